@@ -1,0 +1,1 @@
+"""Assay: measure language models and say what the scores are worth."""

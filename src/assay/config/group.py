@@ -1,0 +1,69 @@
+"""The typed form of a group file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+
+from assay.config.functions import Function
+from assay.config.task import _Config, as_list
+
+
+class AggMetricConfig(_Config):
+    """One entry of `aggregate_metric_list`: one metric, its aggregator, and over what it runs."""
+
+    metric: str
+    aggregation: str | Function = "mean"
+    weight_by_size: bool = True
+    filter_list: Annotated[list[str], BeforeValidator(as_list)] | None = None
+    """None: the filters are found in the results of the children."""
+    over: Literal["tasks", "subgroups"] = "tasks"
+    missing: Literal["undefined", "skip"] | None = None
+    """A child without the metric. None: `skip` where the entry uses only words of lm-evaluation-harness, else `undefined`."""
+    weights: dict[str, float] | None = None
+    higher_is_better: bool | None = None
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, data: Any) -> Any:
+        return {"metric": data} if isinstance(data, str) else data
+
+    @property
+    def speaks_lm_eval(self) -> bool:
+        """Whether lm-evaluation-harness would accept this entry: then it also keeps that harness's behaviour."""
+        ours = self.model_fields_set & {"over", "missing", "weights", "kwargs", "higher_is_better"}
+        return self.aggregation == "mean" and not ours
+
+    @property
+    def skips_missing(self) -> bool:
+        return self.missing == "skip" or (self.missing is None and self.speaks_lm_eval)
+
+
+class GroupFilter(_Config):
+    """Which children enter an aggregate: the `k` best or worst, or those beyond a threshold."""
+
+    function: Literal["top_k", "bottom_k", "threshold"]
+    k: int | None = Field(default=None, ge=1)
+    threshold: float | None = None
+    metric: str | None = None
+
+
+class GroupConfig(_Config):
+    """One group. `task` lists the members as written: names, or mappings with overrides, inline tasks and subgroups."""
+
+    group: str
+    group_alias: str | None = None
+    task: Annotated[list[str | dict[str, Any]], BeforeValidator(as_list)] = Field(default_factory=list)
+    aggregate_metric_list: Annotated[list[AggMetricConfig], BeforeValidator(as_list)] | None = None
+    metadata: dict[str, Any] | None = None
+    group_filter: Annotated[list[GroupFilter], BeforeValidator(as_list)] | None = None
+    scorer: Function | None = None
+    tag: Annotated[list[str], BeforeValidator(as_list)] | None = None
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, frozen=True)
+
+    @property
+    def alias(self) -> str:
+        return self.group_alias or self.group

@@ -1,0 +1,110 @@
+"""What one evaluation is asked to do. The command line, a YAML file and Python all fill this one object."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from assay.config.task import _Config, as_list
+from assay.errors import ConfigError
+
+
+class Seeds(_Config):
+    """Seeds of the process's generators, and of few-shot sampling. None leaves a generator alone."""
+
+    python: int | None = 0
+    numpy: int | None = 1234
+    torch: int | None = 1234
+    fewshot: int | None = 1234
+
+    @classmethod
+    def parse(cls, value: Any) -> Seeds:
+        """`42` seeds all; `0,1234,None,7` each; a mapping by name."""
+        if isinstance(value, Seeds):
+            return value
+        if isinstance(value, dict):
+            return cls(**value)
+        parts = [None if p in (None, "None", "none") else int(p) for p in (value.split(",") if isinstance(value, str) else as_list(value))]  # fmt: skip
+        if len(parts) == 1:
+            parts *= 4
+        if len(parts) != 4:
+            raise ConfigError(f"seed: {value!r} has {len(parts)} parts", hint="Give one number, or four: python,numpy,torch,fewshot.")  # fmt: skip
+        return cls(python=parts[0], numpy=parts[1], torch=parts[2], fewshot=parts[3])
+
+
+def _paths(value: Any) -> Any:
+    """`--include_path` may be given many times and splits on the path separator."""
+    import os
+
+    items = [] if value is None else value if isinstance(value, list | tuple) else [value]
+    return [part for item in items for part in str(item).split(os.pathsep) if part]
+
+
+class RunConfig(_Config):
+    """One evaluation, resolved. Names are those of the flags."""
+
+    model: str = "hf"
+    model_args: dict[str, Any] = Field(default_factory=dict)
+    tasks: Annotated[list[str], BeforeValidator(as_list)] = Field(default_factory=list)
+    num_fewshot: int | None = Field(default=None, ge=0)
+    batch_size: int | Literal["auto"] = "auto"
+    device: str | None = None
+    limit: int | float | None = None
+    samples: dict[str, list[int]] | None = None
+    gen_kwargs: dict[str, Any] = Field(default_factory=dict)
+    repeats: int | None = Field(default=None, ge=1)
+    apply_chat_template: bool | str = False
+    system_instruction: str | None = None
+    fewshot_as_multiturn: bool | None = None
+    include_path: Annotated[list[str], BeforeValidator(_paths)] = Field(default_factory=list)
+    include_defaults: bool = True
+    lm_eval: bool | str = False
+    """Add the task directory of an installed lm-evaluation-harness (True), or of this path."""
+    data_dir: str | None = None
+    seed: Annotated[Seeds, BeforeValidator(Seeds.parse)] = Field(default_factory=Seeds)
+    bootstrap_iters: int = Field(default=1000, ge=0)
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    trust_remote_code: bool = False
+    confirm_run_unsafe_code: bool = False
+
+    output_path: str | None = None
+    run_dir: str | None = None
+    log_samples: bool = False
+    predict_only: bool = False
+    write_out: bool = False
+    store: str | None = None
+    fresh: bool = False
+    """Ask the model again even where the store has an answer."""
+    dry_run: bool = False
+    max_failed: float | None = Field(default=None, ge=0, le=1)
+    max_truncated: float | None = Field(default=None, ge=0, le=1)
+    max_unparsed: float | None = Field(default=None, ge=0, le=1)
+    until: str | None = None
+    control: str | None = None
+    loggers: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+    executor: Literal["local", "ray"] = "local"
+    ray_address: str | None = None
+    replicas: int | None = Field(default=None, ge=1)
+    gpus_per_replica: float = 0.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.limit is not None and self.limit <= 0:
+            raise ConfigError(f"limit is {self.limit}", hint="Give a number of docs (10), or a fraction below 1 (0.1).")
+        if self.limit is not None and self.samples is not None:
+            raise ConfigError("limit and samples exclude each other", hint="Drop one of them.")
+        if self.fewshot_as_multiturn and not self.apply_chat_template:
+            raise ConfigError("fewshot_as_multiturn needs a chat template", hint="Add --apply_chat_template.")
+        return self
+
+    @property
+    def multiturn(self) -> bool:
+        """Few-shot examples as turns of the conversation: the default with a chat template."""
+        return bool(self.apply_chat_template) if self.fewshot_as_multiturn is None else self.fewshot_as_multiturn
+
+    @property
+    def resolved_run_dir(self) -> Path | None:
+        return Path(self.run_dir) if self.run_dir else None

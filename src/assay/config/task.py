@@ -1,0 +1,181 @@
+"""The typed form of a task file: every field of lm-evaluation-harness, and ours.
+
+Loose forms (a string for a list, a dict for a list of one) are normalised here, at the edge; nothing behind it asks
+again what type a field has.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from assay.config.functions import Function
+from assay.instance import OutputType
+
+DEFAULT_MAX_GEN_TOKS = 256
+
+
+def as_list(value: Any) -> Any:
+    """A lone value where a list is meant."""
+    return value if value is None or isinstance(value, list) else [*value] if isinstance(value, tuple) else [value]
+
+
+class _Config(BaseModel):
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, frozen=True)
+
+
+class MetricConfig(_Config):
+    """One entry of `metric_list`. Keys that are not fields here are arguments of the metric."""
+
+    metric: str | Function
+    aggregation: str | Function | None = None
+    higher_is_better: bool | None = None
+    hf_evaluate: bool = False
+    reducer: str | Function | None = None
+    """How the values of repeated draws of one doc become one; the task's `reducer` if not given."""
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _collect_arguments(cls, data: Any) -> Any:
+        if isinstance(data, str) or callable(data):
+            data = {"metric": data}
+        if isinstance(data, dict):
+            known = {k: v for k, v in data.items() if k in cls.model_fields}
+            extra = {k: v for k, v in data.items() if k not in cls.model_fields}
+            return {**known, "kwargs": {**extra, **(known.get("kwargs") or {})}}
+        return data
+
+    @property
+    def name(self) -> str:
+        return self.metric if isinstance(self.metric, str) else self.metric.__name__
+
+
+class FilterStep(_Config):
+    """One step of a filter chain: a registered name or a class, and its arguments."""
+
+    function: str | Function
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _collect_arguments(cls, data: Any) -> Any:
+        if isinstance(data, str) or callable(data):
+            return {"function": data}
+        if isinstance(data, dict) and "kwargs" not in data:
+            return {"function": data.get("function"), "kwargs": {k: v for k, v in data.items() if k != "function"}}
+        return data
+
+
+class FilterConfig(_Config):
+    """A named chain of filters, scored by its own `metric_list` if it has one, else by the task's."""
+
+    name: str = "none"
+    filter: Annotated[list[FilterStep], BeforeValidator(as_list)] = Field(default_factory=list)
+    metric_list: Annotated[list[MetricConfig], BeforeValidator(as_list)] | None = None
+
+
+class FewshotConfig(_Config):
+    """How few-shot examples are drawn and worded; what is not given is the task's own."""
+
+    sampler: str | Function = "default"
+    split: str | None = None
+    process_docs: Function | None = None
+    samples: list[dict[str, Any]] | Function | None = None
+    fewshot_indices: list[int] | None = None
+    doc_to_text: str | int | Function | None = None
+    doc_to_choice: str | list[Any] | dict[str, Any] | Function | None = None
+    doc_to_target: str | int | list[Any] | Function | None = None
+    gen_prefix: str | None = None
+    fewshot_delimiter: str | None = None
+    target_delimiter: str | None = None
+
+
+class TaskConfig(_Config):
+    """One task. Fields up to `metadata` are those of lm-evaluation-harness."""
+
+    task: str = ""
+    task_alias: str | None = None
+    tag: Annotated[list[str], BeforeValidator(as_list)] | None = None
+    class_: Function | None = Field(default=None, alias="class")
+
+    dataset_path: str | None = None
+    dataset_name: str | None = None
+    dataset_kwargs: dict[str, Any] | None = None
+    custom_dataset: Function | None = None
+    training_split: str | None = None
+    validation_split: str | None = None
+    test_split: str | None = None
+    fewshot_split: str | None = None
+
+    process_docs: Function | None = None
+    doc_to_text: str | int | Function | None = None
+    doc_to_target: str | int | list[Any] | Function | None = None
+    doc_to_choice: str | list[Any] | dict[str, Any] | Function | None = None
+    doc_to_image: str | list[Any] | Function | None = None
+    doc_to_audio: str | list[Any] | Function | None = None
+    description: str | Function = ""
+    target_delimiter: str = " "
+    fewshot_delimiter: str = "\n\n"
+    gen_prefix: str | None = None
+    use_prompt: str | None = None
+    fewshot_config: FewshotConfig = Field(default_factory=FewshotConfig)
+    num_fewshot: int | None = None
+
+    output_type: OutputType = "generate_until"
+    generation_kwargs: dict[str, Any] | None = None
+    repeats: int = Field(default=1, ge=1)
+    filter_list: Annotated[list[FilterConfig], BeforeValidator(as_list)] | None = None
+    metric_list: Annotated[list[MetricConfig], BeforeValidator(as_list)] | None = None
+    process_results: Function | None = None
+    should_decontaminate: bool = False
+    doc_to_decontamination_query: str | Function | None = None
+    unsafe_code: bool = False
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+    style: str | dict[str, Any] | None = None
+    """A styler by name (`mc`, `cloze`, `bpb`, `mc_completion`), or a mapping with `name` and its options."""
+    doc_to_question: str | Function | None = None
+    """The bare question, for `style`."""
+    reducer: str | Function | None = None
+    """How the values of repeated draws of one doc become one."""
+    cluster: str | None = None
+    """Column whose equal values mark docs that are not independent (questions on one passage)."""
+    language: str | None = None
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, frozen=True, populate_by_name=True)
+
+    @field_validator("metadata", "fewshot_config", mode="before")
+    @classmethod
+    def _none_is_empty(cls, value: Any) -> Any:
+        return {} if value is None else value
+
+    @model_validator(mode="after")
+    def _settle_generation(self) -> Self:
+        """Greedy, 256 tokens, up to the few-shot delimiter, unless the file says otherwise."""
+        given = self.generation_kwargs
+        if given is None:
+            if self.output_type != "generate_until":
+                return self
+            given = {"until": [self.fewshot_delimiter], "do_sample": False, "temperature": 0.0, "max_gen_toks": DEFAULT_MAX_GEN_TOKS}  # fmt: skip
+        settled = {**given}
+        if "temperature" in settled:
+            settled["temperature"] = float(settled["temperature"])
+        settled.setdefault("until", [self.fewshot_delimiter])
+        object.__setattr__(self, "generation_kwargs", settled)
+        return self
+
+    @property
+    def alias(self) -> str:
+        return self.task_alias or self.task
+
+    @property
+    def eval_split(self) -> str | None:
+        """The split that is evaluated: test, else validation."""
+        return self.test_split or self.validation_split
+
+    def override(self, **fields: Any) -> Self:
+        """A copy with these fields replaced, validated again."""
+        kept = {name: getattr(self, name) for name in self.model_fields_set if name not in fields}
+        return type(self)(**{**kept, **fields})

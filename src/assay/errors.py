@@ -1,0 +1,63 @@
+"""Errors are part of the interface: what was found, where, what was expected, what to do.
+
+The command line prints an `AssayError` without a traceback and exits with its `exit_code`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class AssayError(Exception):
+    """Something a user can act on. `hint` is the next thing to type or change."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  {self.hint}" if self.hint else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors cross process borders (executors, sandboxes); keyword arguments do not survive by default.
+        return (_rebuild, (type(self), self.message, self.hint))
+
+
+class ConfigError(AssayError):
+    """Wrong words: a flag, a task file, a run config."""
+
+    exit_code = 2
+
+
+class DataError(AssayError):
+    """A dataset, or a doc in it, is not what the task needs."""
+
+
+class ModelError(AssayError):
+    """A model or server cannot be loaded or does not answer."""
+
+
+class ScoringError(AssayError):
+    """A filter, metric, reducer or aggregation failed; the message names task, doc, filter and metric."""
+
+
+class StoreError(AssayError):
+    """The response store or a run directory cannot be read or written."""
+
+
+def _rebuild(cls: type[AssayError], message: str, hint: str | None) -> AssayError:
+    return cls(message, hint=hint)
+
+
+def did_you_mean(name: str, known: Iterable[str], *, most: int = 3) -> str | None:
+    """A sentence with the closest known names, or None.
+
+    >>> did_you_mean("high_is_better", ["higher_is_better", "metric"])
+    'Did you mean higher_is_better?'
+    """
+    close = difflib.get_close_matches(name, list(known), n=most, cutoff=0.6)
+    return f"Did you mean {' or '.join(close)}?" if close else None

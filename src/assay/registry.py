@@ -1,0 +1,110 @@
+"""One registry class for every kind of plug-in: models, metrics, aggregations, aggregators, filters, stylers, samplers.
+
+An entry is an object, or a `"module:attribute"` string that is imported when it is first asked for. Packages add their
+own through Python entry points (`assay.models`, `assay.metrics`, …), which are read only when a name is not found here
+or when all names are listed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from importlib.metadata import entry_points
+from typing import Generic, TypeVar, cast
+
+from assay.errors import ConfigError, did_you_mean
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Names to objects of one kind.
+
+    >>> colours = Registry[str]("colour")
+    >>> colours.add("red", "#f00")
+    '#f00'
+    >>> colours["red"]
+    '#f00'
+    >>> "blue" in colours
+    False
+    """
+
+    def __init__(self, kind: str, *, group: str | None = None, lazy: dict[str, str] | None = None) -> None:
+        self.kind = kind
+        self._entries: dict[str, T] = {}
+        self._lazy: dict[str, str] = dict(lazy or {})
+        self._group = group
+        self._plugins_read = False
+
+    def add(self, name: str, entry: T, *, replace: bool = False) -> T:
+        """Register an object; a second one under the same name is an error unless `replace` is set."""
+        if not replace and name in self._entries and self._entries[name] is not entry:
+            raise ConfigError(f"there is already a {self.kind} named {name!r}", hint="Choose another name.")
+        self._entries[name] = entry
+        return entry
+
+    def add_lazy(self, name: str, target: str) -> None:
+        """Register `"module:attribute"`, imported on first use."""
+        self._lazy[name] = target
+
+    def register(self, *names: str) -> Callable[[T], T]:
+        """Decorator form of `add`."""
+
+        def decorate(entry: T) -> T:
+            for name in names:
+                self.add(name, entry)
+            return entry
+
+        return decorate
+
+    def __getitem__(self, name: str) -> T:
+        if name in self._entries:
+            return self._entries[name]
+        if name not in self._lazy:
+            self._read_plugins()
+        if name in self._lazy:
+            # Importing the module may register the entry under this very name by its own decorator.
+            loaded = cast(T, load_object(self._lazy[name], kind=self.kind))
+            return self._entries.setdefault(name, loaded)
+        raise ConfigError(f"unknown {self.kind} {name!r}", hint=did_you_mean(name, self) or self._listing())
+
+    def get(self, name: str) -> T | None:
+        return self[name] if name in self else None
+
+    def __contains__(self, name: object) -> bool:
+        if name in self._entries or name in self._lazy:
+            return True
+        self._read_plugins()
+        return name in self._lazy
+
+    def __iter__(self) -> Iterator[str]:
+        self._read_plugins()
+        return iter(sorted(self._entries.keys() | self._lazy.keys()))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _listing(self) -> str:
+        return f"Known: {', '.join(self)}." if len(self) else f"No {self.kind} is registered."
+
+    def _read_plugins(self) -> None:
+        if self._plugins_read or self._group is None:
+            return
+        self._plugins_read = True
+        for point in entry_points(group=self._group):
+            self._lazy.setdefault(point.name, point.value)
+
+
+def load_object(target: str, *, kind: str = "object") -> object:
+    """Import `"module:attribute"`; the error says which package is missing."""
+    module_name, _, attribute = target.partition(":")
+    try:
+        found: object = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"the {kind} {target!r} needs the package {error.name!r}, which is not installed",
+            hint=f"pip install {(error.name or '').partition('.')[0]}",
+        ) from error
+    for part in attribute.split("."):
+        found = getattr(found, part)
+    return found
