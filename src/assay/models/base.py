@@ -1,0 +1,173 @@
+"""The contract of a backend: three methods, and a stream built on them.
+
+A class written for lm-evaluation-harness meets it as it is; what Assay asks for beyond that has a default here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+from assay.errors import ConfigError, ModelError, did_you_mean
+from assay.instance import Instance, RequestType, Response
+
+Message = dict[str, Any]
+
+
+class Answer(NamedTuple):
+    """What came back for one request. With `failure` set there is no response, and none is made up.
+
+    `stop_reason` is `stop` (a stop string), `eos`, `length` (truncated) or None where the backend cannot know.
+    """
+
+    response: Response
+    stop_reason: str | None = None
+    failure: str | None = None
+
+
+@dataclass(slots=True)
+class Usage:
+    """What a backend has spent so far. Backends that know fill it; the run shows it."""
+
+    prompt_tokens: int = 0
+    """Tokens of all prompts, as if nothing were shared."""
+    computed_tokens: int = 0
+    """Prompt tokens that really went through the model."""
+    generated_tokens: int = 0
+    cost: float = 0.0
+    """In the currency of the prices given to the backend."""
+    retries: int = 0
+
+
+class LM(ABC):
+    """A language model. A backend gives the first three methods; the rest is optional.
+
+    Each method reads `instance.args`: `(context, continuation)`, `(text,)` or `(context, generation_kwargs)`.
+    """
+
+    model_args: Mapping[str, Any] = {}
+    """The words the model was loaded with, set by `load_model`; part of the default fingerprint."""
+
+    @abstractmethod
+    def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
+        """For each (context, continuation): the log-probability, and whether greedy decoding would give it."""
+
+    @abstractmethod
+    def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
+        """For each text: its log-probability from an empty context, in windows where it is too long for one."""
+
+    @abstractmethod
+    def generate_until(self, requests: Sequence[Instance]) -> list[str]:
+        """For each (context, generation_kwargs): the text up to, and without, the first stop string."""
+
+    def stream(
+        self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
+    ) -> Iterator[tuple[int, Answer]]:
+        """Yield `(position, answer)` as answers are ready, in any order, each position once.
+
+        `draws[i]` says which repeat of `instances[i]` is asked for, so that a sampled draw can be seeded and kept by
+        its number. The default asks for all at once; a backend that can answer piece by piece overrides it, so that
+        what was answered before an interruption is kept.
+        """
+        responses = getattr(self, request_type)(list(instances))
+        if len(responses) != len(instances):
+            raise ModelError(
+                f"{type(self).__name__}.{request_type} gave {len(responses)} responses to {len(instances)} requests",
+                hint="A backend answers every request, in order.",
+            )
+        for position, response in enumerate(responses):
+            yield position, Answer(plain_response(request_type, response))
+
+    def apply_chat_template(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
+        """Messages to the text of a prompt. With `add_generation_prompt` off, the last message is to be continued."""
+        raise ModelError(
+            f"the model {type(self).__name__} has no chat template", hint="Run without --apply_chat_template."
+        )
+
+    @property
+    def tokenizer_name(self) -> str:
+        """Names the tokenizer and template, for provenance."""
+        return ""
+
+    def chat_template(self, name: bool | str | None = None) -> str | None:
+        """Select the named template (True or None: the default one) and return its text."""
+        return None
+
+    def fingerprint(self) -> str:
+        """Changes whenever answers may change. The default: class, source file, and model arguments."""
+        return class_fingerprint(type(self), self.model_args)
+
+    @property
+    def usage(self) -> Usage | None:
+        """Tokens and cost so far, or None where the backend does not count."""
+        return None
+
+    def close(self) -> None:  # noqa: B027  a backend that holds nothing has nothing to do
+        """Give back what the model holds: threads, connections, memory."""
+
+    @classmethod
+    def create_from_arg_obj(
+        cls, arg_dict: Mapping[str, Any], additional_config: Mapping[str, Any] | None = None
+    ) -> Self:
+        """Build from model arguments; a wrong name is an error with the nearest right one.
+
+        `additional_config` (device, batch size, …) holds what the run offers: a class takes what it has a parameter
+        for, and model arguments go first.
+        """
+        parameters = inspect.signature(cls.__init__).parameters
+        names = [
+            n for n, p in parameters.items() if n != "self" and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+        ]
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+            check_arguments(cls.__name__, arg_dict, names)
+        offered = {k: v for k, v in (additional_config or {}).items() if v is not None and k in names}
+        return cls(**{**offered, **arg_dict})
+
+
+def check_arguments(model: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Raise for the first model argument that is not known."""
+    for name in given:
+        if name not in known:
+            raise ConfigError(
+                f"the model {model} takes no argument {name!r}",
+                hint=did_you_mean(name, known) or f"It takes: {', '.join(known) or 'none'}.",
+            )
+
+
+def plain_response(request_type: RequestType, response: Any) -> Response:
+    """A response as plain Python values, whatever number types the backend uses.
+
+    >>> plain_response("loglikelihood", [-1, 1])
+    (-1.0, True)
+    """
+    if request_type == "loglikelihood":
+        return float(response[0]), bool(response[1])
+    if request_type == "loglikelihood_rolling":
+        # lm-evaluation-harness documents `(logprob,)` and its backends return floats; both are met in the wild.
+        return float(response[0] if isinstance(response, tuple | list) else response)
+    return str(response)
+
+
+def class_fingerprint(cls: type, model_args: Mapping[str, Any]) -> str:
+    """The class, the text of the file that defines it, and its arguments.
+
+    An edited model file is a new model: its old answers are not reused.
+    """
+    digest = hashlib.sha256(f"{cls.__module__}:{cls.__qualname__}\n".encode())
+    try:
+        source = inspect.getsourcefile(cls)
+    except (TypeError, OSError):  # built in a console or by a notebook: there is no file
+        source = None
+    if source:
+        try:
+            with open(source, "rb") as file:
+                digest.update(hashlib.sha256(file.read()).digest())
+        except OSError:
+            digest.update(source.encode())
+    digest.update(json.dumps(dict(model_args), sort_keys=True, default=str).encode())
+    return f"{cls.__qualname__}:{digest.hexdigest()}"

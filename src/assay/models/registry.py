@@ -1,0 +1,112 @@
+"""From `--model` and `--model_args` to a model that is ready.
+
+Three spellings: a registered name (`hf`), a class in a file (`my_model.py:MyModel`), or an object that is a model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from assay.errors import ConfigError, ModelError
+from assay.models.adapter import AdaptedLM, answers_requests
+from assay.models.base import LM
+from assay.registry import Registry
+
+MODELS: Registry[type[Any]] = Registry(
+    "model",
+    group="assay.models",
+    lazy={
+        "dummy": "assay.models.dummy:DummyLM",
+        "ngram": "assay.models.ngram:NgramLM",
+        "hf": "assay.models.hf:HFLM",
+        "hf-auto": "assay.models.hf:HFLM",
+        "huggingface": "assay.models.hf:HFLM",
+        "openai-completions": "assay.models.openai:OpenAICompletions",
+        "local-completions": "assay.models.openai:LocalCompletions",
+        "openai-chat": "assay.models.openai:OpenAIChat",
+        "openai-chat-completions": "assay.models.openai:OpenAIChat",
+        "local-chat-completions": "assay.models.openai:LocalChat",
+        "vllm": "assay.models.vllm:VLLM",
+    },
+)
+
+
+def load_model(
+    name: str | LM | object,
+    model_args: Mapping[str, Any] | None = None,
+    *,
+    device: str | None = None,
+    batch_size: int | str | None = None,
+    trust_remote_code: bool | None = None,
+) -> LM:
+    """Build the model. A ready instance passes through, wrapped if it was written for lm-evaluation-harness."""
+    if isinstance(name, LM):
+        return name
+    if not isinstance(name, str):
+        if not isinstance(name, type) and answers_requests(name):
+            return AdaptedLM(name, dict(model_args or {}))
+        raise ConfigError(
+            f"{name!r} is not a model", hint="Give a name, path/to/file.py:Class, or an object with the LM methods."
+        )
+    args = dict(model_args or {})
+    offered = {"device": device, "batch_size": batch_size, "trust_remote_code": trust_remote_code or None}
+    cls = class_from_file(name) if ".py:" in name or name.endswith(".py") else MODELS[name]
+    if isinstance(cls, type) and issubclass(cls, LM):
+        model = cls.create_from_arg_obj(args, offered)
+        model.model_args = args
+        return model
+    if not answers_requests(cls):
+        raise ConfigError(
+            f"the model {name!r} is {cls!r}, which lacks the methods of a model",
+            hint="It needs loglikelihood, loglikelihood_rolling and generate_until.",
+        )
+    return AdaptedLM.create(cls, args, offered)
+
+
+def class_from_file(spec: str) -> type[Any]:
+    """`path/to/file.py:Class`. The class may be left out when the file defines exactly one model."""
+    path_text, _, class_name = spec.rpartition(":") if ".py:" in spec else (spec, "", "")
+    path = Path(path_text).expanduser()
+    if not path.is_file():
+        raise ConfigError(f"there is no file {path} (model {spec!r})", hint="Give path/to/file.py:ClassName.")
+    module = _import_file(path)
+    models = {n: c for n, c in vars(module).items() if isinstance(c, type) and c.__module__ == module.__name__ and answers_requests(c)}  # fmt: skip
+    if class_name:
+        found = getattr(module, class_name, None)
+        if isinstance(found, type):
+            return found
+        raise ConfigError(
+            f"{path} defines no class {class_name!r}", hint=f"Models in it: {', '.join(models) or 'none'}."
+        )
+    if len(models) != 1:
+        raise ConfigError(
+            f"{path} defines {len(models)} models: {', '.join(models) or 'none'}",
+            hint="Say which one: path/to/file.py:ClassName.",
+        )
+    return next(iter(models.values()))
+
+
+def _import_file(path: Path) -> ModuleType:
+    """Import by path. The module name comes from the path, so two files of one name do not meet."""
+    resolved = path.resolve()
+    name = f"assay_model_{resolved.stem}_{hashlib.sha256(str(resolved).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, resolved)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"{path} cannot be imported as Python", hint="The file name should end in .py.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickling look the module up by name
+    sys.path.insert(0, str(resolved.parent))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise ModelError(f"{path} failed while it was imported: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(str(resolved.parent))
+    return module
