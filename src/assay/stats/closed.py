@@ -1,0 +1,128 @@
+"""Standard errors and intervals that have a formula."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from assay.stats.bootstrap import Clusters
+from assay.stats.estimate import Estimate, Floats
+from assay.stats.quantiles import normal_quantile, t_quantile
+from assay.stats.weights import cluster_index
+
+
+def mean(values: Iterable[float]) -> float:
+    """The plain mean, summed in order as lm-evaluation-harness does (numpy's pairwise sum differs in the last digit)."""
+    items = _floats(values)
+    return sum(items) / len(items)
+
+
+def mean_stderr(values: Iterable[float]) -> float | None:
+    """√(Σ(x−x̄)²/(n−1)) / √n, in lm-evaluation-harness's order of operations, so that it agrees to the last digit.
+
+    >>> mean_stderr([0.0, 1.0, 1.0, 0.0])
+    0.28867513459481287
+    """
+    items = _floats(values)
+    n = len(items)
+    if n < 2:
+        return None
+    mu = sum(items) / n
+    return math.sqrt(sum([(x - mu) ** 2 for x in items]) / (n - 1)) / math.sqrt(n)
+
+
+def clustered_stderr(values: Floats | Sequence[float], clusters: Clusters) -> float | None:
+    """Standard error of a mean whose docs come in clusters (Miller 2024), with the C/(C−1) correction.
+
+    Σ_c Σᵢ Σⱼ dᵢdⱼ = Σ_c (Σᵢ dᵢ)², so each cluster adds the square of its summed deviations.
+    """
+    x = np.asarray(values, dtype=np.float64)
+    index = cluster_index(clusters)
+    count = int(index.max(initial=-1)) + 1
+    if count < 2:
+        return None
+    sums = np.bincount(index, weights=x - x.mean(), minlength=count)
+    return math.sqrt(count / (count - 1) * float(sums @ sums)) / len(x)
+
+
+def mean_estimate(
+    values: Floats | Sequence[float], clusters: Clusters | None = None, *, level: float = 0.95
+) -> Estimate:
+    """A mean: Wilson where every value is 0 or 1, Student's t otherwise, clustered where clusters are given."""
+    items = _floats(values)
+    n = len(items)
+    if n == 0:
+        return Estimate.missing("no docs")
+    value = sum(items) / n
+    if n == 1:
+        return Estimate.bare(value, 1, "one doc")
+    if clusters is not None:
+        return _clustered_estimate(value, np.asarray(items), clusters, level)
+    stderr = mean_stderr(items)
+    assert stderr is not None
+    if all(x == 0.0 or x == 1.0 for x in items):
+        low, high = wilson(sum(items), n, level=level)
+        return Estimate(value, stderr, low, high, n, "wilson", level=level)
+    reach = t_quantile((1 + level) / 2, n - 1) * stderr
+    return Estimate(value, stderr, value - reach, value + reach, n, "t", level=level)
+
+
+def _clustered_estimate(value: float, x: Floats, clusters: Clusters, level: float) -> Estimate:
+    stderr = clustered_stderr(x, clusters)
+    if stderr is None:
+        return Estimate.bare(value, len(x), "one cluster")
+    count = int(cluster_index(clusters).max()) + 1
+    reach = t_quantile((1 + level) / 2, count - 1) * stderr
+    return Estimate(value, stderr, value - reach, value + reach, len(x), "clustered t", level=level)
+
+
+def ratio_stderr(numerators: Floats, denominators: Floats, clusters: Clusters | None = None) -> float | None:
+    """Standard error of Σa/Σb by the delta method: that of the mean of (a − r·b), divided by the mean of b."""
+    a, b = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
+    total = float(b.sum())
+    if total == 0 or len(a) < 2:
+        return None
+    residual = a - (float(a.sum()) / total) * b
+    spread = mean_stderr(residual) if clusters is None else clustered_stderr(residual, clusters)
+    return None if spread is None else spread * len(a) / abs(total)
+
+
+def ratio_estimate(
+    numerators: Floats, denominators: Floats, clusters: Clusters | None = None, *, level: float = 0.95
+) -> Estimate:
+    """A ratio of sums (bits per byte, corpus perplexity before the exponent) with a t interval."""
+    a, b = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
+    n, total = len(a), float(b.sum())
+    if n == 0:
+        return Estimate.missing("no docs")
+    if total == 0:
+        return Estimate.missing("the denominators add up to zero", n)
+    value = float(a.sum()) / total
+    stderr = ratio_stderr(a, b, clusters)
+    if stderr is None:
+        return Estimate.bare(value, n, "one doc" if clusters is None else "one cluster")
+    units = n if clusters is None else int(cluster_index(clusters).max()) + 1
+    reach = t_quantile((1 + level) / 2, units - 1) * stderr
+    return Estimate(value, stderr, value - reach, value + reach, n, "delta", level=level)
+
+
+def wilson(successes: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's score interval for a proportion; holds its level where p ± 2·SE collapses (few docs, or near 0 or 1).
+
+    >>> [round(x, 4) for x in wilson(27, 30)]
+    [0.7438, 0.9654]
+    """
+    if n == 0:
+        return 0.0, 1.0
+    z = normal_quantile((1 + level) / 2)
+    p = successes / n
+    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+    reach = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return (0.0 if successes == 0 else max(0.0, centre - reach)), (1.0 if successes == n else min(1.0, centre + reach))
+
+
+def _floats(values: Iterable[Any]) -> list[float]:
+    return values.tolist() if isinstance(values, np.ndarray) else list(values)
