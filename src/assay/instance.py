@@ -39,6 +39,12 @@ class Instance:
     """Why the request was never answered. A failed request is not a wrong answer: it is left out and counted."""
     stop_reasons: list[str] = field(default_factory=list)
     """One per response where the backend knows: `stop`, `eos` or `length` (truncated)."""
+    choices: tuple[str, ...] | None = None
+    """The doc's choices as the task words them, without delimiter; shared by all instances of the doc. Lengths for
+    normalised accuracy are those of these texts. Where the context varies and not the continuation (winogrande), the
+    choices are the contexts and `target` is the index of the right one."""
+    unparsed: dict[str, list[bool]] = field(default_factory=dict)
+    """Filter name to one flag per filtered response: True where the filter could extract nothing."""
 
     @property
     def args(self) -> tuple[Any, ...]:
