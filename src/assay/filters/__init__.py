@@ -1,0 +1,49 @@
+"""Responses to filtered responses: filters, and named chains of them."""
+
+from assay.filters.answers import Boxed, JsonPath, Number
+from assay.filters.base import DROPPED, FILTERS, Filter
+from assay.filters.custom import Custom
+from assay.filters.decontamination import Decontaminate
+from assay.filters.ensemble import DEFAULT_FILTER, FilterEnsemble, build_filter
+from assay.filters.extraction import Extractor, MultiChoiceRegexFilter, POSFilter, RegexFilter
+from assay.filters.selection import MajorityVote, TakeFirst, TakeFirstK
+from assay.filters.timelimit import MatchTimeout, TimedPattern
+from assay.filters.transformation import (
+    FormatSpan,
+    Lowercase,
+    MapFilter,
+    RemoveWhitespace,
+    StripThinking,
+    Transformation,
+    Uppercase,
+)
+
+__all__ = [
+    "DEFAULT_FILTER",
+    "DROPPED",
+    "FILTERS",
+    "Boxed",
+    "Custom",
+    "Decontaminate",
+    "Extractor",
+    "Filter",
+    "FilterEnsemble",
+    "FormatSpan",
+    "JsonPath",
+    "Lowercase",
+    "MajorityVote",
+    "MapFilter",
+    "MatchTimeout",
+    "MultiChoiceRegexFilter",
+    "Number",
+    "POSFilter",
+    "RegexFilter",
+    "RemoveWhitespace",
+    "StripThinking",
+    "TakeFirst",
+    "TakeFirstK",
+    "TimedPattern",
+    "Transformation",
+    "Uppercase",
+    "build_filter",
+]

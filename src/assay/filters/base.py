@@ -1,0 +1,47 @@
+"""What a filter is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from assay.instance import Doc
+from assay.registry import Registry
+
+
+class _Dropped:
+    """Type of `DROPPED`; a class of its own so that no response can equal it."""
+
+    def __repr__(self) -> str:
+        return "DROPPED"
+
+
+DROPPED: Final = _Dropped()
+"""Returned by a filter in place of a doc's responses: the doc is left out under this filter, and counted."""
+
+
+class Filter(ABC):
+    """One step from raw to filtered responses.
+
+    `resps` has one entry per instance, each a list with one response per repeat; a filter such as `take_first` turns
+    the list into a single value. Entries come back in the order in which they were given.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        """Filters written for lm-evaluation-harness pass their leftover arguments up; there is no use for them."""
+
+    @abstractmethod
+    def apply(self, resps: Iterable[Any], docs: Sequence[Doc]) -> Iterable[Any]:
+        """The filtered entries, in order. `docs` is parallel to `resps`."""
+
+    def carry(self, unparsed: list[bool], given: Any, filtered: Any) -> list[bool]:
+        """The unparsed flags of one entry after this step turned `given` into `filtered`.
+
+        An extracting filter raises the flags of responses in which it found nothing; a selecting filter keeps the
+        flags of what it selected; every other filter leaves them as they are.
+        """
+        return unparsed
+
+
+FILTERS: Registry[type[Filter]] = Registry("filter", group="assay.filters")

@@ -1,0 +1,93 @@
+"""A named chain of filters, and how a config becomes one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from assay.config import FilterConfig, FilterStep, FunctionRef
+from assay.errors import AssayError, ConfigError, ScoringError
+from assay.filters.base import DROPPED, FILTERS, Filter
+from assay.instance import Instance
+
+DEFAULT_FILTER = FilterConfig(name="none", filter=[FilterStep(function="take_first")])
+"""What a task without `filter_list` uses."""
+
+
+def build_filter(step: FilterStep) -> Filter:
+    """The filter that a step names: a registered one, a class behind `!function`, or a class itself."""
+    found: Any = step.function
+    if isinstance(found, str):
+        found = FILTERS[found]
+    elif isinstance(found, FunctionRef):
+        found = found.load()
+    try:
+        return found(**step.kwargs)  # type: ignore[no-any-return]
+    except (TypeError, KeyError) as error:
+        name = step.function if isinstance(step.function, str) else str(step.function)
+        raise ConfigError(f"filter {name}: {error}", hint=f"Given: {sorted(step.kwargs) or 'no arguments'}.") from error
+
+
+@dataclass
+class FilterEnsemble:
+    """Filters applied one after another, under one name.
+
+    `unparsed` collects `(doc_id, idx)` of instances of which no response could be parsed.
+    """
+
+    name: str
+    filters: Sequence[Filter]
+    unparsed: set[tuple[int, int]] = field(default_factory=set)
+
+    @classmethod
+    def from_config(cls, config: FilterConfig) -> FilterEnsemble:
+        return cls(config.name, [build_filter(step) for step in config.filter])
+
+    def apply(self, instances: Sequence[Instance]) -> None:
+        """Set `filtered_resps[name]` and `unparsed[name]` of each instance that was answered and not dropped."""
+        kept = [instance for instance in instances if instance.failure is None]
+        resps: list[Any] = [instance.resps for instance in kept]
+        flags = [[False] * len(instance.resps) for instance in kept]
+        for step in self.filters:
+            given, resps = resps, self._run(step, resps, kept)
+            carry = getattr(step, "carry", None)  # a class from a task file need not derive from Filter
+            if carry is not None:
+                flags = [carry(*row) for row in zip(flags, given, resps)]
+            if any(filtered is DROPPED for filtered in resps):
+                alive = [i for i, filtered in enumerate(resps) if filtered is not DROPPED]
+                kept, resps, flags = [[rows[i] for i in alive] for rows in (kept, resps, flags)]
+        for instance, filtered, flag in zip(kept, resps, flags):
+            instance.filtered_resps[self.name] = filtered
+            instance.unparsed.pop(self.name, None)
+            if any(flag):
+                instance.unparsed[self.name] = flag
+                if all(flag):
+                    self.unparsed.add((instance.doc_id, instance.idx))
+
+    def _run(self, step: Filter, resps: list[Any], instances: Sequence[Instance]) -> list[Any]:
+        if not instances:
+            return []
+        where = f"filter {self.name!r}, step {type(step).__name__}, task {instances[0].task_name!r}"
+        try:
+            filtered = list(step.apply(resps, [instance.doc for instance in instances]))
+        except AssayError:
+            raise
+        except Exception as error:
+            guilty = self._first_failing(step, resps, instances)
+            raise ScoringError(f"{where}{guilty}: {type(error).__name__}: {error}") from error
+        if len(filtered) != len(resps):
+            raise ScoringError(
+                f"{where}: {len(resps)} entries went in and {len(filtered)} came out",
+                hint="A filter returns one entry per instance, in the same order.",
+            )
+        return filtered
+
+    def _first_failing(self, step: Filter, resps: list[Any], instances: Sequence[Instance]) -> str:
+        """A filter sees all instances at once; the message should still name the doc that broke it."""
+        for entry, instance in zip(resps, instances):
+            try:
+                list(step.apply([entry], [instance.doc]))
+            except Exception:
+                return f", doc {instance.doc_id}"
+        return ""

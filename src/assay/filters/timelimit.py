@@ -1,0 +1,92 @@
+"""Regular expressions that cannot hang a run.
+
+A pattern such as `(a+)+$` needs exponential time on a text made to fool it, and model output is text nobody checked.
+`TimedPattern` looks like a compiled pattern and gives up after `MATCH_SECONDS` per call: then there is no match, and
+`timeouts` counts it. Python's matcher polls for signals, so in the main thread an interval timer ends it exactly where
+`re` would have gone on. Other threads get no signals; there the `regex` package, which has a time limit of its own,
+does the matching.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+MATCH_SECONDS = 5.0
+
+
+class MatchTimeout(Exception):
+    """A match took longer than its limit."""
+
+
+def _give_up(signum: int, frame: object) -> None:
+    raise MatchTimeout
+
+
+def within(seconds: float, work: Callable[[], T]) -> T:
+    """Run `work` in the main thread for at most `seconds`, else raise `MatchTimeout`.
+
+    An alarm that somebody else has set keeps running: it is put back with the time that it had left.
+    """
+    previous = signal.signal(signal.SIGALRM, _give_up)
+    waiting, interval = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        return work()
+    finally:
+        left, _ = signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+        if waiting:
+            signal.setitimer(signal.ITIMER_REAL, max(waiting - (seconds - left), 1e-6), interval)
+
+
+def signals_work_here() -> bool:
+    return hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+
+
+class TimedPattern:
+    """A compiled pattern whose calls end in time. Only the methods that filters use."""
+
+    def __init__(self, pattern: str | re.Pattern[str], flags: int = 0, *, seconds: float | None = None) -> None:
+        self.compiled = re.compile(pattern, flags)
+        self.seconds = seconds
+        self.timeouts = 0
+
+    @property
+    def pattern(self) -> str:
+        return self.compiled.pattern
+
+    def findall(self, text: str) -> list[Any]:
+        return self._call("findall", [], text)  # type: ignore[no-any-return]
+
+    def search(self, text: str) -> Any:
+        return self._call("search", None, text)
+
+    def match(self, text: str) -> Any:
+        return self._call("match", None, text)
+
+    def fullmatch(self, text: str) -> Any:
+        return self._call("fullmatch", None, text)
+
+    def sub(self, replacement: str, text: str) -> str:
+        return self._call("sub", text, replacement, text)  # type: ignore[no-any-return]
+
+    def _call(self, method: str, on_timeout: Any, *args: str) -> Any:
+        seconds = MATCH_SECONDS if self.seconds is None else self.seconds
+        try:
+            if signals_work_here():
+                return within(seconds, lambda: getattr(self.compiled, method)(*args))
+            return self._in_thread(method, seconds, *args)
+        except (MatchTimeout, TimeoutError):
+            self.timeouts += 1
+            return on_timeout
+
+    def _in_thread(self, method: str, seconds: float, *args: str) -> Any:
+        import regex
+
+        timed = regex.compile(self.compiled.pattern, self.compiled.flags & ~re.UNICODE)
+        return getattr(timed, method)(*args, timeout=seconds)
