@@ -69,11 +69,17 @@ class Score:
     counts: Callable[[], NDArray[np.int64]] | None = None
     """Per problem (n draws, c right), for aggregators such as pass@k that work on problems."""
     higher_is_better: bool | None = True
+    samples: Callable[[], tuple[Floats, Keys]] | None = None
+    """Per doc, its value and the key of its bootstrap weights (clusters already share theirs). In the order of `counts`."""
 
     @cached_property
     def draws(self) -> Floats:
         """The bootstrap replicates, computed on first use and kept."""
         return self.replicates()
+
+    @cached_property
+    def docs(self) -> tuple[Floats, Keys] | None:
+        return None if self.samples is None else self.samples()
 
     @cached_property
     def draw_counts(self) -> NDArray[np.int64] | None:
