@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from assay.config.task import _Config, as_list
+from assay.config.words import merge_words
 from assay.errors import ConfigError
 
 
@@ -42,18 +44,28 @@ def _paths(value: Any) -> Any:
     return [part for item in items for part in str(item).split(os.pathsep) if part]
 
 
+def _names(value: Any) -> Any:
+    """Task names: a list, or text with commas or spaces between names."""
+    items = [] if value is None else value if isinstance(value, list | tuple) else [value]
+    return [name for item in items for name in re.split(r"[,\s]+", str(item)) if name]
+
+
+def _words(flag: str) -> BeforeValidator:
+    return BeforeValidator(lambda value: merge_words(value, flag=flag))
+
+
 class RunConfig(_Config):
     """One evaluation, resolved. Names are those of the flags."""
 
     model: str = "hf"
-    model_args: dict[str, Any] = Field(default_factory=dict)
-    tasks: Annotated[list[str], BeforeValidator(as_list)] = Field(default_factory=list)
+    model_args: Annotated[dict[str, Any], _words("model_args")] = Field(default_factory=dict)
+    tasks: Annotated[list[str], BeforeValidator(_names)] = Field(default_factory=list)
     num_fewshot: int | None = Field(default=None, ge=0)
     batch_size: int | Literal["auto"] = "auto"
     device: str | None = None
     limit: int | float | None = None
     samples: dict[str, list[int]] | None = None
-    gen_kwargs: dict[str, Any] = Field(default_factory=dict)
+    gen_kwargs: Annotated[dict[str, Any], _words("gen_kwargs")] = Field(default_factory=dict)
     repeats: int | None = Field(default=None, ge=1)
     apply_chat_template: bool | str = False
     system_instruction: str | None = None
@@ -65,7 +77,7 @@ class RunConfig(_Config):
     data_dir: str | None = None
     seed: Annotated[Seeds, BeforeValidator(Seeds.parse)] = Field(default_factory=Seeds)
     bootstrap_iters: int = Field(default=1000, ge=0)
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: Annotated[dict[str, Any], _words("metadata")] = Field(default_factory=dict)
     trust_remote_code: bool = False
     confirm_run_unsafe_code: bool = False
 

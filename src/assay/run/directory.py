@@ -1,0 +1,126 @@
+"""The run directory: what is on disk of one evaluation. Files appear whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from assay.config import RunConfig
+from assay.errors import ConfigError, StoreError
+
+FORMAT = 1
+"""Version of the layout. A directory with a larger number was written by a newer Assay."""
+
+
+class RunDirectory:
+    """`run.json`, `results.json`, `samples/<task>.parquet`, and while the run goes on, `progress.json`."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    @classmethod
+    def create(cls, config: RunConfig, model_name: str) -> RunDirectory | None:
+        """Where this run is kept: `run_dir` exactly, or a new directory below `output_path`; None if neither is set."""
+        if config.run_dir is not None:
+            path = Path(config.run_dir)
+        elif config.output_path is not None:
+            stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")[:-3]
+            path = Path(config.output_path) / sanitize(model_name) / stamp
+        else:
+            return None
+        directory = cls(path)
+        try:
+            directory.samples.mkdir(parents=True, exist_ok=True)
+            probe = path / ".writable"
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise ConfigError(
+                f"cannot write to {path}: {error.strerror or error}",
+                hint="Give another --output_path or --run_dir, or make the directory writable.",
+            ) from error
+        return directory
+
+    @classmethod
+    def open(cls, path: Path | str) -> RunDirectory:
+        """An existing run directory; a clear error if it is not one or is too new to read."""
+        directory = cls(path)
+        found = directory.read_json("run.json")
+        if found is None:
+            raise ConfigError(f"{path} is not a run directory: it has no run.json", hint="Give the directory that `assay run` printed.")  # fmt: skip
+        if found.get("format", 0) > FORMAT:
+            raise ConfigError(
+                f"{path} was written by a newer Assay (layout {found['format']}, this one reads up to {FORMAT})",
+                hint="Upgrade with: pip install --upgrade assay",
+            )
+        return directory
+
+    @property
+    def samples(self) -> Path:
+        return self.path / "samples"
+
+    def sample_file(self, task: str) -> Path:
+        return self.samples / f"{quote(task, safe=' ')}.parquet"
+
+    def read_json(self, name: str) -> dict[str, Any] | None:
+        path = self.path / name
+        if not path.is_file():
+            return None
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{path} cannot be read: {error}", hint="The file is damaged; run the evaluation again: answers are in the store.") from error  # fmt: skip
+        if not isinstance(found, dict):
+            raise StoreError(f"{path} does not hold a JSON object")
+        return found
+
+    def write_json(self, name: str, data: Any) -> None:
+        text = json.dumps(data, ensure_ascii=False, indent=2, default=plain, allow_nan=True)
+        self.write_text(name, text + "\n")
+
+    def write_text(self, name: str, text: str) -> None:
+        write_whole(self.path / name, text.encode("utf-8", "surrogatepass"))
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write, fsync, rename: a reader sees the old file or the new one, never a part."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(partial, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise StoreError(
+            f"cannot write {path}: {error.strerror or error}",
+            hint="Nothing is lost: answers are in the store. Free some space or give another directory, and run again.",
+        ) from error
+
+
+def sanitize(name: str) -> str:
+    """A model name as one path component.
+
+    >>> sanitize("EleutherAI/pythia-70m")
+    'EleutherAI__pythia-70m'
+    """
+    return re.sub(r"[^\w.\-=]+", "__", name).strip("_") or "model"
+
+
+def plain(value: Any) -> Any:
+    """JSON types for what configs and docs may hold: numpy values, paths, functions, sets, dates, images."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=str)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if hasattr(value, "model_dump"):
+        return value.model_dump()
+    return str(value)

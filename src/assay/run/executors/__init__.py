@@ -1,0 +1,45 @@
+"""Who answers requests: this process, or replicas on a Ray cluster.
+
+An executor is one method: requests in, answers out as they are ready, in any order. Everything else of a run (what to
+ask, what is already kept, what the answers are worth) is the same for all executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from assay.instance import Instance, RequestType
+
+if TYPE_CHECKING:
+    from assay.models import LM, Answer
+
+
+class Executor(Protocol):
+    def run(
+        self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
+    ) -> Iterator[tuple[int, Answer]]:
+        """Answers with the position of their request. Ends early only if it was asked to stop."""
+
+    def close(self) -> None:
+        """Let go of models and workers."""
+
+
+class LocalExecutor:
+    """The model in this process."""
+
+    def __init__(self, lm: LM) -> None:
+        self.lm = lm
+
+    def run(
+        self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
+    ) -> Iterator[tuple[int, Answer]]:
+        return self.lm.stream(request_type, instances, draws)
+
+    def close(self) -> None:
+        close = getattr(self.lm, "close", None)
+        if callable(close):
+            close()
+
+
+__all__ = ["Executor", "LocalExecutor"]

@@ -1,0 +1,50 @@
+"""What a run tells while it goes on. The command line draws it; the library keeps silent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass
+class Counts:
+    """How far a run is. `reused` requests were answered by the store, `computed` by the model."""
+
+    docs_total: int = 0
+    docs_done: int = 0
+    computed: int = 0
+    reused: int = 0
+    failed: int = 0
+    tokens_asked: int = 0
+    """Tokens a harness that shares nothing would compute, where the backend counts them."""
+    tokens_computed: int = 0
+    running: dict[str, tuple[str, float, int]] = field(default_factory=dict)
+    """Task → (metric, mean so far, docs so far)."""
+
+    @property
+    def answered(self) -> int:
+        return self.computed + self.reused
+
+
+class Progress(Protocol):
+    def stage(self, text: str) -> None:
+        """A new stage begins: loading, building, asking, scoring."""
+
+    def update(self, counts: Counts) -> None:
+        """Called often; drawing is the receiver's business."""
+
+    def message(self, text: str) -> None:
+        """A line for the user."""
+
+
+class Quiet:
+    """Tells nobody."""
+
+    def stage(self, text: str) -> None:
+        pass
+
+    def update(self, counts: Counts) -> None:
+        pass
+
+    def message(self, text: str) -> None:
+        pass

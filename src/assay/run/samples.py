@@ -1,0 +1,199 @@
+"""Samples on disk: one Parquet file a task, one row a doc and filter, written while the run goes on.
+
+Columns: `doc_id`, `doc_hash`, `request_hash`, `filter`, `doc`, `target`, `arguments`, `resps`, `filtered_resps` (JSON
+text), `flags` (what health counts: unparsed, truncated, empty, tied, failed), `cluster`, and `metric:<name>` with the
+value of every numeric metric; values that are no numbers are JSON text in `other`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from assay.errors import StoreError
+from assay.instance import Instance
+from assay.run.directory import plain
+
+ROWS_PER_GROUP = 4096
+TEXT_COLUMNS = ("doc", "target", "arguments", "resps", "filtered_resps", "other")
+
+
+@dataclass(slots=True)
+class SampleRow:
+    """What is kept of one doc under one filter."""
+
+    doc_id: int
+    doc_hash: str
+    request_hash: str
+    filter: str
+    doc: str
+    target: str
+    arguments: str
+    resps: str
+    filtered_resps: str
+    metrics: dict[str, float] = field(default_factory=dict)
+    other: dict[str, Any] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+    cluster: str | None = None
+
+
+def pack_arguments(instances: Sequence[Instance]) -> str:
+    """The requests of a doc as JSON; a context equal to the one before is written as null.
+
+    The choices of a question share their context, which is most of the bytes.
+    """
+    packed, previous = [], object()
+    for instance in instances:
+        first, *rest = instance.arguments
+        packed.append([None if first is previous or first == previous else first, *rest])
+        previous = first
+    return to_json(packed)
+
+
+def unpack_arguments(text: str) -> list[list[Any]]:
+    """The inverse of `pack_arguments`."""
+    requests: list[list[Any]] = json.loads(text)
+    previous = None
+    for request in requests:
+        if request[0] is None:
+            request[0] = previous
+        previous = request[0]
+    return requests
+
+
+def to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=plain)
+
+
+class SampleWriter:
+    """Appends rows to a task's Parquet file; the file gets its name only when it is complete."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+        self._writer: Any = None
+        self._metrics: tuple[str, ...] = ()
+        self._rows: list[SampleRow] = []
+
+    def add(self, row: SampleRow) -> None:
+        self._rows.append(row)
+        if len(self._rows) >= ROWS_PER_GROUP:
+            self._flush()
+
+    def close(self) -> None:
+        """Complete the file. Metrics that first appear in later rows make the file be written anew with all columns."""
+        self._flush()
+        if self._writer is not None:
+            try:
+                self._writer.close()
+                os.replace(self._partial, self.path)
+            except OSError as error:
+                raise self._failed(error) from error
+
+    def discard(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._partial.unlink(missing_ok=True)
+
+    def _flush(self) -> None:
+        if not self._rows:
+            return
+        rows, self._rows = self._rows, []
+        names = tuple(dict.fromkeys(name for row in rows for name in row.metrics))
+        try:
+            if self._writer is None:
+                self._open(names)
+            elif not set(names) <= set(self._metrics):
+                self._widen(names)
+            self._writer.write_table(self._table(rows))
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _open(self, metrics: Sequence[str]) -> None:
+        import pyarrow.parquet as pq
+
+        self._metrics = tuple(metrics)
+        self._writer = pq.ParquetWriter(self._partial, self._schema(), compression="zstd")
+
+    def _widen(self, metrics: Sequence[str]) -> None:
+        """Copy what was written so far into a file that also has the new metric columns."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self._writer.close()
+        narrow = self._partial.with_suffix(".narrow")
+        os.replace(self._partial, narrow)
+        self._open(tuple(dict.fromkeys([*self._metrics, *metrics])))
+        for batch in pq.ParquetFile(narrow).iter_batches():
+            table = pa.Table.from_batches([batch])
+            for name in metrics:
+                if f"metric:{name}" not in table.column_names:
+                    table = table.append_column(f"metric:{name}", pa.nulls(len(table), pa.float64()))
+            self._writer.write_table(table.select(self._schema().names))
+        narrow.unlink()
+
+    def _schema(self) -> Any:
+        import pyarrow as pa
+
+        text = [pa.field(name, pa.string()) for name in TEXT_COLUMNS]
+        return pa.schema(
+            [
+                pa.field("doc_id", pa.int64()),
+                pa.field("doc_hash", pa.string()),
+                pa.field("request_hash", pa.string()),
+                pa.field("filter", pa.string()),
+                *text,
+                pa.field("flags", pa.list_(pa.string())),
+                pa.field("cluster", pa.string()),
+                *[pa.field(f"metric:{name}", pa.float64()) for name in self._metrics],
+            ]
+        )
+
+    def _table(self, rows: Sequence[SampleRow]) -> Any:
+        import pyarrow as pa
+
+        columns: dict[str, list[Any]] = {
+            name: [getattr(row, name) for row in rows]
+            for name in ("doc_id", "doc_hash", "request_hash", "filter", "doc", "target", "arguments", "resps", "filtered_resps")  # fmt: skip
+        }
+        columns["other"] = [to_json(row.other) if row.other else None for row in rows]
+        columns["flags"] = [list(row.flags) for row in rows]
+        columns["cluster"] = [row.cluster for row in rows]
+        for name in self._metrics:
+            columns[f"metric:{name}"] = [row.metrics.get(name) for row in rows]
+        for name in TEXT_COLUMNS:
+            columns[name] = [_encodable(text) for text in columns[name]]
+        return pa.Table.from_pydict(columns, schema=self._schema())
+
+    def _failed(self, error: OSError) -> StoreError:
+        return StoreError(
+            f"cannot write samples to {self.path}: {error.strerror or error}",
+            hint="Nothing is lost: answers are in the store. Free some space and run again.",
+        )
+
+
+def _encodable(text: str | None) -> str | None:
+    """Lone surrogates, which a model may produce and UTF-8 cannot hold, as JSON escapes."""
+    if text is None:
+        return None
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return "".join(f"\\u{ord(ch):04x}" if 0xD800 <= ord(ch) < 0xE000 else ch for ch in text)
+    return text
+
+
+def read_samples(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+    """Rows of a sample file, a batch in memory at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        for batch in pq.ParquetFile(path).iter_batches(batch_size=ROWS_PER_GROUP, columns=columns):
+            yield from batch.to_pylist()
+    except (OSError, pa.ArrowInvalid) as error:
+        raise StoreError(f"{path} cannot be read: {error}", hint="The file is damaged; run the evaluation again: answers are in the store.") from error  # fmt: skip
