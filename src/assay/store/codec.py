@@ -1,0 +1,59 @@
+"""Responses as text: JSON, so that any SQLite shell can read the store, with a checksum to trust it by."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from assay.instance import Response
+
+
+class StoredResponse(NamedTuple):
+    """A response and why it ended, as the model gave them."""
+
+    response: Response
+    stop_reason: str | None = None
+
+
+Row = tuple[bytes, str, str | None, int, int]
+"""key, response, stop_reason, checksum, origin."""
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_encode_ascii = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+
+
+def encode_response(response: Response) -> str:
+    """JSON text; floats keep every bit.
+
+    >>> encode_response((-1.5, True))
+    '[-1.5,true]'
+    """
+    text = _encode(response)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # half of a surrogate pair, which models do emit and UTF-8 cannot hold
+            return _encode_ascii(response)
+    return text
+
+
+def decode_response(text: str) -> Response:
+    """The inverse. A pair of number and bool is a loglikelihood, which is a tuple.
+
+    >>> decode_response('[-1.5,true]')
+    (-1.5, True)
+    """
+    value: Any = json.loads(text)
+    if type(value) is list and len(value) == 2 and type(value[1]) is bool:
+        return (value[0], value[1])
+    return value
+
+
+def checksum(key: bytes, response: str, stop_reason: str | None) -> int:
+    value = crc32(response.encode(), crc32(key))
+    return crc32(stop_reason.encode(), value) if stop_reason else value
+
+
+def row_is_intact(row: Row) -> bool:
+    return len(row[0]) == 32 and checksum(row[0], row[1], row[2]) == row[3]

@@ -1,0 +1,189 @@
+"""One SQLite file: its layout, how it is opened, and how damage is found and put right."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from assay.errors import StoreError
+from assay.store.salvage import salvage
+
+APPLICATION_ID = 0x41535359  # "ASSY"
+VERSION = 1
+CHECK_AT_OPEN_BYTES = 64 << 20
+"""Up to this size the whole file is checked at every start (tens of milliseconds); above, `assay store verify` does it.
+Damage that is met later is found all the same, by SQLite or by a row's checksum."""
+
+LAYOUT = """
+CREATE TABLE IF NOT EXISTS origins (
+    id INTEGER PRIMARY KEY, run TEXT NOT NULL, model TEXT NOT NULL, created INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS responses (
+    key BLOB PRIMARY KEY, response TEXT NOT NULL, stop_reason TEXT, checksum INTEGER NOT NULL, origin INTEGER NOT NULL
+) WITHOUT ROWID;
+"""
+
+_SIDE_FILES = ("-wal", "-shm", "-journal")
+_DAMAGE = ("malformed", "not a database", "database disk image", "file is encrypted", "no such table", "no such column")
+
+
+class NotAStore(StoreError):
+    """The file is something else; it is left alone."""
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    text = str(error)
+    return any(sign in text for sign in _DAMAGE)
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open or create. Raises `sqlite3.DatabaseError` on damage, `StoreError` on what no repair can help."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False, cached_statements=32)  # fmt: skip
+    except (OSError, sqlite3.OperationalError) as error:
+        raise StoreError(
+            f"the response store {path} cannot be opened: {error}",
+            hint="Give another place with --store or ASSAY_STORE.",
+        ) from error
+    try:
+        _prepare(connection, path)
+    except sqlite3.OperationalError as error:
+        connection.close()
+        if is_damage(error):
+            raise
+        raise write_error(path, error) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if tables and application != APPLICATION_ID:
+        raise NotAStore(
+            f"{path} is a database, but not a response store (its tables: {', '.join(sorted(tables))})",
+            hint="Give another path with --store or ASSAY_STORE.",
+        )
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > VERSION:
+        raise StoreError(
+            f"the response store {path} has layout {version}; this version of Assay knows {VERSION}",
+            hint="Upgrade Assay, or give another path with --store.",
+        )
+    # WAL: readers and one writer of several processes do not wait for each other, and a killed process loses nothing
+    # that was committed. NORMAL: a power cut may lose the last commits but never damages the file.
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA cache_size = -32768")
+    if "responses" not in tables or "origins" not in tables:
+        if application == APPLICATION_ID and tables:
+            raise sqlite3.DatabaseError("malformed: a table is missing")
+        connection.executescript(
+            f"BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; {LAYOUT} COMMIT;"
+        )
+    size = connection.execute("PRAGMA page_count").fetchone()[0] * connection.execute("PRAGMA page_size").fetchone()[0]
+    if size <= CHECK_AT_OPEN_BYTES:
+        quick_check(connection)
+
+
+def quick_check(connection: sqlite3.Connection) -> None:
+    """Raise when a page of the file does not fit the others."""
+    found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if found != "ok":
+        raise sqlite3.DatabaseError(f"malformed: {found}")
+
+
+def open_or_rebuild(path: Path) -> tuple[sqlite3.Connection, str | None]:
+    """Open; where the file is damaged, set it aside and go on with what can still be read of it.
+
+    The message says what happened, or is None. Safe when several processes find the damage at once.
+    """
+    with exclusive(path):
+        try:
+            return connect(path), None
+        except sqlite3.DatabaseError as error:
+            return rebuild(path, str(error))
+
+
+def rebuild(path: Path, reason: str) -> tuple[sqlite3.Connection, str]:
+    """Move the damaged file and its journal aside and make a new store of the readable answers."""
+    rows = salvage(path)
+    if not rows and path.stat().st_size and not _looks_like_sqlite(path):
+        raise NotAStore(
+            f"{path} is not a response store and nothing in it looks like one",
+            hint="Give another path with --store or ASSAY_STORE.",
+        )
+    aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
+    for suffix in ("", *_SIDE_FILES):
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(f"{path}{suffix}", f"{aside}{suffix}")
+    connection = connect(path)
+    connection.execute("BEGIN IMMEDIATE")
+    origin = add_origin(connection, "recovered", "unknown")
+    connection.executemany(
+        "INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?)", [(*row[:4], origin) for row in rows]
+    )
+    connection.execute("COMMIT")
+    return connection, (
+        f"the response store {path} was damaged ({reason}); {len(rows)} answers could be read and are kept, "
+        f"the damaged file is {aside.name}; missing answers are computed again"
+    )
+
+
+def add_origin(connection: sqlite3.Connection, run: str, model: str) -> int:
+    """A row that says which run of which model answers come from."""
+    found = connection.execute(
+        "INSERT INTO origins (run, model, created) VALUES (?, ?, ?)", (run, model, int(time.time()))
+    ).lastrowid
+    assert found is not None
+    return found
+
+
+def write_error(path: Path, error: BaseException) -> StoreError:
+    """The error for a write that failed, with the next thing to do."""
+    text = str(error)
+    if "full" in text or getattr(error, "errno", None) == errno.ENOSPC:
+        hint = "Make room, or move the store with --store or ASSAY_STORE; then start the same command again."
+    elif "readonly" in text or "read-only" in text:
+        hint = "The store cannot be written; give another place with --store or ASSAY_STORE."
+    elif "locked" in text:
+        hint = "Another process holds the store for more than a minute; wait for it, or give another --store."
+    else:
+        hint = "Start the same command again: only missing answers are computed."
+    return StoreError(f"the response store {path} could not be written: {text}; what was written before is kept", hint=hint)  # fmt: skip
+
+
+@contextlib.contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Hold the lock file beside the store, so that only one process opens or repairs it at a time."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: SQLite's own locks are all there is
+        yield
+        return
+    file: IO[str] | None = None
+    with contextlib.suppress(OSError):  # a directory that cannot be written gives its clear error in connect()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = open(f"{path}.lock", "a")  # noqa: SIM115
+    try:
+        if file is not None:
+            with contextlib.suppress(OSError):  # some network file systems have no locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        if file is not None:
+            file.close()
+
+
+def _looks_like_sqlite(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(16) == b"SQLite format 3\0"

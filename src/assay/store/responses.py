@@ -1,0 +1,255 @@
+"""The response store: answers by the content of the question, shared by all runs and processes.
+
+Reading and writing share one connection under a lock. Writing is done by a thread of its own in batches, at most
+about half a second behind, so that a run never waits for the disk and a killed one loses next to nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from assay.errors import StoreError
+from assay.instance import Response
+from assay.paths import assay_home
+from assay.store.codec import Row, StoredResponse, checksum, decode_response, encode_response
+from assay.store.database import add_origin, exclusive, is_damage, open_or_rebuild, rebuild, write_error
+
+T = TypeVar("T")
+logger = logging.getLogger("assay.store")
+
+READ_CHUNK = 1000
+WRITE_CHUNK = 1000
+WAKE_AT = 8000
+FLUSH_SECONDS = 0.5
+
+_VALUES = "(?, ?, ?, ?, ?)"
+
+
+def default_store_path() -> Path:
+    """`ASSAY_STORE`, else `responses.sqlite` in `ASSAY_HOME`."""
+    chosen = os.environ.get("ASSAY_STORE")
+    return Path(chosen).expanduser() if chosen else assay_home() / "responses.sqlite"
+
+
+class ResponseStore:
+    """`get_many` and `put`. `fresh` sees only what this object wrote, and replaces older answers.
+
+    Errors of the background writer surface at the next `put`, `flush` or `close`. Nothing is dropped: what could not
+    be written stays in memory and is tried again.
+    """
+
+    def __init__(
+        self, path: str | Path | None = None, *, fresh: bool = False, notify: Callable[[str], None] = logger.warning
+    ) -> None:
+        self.path = Path(path).expanduser() if path is not None else default_store_path()
+        self.fresh = fresh
+        self._notify = notify
+        self._lock = threading.RLock()  # guards the connection
+        self._pending_lock = threading.Lock()  # guards the two dicts, for moments
+        self._connection, message = open_or_rebuild(self.path)
+        if message:
+            notify(message)
+        self._inode = _inode(self.path)
+        self._origin = 0
+        self._names = ("", "")
+        self._pending: dict[bytes, Row] = {}
+        self._writing: dict[bytes, Row] = {}
+        self._failure: StoreError | None = None
+        self._closed = False
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def begin(self, *, run: str = "", model: str = "") -> None:
+        """Say which run and model the answers that follow come from; `gc` and `stats` go by it."""
+        self.flush()
+        with self._lock:
+            self._names = (run, model)
+            self._origin = 0
+
+    def get_many(self, keys: Iterable[bytes]) -> dict[bytes, StoredResponse]:
+        """The answers that are there. One that does not match its checksum is deleted and counts as missing."""
+        found: dict[bytes, StoredResponse] = {}
+        wanted: list[bytes] = []
+        with self._pending_lock:  # in this order a row that is being written is in one of the two
+            pending, writing = self._pending, self._writing
+        for key in keys:
+            row = pending.get(key) or writing.get(key)
+            if row is None:
+                wanted.append(key)
+            else:
+                found[key] = StoredResponse(decode_response(row[1]), row[2])
+        if wanted and not (self.fresh and not self._origin):
+            found.update(self._guarded(lambda: self._read(wanted)))
+        return found
+
+    def put(self, key: bytes, response: Response, stop_reason: str | None = None) -> None:
+        """Keep an answer. Returns at once; it is on disk about half a second later."""
+        if self._failure is not None:
+            self._raise_failure()
+        text = encode_response(response)
+        row = (key, text, stop_reason, checksum(key, text, stop_reason), 0)
+        with self._pending_lock:
+            self._pending[key] = row
+        if self._thread is None:
+            self._start()
+        elif len(self._pending) >= WAKE_AT:
+            self._wake.set()
+
+    def flush(self) -> None:
+        """Return when all that was put is on disk; raise `StoreError` when it cannot be."""
+        self._failure = None
+        self._write_pending()
+        if self._failure is not None:
+            self._raise_failure()
+
+    def close(self) -> None:
+        """Write what is left and end. Safe to call twice."""
+        if self._closed:
+            return
+        try:
+            self.flush()
+        finally:
+            self._closed = True
+            self._wake.set()
+            if self._thread is not None:
+                self._thread.join()
+            with self._lock:
+                self._connection.close()
+
+    def __len__(self) -> int:
+        self.flush()
+        return self._guarded(lambda: int(self._connection.execute("SELECT count(*) FROM responses").fetchone()[0]))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        try:
+            self.close()
+        except StoreError as second:  # the first error is the one to show
+            error.add_note(str(second))
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _read(self, keys: Sequence[bytes]) -> dict[bytes, StoredResponse]:
+        found: dict[bytes, StoredResponse] = {}
+        spoiled: list[tuple[bytes]] = []
+        keys = sorted(keys)  # neighbours in the tree are read together
+        only_mine = f" AND origin = {self._origin}" if self.fresh else ""
+        for start in range(0, len(keys), READ_CHUNK):
+            chunk = keys[start : start + READ_CHUNK]
+            marks = ",".join("?" * len(chunk))
+            rows = self._connection.execute(f"SELECT * FROM responses WHERE key IN ({marks}){only_mine}", chunk)
+            for key, text, stop, check, _ in rows.fetchall():
+                if checksum(key, text, stop) == check:
+                    found[key] = StoredResponse(decode_response(text), stop)
+                else:
+                    spoiled.append((key,))
+        if spoiled:
+            self._connection.executemany("DELETE FROM responses WHERE key = ?", spoiled)
+            self._notify(f"{len(spoiled)} answers in {self.path} did not match their checksum; they are computed again")
+        return found
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._write_loop, name="assay-store", daemon=True)
+        self._thread.start()
+
+    def _write_loop(self) -> None:
+        while not self._closed:
+            self._wake.wait(FLUSH_SECONDS)
+            self._wake.clear()
+            if self._pending and self._failure is None:
+                self._write_pending()
+
+    def _write_pending(self) -> None:
+        """Write all that is pending in one transaction; on failure keep it and remember why."""
+        with self._lock:
+            with self._pending_lock:
+                self._writing, self._pending = self._pending, {}
+            try:
+                if self._writing:
+                    self._guarded(lambda: self._insert(list(self._writing.values())))
+            except StoreError as error:
+                self._failure = error
+                with self._pending_lock:
+                    self._pending = {**self._writing, **self._pending}
+            finally:
+                self._writing = {}
+
+    def _insert(self, batch: list[Row]) -> None:
+        connection = self._connection
+        before = self._origin
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if not self._origin:
+                self._origin = add_origin(connection, *self._names)
+            origin = self._origin
+            batch = sorted((*row[:4], origin) for row in batch)
+            # The first answer stays, so that two processes that ask the same thing read the same thing ever after.
+            verb = "INSERT OR REPLACE" if self.fresh else "INSERT OR IGNORE"
+            # Many rows to a statement: a statement gives up the interpreter lock once, and getting it back from a busy
+            # main thread takes milliseconds.
+            whole = len(batch) - len(batch) % WRITE_CHUNK
+            for start in range(0, whole, WRITE_CHUNK):
+                values = [value for row in batch[start : start + WRITE_CHUNK] for value in row]
+                connection.execute(f"{verb} INTO responses VALUES {','.join([_VALUES] * WRITE_CHUNK)}", values)
+            if rest := batch[whole:]:
+                values = [value for row in rest for value in row]
+                connection.execute(f"{verb} INTO responses VALUES {','.join([_VALUES] * len(rest))}", values)
+            connection.execute("COMMIT")
+        except BaseException:
+            self._origin = before
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def _guarded(self, work: Callable[[], T]) -> T:
+        """Do it under the lock; once more on a rebuilt file when the store turns out to be damaged."""
+        with self._lock:
+            try:
+                return work()
+            except sqlite3.DatabaseError as error:
+                if not is_damage(error):
+                    raise write_error(self.path, error) from error
+                self._repair(str(error))
+            try:
+                return work()
+            except sqlite3.DatabaseError as error:
+                raise write_error(self.path, error) from error
+
+    def _repair(self, reason: str) -> None:
+        self._connection.close()
+        self._origin = 0
+        if _inode(self.path) != self._inode:  # another process has put it right already
+            self._connection, message = open_or_rebuild(self.path)
+        else:
+            with exclusive(self.path):
+                self._connection, message = rebuild(self.path, reason)
+        self._inode = _inode(self.path)
+        if message:
+            self._notify(message)
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            failure.message += f" ({len(self._pending)} answers wait in memory)"
+            raise failure
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return -1
