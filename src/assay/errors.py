@@ -33,6 +33,17 @@ class ConfigError(AssayError):
     exit_code = 2
 
 
+class MissingPackage(ConfigError):
+    """A task file or plug-in needs a package that is not installed; `package` is what to install."""
+
+    def __init__(self, message: str, *, hint: str | None = None, package: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.package = package
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild_missing, (self.message, self.hint, self.package))
+
+
 class DataError(AssayError):
     """A dataset, or a doc in it, is not what the task needs."""
 
@@ -51,6 +62,10 @@ class StoreError(AssayError):
 
 def _rebuild(cls: type[AssayError], message: str, hint: str | None) -> AssayError:
     return cls(message, hint=hint)
+
+
+def _rebuild_missing(message: str, hint: str | None, package: str) -> MissingPackage:
+    return MissingPackage(message, hint=hint, package=package)
 
 
 def did_you_mean(name: str, known: Iterable[str], *, most: int = 3) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from typing import Generic, TypeVar, cast
 
-from assay.errors import ConfigError, did_you_mean
+from assay.errors import ConfigError, MissingPackage, did_you_mean
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class Registry(Generic[T]):
         raise ConfigError(f"unknown {self.kind} {name!r}", hint=did_you_mean(name, self) or self._listing())
 
     def get(self, name: str) -> T | None:
-        return self[name] if name in self else None
+        return self[name] if name in self else None  # noqa: SIM401 (this is `get`)
 
     def __contains__(self, name: object) -> bool:
         if name in self._entries or name in self._lazy:
@@ -101,10 +101,14 @@ def load_object(target: str, *, kind: str = "object") -> object:
     try:
         found: object = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        raise ConfigError(
+        package = (error.name or "").partition(".")[0]
+        raise MissingPackage(
             f"the {kind} {target!r} needs the package {error.name!r}, which is not installed",
-            hint=f"pip install {(error.name or '').partition('.')[0]}",
+            hint=f"pip install {package}",
+            package=package,
         ) from error
     for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise ConfigError(f"the {kind} {target!r} does not exist: {module_name} has no {part!r}")
         found = getattr(found, part)
     return found

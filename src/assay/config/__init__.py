@@ -1,12 +1,16 @@
 """YAML to typed config. Every later step reads these objects and never the YAML."""
 
+from assay.config.build import ConfigWarning, build_group_config, build_task_config, split_group
 from assay.config.functions import Function, FunctionRef
 from assay.config.group import AggMetricConfig, GroupConfig, GroupFilter
+from assay.config.loader import LoadedFile, Origin, load_file_only, load_yaml, locate, resolve_includes
+from assay.config.modules import add_task_root
 from assay.config.run import RunConfig, Seeds
 from assay.config.task import FewshotConfig, FilterConfig, FilterStep, MetricConfig, TaskConfig
 
 __all__ = [
     "AggMetricConfig",
+    "ConfigWarning",
     "FewshotConfig",
     "FilterConfig",
     "FilterStep",
@@ -14,8 +18,18 @@ __all__ = [
     "FunctionRef",
     "GroupConfig",
     "GroupFilter",
+    "LoadedFile",
     "MetricConfig",
+    "Origin",
     "RunConfig",
     "Seeds",
     "TaskConfig",
+    "add_task_root",
+    "build_group_config",
+    "build_task_config",
+    "load_file_only",
+    "load_yaml",
+    "locate",
+    "resolve_includes",
+    "split_group",
 ]

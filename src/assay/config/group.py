@@ -10,10 +10,15 @@ from assay.config.functions import Function
 from assay.config.task import _Config, as_list
 
 
+def _name_of_metric(value: Any) -> Any:
+    """A metric that tasks give as `!function` is reported under the function's name."""
+    return value if isinstance(value, str) else getattr(value, "__name__", value)
+
+
 class AggMetricConfig(_Config):
     """One entry of `aggregate_metric_list`: one metric, its aggregator, and over what it runs."""
 
-    metric: str
+    metric: Annotated[str, BeforeValidator(_name_of_metric)]
     aggregation: str | Function = "mean"
     weight_by_size: bool = True
     filter_list: Annotated[list[str], BeforeValidator(as_list)] | None = None

@@ -99,6 +99,8 @@ class TaskConfig(_Config):
     task_alias: str | None = None
     tag: Annotated[list[str], BeforeValidator(as_list)] | None = None
     class_: Function | None = Field(default=None, alias="class")
+    class_config: dict[str, Any] = Field(default_factory=dict)
+    """Keys of a `class:` task's file that only its class knows."""
 
     dataset_path: str | None = None
     dataset_name: str | None = None

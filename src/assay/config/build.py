@@ -1,0 +1,173 @@
+"""Merged mappings to typed configs, with errors that name the file and line of the field at fault."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from assay.config.group import GroupConfig
+from assay.config.loader import Origin, locate
+from assay.config.task import TaskConfig
+from assay.errors import ConfigError, did_you_mean
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class ConfigWarning(UserWarning):
+    """A task file says something odd that has a known meaning: it is read so, and said so."""
+
+
+STRUCTURAL_KEYS = frozenset({"group", "include", "task_list"})
+"""Keys of a task file that place it among others and are no part of the task."""
+
+TASK_KEYS = frozenset(field.alias or name for name, field in TaskConfig.model_fields.items()) - {"class_config"}
+GROUP_KEYS = frozenset(GroupConfig.model_fields)
+
+
+def build_task_config(
+    data: Mapping[str, Any], origins: Mapping[str, Origin] | None = None, *, name: str | None = None
+) -> TaskConfig:
+    """The typed task; `name` is used in messages and where the file gives none."""
+    origins = origins or {}
+    fields = {key: value for key, value in data.items() if key not in STRUCTURAL_KEYS}
+    if name is not None:
+        fields.setdefault("task", name)
+    unknown = [key for key in fields if key not in TASK_KEYS]
+    if "class" in fields:
+        # A Python task reads keys of its own from its config; they are handed to the class untouched.
+        fields["class_config"] = {key: fields.pop(key) for key in unknown}
+    else:
+        for key in unknown:
+            raise _unknown_key(key, origins, "task", TASK_KEYS, fields.get("task"))
+    metadata = fields.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        fields["metadata"] = {"_metadata": metadata}
+    if isinstance(fields.get("metric_list"), list):
+        fields["metric_list"] = [_repair_metric(entry, origins) for entry in fields["metric_list"]]
+    return _validate(TaskConfig, fields, origins, "task", fields.get("task"))
+
+
+def build_group_config(data: Mapping[str, Any], origins: Mapping[str, Origin] | None = None) -> GroupConfig:
+    """The typed group. Keys that are no group's are the children's: see `split_group`."""
+    origins = origins or {}
+    fields = {key: value for key, value in data.items() if key in GROUP_KEYS}
+    entries = fields.get("aggregate_metric_list")
+    if isinstance(entries, list):
+        fields["aggregate_metric_list"] = [_repair_aggregate(entry, origins) for entry in entries]
+    elif isinstance(entries, dict):
+        fields["aggregate_metric_list"] = [_repair_aggregate(entries, origins)]
+    metadata = fields.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        fields["metadata"] = {"_metadata": metadata}
+    return _validate(GroupConfig, fields, origins, "group", fields.get("group"))
+
+
+def split_group(
+    data: Mapping[str, Any], origins: Mapping[str, Origin] | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A group file's own fields, and those that every child inherits; a key that is neither is an error."""
+    own = {key: value for key, value in data.items() if key in GROUP_KEYS}
+    inherited = {key: value for key, value in data.items() if key not in GROUP_KEYS and key not in STRUCTURAL_KEYS}
+    for key in inherited:
+        if key not in TASK_KEYS:
+            raise _unknown_key(key, origins or {}, "group", GROUP_KEYS | TASK_KEYS, data.get("group"))
+    return own, inherited
+
+
+def _unknown_key(
+    key: str, origins: Mapping[str, Origin], kind: str, known: frozenset[str], name: object
+) -> ConfigError:
+    return ConfigError(
+        f"{_place(origins.get(key))}{kind} {name!r}: unknown key {key!r}",
+        hint=did_you_mean(key, known) or f"`assay schema {kind}` lists the keys of a {kind} file.",
+    )
+
+
+def _place(origin: Origin | None) -> str:
+    return f"{origin}: " if origin else ""
+
+
+def _validate(model: type[M], fields: dict[str, Any], origins: Mapping[str, Origin], kind: str, name: object) -> M:
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        location = _own_location(fields, first["loc"])
+        origin = locate(origins.get(str(location[0])) if location else None, location)
+        field = ".".join(str(part) for part in location) or "config"
+        raise ConfigError(
+            f"{_place(origin)}{kind} {name!r}: {field}: {_reason(first)}", hint=_hint(first, location, model)
+        ) from None
+
+
+def _own_location(fields: Any, location: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The part of pydantic's location that is a path into the data: union branches and function names are left out."""
+    path: list[Any] = []
+    for part in location:
+        try:
+            fields = fields[part]
+        except (KeyError, IndexError, TypeError):
+            # A missing field is not in the data, but its name says what to add.
+            if part == location[-1] and isinstance(fields, dict) and isinstance(part, str):
+                path.append(part)
+            continue
+        path.append(part)
+    return tuple(path)
+
+
+def _reason(error: Any) -> str:
+    found = error["input"]
+    if error["type"] == "missing":
+        return "is missing"
+    if error["type"] == "extra_forbidden":
+        return "is not a known key"
+    if error["type"].startswith("assertion") or error["type"] == "value_error":
+        return str(error["msg"]).removeprefix("Value error, ")
+    shown = repr(found)
+    return f"{error['msg'][0].lower()}{error['msg'][1:]}, found {shown if len(shown) < 60 else shown[:57] + '...'}"
+
+
+def _hint(error: Any, location: tuple[Any, ...], model: type[BaseModel]) -> str | None:
+    if error["type"] == "extra_forbidden" and location:
+        known = {name for config in (model, *_nested(model)) for name in config.model_fields}
+        return did_you_mean(str(location[-1]), known)
+    return None
+
+
+def _nested(model: type[BaseModel]) -> list[type[BaseModel]]:
+    from assay.config import AggMetricConfig, FewshotConfig, FilterConfig, GroupFilter
+
+    return [FewshotConfig, FilterConfig] if model is TaskConfig else [AggMetricConfig, GroupFilter]
+
+
+def _repair_metric(entry: Any, origins: Mapping[str, Origin]) -> Any:
+    """Known slips of published task files. Both would otherwise be handed to the metric as arguments."""
+    if not isinstance(entry, dict):
+        return entry
+    repaired = dict(entry)
+    if "high_is_better" in repaired:
+        _warn(origins.get("metric_list"), "metric_list: high_is_better is read as higher_is_better")
+        repaired.setdefault("higher_is_better", repaired.pop("high_is_better"))
+        repaired.pop("high_is_better", None)
+    if "weight_by_size" in repaired:
+        _warn(
+            origins.get("metric_list"),
+            "metric_list: weight_by_size belongs in a group's aggregate_metric_list; ignored",
+        )
+        del repaired["weight_by_size"]
+    return repaired
+
+
+def _repair_aggregate(entry: Any, origins: Mapping[str, Origin]) -> Any:
+    weight = entry.get("weight_by_size") if isinstance(entry, dict) else None
+    if isinstance(weight, str) and weight.lower() not in {"true", "false", "yes", "no", "on", "off"}:
+        _warn(origins.get("aggregate_metric_list"), f"aggregate_metric_list: weight_by_size: {weight} is read as true")
+        return {**entry, "weight_by_size": True}
+    return entry
+
+
+def _warn(origin: Origin | None, message: str) -> None:
+    warnings.warn(f"{_place(origin)}{message}", ConfigWarning, stacklevel=2)

@@ -1,0 +1,127 @@
+"""Task files on disk: `include` resolved, and every field still knows the file and line that set it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from assay.config.parse import Parsed, compose_file, parse_file
+from assay.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a field was set."""
+
+    path: Path
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+@dataclass(frozen=True)
+class LoadedFile:
+    """The merged mapping and, for each top-level key, who set it."""
+
+    data: dict[str, Any]
+    origins: dict[str, Origin]
+
+
+def load_yaml(path: str | Path) -> LoadedFile:
+    """Read a task or group file with everything it includes.
+
+    Includes merge key by key at top level only: a later include wins over an earlier one, the file itself over all.
+    The same base reached twice is fine; a file that includes itself is an error that prints the circle.
+    """
+    return _load(Path(path).expanduser().absolute(), ())
+
+
+def load_file_only(path: Path) -> dict[str, Any]:
+    """The mapping of one file as it is written, `include` unresolved."""
+    return parse_file(path).data
+
+
+def _load(path: Path, above: tuple[Path, ...]) -> LoadedFile:
+    path = path.resolve()
+    if path in above:
+        circle = " → ".join(file.name for file in (*above[above.index(path) :], path))
+        raise ConfigError(f"{above[-1]}: include goes in a circle: {circle}", hint="Remove one of these includes.")
+    parsed = _parse_cached(path)
+    own = {key: value for key, value in parsed.data.items() if key != "include"}
+    origins = {key: Origin(path, parsed.lines.get(key, 1)) for key in own}
+    if "include" not in parsed.data:
+        return LoadedFile(own, origins)
+    merged = resolve_includes(parsed.data["include"], Origin(path, parsed.lines.get("include", 1)), (*above, path))
+    return LoadedFile({**merged.data, **own}, {**merged.origins, **origins})
+
+
+def resolve_includes(include: Any, origin: Origin, above: tuple[Path, ...] = ()) -> LoadedFile:
+    """Merge the files that an `include:` names; `origin` is where it is written."""
+    data: dict[str, Any] = {}
+    origins: dict[str, Origin] = {}
+    for name in include if isinstance(include, list) else [include]:
+        if not isinstance(name, str) or not name.strip():
+            raise ConfigError(f"{origin}: include is {name!r}", hint="Give a path, or a list of paths.")
+        base = origin.path.parent / Path(name).expanduser()
+        if not base.is_file():
+            raise ConfigError(f"{origin}: include names {name}, but there is no file {base}", hint=_suggest_file(base))
+        included = _load(base, above or (origin.path,))
+        # `task_list` names the tasks of the included file itself, not of those that build on it.
+        data.update({key: value for key, value in included.data.items() if key != "task_list"})
+        origins.update(included.origins)
+    return LoadedFile(data, origins)
+
+
+def locate(origin: Origin | None, location: Sequence[str | int]) -> Origin | None:
+    """The line of something inside a field, e.g. `("metric_list", 1, "metric")`; the field's own line where that ends.
+
+    The file is composed again for this: only errors ask, and they ask once.
+    """
+    if origin is None or len(location) < 2:
+        return origin
+    node = compose_file(origin.path)
+    line = origin.line
+    for part in location:
+        child = _child(node, part)
+        if child is None:
+            break
+        key, node = child
+        line = key.start_mark.line + 1
+    return Origin(origin.path, line)
+
+
+def _child(node: yaml.Node | None, part: str | int) -> tuple[yaml.Node, yaml.Node] | None:
+    if isinstance(node, yaml.MappingNode):
+        return next(((key, value) for key, value in node.value if key.value == part), None)
+    if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+        return node.value[part], node.value[part]
+    return None
+
+
+def _suggest_file(missing: Path) -> str:
+    from assay.errors import did_you_mean
+
+    if not missing.parent.is_dir():
+        return f"The directory {missing.parent} does not exist."
+    near = did_you_mean(missing.name, [entry.name for entry in missing.parent.iterdir() if entry.is_file()])
+    return near or "A relative include is relative to the file that includes."
+
+
+def _parse_cached(path: Path) -> Parsed:
+    """Bases are shared by thousands of tasks; a file is parsed again only when it has changed."""
+    try:
+        status = path.stat()
+    except OSError:
+        return parse_file(path)  # says what is wrong
+    return _parse_version(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=4096)
+def _parse_version(path: Path, mtime_ns: int, size: int) -> Parsed:
+    return parse_file(path)

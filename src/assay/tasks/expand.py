@@ -1,0 +1,249 @@
+"""From names to configs: groups unfolded, overrides pushed down, inline members named. No task is built here.
+
+The rules are those of lm-evaluation-harness group files:
+- a key of a group file that is no group's own goes to every child, and an outer group wins over an inner one;
+- a member mapping overrides the named task, key by key;
+- a member that is no registered name is written out on the spot and called `group::task` or `group::subgroup`.
+One rule is ours: where two groups of one run want the same task with different fields, the second is also called
+`group::task`, instead of one of them silently winning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from assay.config import (
+    GroupConfig,
+    LoadedFile,
+    Origin,
+    TaskConfig,
+    build_group_config,
+    build_task_config,
+    load_yaml,
+    resolve_includes,
+    split_group,
+)
+from assay.errors import ConfigError, did_you_mean
+from assay.tasks.index import Entry
+
+_SINGLE_COLON = re.compile(r"(?<!:):(?!:)")
+_MEMBER_KEYS = frozenset({"task", "group", "if"})
+_DEFINES_TASK = frozenset({"dataset_path", "custom_dataset", "include", "class", "doc_to_text"})
+
+
+@dataclass(frozen=True)
+class GroupSpec:
+    """A group with its members resolved; `children` are names of tasks or of other groups."""
+
+    name: str
+    config: GroupConfig
+    children: tuple[str, ...]
+    conditions: dict[str, str] = field(default_factory=dict)
+    """Child to the expression of its `if:`; a child without one always belongs."""
+
+
+@dataclass
+class Expansion:
+    """Everything that some names stand for, collected while they are unfolded."""
+
+    tasks: dict[str, TaskConfig] = field(default_factory=dict)
+    groups: dict[str, GroupSpec] = field(default_factory=dict)
+    tags: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    sources: dict[str, Path | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the unfolding stands: the groups above, and what they push down."""
+
+    groups: tuple[str, ...] = ()
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+    variant: tuple[str, ...] = ()
+    path: Path | None = None
+
+
+class Expander:
+    """Unfolds names against an index into one `Expansion`."""
+
+    def __init__(self, entries: Mapping[str, Entry], *, metadata: Mapping[str, Any] | None = None) -> None:
+        self.entries = entries
+        self.metadata = dict(metadata or {})
+        self.result = Expansion()
+
+    def expand(self, name: str) -> list[str]:
+        """The keys of tasks or groups that a registered name (with its variant) stands for."""
+        entry, variant = self.find(name)
+        return self._entry(entry, _Place(variant=variant))
+
+    def expand_file(self, path: Path) -> list[str]:
+        loaded = load_yaml(path)
+        name, is_group = name_in(loaded, path)
+        entry = Entry(name, "group" if is_group else "task", path)
+        return self._entry(entry, _Place(), loaded)
+
+    def find(self, name: str, *, place: str = "") -> tuple[Entry, tuple[str, ...]]:
+        """The entry, and the variant that follows the name after a colon."""
+        found = self.split_variant(name)
+        if found is None:
+            raise ConfigError(
+                f"{place}there is no task, group or tag named {name!r}",
+                hint=did_you_mean(name, self.entries) or "`assay ls` lists them; --include_path adds a directory.",
+            )
+        return self.entries[found[0]], found[1]
+
+    def split_variant(self, name: str) -> tuple[str, tuple[str, ...]] | None:
+        if name in self.entries:
+            return name, ()
+        base, *variant = _SINGLE_COLON.split(name)
+        return (base, tuple(variant)) if base in self.entries else None
+
+    def _entry(self, entry: Entry, place: _Place, loaded: LoadedFile | None = None) -> list[str]:
+        if entry.rivals:
+            files = ", ".join(str(path) for path in (entry.path, *entry.rivals))
+            raise ConfigError(
+                f"{entry.kind} {entry.name!r} is defined more than once: {files}", hint="Rename all but one."
+            )
+        if entry.kind == "tag":
+            keys = [key for name in entry.members for key in self._entry(self.entries[name], place)]
+            self.result.tags[_with_variant(entry.name, place.variant)] = tuple(keys)
+            return keys
+        assert entry.path is not None
+        if entry.kind == "group":
+            self._check_circle(entry.name, place)
+            loaded = loaded or load_yaml(entry.path)
+            return [self._group(entry.name, loaded, entry.path, place)]
+        loaded = loaded or load_yaml(entry.path)
+        fields = {**loaded.data, **place.overrides}
+        return [self._task(entry.name, fields, {**loaded.origins, **place.origins}, place, entry.path)]
+
+    def _check_circle(self, name: str, place: _Place) -> None:
+        if name in place.groups:
+            circle = " → ".join((*place.groups[place.groups.index(name) :], name))
+            raise ConfigError(f"group {name!r} contains itself: {circle}", hint="Remove one of these members.")
+
+    def _task(
+        self, name: str, fields: Mapping[str, Any], origins: Mapping[str, Origin], place: _Place, path: Path | None
+    ) -> str:
+        metadata = fields.get("metadata") or {}
+        if self.metadata:
+            metadata = {**(metadata if isinstance(metadata, dict) else {"_metadata": metadata}), **self.metadata}
+        config = build_task_config({**fields, "task": name, "metadata": metadata}, origins)
+        if place.variant:
+            from assay.tasks.variants import apply_variant
+
+            name = _with_variant(name, place.variant)
+            config = apply_variant(config, list(place.variant)).override(task=name)
+        known = self.result.tasks.get(name)
+        if known is not None and known != config and place.groups:
+            name = f"{place.groups[-1]}::{name}"
+            config = config.override(task=name)
+        self.result.tasks[name] = config
+        self.result.sources[name] = path
+        return name
+
+    def _group(self, name: str, loaded: LoadedFile, path: Path | None, place: _Place) -> str:
+        own, inherited = split_group(loaded.data, loaded.origins)
+        # An override may also replace a field of the group itself, such as its alias.
+        pushed = {key: value for key, value in place.overrides.items() if key not in _GROUP_ONLY}
+        own.update({key: value for key, value in place.overrides.items() if key in _GROUP_ONLY})
+        key = _with_variant(name, place.variant)
+        inner = _Place(
+            groups=(*place.groups, name),
+            overrides={**inherited, **pushed},
+            origins={**{k: loaded.origins[k] for k in inherited if k in loaded.origins}, **place.origins},
+            variant=place.variant,
+            path=path,
+        )
+        config = build_group_config({**own, "group": key}, loaded.origins)
+        if self.metadata:
+            config = config.model_copy(update={"metadata": {**(config.metadata or {}), **self.metadata}})
+        children: list[str] = []
+        conditions: dict[str, str] = {}
+        for member in config.task:
+            found, condition = self._member(member, inner, loaded.origins.get("task"))
+            children.extend(child for child in found if child not in children)
+            if condition is not None:
+                conditions.update(dict.fromkeys(found, condition))
+        self.result.groups[key] = GroupSpec(key, config, tuple(children), conditions)
+        self.result.sources[key] = path
+        return key
+
+    def _member(
+        self, member: str | dict[str, Any], place: _Place, origin: Origin | None
+    ) -> tuple[list[str], str | None]:
+        where = f"{origin}: " if origin else ""
+        where += f"group {place.groups[-1]!r}: "
+        if isinstance(member, str):
+            entry, variant = self.find(member, place=where)
+            return self._entry(entry, _nest(place, {}, origin, variant)), None
+        name = member.get("group", member.get("task"))
+        if not isinstance(name, str):
+            raise ConfigError(
+                f"{where}a member has neither `task` nor `group`: {member!r}", hint="Write `- task: name`."
+            )
+        condition = member.get("if")
+        overrides = {key: value for key, value in member.items() if key not in _MEMBER_KEYS}
+        found = self.split_variant(name)
+        if found is not None and not isinstance(member.get("task"), list):
+            return self._entry(self.entries[found[0]], _nest(place, overrides, origin, found[1])), condition
+        if "group" in member:
+            return [self._inline_group(name, member, place, origin)], condition
+        if not _DEFINES_TASK & {*overrides, *place.overrides}:
+            self.find(name, place=where)  # raises: nothing here says what the task would be
+        return [self._inline_task(name, overrides, place, origin)], condition
+
+    def _inline_group(self, name: str, member: dict[str, Any], place: _Place, origin: Origin | None) -> str:
+        full = f"{place.groups[-1]}::{name}"
+        self._check_circle(full, place)
+        fields = {key: value for key, value in member.items() if key != "if"}
+        loaded = LoadedFile(fields, _all_from(origin, fields))
+        return self._group(full, loaded, place.path, place)
+
+    def _inline_task(self, name: str, overrides: dict[str, Any], place: _Place, origin: Origin | None) -> str:
+        fields: dict[str, Any] = {**place.overrides, **overrides}
+        origins = {**place.origins, **_all_from(origin, overrides)}
+        if "include" in fields and origin is not None:
+            base = resolve_includes(fields.pop("include"), origin)
+            fields, origins = {**base.data, **fields}, {**base.origins, **origins}
+        return self._task(f"{place.groups[-1]}::{name}", fields, origins, place, place.path)
+
+
+_GROUP_ONLY = frozenset({"group_alias", "aggregate_metric_list", "group_filter", "scorer"})
+
+
+def _nest(place: _Place, overrides: dict[str, Any], origin: Origin | None, variant: tuple[str, ...]) -> _Place:
+    return _Place(
+        groups=place.groups,
+        overrides={**place.overrides, **overrides},
+        origins={**place.origins, **_all_from(origin, overrides)},
+        variant=(*variant, *place.variant),
+        path=place.path,
+    )
+
+
+def _all_from(origin: Origin | None, fields: Iterable[str]) -> dict[str, Origin]:
+    return {} if origin is None else dict.fromkeys(fields, origin)
+
+
+def _with_variant(name: str, variant: tuple[str, ...]) -> str:
+    return ":".join((name, *variant))
+
+
+def name_in(loaded: LoadedFile, path: Path) -> tuple[str, bool]:
+    """The name a file gives itself, and whether it is a group's."""
+    data = loaded.data
+    is_group = "group" in data and "class" not in data
+    name = data.get("group") if is_group else data.get("task")
+    if not isinstance(name, str) or not name:
+        wanted = "`group:`" if is_group else "`task:`"
+        found = "nothing" if name is None else repr(name)
+        raise ConfigError(
+            f"{path}: found {found} for {wanted}, expected a name",
+            hint="A file without a name is a base for others to include, not a task.",
+        )
+    return name, is_group

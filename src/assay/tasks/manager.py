@@ -1,0 +1,186 @@
+"""`TaskManager`: what tasks there are, and loading some of them by name, pattern, path or directory."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assay.config import TaskConfig, add_task_root
+from assay.errors import ConfigError
+from assay.tasks.expand import Expander, Expansion, GroupSpec
+from assay.tasks.index import Entry, Index, build_index, walk
+
+if TYPE_CHECKING:
+    from assay.tasks.base import Task
+
+__all__ = ["GroupSpec", "Loaded", "Resolved", "TaskManager", "default_roots"]
+
+LM_EVAL_VARIABLE = "ASSAY_LM_EVAL_TASKS"
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Names unfolded to configs; nothing is built and no data are read."""
+
+    tasks: dict[str, TaskConfig]
+    groups: dict[str, GroupSpec]
+    roots: list[str]
+    """What was asked for, as keys of `tasks` or `groups`, in order."""
+    tags: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    sources: dict[str, Path | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The same with tasks built. Building one reads no data either."""
+
+    tasks: dict[str, Task]
+    groups: dict[str, GroupSpec]
+    roots: list[str]
+    tags: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    sources: dict[str, Path | None] = field(default_factory=dict)
+
+
+class TaskManager:
+    """Finds tasks, groups and tags under the built-in catalog, an lm-evaluation-harness, and directories of one's own.
+
+    A later directory takes a name over from an earlier one: catalog, then `lm_eval`, then `include_path` in order.
+    """
+
+    def __init__(
+        self,
+        include_path: str | Path | Iterable[str | Path] | None = None,
+        include_defaults: bool = True,
+        lm_eval: bool | str | Path | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.roots = [
+            *(default_roots() if include_defaults else []),
+            *lm_eval_roots(lm_eval),
+            *_split_paths(include_path),
+        ]
+        for root in self.roots:
+            if not root.is_dir():
+                raise ConfigError(f"include_path: {root} is not a directory", hint="Give a directory of task files.")
+            add_task_root(root)
+        self.metadata = dict(metadata or {})
+
+    @cached_property
+    def index(self) -> Index:
+        return build_index(self.roots)
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        return self.index.entries
+
+    def load(self, names: str | Iterable[str], data_dir: str | Path | None = None) -> Loaded:
+        """Build every task that the names stand for, each once however often it is reached."""
+        from assay.tasks.base import Task
+
+        found = self.resolve(names)
+        directory = Path(data_dir) if data_dir is not None else None
+        tasks = {name: Task.from_config(config, data_dir=directory) for name, config in found.tasks.items()}
+        return Loaded(tasks, found.groups, found.roots, found.tags, found.sources)
+
+    def resolve(self, names: str | Iterable[str]) -> Resolved:
+        """Unfold names to configs: task, group, tag, glob, `name:variant`, YAML file, directory of YAML files."""
+        expander = Expander(self.entries, metadata=self.metadata)
+        roots: list[str] = []
+        for name in [names] if isinstance(names, str) else names:
+            roots.extend(key for key in self._expand(name, expander) if key not in roots)
+        result: Expansion = expander.result
+        return Resolved(result.tasks, result.groups, roots, result.tags, result.sources)
+
+    def match(self, pattern: str) -> list[str]:
+        """All names that fit a shell pattern, sorted."""
+        return sorted(fnmatch.filter(self.entries, pattern))
+
+    def _expand(self, name: str, expander: Expander) -> list[str]:
+        if expander.split_variant(name) is not None:
+            return expander.expand(name)
+        path = Path(name).expanduser()
+        if path.is_dir():
+            return [key for file in self._files(path, name) for key in expander.expand_file(file)]
+        if path.is_file():
+            add_task_root(path.parent) if not self._is_known(path) else None
+            return expander.expand_file(path.resolve())
+        if any(sign in name for sign in "*?["):
+            return self._expand_pattern(name, expander)
+        if name.endswith((".yaml", ".yml")):
+            raise ConfigError(f"{name}: no such file", hint="Give the path of a task file, or the name of a task.")
+        return expander.expand(name)
+
+    def _expand_pattern(self, pattern: str, expander: Expander) -> list[str]:
+        base, colon, variant = pattern.partition(":")
+        matches = self.match(pattern) or [f"{name}{colon}{variant}" for name in self.match(base) if colon]
+        if matches:
+            return [key for name in matches for key in expander.expand(name)]
+        folder, last = os.path.split(pattern)
+        files = sorted(file for file in Path(folder or ".").glob(last) if file.suffix in (".yaml", ".yml"))
+        if not files:
+            raise ConfigError(
+                f"no task, group, tag or file fits {pattern!r}", hint="`assay ls tasks PATTERN` shows what does."
+            )
+        return [key for file in files for key in expander.expand_file(file.resolve())]
+
+    def _files(self, folder: Path, asked: str) -> list[Path]:
+        """Files of a directory that are tasks or groups; a base file without a name is for others to include."""
+        if not self._is_known(folder):
+            add_task_root(folder)
+        index = build_index([folder.resolve()])
+        if index.broken:
+            path, reason = next(iter(index.broken.items()))
+            raise ConfigError(reason if str(path) in reason else f"{path}: {reason}")
+        files = [entry.path for entry in index.entries.values() if entry.path is not None]
+        if not files:
+            count = sum(1 for _ in walk(folder))
+            raise ConfigError(f"{asked}: no task among its {count} YAML files", hint="A task file has a `task:` line.")
+        return sorted(files)
+
+    def _is_known(self, path: Path) -> bool:
+        above = {path.resolve(), *path.resolve().parents}
+        return any(root.resolve() in above for root in self.roots)
+
+
+def default_roots() -> list[Path]:
+    """The catalog that ships with the package."""
+    catalog = Path(__file__).resolve().parent.parent / "catalog"
+    return [catalog] if catalog.is_dir() else []
+
+
+def lm_eval_roots(chosen: bool | str | Path | None) -> list[Path]:
+    """The task directory of lm-evaluation-harness: a path, True for the installed one, None for what the environment says."""
+    if chosen is None or chosen is False:
+        named = os.environ.get(LM_EVAL_VARIABLE)
+        return [_tasks_below(Path(named))] if named and chosen is None else []
+    if chosen is not True:
+        return [_tasks_below(Path(chosen))]
+    if named := os.environ.get(LM_EVAL_VARIABLE):
+        return [_tasks_below(Path(named))]
+    from importlib.util import find_spec
+
+    spec = find_spec("lm_eval")
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigError("--lm_eval: lm-evaluation-harness is not installed", hint=f"pip install --no-deps lm-eval, or set {LM_EVAL_VARIABLE}.")  # fmt: skip
+    return [Path(next(iter(spec.submodule_search_locations))) / "tasks"]
+
+
+def _tasks_below(path: Path) -> Path:
+    """The directory itself, or the `tasks` of the installation it holds."""
+    path = path.expanduser().absolute()
+    for inner in (path / "lm_eval" / "tasks", path / "tasks"):
+        if inner.is_dir() and (inner / "__init__.py").is_file():
+            return inner
+    return path
+
+
+def _split_paths(include_path: str | Path | Iterable[str | Path] | None) -> list[Path]:
+    given = (
+        [] if include_path is None else [include_path] if isinstance(include_path, str | Path) else list(include_path)
+    )
+    return [Path(part).expanduser().absolute() for item in given for part in str(item).split(os.pathsep) if part]
