@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from json.encoder import encode_basestring
+from math import isfinite
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -29,7 +31,10 @@ def encode_response(response: Response) -> str:
     >>> encode_response((-1.5, True))
     '[-1.5,true]'
     """
-    text = _encode(response)
+    if type(response) is tuple and len(response) == 2 and type(response[0]) is float and isfinite(response[0]):
+        # Most answers are loglikelihoods; this is what the encoder below would write, three times as fast.
+        return f"[{response[0]!r},{'true' if response[1] else 'false'}]"
+    text = encode_basestring(response) if type(response) is str else _encode(response)
     if not text.isascii():
         try:
             text.encode()
@@ -44,8 +49,23 @@ def decode_response(text: str) -> Response:
     >>> decode_response('[-1.5,true]')
     (-1.5, True)
     """
+    if text[-6:] == ",true]" and text[1] in "-0123456789":
+        return _loglikelihood(text[1:-6], True, text)
+    if text[-7:] == ",false]" and text[1] in "-0123456789":
+        return _loglikelihood(text[1:-7], False, text)
+    return _decode(text)
+
+
+def _loglikelihood(number: str, greedy: bool, text: str) -> Response:
+    try:
+        return (float(number), greedy)
+    except ValueError:  # a longer list that ends in a bool
+        return _decode(text)
+
+
+def _decode(text: str) -> Response:
     value: Any = json.loads(text)
-    if type(value) is list and len(value) == 2 and type(value[1]) is bool:
+    if type(value) is list and len(value) == 2 and type(value[1]) is bool and type(value[0]) in (float, int):
         return (value[0], value[1])
     return value
 
