@@ -1,0 +1,169 @@
+"""Aggregations over docs that need no text: means, median, perplexities, confusion counts, Brier.
+
+Values agree with lm-evaluation-harness to the last digit, so sums run in doc order over Python floats.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.errors import ScoringError
+from assay.metrics.base import AGGREGATIONS, Aggregation, Floats
+
+
+def mean(values: Sequence[Any]) -> Any:
+    return sum(values) / len(values)
+
+
+def median(values: Sequence[Any]) -> Any:
+    """The upper median: of an even number of values the higher of the middle two."""
+    return sorted(values)[len(values) // 2]
+
+
+def nanmean(values: Sequence[float]) -> float:
+    array = np.asarray(values, dtype=np.float64)
+    return float("nan") if array.size == 0 or np.isnan(array).all() else float(np.nanmean(array))
+
+
+def weighted_mean(pairs: Sequence[tuple[float, float]]) -> float:
+    numerators, denominators = zip(*pairs)
+    total: float = sum(denominators)
+    if total == 0:
+        raise ScoringError("the weights of all docs add up to zero: there is no text to divide by")
+    return float(sum(numerators) / total)
+
+
+def perplexity(values: Sequence[float]) -> float:
+    return safe_exp(-mean(values))
+
+
+def weighted_perplexity(pairs: Sequence[tuple[float, float]]) -> float:
+    return safe_exp(-weighted_mean(pairs))
+
+
+def bits_per_byte(pairs: Sequence[tuple[float, float]]) -> float:
+    return -weighted_mean(pairs) / math.log(2)
+
+
+def safe_exp(x: float) -> float:
+    """A loglikelihood of −∞, or one so low that the exponential overflows, is an infinite perplexity."""
+    try:
+        return math.exp(x)
+    except OverflowError:
+        return math.inf
+
+
+def f1(pairs: Sequence[tuple[Any, Any]]) -> float:
+    """Binary F1 of (gold, prediction), class 1 positive."""
+    return float(_f1_finish(_f1_statistics(pairs).sum(axis=0)))
+
+
+def _f1_statistics(pairs: Sequence[tuple[Any, Any]]) -> Floats:
+    """Columns: true positives, gold positives, predicted positives."""
+    labels = np.asarray([(int(gold), int(prediction)) for gold, prediction in pairs])
+    strange = set(np.unique(labels).tolist()) - {0, 1}
+    if strange and len(np.unique(labels)) > 2:
+        raise ScoringError(
+            f"aggregation f1 is for two classes, and the labels are {sorted(np.unique(labels).tolist())}",
+            hint="Use a macro or weighted F1 (aggregation: !function ...) or another metric.",
+        )
+    gold, prediction = (labels == 1).T
+    return np.stack([gold & prediction, gold, prediction], axis=1).astype(np.float64)
+
+
+def _f1_finish(sums: Floats) -> Floats:
+    right, gold, predicted = np.moveaxis(sums, -1, 0)
+    total = gold + predicted
+    return np.where(total > 0, 2 * right / np.where(total > 0, total, 1), 0.0)
+
+
+def matthews_corrcoef(pairs: Sequence[tuple[Any, Any]]) -> float:
+    """Matthews' correlation for any number of classes; 0 where one side is constant."""
+    return float(_mcc_finish(_mcc_statistics(pairs).sum(axis=0)))
+
+
+def _mcc_statistics(pairs: Sequence[tuple[Any, Any]]) -> Floats:
+    """One column per cell of the confusion matrix."""
+    golds, predictions = zip(*pairs)
+    labels, index = np.unique(np.asarray([*golds, *predictions]), return_inverse=True)
+    gold, prediction = index[: len(golds)], index[len(golds) :]
+    cells = np.zeros((len(golds), len(labels) ** 2))
+    cells[np.arange(len(golds)), gold * len(labels) + prediction] = 1.0
+    return cells
+
+
+def _mcc_finish(sums: Floats) -> Floats:
+    k = math.isqrt(sums.shape[-1])
+    table = sums.reshape(*sums.shape[:-1], k, k)
+    n = table.sum((-2, -1))
+    gold, predicted = table.sum(-1), table.sum(-2)
+    right = np.trace(table, axis1=-2, axis2=-1)
+    cov_gp = right * n - (gold * predicted).sum(-1)
+    cov_pp = n**2 - (predicted**2).sum(-1)
+    cov_gg = n**2 - (gold**2).sum(-1)
+    defined = cov_pp * cov_gg > 0
+    return np.where(defined, cov_gp / np.sqrt(np.where(defined, cov_gg * cov_pp, 1.0)), 0.0)
+
+
+def brier_score(pairs: Sequence[tuple[int, Sequence[float]]]) -> float:
+    """Mean over docs of Σ(p − onehot)². Docs may differ in their number of choices."""
+    return float(np.mean(_brier(pairs)))
+
+
+def _brier(pairs: Sequence[tuple[int, Sequence[float]]]) -> Floats:
+    def one(gold: int, probabilities: Sequence[float]) -> float:
+        p = np.asarray(probabilities, dtype=np.float64)
+        return float(((p - np.eye(len(p))[gold]) ** 2).sum())
+
+    return np.array([one(gold, probabilities) for gold, probabilities in pairs])
+
+
+def bypass(values: Sequence[Any]) -> int:
+    return 999
+
+
+def _column(values: Sequence[Any]) -> Floats:
+    return np.stack([np.asarray(values, dtype=np.float64), np.ones(len(values))], axis=1)
+
+
+def _pairs(values: Sequence[Any]) -> Floats:
+    return np.asarray([(a, b) for a, b in values], dtype=np.float64)
+
+
+def _nan_column(values: Sequence[Any]) -> Floats:
+    x = np.asarray(values, dtype=np.float64)
+    seen = ~np.isnan(x)
+    return np.stack([np.where(seen, x, 0.0), seen.astype(np.float64)], axis=1)
+
+
+def _ratio(sums: Floats) -> Floats:
+    return sums[..., 0] / sums[..., 1]
+
+
+def _median_replicates(values: Sequence[Any], weights: NDArray[Any]) -> Floats:
+    """Value i is drawn weights[b, i] times; the upper median is the first value whose running count passes half."""
+    x = np.asarray(values, dtype=np.float64)
+    order = np.argsort(x, kind="stable")
+    running = np.cumsum(weights[:, order], axis=1)
+    middle = (running > (running[:, -1:] // 2)).argmax(axis=1)
+    return np.where(running[:, -1] > 0, x[order][middle], np.nan)
+
+
+for _aggregation in (
+    Aggregation("mean", mean, _column, _ratio, transform=float),
+    Aggregation("nanmean", nanmean, _nan_column, _ratio, transform=float),
+    Aggregation("median", median, replicate=_median_replicates),
+    Aggregation("perplexity", perplexity, _column, lambda s: np.exp(-_ratio(s)), transform=lambda r: safe_exp(-r)),
+    Aggregation("weighted_perplexity", weighted_perplexity, _pairs, lambda s: np.exp(-_ratio(s)), transform=lambda r: safe_exp(-r), bootstrap=False),
+    Aggregation("bits_per_byte", bits_per_byte, _pairs, lambda s: -_ratio(s) / math.log(2), transform=lambda r: -r / math.log(2), bootstrap=False),
+    Aggregation("f1", f1, _f1_statistics, _f1_finish),
+    Aggregation("matthews_corrcoef", matthews_corrcoef, _mcc_statistics, _mcc_finish),
+    Aggregation("brier_score", brier_score, lambda v: _column(_brier(v).tolist()), _ratio, transform=float, bootstrap=False),
+    Aggregation("bypass", bypass, bootstrap=False),
+):  # fmt: skip
+    AGGREGATIONS.add(_aggregation.name, _aggregation)

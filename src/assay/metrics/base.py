@@ -1,0 +1,117 @@
+"""What a metric, an aggregation and a reducer are, and where they are registered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.registry import Registry
+
+Kind: TypeAlias = Literal["generation", "choice", "loglikelihood", "rolling"]
+"""What a metric takes: predictions and references; a `ChoiceResult`; `(ll, is_greedy)`; `(ll, text)`."""
+
+Floats: TypeAlias = NDArray[np.float64]
+Value: TypeAlias = Any
+"""What a metric gives for one doc: a number, or what its aggregation needs (a pair of texts, a confusion cell)."""
+
+
+class ChoiceResult(Protocol):
+    """All choices of one doc, as choice metrics read them."""
+
+    @property
+    def lls(self) -> Sequence[float]: ...
+    @property
+    def is_greedy(self) -> Sequence[bool]: ...
+    @property
+    def target(self) -> int | list[int]: ...
+    @property
+    def choices(self) -> Sequence[str]: ...
+    @property
+    def char_lens(self) -> Sequence[int]: ...
+    @property
+    def byte_lens(self) -> Sequence[int]: ...
+    @property
+    def token_lens(self) -> Sequence[int]: ...
+    @property
+    def lls_mutual_info(self) -> Sequence[float]: ...
+
+
+@dataclass(frozen=True)
+class ChoiceBatch:
+    """Many docs with equally many choices as arrays [docs, choices]; `gold` marks the right choices."""
+
+    lls: Floats
+    is_greedy: NDArray[np.bool_]
+    gold: NDArray[np.bool_]
+    char_lens: Floats
+    byte_lens: Floats
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One way to score a doc.
+
+    A generation metric is called `fn(references=[…], predictions=[…], **kwargs)`, any other `fn(result, **kwargs)`.
+    A dict gives one score per key. Where one name means different things for different tasks (`acc`), `forms` holds
+    the further functions. `batch` scores many choice docs at once and must agree with `fn` on each.
+    """
+
+    name: str
+    fn: Callable[..., Value]
+    kind: Kind = "generation"
+    aggregation: str = "mean"
+    higher_is_better: bool | None = True
+    batch: Callable[[ChoiceBatch], Floats] | None = None
+    forms: Mapping[Kind, Callable[..., Value]] = field(default_factory=dict)
+    takes_draws: bool = False
+    """Whether a generation metric wants all draws of a doc in one prediction (pass@k), not one after another."""
+
+    def form(self, kind: Kind) -> Callable[..., Value] | None:
+        """The function for results of this kind, or None if the metric says nothing about them."""
+        return self.fn if kind == self.kind else self.forms.get(kind)
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """Values of all docs to one number.
+
+    With `statistics` (a row per doc) and `finish` (sums of rows to numbers) a bootstrap replicate is
+    `finish(weights @ statistics)`; `replicate(values, weights)` serves numbers that are no function of sums (median).
+    Without either, an estimate repeats items and calls `fn`. `ratio` names the columns of `statistics` whose ratio of
+    sums, after `finish`, is the number, so that a closed form exists.
+    """
+
+    name: str
+    fn: Callable[[Sequence[Value]], Any]
+    statistics: Callable[[Sequence[Value]], Floats] | None = None
+    finish: Callable[[Floats], Floats] | None = None
+    replicate: Callable[[Sequence[Value], NDArray[Any]], Floats] | None = None
+    transform: Callable[[float], float] | None = None
+    """Monotone map from the ratio of the two columns of `statistics` to the number: mean and ratios have a formula."""
+    bootstrap: bool = True
+    """Whether lm-evaluation-harness too gives a standard error for it; False keeps "N/A" in files that follow it."""
+
+
+METRICS: Registry[Metric] = Registry("metric", group="assay.metrics")
+AGGREGATIONS: Registry[Aggregation] = Registry("aggregation", group="assay.aggregations")
+
+
+def register_metric(
+    name: str,
+    *,
+    kind: Kind = "generation",
+    aggregation: str = "mean",
+    higher_is_better: bool | None = True,
+    takes_draws: bool = False,
+) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
+    """Decorator: make a function a metric. The function itself stays as it is."""
+
+    def decorate(fn: Callable[..., Value]) -> Callable[..., Value]:
+        METRICS.add(name, Metric(name, fn, kind, aggregation, higher_is_better, takes_draws=takes_draws))
+        return fn
+
+    return decorate

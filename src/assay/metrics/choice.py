@@ -1,0 +1,92 @@
+"""Metrics of choice tasks: which choice the model prefers, and how sure it is.
+
+Ties go to the choice that comes first. A doc may have several right choices (`target` is a list).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from assay.errors import ScoringError
+from assay.metrics.base import METRICS, ChoiceBatch, ChoiceResult, Floats, Metric
+from assay.metrics.normalisation import Normalisation, divide, normalise, softmax
+
+
+def golds(result: ChoiceResult) -> list[int]:
+    """Indices of right choices that exist; an index beyond the choices is never right."""
+    targets = result.target if isinstance(result.target, list) else [result.target]
+    return [int(i) for i in targets if 0 <= i < len(result.choices)]
+
+
+def one_gold(result: ChoiceResult, metric: str) -> int:
+    """The index of the right choice, for metrics that are defined for exactly one."""
+    if isinstance(result.target, list):
+        raise ScoringError(f"{metric} needs one right choice, and the doc has {len(result.target)}")
+    return int(result.target)
+
+
+def preferred(result: ChoiceResult, by: Normalisation | str = Normalisation.NONE) -> int:
+    return int(np.argmax(normalise(result, by)))
+
+
+def accuracy(result: ChoiceResult, *, normalisation: Normalisation | str = Normalisation.NONE) -> float:
+    return 1.0 if preferred(result, normalisation) in golds(result) else 0.0
+
+
+def choice_exact_match(result: ChoiceResult) -> int:
+    """Whether greedy decoding would have written a right choice."""
+    return int(any(result.is_greedy[i] for i in golds(result)))
+
+
+def confusion_cell(metric: str, result: ChoiceResult) -> tuple[int, int]:
+    return one_gold(result, metric), preferred(result)
+
+
+def brier(result: ChoiceResult) -> tuple[int, Floats]:
+    gold = one_gold(result, "brier_score")
+    if not 0 <= gold < len(result.choices):
+        raise ScoringError(f"brier_score: the right choice is number {gold}, and there are {len(result.choices)} choices")
+    return gold, softmax(np.asarray(result.lls, dtype=np.float64))
+
+
+def likelihood(result: ChoiceResult) -> tuple[Any, tuple[float, ...]]:
+    return result.target, tuple(result.lls)
+
+
+def _batch_accuracy(scores: Callable[[ChoiceBatch], Floats], batch: ChoiceBatch) -> Floats:
+    best = scores(batch).argmax(axis=1)
+    return batch.gold[np.arange(len(best)), best].astype(np.float64)
+
+
+def _accuracy(name: str, by: Normalisation, scores: Callable[[ChoiceBatch], Floats] | None, **more: Any) -> Metric:
+    batch = None if scores is None else partial(_batch_accuracy, scores)
+    return Metric(name, partial(accuracy, normalisation=by), "choice", batch=batch, **more)
+
+
+def passed_through(*, references: list[Any], predictions: list[Any], **_: Any) -> list[Any]:
+    """`[reference, prediction]`, for the aggregation to make sense of."""
+    return [references[0], predictions[0]]
+
+
+def greedy(result: tuple[float, bool]) -> int:
+    return int(result[1])
+
+
+_IN_GENERATION: dict[Any, Callable[..., Any]] = {"generation": passed_through}
+
+for _metric in (
+    _accuracy("acc", Normalisation.NONE, lambda b: b.lls, forms={"loglikelihood": greedy, **_IN_GENERATION}),
+    _accuracy("acc_norm", Normalisation.CHARACTERS, lambda b: divide(b.lls, b.char_lens), forms=_IN_GENERATION),
+    _accuracy("acc_bytes", Normalisation.BYTES, lambda b: divide(b.lls, b.byte_lens), forms=_IN_GENERATION),
+    _accuracy("acc_tokens", Normalisation.TOKENS, None),
+    _accuracy("acc_mutual_info", Normalisation.MUTUAL_INFORMATION, None, forms=_IN_GENERATION),
+    Metric("f1", partial(confusion_cell, "f1"), "choice", "f1", forms=_IN_GENERATION),
+    Metric("mcc", partial(confusion_cell, "mcc"), "choice", "matthews_corrcoef", forms=_IN_GENERATION),
+    Metric("brier_score", brier, "choice", "brier_score", higher_is_better=False, forms=_IN_GENERATION),
+    Metric("likelihood", likelihood, "choice", forms=_IN_GENERATION),
+):
+    METRICS.add(_metric.name, _metric)

@@ -1,0 +1,129 @@
+"""Metrics of how a model spreads its confidence over the choices, with or without an "I don't know" among them.
+
+Definitions follow eval-framework, except that softmax is shifted (nothing underflows) and the probability of "I don't
+know" is the one of the last choice, whatever its wording.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from assay.errors import ScoringError
+from assay.metrics.base import AGGREGATIONS, METRICS, Aggregation, ChoiceResult, Floats, Metric
+from assay.metrics.choice import golds, preferred
+from assay.metrics.normalisation import Normalisation, normalise, softmax
+
+BINS = 15
+"""Equal-width confidence bins of the calibration error, as in Guo et al. 2017."""
+
+
+def probabilities(result: ChoiceResult, by: Normalisation | str) -> Floats:
+    return softmax(normalise(result, by))
+
+
+def probability_mass(result: ChoiceResult, *, normalisation: Normalisation | str = Normalisation.NONE) -> float:
+    """Share of probability on the right choices."""
+    return float(probabilities(result, normalisation)[golds(result)].sum())
+
+
+def normalised_probability_mass(result: ChoiceResult) -> float:
+    return probability_mass(result, normalisation=Normalisation.CHARACTERS)
+
+
+def confidence_weighted_accuracy(
+    result: ChoiceResult, *, normalisation: Normalisation | str = Normalisation.CHARACTERS
+) -> float:
+    """The probability of the preferred choice if it is right, else 0."""
+    p = probabilities(result, normalisation)
+    best = int(p.argmax())
+    return float(p[best]) if best in golds(result) else 0.0
+
+
+def ternary_score(
+    result: ChoiceResult,
+    *,
+    reward: float = 1.0,
+    penalty: float = 1.0,
+    normalisation: Normalisation | str = Normalisation.NONE,
+) -> float:
+    """`reward` for a right choice, 0 for "I don't know" (the last choice), −`penalty` for a wrong one."""
+    best = preferred(result, normalisation)
+    if best in golds(result):
+        return reward
+    return 0.0 if best == len(result.choices) - 1 else -penalty
+
+
+def distributional_correctness(
+    result: ChoiceResult,
+    *,
+    reward: float = 1.0,
+    penalty: float = 1.0,
+    normalisation: Normalisation | str = Normalisation.NONE,
+) -> float:
+    """(reward·p(right) − penalty·p(wrong)) · (1 − p("I don't know")), where the last choice is "I don't know"."""
+    if not reward >= penalty >= 0:
+        raise ScoringError(f"distributional_correctness: reward {reward} ≥ penalty {penalty} ≥ 0 does not hold")
+    p = probabilities(result, normalisation)
+    idk = float(p[-1])
+    right = float(p[golds(result)].sum())
+    return (reward * right - penalty * (1 - right - idk)) * (1 - idk)
+
+
+def gold_bits(result: ChoiceResult) -> tuple[float, int]:
+    """(loglikelihood, bytes) of the first right choice, as the model was asked to write it."""
+    first = golds(result)[:1]
+    sizes: Sequence[int] = getattr(result, "scored_bytes", ()) or result.byte_lens
+    if not first or sizes[first[0]] == 0:
+        raise ScoringError("bits per byte of the right choice: the doc has no right choice with any text")
+    return result.lls[first[0]], sizes[first[0]]
+
+
+def gold_bits_per_byte(result: ChoiceResult) -> float:
+    ll, size = gold_bits(result)
+    return -ll / (size * math.log(2))
+
+
+def confidence_and_correctness(
+    result: ChoiceResult, *, normalisation: Normalisation | str = Normalisation.NONE
+) -> tuple[float, int]:
+    p = probabilities(result, normalisation)
+    best = int(p.argmax())
+    return float(p[best]), int(best in golds(result))
+
+
+def _calibration_statistics(pairs: Sequence[tuple[float, int]]) -> Floats:
+    """Per doc and bin: confidence minus correctness in the doc's bin; and a column that counts docs."""
+    confidence, correct = np.asarray(pairs, dtype=np.float64).T
+    table = np.zeros((len(confidence), BINS + 1))
+    bins = np.clip(np.ceil(confidence * BINS).astype(int) - 1, 0, BINS - 1)
+    table[np.arange(len(confidence)), bins] = confidence - correct
+    table[:, BINS] = 1.0
+    return table
+
+
+def _calibration_finish(sums: Floats) -> Floats:
+    return np.abs(sums[..., :BINS]).sum(-1) / sums[..., BINS]
+
+
+def expected_calibration_error(pairs: Sequence[tuple[float, int]]) -> float:
+    """Σ over bins of |Σ confidence − Σ correct| / n."""
+    return float(_calibration_finish(_calibration_statistics(pairs).sum(axis=0)))
+
+
+AGGREGATIONS.add(
+    "expected_calibration_error",
+    Aggregation("expected_calibration_error", expected_calibration_error, _calibration_statistics, _calibration_finish),
+)
+for _metric in (
+    Metric("prob_mass", probability_mass, "choice"),
+    Metric("prob_mass_norm", normalised_probability_mass, "choice"),
+    Metric("confidence_weighted_acc", confidence_weighted_accuracy, "choice"),
+    Metric("ternary_score", ternary_score, "choice"),
+    Metric("distributional_correctness", distributional_correctness, "choice"),
+    Metric("gold_bits_per_byte", gold_bits_per_byte, "choice", higher_is_better=False),
+    Metric("ece", confidence_and_correctness, "choice", "expected_calibration_error", higher_is_better=False),
+):
+    METRICS.add(_metric.name, _metric)

@@ -1,0 +1,115 @@
+"""Reducers: the values of repeated draws of one doc become one.
+
+A reducer that is undefined for the draws at hand (pass@8 of 5 draws) gives None, never a number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import ceil, comb
+from typing import Any, TypeAlias
+
+from assay.config import Function, FunctionRef
+from assay.errors import ConfigError, did_you_mean
+
+Reducer: TypeAlias = Callable[[Sequence[Any]], Any]
+
+
+def first(values: Sequence[Any]) -> Any:
+    return values[0]
+
+
+def mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def median(values: Sequence[float]) -> float:
+    """The ordinary median: of an even number of draws the mean of the middle two."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def mode(values: Sequence[Any]) -> Any:
+    """The most frequent value; among equals the one drawn first."""
+    return Counter(values).most_common(1)[0][0]
+
+
+def count_right(values: Sequence[Any]) -> int:
+    """How many draws were right: values above one half."""
+    return sum(1 for value in values if value > 0.5)
+
+
+def pass_at_k(values: Sequence[Any], k: int) -> float | None:
+    """Probability that at least one of k draws without replacement is right: 1 − C(n−c, k)/C(n, k).
+
+    >>> pass_at_k([1, 0, 0, 0], 2)
+    0.5
+    """
+    n, c = len(values), count_right(values)
+    return None if n < k else 1.0 - comb(n - c, k) / comb(n, k)
+
+
+def pass_hat_k(values: Sequence[Any], k: int) -> float | None:
+    """Probability that all of k draws are right: C(c, k)/C(n, k)."""
+    n, c = len(values), count_right(values)
+    return None if n < k else comb(c, k) / comb(n, k)
+
+
+def g_pass_at_k(values: Sequence[Any], k: int, tau: float) -> float | None:
+    """Probability that at least ⌈τ·k⌉ of k draws are right."""
+    n, c = len(values), count_right(values)
+    if n < k:
+        return None
+    need = max(1, ceil(tau * k - 1e-9))
+    return sum(comb(c, j) * comb(n - c, k - j) for j in range(need, min(c, k) + 1)) / comb(n, k)
+
+
+def average_at_k(values: Sequence[float], k: int) -> float | None:
+    """The mean of the first k draws."""
+    return None if len(values) < k else mean(values[:k])
+
+
+def at_least_k(values: Sequence[Any], k: int) -> float | None:
+    """1 if at least k draws are right."""
+    return None if len(values) < k else float(count_right(values) >= k)
+
+
+REDUCERS: dict[str, Reducer] = {"first": first, "mean": mean, "median": median, "min": min, "max": max, "mode": mode}
+
+_WITH_K: tuple[tuple[re.Pattern[str], Callable[..., Any]], ...] = (
+    (re.compile(r"pass@(?P<k>\d+)"), pass_at_k),
+    (re.compile(r"pass\^(?P<k>\d+)"), pass_hat_k),
+    (re.compile(r"avg@(?P<k>\d+)"), average_at_k),
+    (re.compile(r"at_least_(?P<k>\d+)"), at_least_k),
+    (re.compile(r"(?i:g-pass)@(?P<k>\d+)_(?P<tau>[01](?:\.\d+)?)"), g_pass_at_k),
+)
+FORMS = ("pass@K", "pass^K", "avg@K", "at_least_K", "G-Pass@K_TAU")
+
+
+def parse_k(name: str) -> tuple[Callable[..., Any], dict[str, Any]] | None:
+    """`pass@5` is `pass_at_k` with k = 5; None if the name is not of such a form."""
+    for pattern, function in _WITH_K:
+        if found := pattern.fullmatch(name):
+            given: dict[str, Any] = {"k": int(found["k"])}
+            if given["k"] < 1:
+                raise ConfigError(f"reducer {name!r}: k must be at least 1")
+            return function, given | ({"tau": float(found["tau"])} if "tau" in pattern.groupindex else {})
+    return None
+
+
+def get_reducer(which: str | Function) -> Reducer:
+    """A reducer by name, or the function that was given."""
+    if isinstance(which, FunctionRef):
+        return which.load()  # type: ignore[no-any-return]
+    if not isinstance(which, str):
+        return which
+    if which in REDUCERS:
+        return REDUCERS[which]
+    if parsed := parse_k(which):
+        return partial(parsed[0], **parsed[1])
+    known = [*REDUCERS, *FORMS]
+    raise ConfigError(f"unknown reducer {which!r}", hint=did_you_mean(which, known) or f"Known: {', '.join(known)}.")
