@@ -1,0 +1,124 @@
+"""The tree and its schedule: every request sees exactly its own ancestors, every distinct token is computed once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay.models.prefix_tree import PrefixTree, Step, count_distinct, prefix_order
+
+sequences = st.lists(st.lists(st.integers(0, 3), max_size=12), max_size=12)
+budgets = st.integers(1, 40)
+
+
+def distinct_prefixes(rows: list[list[int]]) -> set[tuple[int, ...]]:
+    return {tuple(row[:length]) for row in rows for length in range(1, len(row) + 1)}
+
+
+def replay(tree: PrefixTree, budget: int) -> tuple[list[tuple[int, ...]], list[Step]]:
+    """Run a schedule as a backend would, and write down for each computed token everything it could see."""
+    path: list[int] = []
+    seen: list[tuple[int, ...]] = []
+    steps = list(tree.schedule(budget))
+    for step in steps:
+        assert step.depth <= len(path), "a step may only build on what was kept"
+        path = path[: step.depth]
+        for block in range(len(step.blocks) - 1):
+            first, last = step.blocks[block], step.blocks[block + 1]
+            for row, visible in enumerate(step.ancestors(block)):
+                seen.append((*path, *(int(step.tokens[first + place]) for place in np.flatnonzero(visible))))
+                assert step.positions[first + row] == len(seen[-1]) - 1
+            assert last > first
+        if step.keep:
+            path.extend(step.tokens.tolist())
+    return seen, steps
+
+
+@given(sequences, budgets)
+@settings(max_examples=300, deadline=None)
+def test_each_distinct_prefix_is_computed_once_and_sees_only_itself(rows: list[list[int]], budget: int) -> None:
+    tree = PrefixTree(rows)
+    seen, _ = replay(tree, budget)
+    assert len(seen) == len(set(seen)) == tree.size
+    assert set(seen) == distinct_prefixes(rows)
+
+
+@given(sequences, budgets)
+@settings(deadline=None)
+def test_no_step_passes_the_budget(rows: list[list[int]], budget: int) -> None:
+    assert all(0 < len(step) <= budget for step in PrefixTree(rows).schedule(budget))
+
+
+@given(sequences)
+@settings(deadline=None)
+def test_the_path_to_the_end_of_a_sequence_spells_it(rows: list[list[int]]) -> None:
+    tree = PrefixTree(rows)
+    for row, end in zip(rows, tree.ends):
+        spelled = [token for node in tree.path(end) for token in tree.nodes[node].tokens.tolist()]
+        assert spelled == row
+        assert tree.nodes[end].stop == len(row)
+
+
+@given(sequences)
+@settings(deadline=None)
+def test_counting_needs_no_tree(rows: list[list[int]]) -> None:
+    assert count_distinct(rows) == PrefixTree(rows).size == len(distinct_prefixes(rows))
+
+
+@given(sequences, budgets)
+@settings(deadline=None)
+def test_pieces_name_the_tokens_they_place(rows: list[list[int]], budget: int) -> None:
+    tree = PrefixTree(rows)
+    for step in tree.schedule(budget):
+        for piece in step.pieces:
+            placed = step.tokens[piece.at : piece.at + piece.length]
+            assert placed.tolist() == tree.nodes[piece.node].tokens[piece.offset : piece.offset + piece.length].tolist()
+
+
+def test_nothing_gives_nothing() -> None:
+    tree = PrefixTree([])
+    assert tree.size == 0
+    assert list(tree.schedule(10)) == []
+    assert list(PrefixTree([[], []]).schedule(10)) == []
+
+
+def test_duplicates_cost_nothing() -> None:
+    tree = PrefixTree([[5, 6, 7]] * 100)
+    assert tree.size == 3
+    assert len(set(tree.ends)) == 1
+
+
+def test_five_shot_four_choice_questions_share_their_examples() -> None:
+    shots = list(range(500))
+    rows = [shots + [1000 + question] * 20 + [choice] * 3 for question in range(40) for choice in range(4)]
+    tree = PrefixTree(rows)
+    steps = list(tree.schedule(512))
+    assert tree.size == 500 + 40 * (20 + 4 * 3)
+    assert steps[0].keep
+    assert len(steps[0]) == 500
+    assert all(step.depth == 500 and not step.keep for step in steps[1:])
+
+
+def test_a_path_is_recognised() -> None:
+    (step,) = PrefixTree([[1, 2, 3], [9, 8], [9, 7]]).schedule(10)
+    shapes = {tuple(step.tokens[step.blocks[b] : step.blocks[b + 1]].tolist()): step.is_path(b) for b in (0, 1)}
+    assert shapes == {(1, 2, 3): True, (9, 7, 8): False}
+
+
+def test_a_long_sequence_is_cut_into_kept_chunks() -> None:
+    steps = list(PrefixTree([list(range(100))]).schedule(30))
+    assert [len(step) for step in steps] == [30, 30, 30, 10]
+    assert [step.depth for step in steps] == [0, 30, 60, 90]
+
+
+def test_large_token_ids_keep_their_order() -> None:
+    assert PrefixTree([[2**31 - 1, 1], [255, 256], [256]]).size == 5
+
+
+@pytest.mark.parametrize("texts", [[], ["one"], ["b", "a", "ab", "a"], ["日本", "日", ""]])
+def test_prefix_order_is_a_permutation_with_shared_prefixes_adjacent(texts: list[str]) -> None:
+    order = prefix_order(texts)
+    assert sorted(order) == list(range(len(texts)))
+    assert [texts[index] for index in order] == sorted(texts)
