@@ -1,0 +1,8 @@
+"""Dataset reference to docs: the `datasets` library, local files, a local mirror of the hub, `custom_dataset`."""
+
+from assay.data.docs import Docs, columns_of, iter_docs
+from assay.data.hashing import doc_hash
+from assay.data.seeded import seeded_globals
+from assay.data.source import DataSource, mirror_dir
+
+__all__ = ["DataSource", "Docs", "columns_of", "doc_hash", "iter_docs", "mirror_dir", "seeded_globals"]

@@ -1,0 +1,28 @@
+"""Task files may draw from the global random generators while they prepare docs; they must always draw the same."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+RANDOM_SEED = 0
+NUMPY_SEED = 1234
+
+
+@contextmanager
+def seeded_globals(random_seed: int = RANDOM_SEED, numpy_seed: int = NUMPY_SEED) -> Iterator[None]:
+    """Seed `random` and `numpy.random` inside the block and put their states back afterwards.
+
+    The docs of a task then depend neither on the tasks loaded before it nor on the order of the run.
+    """
+    import numpy as np
+
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    random.seed(random_seed)
+    np.random.seed(numpy_seed)
+    try:
+        yield
+    finally:
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)

@@ -1,0 +1,178 @@
+"""Where the docs of a task come from, found when a split is first asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assay.data.hashing import file_hash
+from assay.data.rows import SUFFIXES, read_files
+from assay.errors import DataError, did_you_mean
+
+if TYPE_CHECKING:
+    import datasets
+
+HUB_PREFIX = "hf://datasets/"
+
+
+def mirror_dir(given: str | os.PathLike[str] | None = None) -> Path | None:
+    """The mirror of the hub: what is given, else `ASSAY_DATA_DIR`, else none."""
+    chosen = given or os.environ.get("ASSAY_DATA_DIR")
+    return Path(chosen) if chosen else None
+
+
+class DataSource:
+    """The splits of one dataset reference. Making one reads nothing; a split of the mirror is read by itself."""
+
+    def __init__(
+        self,
+        path: str | None,
+        name: str | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        custom: Callable[..., Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        data_dir: Path | None = None,
+    ) -> None:
+        self.path, self.name = path, name
+        self.kwargs = dict(kwargs or {})
+        self.custom, self.metadata, self.mirror = custom, dict(metadata or {}), data_dir
+        self._files: dict[str, list[Path]] | None = None
+        self._splits: dict[str, Any] = {}
+        self._loaded: Mapping[str, Any] | None = None
+
+    def __getitem__(self, split: str) -> datasets.Dataset:
+        if split not in self._splits:
+            files = self.mirror_files()
+            self._splits[split] = read_files(files[split]) if split in files else self._from_library(split, files)
+        return self._splits[split]
+
+    def __contains__(self, split: str) -> bool:
+        return split in (self.mirror_files() or self._load())
+
+    @property
+    def label(self) -> str:
+        return "/".join(part for part in (self.path, self.name) if part) or "custom_dataset"
+
+    def mirror_files(self) -> dict[str, list[Path]]:
+        """Split to files, as far as the mirror has them."""
+        if self._files is None:
+            self._files = {} if self.mirror is None or self.custom or self.path is None else self._find_files()
+        return self._files
+
+    def _find_files(self) -> dict[str, list[Path]]:
+        assert self.mirror is not None and self.path is not None
+        data_files = self.kwargs.get("data_files")
+        if data_files is None:
+            folder = self.mirror / self.path / (self.name or "default")
+            found = sorted(
+                file for suffix in SUFFIXES for end in ("", ".gz") for file in folder.glob(f"*{suffix}{end}")
+            )
+            return {_split_of(file): [file] for file in reversed(found)}
+        named = data_files if isinstance(data_files, Mapping) else {"train": data_files}
+        files = {split: self._mirrored([given] if isinstance(given, str) else given) for split, given in named.items()}
+        return {split: paths for split, paths in files.items() if paths}
+
+    def _mirrored(self, given: list[str]) -> list[Path]:
+        """The mirror's copies of these data files; nothing unless all are there."""
+        assert self.mirror is not None and self.path is not None
+        paths: list[Path] = []
+        for name in given:
+            if name.startswith(HUB_PREFIX):
+                owner, _, rest = name.removeprefix(HUB_PREFIX).partition("/")
+                repo, _, file = rest.partition("/")
+                base, pattern = self.mirror / owner / repo.partition("@")[0], file
+            else:
+                base, pattern = self.mirror / self.path, name
+            matches = sorted(base.glob(pattern)) if not Path(pattern).is_absolute() and base.is_dir() else []
+            if not matches:
+                return []
+            paths += matches
+        return paths
+
+    def _from_library(self, split: str, mirrored: dict[str, list[Path]]) -> datasets.Dataset:
+        if mirrored:
+            raise DataError(
+                f"{self.label} has no split {split!r} in the mirror {self.mirror}", hint=_known(split, mirrored)
+            )
+        splits = self._load()
+        if split not in splits:
+            raise DataError(f"{self.label} has no split {split!r}", hint=_known(split, splits))
+        found: datasets.Dataset = splits[split]
+        return found
+
+    def _load(self) -> Mapping[str, Any]:
+        if self._loaded is None:
+            self._loaded = self._call_custom() if self.custom else self._call_library()
+        return self._loaded
+
+    def _call_custom(self) -> Mapping[str, Any]:
+        assert self.custom is not None
+        loaded = self.custom(**self.metadata, **self.kwargs)
+        if not isinstance(loaded, Mapping):
+            raise DataError(
+                f"custom_dataset returned {type(loaded).__name__}, expected a mapping from split to docs",
+                hint='Return {"test": dataset} or a datasets.DatasetDict.',
+            )
+        return loaded
+
+    def _call_library(self) -> Mapping[str, Any]:
+        import datasets
+
+        if self.path is None:
+            raise DataError("the task names no dataset", hint="Give dataset_path or custom_dataset.")
+        if self.mirror is not None and _is_offline():
+            where = self.mirror / self.path / (self.name or "default")
+            wanted = self.kwargs.get("data_files") or f"{where}/<split>.{{jsonl,json,parquet,csv,tsv}}"
+            raise DataError(
+                f"{self.label} is not in the mirror: looked for {wanted} under {self.mirror}",
+                hint="Put the file there, or unset HF_HUB_OFFLINE to fetch it.",
+            )
+        # Loading scripts are gone from the library; task files still ask for them.
+        kwargs = {key: value for key, value in self.kwargs.items() if key != "trust_remote_code"}
+        local = Path(self.path)
+        if (local / "dataset_dict.json").exists():
+            return dict(datasets.load_from_disk(self.path))
+        if (local / "state.json").exists():
+            return {"train": datasets.load_from_disk(self.path)}
+        try:
+            loaded = datasets.load_dataset(self.path, self.name, **kwargs)
+        except Exception as error:  # whatever the library raises: the reader needs dataset, config and cause
+            raise DataError(
+                f"{self.label} cannot be loaded: {type(error).__name__}: {error}",
+                hint="Check the name and the network, or give a local copy with --data_dir.",
+            ) from error
+        return loaded if isinstance(loaded, Mapping) else {str(kwargs.get("split", "train")): loaded}
+
+    def provenance(self) -> dict[str, Any]:
+        """What the run records: the pinned revision, and a hash of the content of every split that was read."""
+        record: dict[str, Any] = {"dataset": self.label}
+        if revision := self.kwargs.get("revision"):
+            record["revision"] = revision
+        files = self.mirror_files()
+        record["splits"] = {
+            split: {"sha256": [file_hash(path) for path in files[split]]} if split in files else _fingerprint(data)
+            for split, data in self._splits.items()
+        }
+        return record
+
+
+def _split_of(file: Path) -> str:
+    name = file.name.removesuffix(".gz")
+    return name.rpartition(".")[0]
+
+
+def _known(split: str, splits: Mapping[str, Any]) -> str:
+    return did_you_mean(split, splits) or f"There are: {', '.join(splits) or 'none'}."
+
+
+def _is_offline() -> bool:
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "YES", "ON")
+
+
+def _fingerprint(data: Any) -> dict[str, Any]:
+    info = getattr(data, "info", None)
+    sources = sorted(getattr(info, "download_checksums", None) or {})
+    return {"fingerprint": getattr(data, "_fingerprint", None), "sources": sources}

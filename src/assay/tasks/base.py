@@ -1,0 +1,317 @@
+"""What is evaluated: a task turns docs into requests. Making one reads no data; docs load on first use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from assay.config import FunctionRef, TaskConfig
+from assay.data import DataSource, Docs, columns_of, iter_docs, mirror_dir, seeded_globals
+from assay.errors import AssayError, ConfigError, DataError
+from assay.instance import Doc, Instance, OutputType
+from assay.tasks.fewshot import SAMPLERS
+from assay.tasks.fields import Field, choice_field, free_field, media_field, prefix_field, target_field, text_field
+from assay.tasks.prompt import Shot, chat_prompt, join_spaced, make_shot, plain_prompt
+from assay.tasks.requests import DocRequests, RequestOptions, count_docs, select_docs
+from assay.tasks.shots import ForeignSampler, ShotBook
+
+if TYPE_CHECKING:
+    from assay.scoring import Scorer
+
+
+class Task:
+    """One task. A new type gives `OUTPUT_TYPE`, `construct_requests` and a default scorer, nothing else."""
+
+    OUTPUT_TYPE: ClassVar[OutputType]
+    NEEDS_CONTEXT: ClassVar[bool] = True
+
+    def __init__(self, config: TaskConfig, *, data_dir: str | Path | None = None, name: str | None = None) -> None:
+        self.config = config
+        self.task_name = name or config.task
+        self.groups: list[str] = []
+        self.instances: list[Instance] = []
+        self.fewshot_replaced = 0
+        """Docs of the last request building that would have been among their own shots and got another one."""
+        self._data_dir = mirror_dir(data_dir)
+        self._processed: dict[tuple[str, int], Docs] = {}
+
+    @staticmethod
+    def from_config(config: TaskConfig, *, data_dir: str | Path | None = None, name: str | None = None) -> Task:
+        """The task type that fits the config: by `class`, else by `output_type`."""
+        from assay.tasks.configurable import build_class_task
+        from assay.tasks.types import TASK_TYPES
+
+        if config.class_ is not None:
+            return build_class_task(config, data_dir=data_dir, name=name)
+        return TASK_TYPES[config.output_type](config, data_dir=data_dir, name=name)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.task_name!r})"
+
+    @property
+    def tags(self) -> list[str]:
+        return self.config.tag or []
+
+    def add_to_group(self, group: str) -> None:
+        if group not in self.groups:
+            self.groups.append(group)
+
+    # ------------------------------------------------------------------ docs
+
+    @cached_property
+    def source(self) -> DataSource:
+        config = self.config
+        return DataSource(
+            config.dataset_path,
+            config.dataset_name,
+            config.dataset_kwargs,
+            custom=config.custom_dataset,
+            metadata=config.metadata,
+            data_dir=self._data_dir,
+        )
+
+    def docs(self, split: str, process: Any = None) -> Docs:
+        """The docs of a split; `process` runs once per split, always from the same random state."""
+        key = (split, hash(process) if process is not None else 0)
+        if key not in self._processed:
+            docs: Docs = self.source[split]
+            if process is not None:
+                with seeded_globals():
+                    docs = process(docs)
+            self._processed[key] = docs if hasattr(docs, "__getitem__") else [*docs]
+        return self._processed[key]
+
+    @cached_property
+    def eval_docs(self) -> Docs:
+        """The docs that are asked about: the test split, else the validation split."""
+        split = self.config.eval_split
+        if split is None:
+            raise ConfigError(
+                f"task {self.task_name}: no split to evaluate", hint="Give test_split or validation_split."
+            )
+        docs = self.docs(split, self.config.process_docs)
+        if len(docs) == 0:
+            raise DataError(f"task {self.task_name}: the split {split!r} of {self.source.label} has no docs")
+        return docs
+
+    @property
+    def doc_count(self) -> int:
+        return len(self.eval_docs)
+
+    def fewshot_docs(self) -> Docs:
+        """The pool: `fewshot_split`, else listed `samples`, else the training, validation or evaluated split."""
+        config, own = self.config, self.config.fewshot_config
+        if split := self._fewshot_split:
+            return self.docs(split, own.process_docs or config.process_docs)
+        if own.samples is not None:
+            return own.samples if isinstance(own.samples, list) else [*own.samples()]
+        split = config.training_split or config.validation_split or config.test_split
+        return self.docs(cast(str, split), config.process_docs)
+
+    @property
+    def _fewshot_split(self) -> str | None:
+        return self.config.fewshot_config.split or self.config.fewshot_split
+
+    # ------------------------------------------------------------------ fields of a doc
+
+    @cached_property
+    def features(self) -> list[str]:
+        """Columns of the evaluated docs: a field that is the name of one means its value."""
+        return columns_of(self.eval_docs)
+
+    @property
+    def has_choices(self) -> bool:
+        return self.config.doc_to_choice is not None
+
+    @cached_property
+    def _text(self) -> Field:
+        return text_field(self.config.doc_to_text, self.features, has_choices=self.has_choices)
+
+    @cached_property
+    def _target(self) -> Field:
+        return target_field(self.config.doc_to_target, self.features, has_choices=self.has_choices)
+
+    @cached_property
+    def _choices(self) -> Field:
+        return choice_field(self.config.doc_to_choice, self.features)
+
+    @cached_property
+    def _prefix(self) -> Field:
+        return prefix_field(self.config.gen_prefix, self.features)
+
+    @cached_property
+    def _description(self) -> Field:
+        return free_field(self.config.description)
+
+    @cached_property
+    def _media(self) -> dict[str, Field]:
+        given = {"visual": self.config.doc_to_image, "audio": self.config.doc_to_audio}
+        return {key: media_field(value, self.features, f"doc_to_{key}") for key, value in given.items() if value}
+
+    def doc_to_text(self, doc: Doc) -> Any:
+        return self._text(doc)
+
+    def doc_to_target(self, doc: Doc) -> Any:
+        return self._target(doc)
+
+    def doc_to_choice(self, doc: Doc) -> list[str]:
+        choices: list[str] = self._choices(doc)
+        return choices
+
+    @cached_property
+    def multiple_input(self) -> bool:
+        """Whether the contexts differ and the continuation is shared (winogrande). The first doc decides for all."""
+        return self.has_choices and isinstance(self.doc_to_text(self._first_doc), int)
+
+    @cached_property
+    def multiple_target(self) -> bool:
+        """Whether there are several right answers. The first doc decides for all."""
+        return isinstance(self.doc_to_target(self._first_doc), list)
+
+    @cached_property
+    def _first_doc(self) -> Doc:
+        return next(iter_docs(self.eval_docs))
+
+    # ------------------------------------------------------------------ shots
+
+    def num_fewshot(self, options: RequestOptions) -> int:
+        """The run's number of shots, unless the task insists on none."""
+        own = self.config.num_fewshot
+        if options.num_fewshot is None or own == 0:
+            return own or 0
+        return options.num_fewshot
+
+    def _shot_book(self, options: RequestOptions) -> ShotBook | ForeignSampler:
+        config, own = self.config.fewshot_config, self.config.fewshot_config
+        pool = self.fewshot_docs()
+        if isinstance(own.sampler, FunctionRef) or isinstance(own.sampler, type):
+            cls = own.sampler.load() if isinstance(own.sampler, FunctionRef) else own.sampler
+            return ForeignSampler(cls, pool, options.fewshot_seed, self.render_shot)
+        positions = config.fewshot_indices
+        sampler = SAMPLERS[cast(str, own.sampler)](len(pool if positions is None else positions), options.fewshot_seed)
+        return ShotBook(
+            pool,
+            sampler,
+            self.render_shot,
+            # Also where both are absent: the draws of many task files depend on it.
+            excludes=self._fewshot_split == self.config.test_split,
+            positions=positions,
+            pool_is_asked=pool is self.eval_docs,
+        )
+
+    @cached_property
+    def _shot_fields(self) -> tuple[Field, Field | None, Field, Field]:
+        """Question, choices, answer and prefix of a shot: the few-shot config's own fields, else the task's."""
+        own = self.config.fewshot_config
+        given = own.doc_to_choice if own.doc_to_choice is not None else self.config.doc_to_choice
+        text = self.doc_to_text if own.doc_to_text is None else text_field(own.doc_to_text, self.features, has_choices=self.has_choices)  # fmt: skip
+        target = self.doc_to_target if own.doc_to_target is None else target_field(own.doc_to_target, self.features, has_choices=self.has_choices)  # fmt: skip
+        choices = (
+            None
+            if not given
+            else self.doc_to_choice
+            if own.doc_to_choice is None
+            else choice_field(given, self.features)
+        )
+        return (
+            text,
+            choices,
+            target,
+            free_field(own.gen_prefix if own.gen_prefix is not None else self.config.gen_prefix),
+        )
+
+    def render_shot(self, doc: Doc) -> Shot:
+        """A solved example, ready for any prompt."""
+        text, choice, target, prefix = self._shot_fields
+        own = self.config.fewshot_config
+        question, choices, answer = text(doc), choice(doc) if choice else None, target(doc)
+        if self.multiple_input and choices:
+            question, choices = choices[question], None
+        return make_shot(
+            doc,
+            question,
+            answer,
+            choices,
+            prefix(doc),
+            target_delimiter=own.target_delimiter if own.target_delimiter is not None else self.config.target_delimiter,
+            fewshot_delimiter=own.fewshot_delimiter
+            if own.fewshot_delimiter is not None
+            else self.config.fewshot_delimiter,
+        )
+
+    # ------------------------------------------------------------------ requests
+
+    def iter_requests(self, options: RequestOptions | None = None) -> Iterator[DocRequests]:
+        """The requests of each doc, one doc at a time; memory does not grow with the number of docs."""
+        options = options or RequestOptions()
+        n = self.num_fewshot(options) if self.NEEDS_CONTEXT else 0
+        book = self._shot_book(options) if n else None
+        only = options.only
+        for doc_id, doc in select_docs(self.eval_docs, options):
+            try:
+                shots = book.for_doc(doc_id, doc, n) if book else []
+                if only is not None and doc_id not in only:
+                    continue
+                requests = self._requests_of(doc_id, doc, shots, options)
+            except AssayError as error:
+                raise type(error)(f"task {self.task_name}, doc {doc_id}: {error.message}", hint=error.hint) from error
+            except Exception as error:  # code of a task file may raise anything; the reader needs the doc
+                raise DataError(
+                    f"task {self.task_name}, doc {doc_id}: {type(error).__name__}: {error}",
+                    hint=f"Columns: {', '.join(map(str, doc))}.",
+                ) from error
+            yield requests
+        if book:
+            self.fewshot_replaced = book.replaced
+
+    def _requests_of(self, doc_id: int, doc: Doc, shots: Sequence[Shot], options: RequestOptions) -> DocRequests:
+        context = self._context(doc, shots, options) if self.NEEDS_CONTEXT else ""
+        target = self.doc_to_target(doc)
+        made = self.construct_requests(doc, context, target=target, options=options)
+        instances = made if isinstance(made, list) else [made]
+        repeats = options.repeats or self.config.repeats
+        for instance in instances:
+            instance.doc_id, instance.task_name, instance.repeats = doc_id, self.task_name, repeats
+        return DocRequests(doc_id, doc, target, instances)
+
+    def _context(self, doc: Doc, shots: Sequence[Shot], options: RequestOptions) -> str | list[str]:
+        """The prompt up to the continuation; one for each choice where the contexts differ."""
+        config = self.config
+        system = join_spaced(options.system_instruction, self._description(doc), config.fewshot_delimiter)
+        prefix = self._prefix(doc)
+        if options.apply_chat_template and options.chat_template:
+            template, multiturn = options.chat_template, options.fewshot_as_multiturn
+
+            def assemble(question: str, delimiter: str) -> str:
+                return chat_prompt(template, system, shots, question, prefix, multiturn=multiturn)
+        else:
+            head = system + "".join([shot.text for shot in shots])
+
+            def assemble(question: str, delimiter: str) -> str:
+                return plain_prompt(head, question, prefix, delimiter)
+
+        if self.multiple_input:
+            return [assemble(question, "") for question in self.doc_to_choice(doc)]
+        question = self.doc_to_text(doc)
+        if not isinstance(question, str):
+            # Digits alone were taken for an index; only the first doc may decide that.
+            question = str(question)
+        return assemble(question, config.target_delimiter)
+
+    def construct_requests(self, doc: Doc, ctx: str | list[str], **kwargs: Any) -> list[Instance] | Instance:
+        raise NotImplementedError(f"{type(self).__name__} does not say what its requests are")
+
+    def _with_media(self, doc: Doc, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Images and sounds go as a last argument."""
+        return (*arguments, {key: field(doc) for key, field in self._media.items()}) if self._media else arguments
+
+    def build_all_requests(self, options: RequestOptions | None = None) -> list[Instance]:
+        """All requests at once, kept as `instances`."""
+        self.instances = [instance for requests in self.iter_requests(options) for instance in requests.instances]
+        return self.instances
+
+    def count_docs(self, options: RequestOptions) -> int:
+        """How many docs these options ask about."""
+        return count_docs(self.doc_count, options)

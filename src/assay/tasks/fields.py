@@ -1,0 +1,162 @@
+"""The `doc_to_*` fields of a task file, turned once into functions of a doc.
+
+What a field means depends on what it holds, and for text on what it renders to. All of these rules live here:
+
+| field | int | name of a column | other text | list | mapping | function |
+|---|---|---|---|---|---|---|
+| text | itself | the value | template; digits are an index if there are choices | – | – | called |
+| target | itself | the value, as it is | template; digits are an index if there are choices, `[…]` a list | itself | – | called |
+| choice | – | the value | template that gives a list | itself | its values | called |
+
+A column that holds `"3"` stays text, and a template that renders `3` does not: task files depend on it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection
+from typing import Any, TypeAlias
+
+from assay.config import FunctionRef
+from assay.errors import ConfigError, DataError
+from assay.instance import Doc
+from assay.tasks.templates import Template, compile_template
+
+Field: TypeAlias = Callable[[Doc], Any]
+
+
+def text_field(value: Any, columns: Collection[str], *, has_choices: bool) -> Field:
+    """`doc_to_text`: the question, or the index of the right context."""
+    if isinstance(value, int):
+        return lambda doc: value
+    if isinstance(value, str):
+        if value in columns:
+            return _column(value)
+        render = _template(value).render
+        if not has_choices:
+            return render
+
+        def text_or_index(doc: Doc) -> str | int:
+            text = render(doc)
+            return int(text) if text.isdigit() and text.isascii() else text
+
+        return text_or_index
+    return _function(value, "doc_to_text")
+
+
+def target_field(value: Any, columns: Collection[str], *, has_choices: bool) -> Field:
+    """`doc_to_target`: an answer, several of them, or the index of a choice."""
+    if isinstance(value, int | list):
+        return lambda doc: value
+    if isinstance(value, str):
+        if value in columns:
+            return _column(value)
+        render = _template(value).render
+
+        def target(doc: Doc) -> Any:
+            return read_target(render(doc), has_choices=has_choices)
+
+        return target
+    return _function(value, "doc_to_target")
+
+
+def read_target(text: str, *, has_choices: bool) -> Any:
+    """What the text of a rendered target stands for.
+
+    >>> read_target("2", has_choices=True), read_target("2", has_choices=False)
+    (2, '2')
+    >>> read_target("['a', 'b']", has_choices=False), read_target("[a]", has_choices=False)
+    (['a', 'b'], '[a]')
+    """
+    if has_choices and text.isdigit() and text.isascii():
+        return int(text)
+    if len(text) >= 2 and text[0] == "[" and text[-1] == "]":
+        try:
+            return ast.literal_eval(text)
+        except (SyntaxError, ValueError):
+            return text
+    return text
+
+
+def choice_field(value: Any, columns: Collection[str]) -> Field:
+    """`doc_to_choice`: the texts of the choices."""
+    if isinstance(value, list):
+        return lambda doc: value
+    if isinstance(value, dict):
+        values = list(value.values())
+        return lambda doc: values
+    if isinstance(value, str):
+        return _column(value) if value in columns else _literal(_template(value), "doc_to_choice")
+    return _function(value, "doc_to_choice")
+
+
+def media_field(value: Any, columns: Collection[str], name: str) -> Field:
+    """`doc_to_image`, `doc_to_audio`: a column, a template that gives a list, several of those, or a function."""
+    if isinstance(value, list):
+        parts = [media_field(part, columns, name) for part in value]
+        return lambda doc: [found for part in parts if (found := part(doc)) is not None]
+    if isinstance(value, str):
+        return _column(value) if value in columns else _literal(_template(value), name)
+    return _function(value, name)
+
+
+def prefix_field(value: str | None, columns: Collection[str]) -> Field:
+    """`gen_prefix`: a column or a template; None without one."""
+    if value is None:
+        return lambda doc: None
+    return _column(value) if value in columns else _template(value).render
+
+
+def free_field(value: Any) -> Field:
+    """`description`, and the `gen_prefix` of a shot: here the doc itself says whether it has such a column."""
+    if not value:
+        return lambda doc: None
+    if not isinstance(value, str):
+        return _function(value, "description")
+    render = _template(value).render
+    return lambda doc: doc[value] if value in doc else render(doc)
+
+
+def _column(name: str) -> Field:
+    def column(doc: Doc) -> Any:
+        try:
+            return doc[name]
+        except KeyError:
+            raise DataError(f"there is no column {name!r}", hint=f"Columns: {', '.join(map(str, doc))}.") from None
+
+    return column
+
+
+def _template(source: str) -> Template:
+    return compile_template(source)
+
+
+def _literal(template: Template, name: str) -> Field:
+    """A template whose text is a Python literal. Where it is one expression, the literal need not be written first."""
+
+    def literal(doc: Doc) -> Any:
+        if template.is_expression:
+            value = template.value(doc)
+            if type(value) is list and all(type(item) is str for item in value):
+                return value
+            text = str(value)
+        else:
+            text = template.render(doc)
+        try:
+            return ast.literal_eval(text)
+        except (SyntaxError, ValueError) as error:
+            raise DataError(
+                f"{name} renders to {text[:200]!r}, which is not a list",
+                hint="End in a list, such as {{[a, b]}} or {{choices.text}}.",
+            ) from error
+
+    return literal
+
+
+def _function(value: Any, name: str) -> Field:
+    if isinstance(value, FunctionRef):
+        value = value.load()
+    if not callable(value):
+        raise ConfigError(f"{name} is {value!r}", hint="Give a column, a template or a !function.")
+    found: Field = value
+    return found

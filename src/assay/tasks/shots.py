@@ -1,0 +1,88 @@
+"""The shots of one task: its pool of solved docs, rendered once each, and the draw for every doc."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from assay.data import Docs
+from assay.errors import DataError
+from assay.instance import Doc
+from assay.tasks.fewshot import Sampler
+from assay.tasks.prompt import Shot
+
+KEPT_SHOTS = 20_000
+"""Rendered shots held at a time: all of an ordinary pool, and a bound where the pool is a large training split."""
+
+
+class ShotBook:
+    """Draws shots for docs in the order it is asked, and counts the docs that were drawn as their own shot."""
+
+    def __init__(
+        self,
+        pool: Docs,
+        sampler: Sampler,
+        render: Callable[[Doc], Shot],
+        *,
+        excludes: bool,
+        positions: Sequence[int] | None = None,
+        pool_is_asked: bool = False,
+    ) -> None:
+        self._pool, self._sampler, self._render = pool, sampler, render
+        self._excludes = excludes
+        self._positions = positions
+        self._pool_is_asked = pool_is_asked
+        self._shots: OrderedDict[int, Shot] = OrderedDict()
+        self.replaced = 0
+        """Docs that got another shot because they were among their own."""
+
+    def for_doc(self, doc_id: int, doc: Doc, n: int) -> list[Shot]:
+        """The `n` shots of a doc. Every call consumes the draw of one doc."""
+
+        def is_asked(position: int) -> bool:
+            return (self._pool_is_asked and self._place(position) == doc_id) or self._shot(position).doc == doc
+
+        drawn = self._sampler.draw(n, is_asked if self._excludes else None)
+        own = [k for k, position in enumerate(drawn) if is_asked(position)]
+        if own:
+            self.replaced += 1
+            for k in own:
+                other = self._sampler.another(drawn, is_asked, f"{doc_id}/{k}")
+                if other is None:
+                    raise DataError(
+                        f"{n} shots were asked for, but the few-shot split has fewer docs besides the doc itself",
+                        hint="Ask for fewer with --num_fewshot, or name a larger fewshot_split.",
+                    )
+                drawn[k] = other
+        return [self._shot(position) for position in drawn]
+
+    def _place(self, position: int) -> int:
+        return position if self._positions is None else self._positions[position]
+
+    def _shot(self, position: int) -> Shot:
+        found = self._shots.get(position)
+        if found is None:
+            place = self._place(position)
+            try:
+                found = self._render(cast(Doc, self._pool[place]))
+            except DataError as error:
+                raise DataError(f"few-shot doc {place}: {error.message}", hint=error.hint) from error
+            self._shots[position] = found
+            if len(self._shots) > KEPT_SHOTS:
+                self._shots.popitem(last=False)
+        return found
+
+
+class ForeignSampler:
+    """A sampler class of a task file, written for lm-evaluation-harness: it draws docs, not positions."""
+
+    def __init__(self, cls: Callable[..., Any], pool: Docs, seed: int | None, render: Callable[[Doc], Shot]) -> None:
+        self._docs = [*pool]
+        self._sampler = cls(self._docs, rnd=None)
+        self._sampler.set_rnd(seed)
+        self._render = render
+        self.replaced = 0
+
+    def for_doc(self, doc_id: int, doc: Doc, n: int) -> list[Shot]:
+        return [self._render(found) for found in self._sampler.sample(n=n, eval_doc=doc)]

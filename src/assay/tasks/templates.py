@@ -1,0 +1,148 @@
+"""Jinja templates, compiled once and run in the sandbox.
+
+A template that loops without end must not take the run with it: every loop draws from one budget per rendering, ranges
+are bounded by the sandbox, and repetition (`"x" * n`) is checked before it is carried out.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, UndefinedError, nodes
+from jinja2.sandbox import SandboxedEnvironment, SecurityError
+
+from assay.errors import ConfigError, DataError
+from assay.instance import Doc
+
+MAX_LOOPS = 1_000_000
+MAX_REPEATED = 10_000_000
+
+_spent = threading.local()
+
+
+class TemplateLimit(Exception):
+    """A template asked for more work than any prompt needs."""
+
+
+class _Environment(SandboxedEnvironment):
+    intercepted_binops = frozenset({"*", "**"})
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        if operator == "*":
+            length = next((len(x) for x in (left, right) if isinstance(x, str | list | tuple)), None)
+            count = next((x for x in (left, right) if isinstance(x, int)), 0)
+            if length is not None and length * count > MAX_REPEATED:
+                raise TemplateLimit(
+                    f"a repetition makes {length * count:,} items; at most {MAX_REPEATED:,} are allowed"
+                )
+        elif isinstance(right, int | float) and abs(right) > 1000:
+            raise TemplateLimit(f"the exponent {right} is too large")
+        return super().call_binop(context, operator, left, right)
+
+
+def _regex_replace(text: str, pattern: str, replacement: str, count: int = 0) -> str:
+    return re.sub(pattern, replacement, text, count=count)
+
+
+def _counted(items: Iterable[Any]) -> Iterator[Any]:
+    for item in items:
+        _spent.loops += 1
+        if _spent.loops > MAX_LOOPS:
+            raise TemplateLimit(f"its loops ran more than {MAX_LOOPS:,} times")
+        yield item
+
+
+_environment = _Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+_environment.filters["regex_replace"] = _regex_replace
+_environment.filters["_counted"] = _counted
+
+
+class Template:
+    """One compiled template. `render` gives its text; `value` the object of a template that is one expression."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        try:
+            tree = _environment.parse(source)
+        except TemplateSyntaxError as error:
+            raise ConfigError(
+                f"the template {_short(source)} is not valid Jinja, line {error.lineno}: {error.message}"
+            ) from error
+        self._has_loops = _count_loops(tree)
+        outputs = [part for node in tree.body if isinstance(node, nodes.Output) for part in node.nodes]
+        is_plain = all(isinstance(node, nodes.Output) for node in tree.body)
+        self.constant: str | None = None
+        if is_plain and all(isinstance(part, nodes.TemplateData) for part in outputs):
+            self.constant = "".join(part.data for part in outputs if isinstance(part, nodes.TemplateData))
+        self.is_expression = (
+            is_plain and len(outputs) == 1 and isinstance(outputs[0], nodes.Expr) and self.constant is None
+        )
+        if self.is_expression:
+            result = nodes.Name("result", "store", lineno=1)
+            tree = nodes.Template([nodes.Assign(result, outputs[0], lineno=1)], lineno=1)
+        self._template = _environment.from_string(tree)
+        self._run: Callable[[Any], Iterator[str]] = self._template.root_render_func
+
+    def render(self, doc: Doc) -> str:
+        if self.constant is not None:
+            return self.constant
+        if self.is_expression:
+            return str(self.value(doc))
+        if self._has_loops:
+            _spent.loops = 0
+        try:
+            return "".join(self._run(self._template.new_context(doc)))
+        except Exception as error:
+            raise self._explain(error, doc) from error
+
+    def value(self, doc: Doc) -> Any:
+        """What the one expression of the template gives, before it becomes text."""
+        if self._has_loops:
+            _spent.loops = 0
+        context = self._template.new_context(doc)
+        try:
+            for _ in self._run(context):
+                pass
+            found = context.vars["result"]
+            if isinstance(found, StrictUndefined):
+                str(found)  # raises, with the name that is missing
+        except Exception as error:
+            raise self._explain(error, doc) from error
+        return found
+
+    def _explain(self, error: Exception, doc: Doc) -> Exception:
+        what = f"the template {_short(self.source)}"
+        if isinstance(error, UndefinedError):
+            return DataError(
+                f"{what} needs something the doc has not: {error.message}", hint=f"Columns: {', '.join(map(str, doc))}."
+            )
+        if isinstance(error, TemplateLimit | OverflowError):
+            return DataError(
+                f"{what} does too much: {error}", hint="Shorten the loop, or prepare the docs in process_docs."
+            )
+        if isinstance(error, SecurityError):
+            return DataError(f"{what} does what a template may not: {error}", hint="Use a !function instead.")
+        if isinstance(error, TemplateError):
+            return DataError(f"{what} fails: {error}")
+        return DataError(f"{what} fails: {type(error).__name__}: {error}", hint=f"Columns: {', '.join(map(str, doc))}.")
+
+
+def _count_loops(tree: nodes.Template) -> bool:
+    loops = list(tree.find_all(nodes.For))
+    for loop in loops:
+        loop.iter = nodes.Filter(loop.iter, "_counted", [], [], None, None, lineno=loop.lineno)
+    return bool(loops)
+
+
+def _short(source: str, most: int = 120) -> str:
+    return repr(source if len(source) <= most else source[:most] + "…")
+
+
+@lru_cache(maxsize=8192)
+def compile_template(source: str) -> Template:
+    """The compiled form of a template; tasks that share it share the compilation."""
+    return Template(source)

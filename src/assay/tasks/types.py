@@ -1,0 +1,110 @@
+"""The four task types: what each one asks a model about a doc."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from assay.errors import DataError
+from assay.instance import Doc, Instance, OutputType
+from assay.tasks.requests import RequestOptions
+from assay.tasks.base import Task
+
+
+class GenerateTask(Task):
+    """The model continues the prompt."""
+
+    OUTPUT_TYPE: ClassVar[OutputType] = "generate_until"
+
+    def construct_requests(
+        self, doc: Doc, ctx: str | list[str], *, target: Any = None, options: RequestOptions | None = None, **_: Any
+    ) -> list[Instance]:
+        settings = {**(self.config.generation_kwargs or {}), **(options.gen_kwargs if options else {})}
+        # Backends take settings apart; none may change those of another request.
+        own = {key: list(value) if isinstance(value, list) else value for key, value in settings.items()}
+        choices = tuple(self.doc_to_choice(doc)) if self.has_choices else None
+        return [Instance("generate_until", doc, self._with_media(doc, (ctx, own)), 0, target=target, choices=choices)]
+
+
+class LoglikelihoodTask(Task):
+    """The probability of one target. No delimiter is put before it: the target brings its own."""
+
+    OUTPUT_TYPE: ClassVar[OutputType] = "loglikelihood"
+
+    def construct_requests(
+        self, doc: Doc, ctx: str | list[str], *, target: Any = None, options: RequestOptions | None = None, **_: Any
+    ) -> list[Instance]:
+        if not isinstance(target, str) or not target:
+            raise DataError(f"the target is {target!r}, expected text to score", hint="Check doc_to_target.")
+        return [Instance("loglikelihood", doc, self._with_media(doc, (ctx, target)), 0, target=target)]
+
+
+class RollingTask(Task):
+    """The probability of a whole text."""
+
+    OUTPUT_TYPE: ClassVar[OutputType] = "loglikelihood_rolling"
+    NEEDS_CONTEXT = False
+
+    def construct_requests(
+        self, doc: Doc, ctx: str | list[str], *, target: Any = None, options: RequestOptions | None = None, **_: Any
+    ) -> list[Instance]:
+        if not isinstance(target, str):
+            raise DataError(f"the text is {target!r}, expected text to score", hint="Check doc_to_target.")
+        return [Instance("loglikelihood_rolling", doc, self._with_media(doc, (target,)), 0, target=target)]
+
+
+class MultipleChoiceTask(Task):
+    """The probability of each choice; the most probable one is the answer."""
+
+    OUTPUT_TYPE: ClassVar[OutputType] = "multiple_choice"
+
+    def construct_requests(
+        self, doc: Doc, ctx: str | list[str], *, target: Any = None, options: RequestOptions | None = None, **_: Any
+    ) -> list[Instance]:
+        choices = self._checked_choices(doc)
+        delimiter = self._delimiter(options)
+        if self.multiple_input:
+            arguments: list[tuple[Any, ...]] = [(context, f"{delimiter}{target}") for context in ctx]
+            gold = self.doc_to_text(doc)
+        else:
+            arguments = [(ctx, f"{delimiter}{choice}") for choice in choices]
+            gold = target
+        if isinstance(gold, int) and not 0 <= gold < len(choices):
+            raise DataError(f"the target is {gold}, but there are {len(choices)} choices", hint="Check doc_to_target and doc_to_choice.")  # fmt: skip
+        for number, (_context, continuation, *_rest) in enumerate(arguments):
+            if not continuation:
+                raise DataError(f"the continuation of choice {number} is empty", hint="Check doc_to_choice and target_delimiter.")  # fmt: skip
+        if self.wants_mutual_information:
+            arguments += [("", f"{delimiter}{choice}") for choice in choices]
+        return [
+            Instance("loglikelihood", doc, self._with_media(doc, pair), i, target=gold, choices=choices)
+            for i, pair in enumerate(arguments)
+        ]
+
+    def _checked_choices(self, doc: Doc) -> tuple[str, ...]:
+        choices = self.doc_to_choice(doc)
+        if not isinstance(choices, list | tuple):
+            raise DataError(
+                f"doc_to_choice gives {type(choices).__name__} {str(choices)[:80]!r}, expected a list of texts"
+            )
+        if not choices:
+            raise DataError("doc_to_choice gives an empty list", hint="A choice task needs at least one choice.")
+        for number, choice in enumerate(choices):
+            if choice is None or choice == "":
+                raise DataError(f"choice {number} of {len(choices)} is empty", hint="Check doc_to_choice, or drop such docs in process_docs.")  # fmt: skip
+        return tuple([choice if isinstance(choice, str) else str(choice) for choice in choices])
+
+    def _delimiter(self, options: RequestOptions | None) -> str:
+        """A chat template ends where the answer begins, so no delimiter follows it, unless a prefix opened the answer."""
+        if options is None or not options.apply_chat_template:
+            return self.config.target_delimiter
+        prefix = self.config.gen_prefix
+        return self.config.target_delimiter if prefix and not prefix[-1].isspace() else ""
+
+    @property
+    def wants_mutual_information(self) -> bool:
+        return any(metric.name == "acc_mutual_info" for metric in self.config.metric_list or [])
+
+
+TASK_TYPES: dict[OutputType, type[Task]] = {
+    cls.OUTPUT_TYPE: cls for cls in (GenerateTask, LoglikelihoodTask, RollingTask, MultipleChoiceTask)
+}
