@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.stats.estimate import B_DEFAULT, Estimate, Floats, Keys
+from assay.stats.quantiles import normal_cdf, t_quantile
 from assay.stats.weights import cluster_keys, poisson_weights, weight_blocks
 
 Clusters = Sequence[Any] | NDArray[Any]
@@ -69,17 +71,25 @@ def replicate_spread(replicates: Floats) -> float | None:
     return float(np.std(finite, ddof=1))
 
 
-def bootstrap_estimate(value: float, replicates: Floats, n: int, *, level: float = 0.95) -> Estimate:
-    """The estimate that replicates support: their spread, and the percentile interval."""
+def bootstrap_estimate(
+    value: float, replicates: Floats, n: int, *, units: int | None = None, level: float = 0.95
+) -> Estimate:
+    """The estimate that replicates support: their spread, and a percentile interval.
+
+    The percentiles lie a little outside the nominal ones, by Student's t and √(n/(n−1)) (Hesterberg 2015): plain
+    percentiles are too narrow on few docs. In simulation this held its level better than normal, BC and BCa intervals
+    for f1, mcc, the median and ratios. `units` is the number of clusters where docs are clustered.
+    """
+    units = n if units is None else units
     if len(replicates) == 0:
         return Estimate.bare(value, n, "no replicates")
-    if n < 2:
-        return Estimate.bare(value, n, "one doc")
+    if units < 2:
+        return Estimate.bare(value, n, "one doc" if n < 2 else "one cluster")
     stderr = replicate_spread(replicates)
     if stderr is None:
         share = float(np.mean(~np.isfinite(replicates)))
         return Estimate.bare(value, n, f"undefined in {share:.0%} of the replicates")
     finite = replicates[np.isfinite(replicates)]
-    tail = (1 - level) / 2
-    low, high = np.quantile(finite, [tail, 1 - tail])
-    return Estimate(value, stderr, float(low), float(high), n, "bootstrap percentile", level=level)
+    reach = t_quantile((1 + level) / 2, units - 1) * math.sqrt(units / (units - 1))
+    low, high = np.quantile(finite, [normal_cdf(-reach), normal_cdf(reach)])
+    return Estimate(value, stderr, float(low), float(high), n, "bootstrap", level=level)

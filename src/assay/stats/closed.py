@@ -75,7 +75,13 @@ def _clustered_estimate(value: float, x: Floats, clusters: Clusters, level: floa
     if stderr is None:
         return Estimate.bare(value, len(x), "one cluster")
     count = int(cluster_index(clusters).max()) + 1
-    reach = t_quantile((1 + level) / 2, count - 1) * stderr
+    quantile = t_quantile((1 + level) / 2, count - 1)
+    if ((x == 0) | (x == 1)).all():
+        # Wilson for as many independent docs as would have this standard error; with no spread at all, one a cluster.
+        worth = value * (1 - value) / stderr**2 if stderr > 0 else float(count)
+        low, high = _wilson(value, worth, quantile)
+        return Estimate(value, stderr, low, high, len(x), "clustered wilson", level=level)
+    reach = quantile * stderr
     return Estimate(value, stderr, value - reach, value + reach, len(x), "clustered t", level=level)
 
 
@@ -117,11 +123,13 @@ def wilson(successes: float, n: int, *, level: float = 0.95) -> tuple[float, flo
     """
     if n == 0:
         return 0.0, 1.0
-    z = normal_quantile((1 + level) / 2)
-    p = successes / n
+    return _wilson(successes / n, n, normal_quantile((1 + level) / 2))
+
+
+def _wilson(p: float, n: float, z: float) -> tuple[float, float]:
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
     reach = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return (0.0 if successes == 0 else max(0.0, centre - reach)), (1.0 if successes == n else min(1.0, centre + reach))
+    return (0.0 if p == 0 else max(0.0, centre - reach)), (1.0 if p == 1 else min(1.0, centre + reach))
 
 
 def _floats(values: Iterable[Any]) -> list[float]:
