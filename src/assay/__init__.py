@@ -1,1 +1,35 @@
-"""Assay: measure language models and say what the scores are worth."""
+"""Assay: measure language models and say what the scores are worth.
+
+    import assay
+
+    results = assay.evaluate(model="hf", model_args={"pretrained": "smollm2-135m"}, tasks=["demo"])
+    print(results.table())
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from assay.config import RunConfig
+    from assay.errors import AssayError
+    from assay.report import Results, evaluate
+    from assay.tasks import TaskManager
+
+__all__ = ["AssayError", "Results", "RunConfig", "TaskManager", "evaluate"]
+
+_HOMES = {
+    "AssayError": "assay.errors",
+    "Results": "assay.report",
+    "RunConfig": "assay.config",
+    "TaskManager": "assay.tasks",
+    "evaluate": "assay.report",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Importing the package is free; each name brings only what it needs.
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'assay' has no attribute {name!r}")

@@ -1,7 +1,7 @@
 """Samples on disk: one Parquet file a task, one row a doc and filter, written while the run goes on.
 
-Columns: `doc_id`, `doc_hash`, `request_hash`, `filter`, `doc`, `target`, `arguments`, `resps`, `filtered_resps` (JSON
-text), `flags` (what health counts: unparsed, truncated, empty, tied, failed), `cluster`, and `metric:<name>` with the
+Columns: `doc_id`, `doc_hash`, `request_hash`, `filter`, `doc`, `target`, `arguments`, `resps`, `filtered_resps`, `stops`
+(JSON text), `flags` (what health counts: unparsed, truncated, empty, tied, failed), `cluster`, and `metric:<name>` with the
 value of every numeric metric; values that are no numbers are JSON text in `other`.
 """
 
@@ -19,7 +19,7 @@ from assay.instance import Instance
 from assay.run.directory import plain
 
 ROWS_PER_GROUP = 4096
-TEXT_COLUMNS = ("doc", "target", "arguments", "resps", "filtered_resps", "other")
+TEXT_COLUMNS = ("doc", "target", "arguments", "resps", "filtered_resps", "stops", "other")
 
 
 @dataclass(slots=True)
@@ -35,6 +35,8 @@ class SampleRow:
     arguments: str
     resps: str
     filtered_resps: str
+    stops: str | None = None
+    """Why each response ended, where the backend said so."""
     metrics: dict[str, float] = field(default_factory=dict)
     other: dict[str, Any] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
@@ -158,7 +160,7 @@ class SampleWriter:
 
         columns: dict[str, list[Any]] = {
             name: [getattr(row, name) for row in rows]
-            for name in ("doc_id", "doc_hash", "request_hash", "filter", "doc", "target", "arguments", "resps", "filtered_resps")  # fmt: skip
+            for name in ("doc_id", "doc_hash", "request_hash", "filter", "doc", "target", "arguments", "resps", "filtered_resps", "stops")  # fmt: skip
         }
         columns["other"] = [to_json(row.other) if row.other else None for row in rows]
         columns["flags"] = [list(row.flags) for row in rows]

@@ -6,7 +6,7 @@ ask, what is already kept, what the answers are worth) is the same for all execu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from assay.instance import Instance, RequestType
@@ -28,8 +28,12 @@ class Executor(Protocol):
 class LocalExecutor:
     """The model in this process."""
 
-    def __init__(self, lm: LM) -> None:
+    def __init__(self, lm: LM, stop: Callable[[], bool] = lambda: False) -> None:
         self.lm = lm
+        # A backend that looks at `should_stop` between packs ends its stream by itself, with the pack complete.
+        self.stops_itself = hasattr(lm, "should_stop")
+        if self.stops_itself:
+            lm.should_stop = stop
 
     def run(
         self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]

@@ -1,0 +1,126 @@
+"""What the command line shows while a run goes on: a live display on a terminal, plain lines elsewhere, little in CI."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from assay.run import Counts, Progress
+
+
+def console(*, stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    # Tables piped to a file keep their shape instead of being squeezed into 80 columns.
+    width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", "140"))
+    return Console(stderr=stderr, width=width)
+
+
+@contextmanager
+def show_progress(*, quiet: bool = False) -> Iterator[Progress]:
+    """The display that fits where output goes."""
+    from assay.run import Quiet
+
+    if quiet:
+        yield Quiet()
+    elif sys.stderr.isatty() and not os.environ.get("CI"):
+        with _Live() as live:
+            yield live
+    else:
+        yield _Lines(every=60.0 if os.environ.get("CI") else 10.0)
+
+
+def summary(counts: Counts, began: float) -> str:
+    """One line: share done, speed, what the store and prefix sharing saved, time left."""
+    elapsed = max(time.monotonic() - began, 1e-9)
+    parts = [f"{counts.docs_done:,}/{counts.docs_total:,} docs"]
+    if counts.reused:
+        parts.append(f"{counts.reused:,} from the store")
+    if counts.tokens_computed:
+        parts.append(f"{counts.tokens_computed / elapsed:,.0f} tokens/s")
+        if counts.tokens_asked > counts.tokens_computed:
+            parts.append(f"{1 - counts.tokens_computed / counts.tokens_asked:.0%} of tokens shared")
+    if counts.failed:
+        parts.append(f"{counts.failed:,} failed")
+    if 0 < counts.docs_done < counts.docs_total and elapsed > 2:
+        parts.append(f"{_duration(elapsed * (counts.docs_total / counts.docs_done - 1))} left")
+    return " · ".join(parts)
+
+
+def running_scores(counts: Counts, most: int = 6) -> list[str]:
+    return [f"{task} {metric} {mean:.3f} ({n:,})" for task, (metric, mean, n) in list(counts.running.items())[-most:]]
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"
+
+
+class _Lines:
+    """A line now and then, for logs."""
+
+    def __init__(self, every: float) -> None:
+        self.every, self.began, self.last = every, time.monotonic(), time.monotonic()
+
+    def stage(self, text: str) -> None:
+        self.message(text)
+
+    def message(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def update(self, counts: Counts) -> None:
+        now = time.monotonic()
+        if now - self.last >= self.every:
+            self.last = now
+            scores = running_scores(counts, most=2)
+            self.message(" | ".join([summary(counts, self.began), *scores]))
+
+
+class _Live:
+    """A bar, a line of facts and the running scores, redrawn a few times a second."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+        self.last = 0.0
+        self.stage_text = "starting"
+        self.live: Any = None
+
+    def __enter__(self) -> _Live:
+        from rich.live import Live
+
+        self.live = Live("", console=console(stderr=True), refresh_per_second=8, transient=True)
+        self.live.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.live.__exit__(*error)
+
+    def stage(self, text: str) -> None:
+        from rich.spinner import Spinner
+
+        self.stage_text = text
+        self.live.update(Spinner("dots", text=text))
+
+    def message(self, text: str) -> None:
+        self.live.console.print(text, highlight=False, markup=False)
+
+    def update(self, counts: Counts) -> None:
+        now = time.monotonic()
+        if now - self.last < 0.1:
+            return
+        self.last = now
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.text import Text
+
+        bar = ProgressBar(total=max(counts.docs_total, 1), completed=counts.docs_done, width=40)
+        lines = [Text(summary(counts, self.began)), *(Text(f"  {line}", style="dim") for line in running_scores(counts))]  # fmt: skip
+        self.live.update(Group(bar, *lines))

@@ -1,0 +1,154 @@
+"""Flags of a run, once, for every verb that takes them; and how flags, environment and a file become one config."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from assay.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from assay.config import RunConfig
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _flag(name: str, *letters: str, **settings: Any) -> Callable[[F], F]:
+    """An option whose absence is None, so that a file or a default can fill it; also read from `ASSAY_<NAME>`."""
+    settings.setdefault("default", None)
+    dest = settings.pop("dest", name.lstrip("-"))
+    return click.option(name, *letters, dest, envvar=f"ASSAY_{dest.upper()}", **settings)
+
+
+def _bool(name: str, *letters: str, help: str) -> Callable[[F], F]:
+    return _flag(name, *letters, is_flag=True, flag_value=True, type=bool, help=help)
+
+
+class OptionalText(click.Option):
+    """`--flag` or `--flag VALUE`."""
+
+
+TASK_OPTIONS: Sequence[Callable[[Any], Any]] = (
+    _flag("--include_path", multiple=True, metavar="DIR", help="More task files: a directory or file; may be given many times, and splits on the path separator."),  # fmt: skip
+    _flag("--lm_eval", is_flag=False, flag_value="true", metavar="[DIR]", help="Add the tasks of an installed lm-evaluation-harness, or of this directory."),  # fmt: skip
+    _flag("--data_dir", metavar="DIR", help="A local mirror of datasets, looked at first: DIR/<dataset_path>/<dataset_name or default>/<split>.jsonl"),  # fmt: skip
+)
+
+RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
+    _flag("--config", "-C", type=click.Path(exists=True, dir_okay=False), help="YAML with any of these flags, or the run.json of an earlier run."),  # fmt: skip
+    _flag("--model", "-M", help="A backend (see `assay ls models`), or path/to/file.py:Class.  [default: hf]"),
+    _flag("--model_args", "-a", multiple=True, metavar="K=V,…", help="Arguments of the model: key=value,… or JSON; repeated flags merge."),  # fmt: skip
+    _flag("--tasks", "-t", multiple=True, metavar="NAMES", help="Tasks, groups, tags, globs, files; commas or repeated. Variants by name: arc_easy:cloze, gsm8k:8shot."),  # fmt: skip
+    _flag("--num_fewshot", "-f", type=click.IntRange(min=0), help="Examples in the prompt; a task that fixes 0 keeps 0."),  # fmt: skip
+    _flag("--batch_size", "-b", help="A number, or auto: as many tokens as fit.  [default: auto]"),
+    _flag("--device", help="Torch device.  [default: the best there is]"),
+    _flag("--limit", "-L", type=float, help="Docs per task: a number, or a fraction below 1."),
+    _flag("--samples", "-E", metavar="JSON", help='Explicit docs: {"task": [ids]}, or a file with it.'),
+    _flag("--gen_kwargs", multiple=True, metavar="K=V,…", help="Generation settings laid over each task's own."),
+    _flag("--repeats", type=click.IntRange(min=1), help="Draws per request, instead of each task's own number."),
+    _flag("--apply_chat_template", is_flag=False, flag_value="true", metavar="[NAME]", help="Ask through the model's chat template, or the one of that name."),  # fmt: skip
+    _flag("--system_instruction", help="Text of the system turn."),
+    _flag("--fewshot_as_multiturn", is_flag=False, flag_value="true", metavar="[BOOL]", help="Examples as turns of the conversation.  [default: with a chat template]"),  # fmt: skip
+    *TASK_OPTIONS,
+    _flag("--output_path", "-o", metavar="DIR", help="Runs are kept below this directory.  [default: runs]"),
+    _flag("--run_dir", metavar="DIR", help="Keep the run in exactly this directory."),
+    _bool("--log_samples", "-s", help="Also write samples_<task>.jsonl in lm-evaluation-harness form."),
+    _bool("--predict_only", "-x", help="Answers only, no scores."),
+    _bool("--write_out", "-w", help="Print the first prompt of each task."),
+    _flag("--seed", help="One number, or python,numpy,torch,fewshot.  [default: 0,1234,1234,1234]"),
+    _flag("--bootstrap_iters", type=click.IntRange(min=0), help="Bootstrap replicates; 0 turns error bars off.  [default: 1000]"),  # fmt: skip
+    _flag("--metadata", multiple=True, metavar="JSON", help="Passed to tasks, and on to custom datasets."),
+    _flag("--store", metavar="PATH", help="The response store.  [default: in the user cache directory]"),
+    _bool("--fresh", help="Ask the model again even where the store has the answer."),
+    _bool("--dry_run", help="Count docs, requests and tokens, estimate time and cost; ask nothing."),
+    _bool("--trust_remote_code", help="Let models and datasets from the hub run their own code."),
+    _bool("--confirm_run_unsafe_code", help="Run code written by the model (in a sandbox) where a task needs it."),
+    _flag("--max_failed", type=float, help="Withhold a score when a larger share of requests failed."),
+    _flag("--max_truncated", type=float, help="… of answers was cut off."),
+    _flag("--max_unparsed", type=float, help="… of answers could not be read by any filter."),
+    _flag("--until", metavar="RULE", help='Stop when the score is known: "ci=0.01" or "decided vs RUN".'),
+    _flag("--control", metavar="RUN", help="Tighten intervals by the scores of an earlier run on the full set."),
+    _flag("--executor", type=click.Choice(["local", "ray"]), help="Where the model runs.  [default: local]"),
+    _flag("--ray_address", metavar="ADDRESS", help="auto, or HOST:PORT of a Ray cluster."),
+    _flag("--replicas", type=click.IntRange(min=1), help="Model replicas on the cluster."),
+    _flag("--gpus_per_replica", type=float, help="GPUs each replica holds."),
+)
+
+
+def with_options(options: Sequence[Callable[[Any], Any]]) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def resolve_config(given: dict[str, Any], **defaults: Any) -> RunConfig:
+    """Flags win over the environment, that over the file, that over defaults."""
+    from pydantic import ValidationError
+
+    from assay.config import RunConfig
+
+    words = {k: v for k, v in given.items() if v is not None and v != () and k != "config"}
+    if given.get("config"):
+        words = {**read_config_file(Path(given["config"])), **words}
+    merged = {"output_path": "runs", **defaults, **{k: _plain(k, v) for k, v in words.items()}}
+    if merged.get("run_dir"):
+        merged["output_path"] = None
+    try:
+        return RunConfig(**merged)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "config"
+        raise ConfigError(f"{where}: {first['msg']} (got {first.get('input')!r})", hint="See `assay run --help`.") from error  # fmt: skip
+
+
+def read_config_file(path: Path) -> dict[str, Any]:
+    """A YAML file of flags, or the `run.json` of an earlier run."""
+    import yaml
+
+    from assay.config import RunConfig
+
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}", hint="A config file is YAML: one `flag: value` a line.") from error  # fmt: skip
+    if isinstance(found, dict) and "format" in found and isinstance(found.get("config"), dict):
+        found = found["config"]
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path} does not hold flags", hint="A config file is YAML: one `flag: value` a line.")
+    for key in found:
+        if key not in RunConfig.model_fields:
+            known = list(RunConfig.model_fields)
+            raise ConfigError(f"{path}: unknown key {key!r}", hint=did_you_mean(key, known) or f"Known: {', '.join(known)}.")  # fmt: skip
+    return found
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Texts of flags as the types the config has."""
+    if name in ("apply_chat_template", "fewshot_as_multiturn", "lm_eval") and isinstance(value, str):
+        return {"true": True, "false": False, "1": True, "0": False}.get(value.lower(), value)
+    if name == "batch_size" and isinstance(value, str) and value.isdigit():
+        return int(value)
+    if name == "limit" and isinstance(value, float) and value >= 1 and value.is_integer():
+        return int(value)
+    if name == "samples" and isinstance(value, str):
+        return read_samples_argument(value)
+    return value
+
+
+def read_samples_argument(text: str) -> dict[str, list[int]]:
+    """JSON, or the name of a file that holds it."""
+    try:
+        content = Path(text).read_text(encoding="utf-8") if not text.lstrip().startswith("{") else text
+        found = json.loads(content)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"--samples: {text!r} is neither JSON nor a readable file: {error}", hint='Write {"task": [0, 3, 7]}.') from error  # fmt: skip
+    if not isinstance(found, dict) or not all(isinstance(ids, list) for ids in found.values()):
+        raise ConfigError("--samples: expected a mapping of task names to lists of doc ids", hint='Write {"task": [0, 3, 7]}.')  # fmt: skip
+    return found

@@ -1,0 +1,36 @@
+"""`assay report`: a finished run as a table or a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("report", short_help="A finished run as Markdown, LaTeX, CSV or HTML.")
+@click.argument("run", type=click.Path(exists=True, file_okay=False))
+@click.option("--format", "form", type=click.Choice(["text", "md", "latex", "csv", "html"]), default="text", show_default=True)  # fmt: skip
+@click.option("--output", "-o", type=click.Path(dir_okay=False), help="Write to this file. HTML goes to RUN/report.html if not given.")  # fmt: skip
+def command(run: str, form: str, output: str | None) -> None:
+    """Show a finished run again.
+
+    \b
+    assay report runs/my-model/2026-01-01T12-00-00
+    assay report runs/my-model/2026-01-01T12-00-00 --format html
+    """
+    from assay.report import Results, csv_table, html_report, latex_table, markdown_table, render_text
+    from assay.run import write_whole
+
+    results = Results.load(run)
+    if form == "html":
+        assert results.directory is not None
+        text = html_report(results.data, results.directory.read_json("run.json"))
+        output = output or str(Path(run) / "report.html")
+    else:
+        makers = {"text": render_text, "md": markdown_table, "latex": latex_table, "csv": csv_table}
+        text = makers[form](results.data)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_whole(Path(output), text.encode())
+        click.echo(output)

@@ -1,0 +1,49 @@
+"""`assay run`: one command from tasks to results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from assay.cli.options import RUN_OPTIONS, with_options
+
+
+@click.command("run", short_help="Evaluate a model on tasks.")
+@with_options(RUN_OPTIONS)
+@click.option("--json", "as_json", is_flag=True, help="Print results.json instead of the table.")
+@click.pass_context
+def command(context: click.Context, as_json: bool, **given: Any) -> None:
+    """Evaluate a model on tasks and groups.
+
+    \b
+    assay run --model hf --model_args pretrained=smollm2-135m --tasks demo
+    assay run --model hf --model_args pretrained=gpt2 --tasks arc_easy,hellaswag --num_fewshot 5
+    assay run --config run.yaml --limit 100
+
+    Every flag can also stand in the file given with --config, or in the environment as ASSAY_<FLAG>. A run that was
+    stopped goes on where it was when the same command is given again.
+    """
+    from assay.cli.display import console, show_progress
+    from assay.cli.options import resolve_config
+    from assay.report import Results, evaluate, screen_table
+
+    config = resolve_config(given)
+    if config.dry_run:
+        from assay.cli.dry_run import print_dry_run
+
+        print_dry_run(config, as_json=as_json)
+        return
+    with show_progress(quiet=as_json) as progress:
+        results: Results = evaluate(config, progress=progress)
+    if as_json:
+        click.echo(results.to_json())
+    else:
+        out = console()
+        out.print(screen_table(results.data))
+        if results.directory is not None:
+            out.print(f"Kept in [bold]{results.directory.path}[/bold]", highlight=False)
+            out.print(f"[dim]Report:  assay report {results.directory.path} --format html\nSamples: assay view {results.directory.path}[/dim]", highlight=False)  # fmt: skip
+    if results.withheld:
+        click.echo(f"withheld: {', '.join(results.withheld)} (see notes)", err=True)
+        context.exit(1)

@@ -1,0 +1,46 @@
+"""`assay score`: score a finished run again, with no model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from assay.cli.options import TASK_OPTIONS, with_options
+
+
+@click.command("score", short_help="Score a run again from its kept responses.")
+@click.argument("run", type=click.Path(exists=True, file_okay=False))
+@click.option("--tasks", "-t", multiple=True, help="Tasks or groups to score; as in the run if not given.")
+@with_options(TASK_OPTIONS)
+@click.option("--run_dir", type=click.Path(), help="Keep the new scores as a run of their own in this directory.")
+@click.option("--bootstrap_iters", type=click.IntRange(min=0), help="Bootstrap replicates; 0 turns error bars off.")
+@click.option("--log_samples", is_flag=True, help="Also write samples_<task>.jsonl; needs --run_dir.")
+@click.option("--confirm_run_unsafe_code", is_flag=True, help="Run code written by the model where a task needs it.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON instead of the table.")
+def command(run: str, run_dir: str | None, log_samples: bool, as_json: bool, **given: Any) -> None:
+    """Apply filters, metrics, groups and statistics again to what the model answered in RUN.
+
+    Edit a regular expression in a task file, then:
+
+    \b
+    assay score runs/my-model/2026-01-01T12-00-00 --include_path my_tasks
+
+    Docs whose requests would now differ are left out and counted.
+    """
+    from assay.cli.display import console, show_progress
+    from assay.report import screen_table
+    from assay.report.rescore import rescored
+
+    changes = {key: value for key, value in given.items() if value not in (None, (), False)}
+    with show_progress(quiet=as_json) as progress:
+        results = rescored(run, changes, run_dir=run_dir, log_samples=log_samples, progress=progress)
+    if as_json:
+        click.echo(results.to_json())
+        return
+    out = console()
+    out.print(screen_table(results.data))
+    for note in results.data["assay"]["notes"]:
+        out.print(note, style="yellow", highlight=False, markup=False)
+    if run_dir:
+        out.print(f"Kept in [bold]{run_dir}[/bold]", highlight=False)

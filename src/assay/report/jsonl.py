@@ -1,0 +1,63 @@
+"""`samples_<task>.jsonl` in the form of lm-evaluation-harness: one object a doc and filter."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from assay.run import RunDirectory, plain, read_samples, unpack_arguments
+
+
+def write_sample_files(directory: RunDirectory, tasks: list[str]) -> list[Path]:
+    """One file a task, beside `results.json`."""
+    written = []
+    for task in tasks:
+        path = directory.path / f"samples_{task.replace('/', '__')}.jsonl"
+        partial = path.with_suffix(".part")
+        with open(partial, "w", encoding="utf-8", errors="surrogatepass") as file:
+            for row in sample_objects(directory.sample_file(task)):
+                file.write(json.dumps(row, ensure_ascii=False, default=plain) + "\n")
+        os.replace(partial, path)
+        written.append(path)
+    return written
+
+
+def sample_objects(path: Path) -> Iterator[dict[str, Any]]:
+    """Rows of a sample file, all docs of the first filter first, as that harness orders them."""
+    filters: dict[str, None] = {}
+    for row in read_samples(path, columns=["filter"]):
+        filters.setdefault(row["filter"])
+    for name in filters:
+        for row in read_samples(path):
+            if row["filter"] == name:
+                yield sample_object(row)
+
+
+def sample_object(row: dict[str, Any]) -> dict[str, Any]:
+    arguments = unpack_arguments(row["arguments"])
+    doc = json.loads(row["doc"])
+    metrics = {k.removeprefix("metric:"): v for k, v in row.items() if k.startswith("metric:") and v is not None}
+    metrics |= json.loads(row["other"]) if row["other"] else {}
+    target = json.loads(row["target"])
+    return {
+        "doc_id": row["doc_id"],
+        "doc": doc,
+        "target": target if isinstance(target, str) else str(target),
+        "arguments": {f"gen_args_{i}": {f"arg_{j}": part for j, part in enumerate(request)} for i, request in enumerate(arguments)},  # fmt: skip
+        "resps": json.loads(row["resps"]),
+        "filtered_resps": json.loads(row["filtered_resps"]),
+        "filter": row["filter"],
+        "metrics": list(metrics),
+        "doc_hash": _sha(json.dumps(doc, indent=2, ensure_ascii=False)),
+        "prompt_hash": _sha(str(arguments[0][0])) if arguments else "",
+        "target_hash": _sha(str(target)),
+        **metrics,
+    }
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,56 @@
+"""What a run stood on: machine, versions, model. Kept beside the scores, because scores move with them."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from assay.config import RunConfig
+from assay.models import LM
+
+PACKAGES = ("assay", "torch", "transformers", "datasets", "numpy", "jinja2", "sacrebleu", "scikit-learn", "vllm", "ray")
+
+
+@cache
+def describe_environment() -> dict[str, Any]:
+    return {
+        "python": sys.version.split()[0],
+        "platform": platform.platform(),
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+        "packages": {name: found for name in PACKAGES if (found := package_version(name)) is not None},
+    }
+
+
+def package_version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def describe_model(lm: LM, config: RunConfig, name: str) -> dict[str, Any]:
+    """The model as the results file shows it; secrets among its arguments are left out."""
+    info = getattr(lm, "get_model_info", None)
+    return {
+        "name": name,
+        "backend": config.model,
+        "args": {key: value for key, value in config.model_args.items() if not is_secret(key)},
+        "fingerprint": lm.fingerprint(),
+        "tokenizer": lm.tokenizer_name,
+        "max_length": getattr(lm, "max_length", None),
+        **(info() if callable(info) else {}),
+    }
+
+
+def is_secret(key: str) -> bool:
+    """
+    >>> [is_secret(k) for k in ("api_key", "auth_token", "pretrained", "think_end_token")]
+    [True, True, False, False]
+    """
+    lowered = key.lower()
+    return lowered in ("token", "header", "headers") or any(part in lowered for part in ("api_key", "secret", "password", "auth"))  # fmt: skip

@@ -1,0 +1,198 @@
+"""The run itself: plan, ask, score, aggregate, a window of requests at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from assay.config import RunConfig
+from assay.models import LM, load_model
+from assay.run.accumulate import Accumulator
+from assay.run.aggregate import summarize
+from assay.run.directory import FORMAT, RunDirectory
+from assay.run.environment import describe_environment, describe_model
+from assay.run.executors import Executor, LocalExecutor
+from assay.run.infer import Inference, Unit
+from assay.run.interrupt import StopRequest
+from assay.run.outcome import Outcome
+from assay.run.plan import Plan, make_plan, seed_everything
+from assay.run.progress import Counts, Progress, Quiet
+from assay.run.samples import SampleWriter
+from assay.store import ResponseStore
+
+if TYPE_CHECKING:
+    from assay.tasks import TaskManager
+
+WINDOW_REQUESTS = 16_384
+"""Requests held in memory at once. Large enough that prefixes are shared, small enough that memory stays flat."""
+
+
+def execute(
+    config: RunConfig,
+    *,
+    model: LM | object | None = None,
+    progress: Progress | None = None,
+    manager: TaskManager | None = None,
+    store: ResponseStore | None = None,
+) -> Outcome:
+    """Evaluate. `model` and `store` may be given ready-made; else they are what the config names."""
+    return _Run(config, model, progress or Quiet(), manager, store).execute()
+
+
+class _Run:
+    """One evaluation under way."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        model: LM | object | None,
+        progress: Progress,
+        manager: TaskManager | None,
+        store: ResponseStore | None,
+    ) -> None:
+        self.config, self.model, self.progress, self.manager, self.store = config, model, progress, manager, store
+        self.counts = Counts()
+        self.began = time.time()
+        self.seconds: dict[str, float] = {}
+        self._mark = time.perf_counter()
+        self._wrote_progress = 0.0
+
+    def execute(self) -> Outcome:
+        with ExitStack() as stack:
+            self.stop = stack.enter_context(StopRequest())
+            seed_everything(self.config.seed)
+            self.progress.stage("loading the model")
+            lm = self._load_model()
+            stack.callback(lm.close)
+            self._lap("load_model")
+            self.progress.stage("reading tasks")
+            plan = make_plan(self.config, lm, self.manager)
+            self.counts.docs_total = plan.doc_total()
+            self._lap("load_tasks")
+            self.directory = RunDirectory.create(self.config, self._model_name(lm))
+            self._write_run(lm, status="running")
+            store = self.store or stack.enter_context(ResponseStore(self.config.store, fresh=self.config.fresh, notify=self.progress.message))  # fmt: skip
+            store.begin(run=str(self.directory.path) if self.directory else "", model=self._model_name(lm))
+            executor = self._executor(lm)
+            accumulators = self._ask(plan, lm, executor, store)
+            store.flush()
+            return self._finish(plan, lm, accumulators)
+
+    def _load_model(self) -> LM:
+        c = self.config
+        return load_model(self.model if self.model is not None else c.model, c.model_args, device=c.device, batch_size=c.batch_size, trust_remote_code=c.trust_remote_code)  # fmt: skip
+
+    def _model_name(self, lm: LM) -> str:
+        args = self.config.model_args
+        return str(args.get("pretrained") or args.get("model") or (self.config.model if self.model is None else type(self.model).__name__))  # fmt: skip
+
+    def _executor(self, lm: LM) -> Executor:
+        return LocalExecutor(lm, stop=self.stop)
+
+    def _ask(self, plan: Plan, lm: LM, executor: Executor, store: ResponseStore) -> dict[str, Accumulator]:
+        self.progress.stage("asking")
+        accumulators = {name: self._accumulator(plan, name) for name in plan.tasks}
+        inference = Inference(executor, store, lm.fingerprint(), fresh=self.config.fresh, stop=self.stop, progress=self.progress, counts=self.counts)  # fmt: skip
+        try:
+            for window in windows(plan):
+                self._answer(inference, lm, window, accumulators)
+            for accumulator in accumulators.values():
+                accumulator.finish()
+        except BaseException:
+            for accumulator in accumulators.values():
+                accumulator.abandon()
+            raise
+        self._lap("ask_and_score")
+        return accumulators
+
+    def _answer(self, inference: Inference, lm: LM, window: list[Unit], accumulators: dict[str, Accumulator]) -> None:
+        def done(unit: Unit) -> None:
+            self.counts.docs_done += 1
+            self._show(lm)
+
+        inference.answer(window, done)
+        by_task: dict[str, list[Any]] = {}
+        for unit in window:
+            by_task.setdefault(unit.task, []).append(unit.requests)
+        for task, docs in by_task.items():
+            accumulators[task].add(docs)
+            if (running := accumulators[task].running) is not None:
+                self.counts.running[task] = running
+        self._show(lm, force=True)
+
+    def _accumulator(self, plan: Plan, name: str) -> Accumulator:
+        writer = SampleWriter(self.directory.sample_file(name)) if self.directory is not None else None
+        return Accumulator(plan.tasks[name].task, writer, score=not self.config.predict_only)
+
+    def _show(self, lm: LM, force: bool = False) -> None:
+        now = time.monotonic()
+        if not force and now - self._wrote_progress < 1.0:
+            return
+        if (usage := lm.usage) is not None:
+            self.counts.tokens_asked, self.counts.tokens_computed = usage.prompt_tokens, usage.computed_tokens
+        self.progress.update(self.counts)
+        if self.directory is not None and now - self._wrote_progress >= 1.0:
+            self.directory.write_json("progress.json", {**asdict(self.counts), "updated": time.time()})
+        self._wrote_progress = now
+
+    def _finish(self, plan: Plan, lm: LM, accumulators: dict[str, Accumulator]) -> Outcome:
+        self.progress.stage("computing error bars")
+        tasks, group_scores, group_details = summarize(plan, accumulators, self.config, self.directory)
+        self._lap("aggregate")
+        self.seconds["total"] = time.time() - self.began
+        self._write_run(lm, status="finished")
+        if self.directory is not None:
+            (self.directory.path / "progress.json").unlink(missing_ok=True)
+        return Outcome(
+            config=self.config,
+            tasks=tasks,
+            groups=plan.groups,
+            group_scores=group_scores,
+            group_details=group_details,
+            model=describe_model(lm, self.config, self._model_name(lm)),
+            environment=describe_environment(),
+            counts=replace(self.counts),
+            seconds=dict(self.seconds),
+            date=self.began,
+            directory=self.directory,
+        )
+
+    def _write_run(self, lm: LM, status: str) -> None:
+        if self.directory is None:
+            return
+        self.directory.write_json(
+            "run.json",
+            {
+                "format": FORMAT,
+                "status": status,
+                "config": self.config.model_dump(mode="json"),
+                "model": describe_model(lm, self.config, self._model_name(lm)),
+                "environment": describe_environment(),
+                "date": self.began,
+                "seconds": self.seconds,
+                "counts": asdict(self.counts),
+            },
+        )
+
+    def _lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._mark
+        self._mark = now
+
+
+def windows(plan: Plan, size: int = WINDOW_REQUESTS) -> Iterator[list[Unit]]:
+    """All docs of all tasks, in order, cut so that about `size` requests are held at once."""
+    window: list[Unit] = []
+    requests = 0
+    for name, planned in plan.tasks.items():
+        for doc in planned.task.iter_requests(planned.options):
+            window.append(Unit(name, doc))
+            requests += len(doc.instances)
+            if requests >= size:
+                yield window
+                window, requests = [], 0
+    if window:
+        yield window

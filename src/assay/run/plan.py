@@ -1,0 +1,124 @@
+"""What a run will ask: tasks with the run's overrides, their groups, and how each is to be asked."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assay.config import RunConfig, Seeds
+from assay.errors import ConfigError, did_you_mean
+from assay.groups import GroupManager
+from assay.tasks import RequestOptions, Task, TaskManager
+
+if TYPE_CHECKING:
+    from assay.models import LM
+
+
+@dataclass(frozen=True)
+class PlannedTask:
+    """One task and how it is asked in this run."""
+
+    task: Task
+    options: RequestOptions
+    shots: int
+
+    @property
+    def name(self) -> str:
+        return self.task.task_name
+
+
+@dataclass(frozen=True)
+class Plan:
+    tasks: dict[str, PlannedTask]
+    groups: GroupManager
+
+    def doc_total(self) -> int:
+        """Docs to ask about, over all tasks. Loads every dataset, so that a missing one is found before the first request."""
+        return sum(planned.task.count_docs(planned.options) for planned in self.tasks.values())
+
+
+def make_plan(config: RunConfig, lm: LM | None, manager: TaskManager | None = None) -> Plan:
+    """Find the tasks and settle how each is asked. Reads no data."""
+    if not config.tasks:
+        raise ConfigError("no tasks given", hint="Name some with --tasks; `assay ls tasks` lists what there is.")
+    manager = manager or TaskManager(
+        include_path=config.include_path,
+        include_defaults=config.include_defaults,
+        lm_eval=config.lm_eval or None,
+        metadata={**config.model_args, **config.metadata},
+    )
+    data_dir = Path(config.data_dir) if config.data_dir else None
+    loaded = manager.load(config.tasks, data_dir=data_dir)
+    groups = GroupManager.from_loaded(loaded, facts=facts_about(config, lm))
+    if config.samples is not None:
+        for name in config.samples:
+            if name not in loaded.tasks:
+                raise ConfigError(f"samples: {name!r} is not among the tasks of this run", hint=did_you_mean(name, loaded.tasks))  # fmt: skip
+    chat = chat_template_of(config, lm)
+    tasks = {name: plan_task(task, config, chat) for name, task in loaded.tasks.items() if name in groups.tasks}
+    return Plan(tasks=tasks, groups=groups)
+
+
+def plan_task(task: Task, config: RunConfig, chat: Callable[..., str] | None) -> PlannedTask:
+    if task.config.unsafe_code and not config.confirm_run_unsafe_code:
+        raise ConfigError(
+            f"task {task.task_name!r} runs code written by the model",
+            hint="Add --confirm_run_unsafe_code to run it in a sandbox (separate process, no network, limits).",
+        )
+    shots = shots_for(task, config)
+    options = RequestOptions(
+        num_fewshot=shots,
+        limit=config.limit,
+        samples=None if config.samples is None else config.samples.get(task.task_name, []),
+        system_instruction=config.system_instruction,
+        apply_chat_template=bool(config.apply_chat_template),
+        fewshot_as_multiturn=config.multiturn,
+        chat_template=chat,
+        fewshot_seed=config.seed.fewshot,
+        gen_kwargs=config.gen_kwargs,
+        repeats=config.repeats,
+    )
+    return PlannedTask(task=task, options=options, shots=shots)
+
+
+def shots_for(task: Task, config: RunConfig) -> int:
+    """The run's number, except that a task which fixes 0 keeps 0, and a variant (`gsm8k:8shot`) keeps its own."""
+    own = task.config.num_fewshot
+    fixed = own == 0 or task.fixes_shots
+    return (own or 0) if config.num_fewshot is None or fixed else config.num_fewshot
+
+
+def chat_template_of(config: RunConfig, lm: LM | None) -> Callable[..., str] | None:
+    """The model's own template, or the one that was named; naming one that does not exist is an error of the model."""
+    if not config.apply_chat_template or lm is None:
+        return None
+    lm.chat_template(config.apply_chat_template)
+    return lm.apply_chat_template
+
+
+def facts_about(config: RunConfig, lm: LM | None) -> dict[str, Any]:
+    """What conditions of group members (`if: "model.params > 7e9"`) may ask."""
+    params = getattr(lm, "num_parameters", None)
+    return {
+        "model": {"name": str(config.model_args.get("pretrained") or config.model), "backend": config.model, "params": params},  # fmt: skip
+        "run": {"num_fewshot": config.num_fewshot, "chat": bool(config.apply_chat_template), "limit": config.limit},
+    }
+
+
+def seed_everything(seeds: Seeds) -> None:
+    """Seed the global generators that task utilities use. Torch only if something has imported it."""
+    import sys
+
+    import numpy as np
+
+    if seeds.python is not None:
+        random.seed(seeds.python)
+    if seeds.numpy is not None:
+        np.random.seed(seeds.numpy)
+    if seeds.torch is not None and "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seeds.torch)
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
