@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from assay.config import FunctionRef, TaskConfig
 from assay.data import DataSource, Docs, columns_of, iter_docs, mirror_dir, seeded_globals
@@ -17,9 +18,6 @@ from assay.tasks.prompt import Shot, chat_prompt, join_spaced, make_shot, plain_
 from assay.tasks.requests import DocRequests, RequestOptions, count_docs, select_docs
 from assay.tasks.shots import ForeignSampler, ShotBook
 
-if TYPE_CHECKING:
-    from assay.scoring import Scorer
-
 
 class Task:
     """One task. A new type gives `OUTPUT_TYPE`, `construct_requests` and a default scorer, nothing else."""
@@ -30,7 +28,9 @@ class Task:
     def __init__(self, config: TaskConfig, *, data_dir: str | Path | None = None, name: str | None = None) -> None:
         self.config = config
         self.task_name = name or config.task
-        self.groups: list[str] = []
+        self.groups: list[Any] = []
+        """The groups this task sits in, as objects of `assay.groups`; links go both ways."""
+        self.tags: list[str] = list(config.tag or [])
         self.instances: list[Instance] = []
         self.fewshot_replaced = 0
         """Docs of the last request building that would have been among their own shots and got another one."""
@@ -50,13 +50,11 @@ class Task:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.task_name!r})"
 
-    @property
-    def tags(self) -> list[str]:
-        return self.config.tag or []
-
-    def add_to_group(self, group: str) -> None:
+    def add_to_group(self, group: Any) -> None:
+        """Join a group, and become its child if the group does not know yet."""
         if group not in self.groups:
             self.groups.append(group)
+            group.add(self)
 
     # ------------------------------------------------------------------ docs
 
@@ -176,20 +174,25 @@ class Task:
 
     # ------------------------------------------------------------------ shots
 
+    @property
+    def fixes_shots(self) -> bool:
+        """Whether the name says how many shots there are: `gsm8k:8shot`."""
+        return any(re.fullmatch(r"\d+shot", part) for part in self.task_name.split(":")[1:])
+
     def num_fewshot(self, options: RequestOptions) -> int:
-        """The run's number of shots, unless the task insists on none."""
+        """The run's number of shots, unless the task insists on none or its variant on a number."""
         own = self.config.num_fewshot
-        if options.num_fewshot is None or own == 0:
+        if options.num_fewshot is None or own == 0 or self.fixes_shots:
             return own or 0
         return options.num_fewshot
 
     def _shot_book(self, options: RequestOptions) -> ShotBook | ForeignSampler:
-        config, own = self.config.fewshot_config, self.config.fewshot_config
+        own = self.config.fewshot_config
         pool = self.fewshot_docs()
-        if isinstance(own.sampler, FunctionRef) or isinstance(own.sampler, type):
+        if isinstance(own.sampler, FunctionRef | type):
             cls = own.sampler.load() if isinstance(own.sampler, FunctionRef) else own.sampler
             return ForeignSampler(cls, pool, options.fewshot_seed, self.render_shot)
-        positions = config.fewshot_indices
+        positions = own.fewshot_indices
         sampler = SAMPLERS[cast(str, own.sampler)](len(pool if positions is None else positions), options.fewshot_seed)
         return ShotBook(
             pool,

@@ -1,0 +1,127 @@
+"""From the numbers of the children to one: mean, median, harmonic and geometric mean, min, max.
+
+A formula works on the last axis, so that one call serves a single row of values and a thousand bootstrap replicates.
+A `mask` tells which children enter, replicate by replicate; a row it leaves empty, or in which the formula has no value
+(a harmonic mean with a zero), comes out as NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from assay.groups.members import Member
+
+Floats: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+Combine: TypeAlias = Callable[[Floats, Floats, Mask | None], Floats]
+"""(values [..., k], weights [k], mask [..., k] or None) → [...]"""
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A rule with its name. `linear`: closed-form errors apply; `weighted`: weights change the number."""
+
+    name: str
+    combine: Combine
+    linear: bool = False
+    weighted: bool = False
+    by_size: bool = False
+    """Whether children count by size unless an entry says otherwise."""
+    why_undefined: Callable[[Floats, Sequence[str]], str | None] = lambda values, names: None
+    bind: Callable[[Sequence[Member]], Combine] | None = None
+    """For rules that must know whose numbers they get: makes `combine` for these children."""
+    on_samples: bool = False
+    """Whether the rule reads the children's docs, so that their numbers alone do not determine its own."""
+
+    def bound_to(self, members: Sequence[Member]) -> Formula:
+        return self if self.bind is None else replace(self, combine=self.bind(members))
+
+
+def _shares(weights: Floats, mask: Mask | None) -> Floats:
+    """Weights brought to sum 1 over those that enter."""
+    entering = weights if mask is None else np.where(mask, weights, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(entering / entering.sum(axis=-1, keepdims=True))
+
+
+def _dot(values: Floats, shares: Floats) -> Floats:
+    if shares.ndim == 1:
+        return np.asarray(values @ shares)
+    return np.asarray(np.einsum("...k,...k->...", values, shares))
+
+
+def mean(values: Floats, weights: Floats, mask: Mask | None = None) -> Floats:
+    return _dot(values, _shares(weights, mask))
+
+
+def harmonic_mean(values: Floats, weights: Floats, mask: Mask | None = None) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result = 1.0 / _dot(_neutral(1.0 / values, mask), _shares(weights, mask))
+    return _nan_unless_positive(result, values, mask)
+
+
+def geometric_mean(values: Floats, weights: Floats, mask: Mask | None = None) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result = np.exp(_dot(_neutral(np.log(values), mask), _shares(weights, mask)))
+    return _nan_unless_positive(result, values, mask)
+
+
+def median(values: Floats, weights: Floats, mask: Mask | None = None) -> Floats:
+    if mask is None:
+        return np.asarray(np.median(values, axis=-1))
+    # NaN sorts to the end, so the middle of the first m sorted values is the median of those that enter.
+    ordered = np.sort(np.where(mask, values, np.nan), axis=-1)
+    m = mask.sum(axis=-1)
+    upper = np.take_along_axis(ordered, np.expand_dims(np.minimum(m // 2, ordered.shape[-1] - 1), -1), axis=-1)
+    lower = np.take_along_axis(ordered, np.expand_dims(np.maximum((m - 1) // 2, 0), -1), axis=-1)
+    return np.asarray((lower + upper)[..., 0] / 2)
+
+
+def minimum(values: Floats, weights: Floats, mask: Mask | None = None) -> Floats:
+    return _extreme(np.min, values, mask, np.inf)
+
+
+def maximum(values: Floats, weights: Floats, mask: Mask | None = None) -> Floats:
+    return _extreme(np.max, values, mask, -np.inf)
+
+
+def _extreme(pick: Callable[..., Any], values: Floats, mask: Mask | None, outside: float) -> Floats:
+    if mask is None:
+        return np.asarray(pick(values, axis=-1))
+    found = pick(np.where(mask, values, outside), axis=-1)
+    return np.where(mask.any(axis=-1), found, np.nan)
+
+
+def _neutral(values: Floats, mask: Mask | None) -> Floats:
+    """Left-out children have weight 0, but 0 · inf is NaN; give them a finite value."""
+    return values if mask is None else np.where(mask, values, 0.0)
+
+
+def _nan_unless_positive(result: Floats, values: Floats, mask: Mask | None) -> Floats:
+    bad = values <= 0 if mask is None else (values <= 0) & mask
+    return np.where(bad.any(axis=-1), np.nan, result)
+
+
+def _needs_positive(kind: str) -> Callable[[Floats, Sequence[str]], str | None]:
+    def why(values: Floats, names: Sequence[str]) -> str | None:
+        bad = [f"{name} is {value:g}" for name, value in zip(names, values) if value <= 0]
+        return f"the {kind} mean needs values above zero, and {', '.join(bad[:3])}" if bad else None
+
+    return why
+
+
+MEAN = Formula("mean", mean, linear=True, weighted=True, by_size=True)
+WEIGHTED_MEAN = Formula("weighted_mean", mean, linear=True, weighted=True)
+MEDIAN = Formula("median", median)
+HARMONIC_MEAN = Formula("harmonic_mean", harmonic_mean, weighted=True, why_undefined=_needs_positive("harmonic"))
+GEOMETRIC_MEAN = Formula("geometric_mean", geometric_mean, weighted=True, why_undefined=_needs_positive("geometric"))
+MINIMUM = Formula("min", minimum)
+MAXIMUM = Formula("max", maximum)
+PASS_AT_K = Formula("pass@k", mean, linear=True, weighted=True, by_size=True)
+"""The mean over problems; the children's numbers are first made from their counts (see `passk`)."""

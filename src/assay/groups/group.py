@@ -1,0 +1,275 @@
+"""`Group`: a named node of the tree. It knows its children and its parents, and hands aggregation on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from assay.config import AggMetricConfig, GroupConfig
+from assay.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from assay.tasks import Task
+
+    Leaf: TypeAlias = Task
+else:
+    Leaf: TypeAlias = Any
+    """A task, or anything with a `task_name`."""
+
+
+class Group:
+    """A collection of tasks and groups, with the numbers it aggregates from them.
+
+    A task or group may be a child of many groups. A leaf that is reached twice is one leaf: it is listed once, run
+    once and counted once.
+
+    >>> group = Group("mmlu", alias="MMLU", aggregate_metric_list=["acc"])
+    >>> group.add(Group("mmlu_stem"))
+    >>> group.child_names, group.is_leaf(), len(group)
+    (['mmlu_stem'], False, 1)
+    """
+
+    def __init__(
+        self,
+        name: str | GroupConfig,
+        alias: str | None = None,
+        aggregate_metric_list: Sequence[AggMetricConfig | Mapping[str, Any] | str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        parent: Group | None = None,
+    ) -> None:
+        config = name if isinstance(name, GroupConfig) else _config(name, alias, aggregate_metric_list, metadata)
+        self.config = config
+        self.name = config.group
+        self.alias = config.group_alias
+        self.aggregate_metric_list = config.aggregate_metric_list
+        self.metadata = dict(config.metadata) if config.metadata else None
+        self.parents: list[Group] = []
+        self._children: dict[str, Group | Leaf] = {}
+        if parent is not None:
+            parent.add(self)
+
+    # Children
+
+    def add(self, item: Group | Leaf) -> None:
+        """Add a task or a subgroup and link it back. The same object twice is one child; a namesake is an error."""
+        name = node_name(item)
+        present = self._children.get(name)
+        if present is not None and present is not item:
+            raise ConfigError(
+                f"group {self.name!r} already has another child named {name!r}", hint="Rename one of them."
+            )
+        if present is None:
+            self._accept(item)
+            self._children[name] = item
+            self._link(item)
+
+    def add_child(self, child: Group | Leaf) -> None:
+        self.add(child)
+
+    def pop(self, name: str) -> Group | Leaf | None:
+        """Take a child out, and this group out of its parents."""
+        item = self._children.pop(name, None)
+        if isinstance(item, Group):
+            item.parents.remove(self)
+        elif item is not None and self in getattr(item, "groups", ()):
+            item.groups.remove(self)
+        return item
+
+    def get(self, name: str) -> Group | Leaf | None:
+        return self._children.get(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._children
+
+    def __iter__(self) -> Iterator[Group | Leaf]:
+        return iter(list(self._children.values()))
+
+    def __len__(self) -> int:
+        return len(self._children)
+
+    def __bool__(self) -> bool:
+        # An empty group is still a group: `if group:` must not ask how many children it has.
+        return True
+
+    @property
+    def children(self) -> list[Group | Leaf]:
+        return list(self._children.values())
+
+    @property
+    def child_names(self) -> list[str]:
+        return list(self._children)
+
+    def _accept(self, item: Group | Leaf) -> None:
+        """Refuse a child that does not belong here; a subclass may refuse more."""
+        if isinstance(item, Group) and (loop := item.path_to(self)):
+            names = " → ".join([self.name, *(group.name for group in loop)])
+            raise ConfigError(
+                f"groups contain each other: {names}", hint="Take one of them out of the list of the other."
+            )
+
+    def _link(self, item: Group | Leaf) -> None:
+        if isinstance(item, Group):
+            item.parents.append(self)
+        elif hasattr(item, "add_to_group") and self not in item.groups:
+            item.add_to_group(self)
+
+    # Position
+
+    @property
+    def parent(self) -> Group | None:
+        """The first of `parents`: the only one in a tree without overlap."""
+        return self.parents[0] if self.parents else None
+
+    def depth(self) -> int:
+        """Steps to the nearest root: 0 for a group without parents."""
+        return 1 + min(parent.depth() for parent in self.parents) if self.parents else 0
+
+    def is_leaf(self) -> bool:
+        """Whether there are no subgroups below."""
+        return not any(isinstance(child, Group) for child in self._children.values())
+
+    def path_to(self, target: Group) -> list[Group]:
+        """The groups from here down to `target`, both included; empty if it is not below."""
+        previous: dict[int, Group | None] = {id(self): None}
+        stack: list[Group] = [self]
+        while stack:
+            group = stack.pop()
+            if group is target:
+                return _trail(group, previous)
+            for child in group._children.values():
+                if isinstance(child, Group) and id(child) not in previous:
+                    previous[id(child)] = group
+                    stack.append(child)
+        return []
+
+    # What is below
+
+    def get_direct_children(self) -> list[Group | Leaf]:
+        return self.children
+
+    def get_all_tasks(self, recursive: bool = True) -> list[Leaf]:
+        """All leaves in the order in which they are first met, each once."""
+        return self.get_subtasks(None if recursive else 1)
+
+    def get_subtasks(self, max_depth: int | None = None) -> list[Leaf]:
+        """Leaves at most `max_depth` steps below: 1 gives the direct children, 0 nothing."""
+        found: dict[str, Leaf] = {}
+        for node, depth in self._below():
+            if not isinstance(node, Group) and (max_depth is None or depth <= max_depth):
+                found.setdefault(node_name(node), node)
+        return list(found.values())
+
+    def get_all_groups(self, recursive: bool = True) -> list[Group]:
+        """All subgroups, parents before children, each once; without this group itself."""
+        return [node for node, depth in self._below() if isinstance(node, Group) and (recursive or depth == 1)]
+
+    def _below(self) -> Iterator[tuple[Group | Leaf, int]]:
+        """Each node below, once, depth first, with the steps of its shortest path from here."""
+        depths = self._shortest()
+        seen: set[int] = set()
+        stack: list[Group | Leaf] = self.children[::-1]
+        while stack:
+            node = stack.pop()
+            if id(node) not in seen:
+                seen.add(id(node))
+                yield node, depths[id(node)]
+                if isinstance(node, Group):
+                    stack += node.children[::-1]
+
+    def _shortest(self) -> dict[int, int]:
+        depths: dict[int, int] = {}
+        level: list[Group | Leaf] = self.children
+        step = 1
+        while level:
+            new = [node for node in level if depths.setdefault(id(node), step) == step]
+            level = [child for node in dict.fromkeys(new) if isinstance(node, Group) for child in node if id(child) not in depths]  # fmt: skip
+            step += 1
+        return depths
+
+    def traverse(self, visitor: Callable[[Group | Leaf], None]) -> None:
+        """Call `visitor` on this group and on everything below, parents first; a shared node is visited once."""
+        visitor(self)
+        for node, _ in self._below():
+            visitor(node)
+
+    # Numbers
+
+    @property
+    def version(self) -> str:
+        return str((self.metadata or {}).get("version", "N/A"))
+
+    @property
+    def has_aggregation(self) -> bool:
+        return bool(self.aggregate_metric_list) or self.config.scorer is not None
+
+    def aggregate(self, task_metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """The group's entry of a results file, from the entries of its tasks.
+
+        Reads `{task: {"acc,none": 0.5, "acc_stderr,none": 0.1, "sample_len": 10}}`; see `GroupManager` for scores with
+        replicates.
+        """
+        from assay.groups.plain import aggregate_plain
+
+        return aggregate_plain(self, task_metrics)
+
+    def compute_metrics(self, task_results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """Only the numbers of `aggregate`: no alias, no counts, no standard errors."""
+        from assay.groups.plain import only_values
+
+        return only_values(self.aggregate(task_results))
+
+    # In and out
+
+    def to_dict(self) -> dict[str, Any]:
+        """The group as its YAML file would say it, without what is not set."""
+        written = self.config.model_dump(exclude_unset=True, exclude_none=True)
+        members = self.child_names or written.pop("task", [])
+        return {"group": self.name, "task": members, **{k: v for k, v in written.items() if k not in ("group", "task")}}
+
+    @classmethod
+    def from_config(cls, config: GroupConfig | Mapping[str, Any]) -> Group:
+        """The group without its children: those are added once they are built."""
+        return cls(config if isinstance(config, GroupConfig) else GroupConfig(**config))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, children={self.child_names}, version={self.version!r})"
+
+
+StandardGroup = Group
+
+
+def node_name(node: Group | Leaf) -> str:
+    """The name under which a node is known in its groups and in results."""
+    if isinstance(node, Group):
+        return node.name
+    name = getattr(node, "task_name", None)
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"{node!r} is neither a group nor a task", hint="A member of a group has a task_name.")
+    return name
+
+
+def unknown_member(group: str, name: str, known: Sequence[str]) -> ConfigError:
+    return ConfigError(
+        f"group {group!r} lists {name!r}, which is neither a task nor a group",
+        hint=did_you_mean(name, known) or "See `assay ls` for the names that are known.",
+    )
+
+
+def _trail(group: Group, previous: Mapping[int, Group | None]) -> list[Group]:
+    trail = [group]
+    while (before := previous[id(trail[-1])]) is not None:
+        trail.append(before)
+    return trail[::-1]
+
+
+def _config(
+    name: str,
+    alias: str | None,
+    aggregate_metric_list: Sequence[AggMetricConfig | Mapping[str, Any] | str] | None,
+    metadata: Mapping[str, Any] | None,
+) -> GroupConfig:
+    given: dict[str, Any] = {"group_alias": alias, "metadata": dict(metadata) if metadata else None}
+    if aggregate_metric_list is not None:
+        given["aggregate_metric_list"] = [a if isinstance(a, AggMetricConfig) else AggMetricConfig.model_validate(a) for a in aggregate_metric_list]  # fmt: skip
+    return GroupConfig(group=name, **{key: value for key, value in given.items() if value is not None})

@@ -1,0 +1,137 @@
+"""From the children's estimates to the group's: closed forms for means, replicates for everything else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from assay.groups.formulas import Floats, Formula, Mask
+from assay.groups.members import Member
+from assay.stats import (
+    Estimate,
+    bootstrap_estimate,
+    normal_quantile,
+    pooled_stderr,
+    unweighted_stderr,
+    weighted_stderr,
+)
+
+Select = Callable[[bool], Mask | None]
+"""Which children enter: at the point estimate (False) or in each replicate (True)."""
+
+
+def estimate(
+    formula: Formula, members: Sequence[Member], weights: Floats, *, by_size: bool, select: Select | None = None
+) -> Estimate:
+    """The group's number and what it is worth."""
+    n = sum(member.score.size for member in members)
+    values = np.array([member.value for member in members], dtype=np.float64)
+    mask = None if select is None else select(False)
+    if mask is not None and not mask.any():
+        return Estimate.missing("no child passes the group filter", n)
+    value = float(formula.combine(values, weights, mask))
+    if not math.isfinite(value):
+        return Estimate.missing(f"{formula.name} has no value here", n)
+    if select is None and formula.linear and not share_docs(members):
+        return _closed_form(value, members, weights, n, by_size=by_size)
+    draws = replicates(formula, members, weights, select)
+    if len(draws) == 0 and not formula.on_samples:
+        return _delta(value, formula, members, weights, mask, n)
+    lifted = bootstrap_estimate(value, draws, n)
+    if lifted.stderr == 0.0 and not formula.on_samples:
+        # Every doc of every child right: the replicates cannot vary, but the children's own intervals know better.
+        return _delta(value, formula, members, weights, mask, n)
+    return lifted
+
+
+def replicates(formula: Formula, members: Sequence[Member], weights: Floats, select: Select | None = None) -> Floats:
+    """The formula applied to each replicate; empty if a child has none."""
+    table = draw_table(members)
+    if not len(table):
+        return np.empty(0)
+    return formula.combine(table, weights, None if select is None else select(True))
+
+
+def draw_table(members: Sequence[Member]) -> Floats:
+    """Replicates of all children, [B, k]; a child with fewer cuts the rest."""
+    rows = [member.score.draws for member in members]
+    length = min((len(row) for row in rows), default=0)
+    return np.stack([row[:length] for row in rows]).T if length else np.empty((0, len(rows)))
+
+
+def share_docs(members: Sequence[Member]) -> bool:
+    """Whether two children contain the same doc: then they are not independent and no sum of squares holds."""
+    parts = [docs[1] for member in members if (docs := member.score.docs) is not None]
+    if len(parts) < 2:
+        return False
+    keys = np.concatenate(parts)
+    owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    order = np.argsort(keys, kind="stable")
+    same_key = keys[order[1:]] == keys[order[:-1]]
+    return bool((same_key & (owner[order[1:]] != owner[order[:-1]])).any())
+
+
+def _closed_form(value: float, members: Sequence[Member], weights: Floats, n: int, *, by_size: bool) -> Estimate:
+    stderrs = [member.stderr for member in members]
+    without = [member.name for member in members if member.stderr is None]
+    if without:
+        return Estimate.bare(value, n, f"{', '.join(without[:3])} has no standard error")
+    known = [stderr for stderr in stderrs if stderr is not None]
+    if by_size:
+        stderr = pooled_stderr(known, [int(w) for w in weights])
+    elif np.ptp(weights) == 0:
+        stderr = unweighted_stderr(known)
+    else:
+        stderr = weighted_stderr(known, weights.tolist())
+    if stderr is None:
+        return Estimate.bare(value, n, "every child has one doc")
+    method = "pooled" if by_size else "independent children"
+    return _with_interval(value, stderr, weights / weights.sum(), members, n, method)
+
+
+def _delta(
+    value: float, formula: Formula, members: Sequence[Member], weights: Floats, mask: Mask | None, n: int
+) -> Estimate:
+    """First-order error: how far the number moves when one child moves by its standard error."""
+    entering = [m for i, m in enumerate(members) if mask is None or mask[i]]
+    if without := [member.name for member in entering if member.stderr is None]:
+        return Estimate.bare(value, n, f"{', '.join(without[:3])} has no standard error")
+    gradient = _gradient(formula, members, weights, mask)
+    if not np.isfinite(gradient).all():
+        return Estimate.bare(value, n, "too close to where it is undefined")
+    spreads = np.array([member.stderr or 0.0 for member in members])
+    return _with_interval(value, float(np.linalg.norm(gradient * spreads)), gradient, members, n, "delta")
+
+
+def _gradient(formula: Formula, members: Sequence[Member], weights: Floats, mask: Mask | None) -> Floats:
+    values = np.array([member.value for member in members])
+    step = 1e-6 * max(1.0, float(np.abs(values).max()))
+    gradient = np.empty(len(values))
+    for start in range(0, len(values), 256):  # rows in blocks: a table of k × k numbers need not exist at once
+        rows = min(256, len(values) - start)
+        shifts = step * np.eye(rows, len(values), k=start)
+        moved = np.concatenate([values + shifts, values - shifts])
+        results = formula.combine(moved, weights, None if mask is None else np.broadcast_to(mask, moved.shape))
+        gradient[start : start + rows] = (results[:rows] - results[rows:]) / (2 * step)
+    return gradient
+
+
+def _with_interval(
+    value: float, stderr: float, slopes: Floats, members: Sequence[Member], n: int, method: str
+) -> Estimate:
+    """Combine the children's intervals, each side by itself (Zou and Donner 2008).
+
+    Wilson intervals of the tasks stay lopsided near 0 and 1 and do not collapse when everything is right; a symmetric
+    value ± z·SE would.
+    """
+    sides = [(m.score.estimate.low, m.score.estimate.high, m.value) for m in members]
+    if any(low is None or high is None for low, high, _ in sides):
+        reach = normal_quantile(0.975) * stderr
+        return Estimate(value, stderr, value - reach, value + reach, n, method)
+    down = np.array([v - low for low, _, v in sides if low is not None])
+    up = np.array([high - v for _, high, v in sides if high is not None])
+    low = value - float(np.linalg.norm(slopes * np.where(slopes >= 0, down, up)))
+    high = value + float(np.linalg.norm(slopes * np.where(slopes >= 0, up, down)))
+    return Estimate(value, stderr, low, high, n, method)
