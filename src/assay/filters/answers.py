@@ -66,16 +66,18 @@ class Number(AnswerFilter):
     '1234.50'
     """
 
-    def __init__(
-        self, decimal: str = ".", grouping: str = ",", which: int = -1, fallback: str = "[invalid]"
-    ) -> None:
+    def __init__(self, decimal: str = ".", grouping: str = ",", which: int = -1, fallback: str = "[invalid]") -> None:
         super().__init__(fallback)
         if decimal == grouping or len(decimal) != 1:
-            raise ConfigError(f"filter number: decimal {decimal!r} and grouping {grouping!r} must be two different marks")
+            raise ConfigError(
+                f"filter number: decimal {decimal!r} and grouping {grouping!r} must be two different marks"
+            )
         self.decimal, self.grouping, self.which = decimal, grouping, which
         group, point = re.escape(grouping), re.escape(decimal)
         grouped = rf"\d{{1,3}}(?:{group}\d{{3}})+(?!\d)|" if grouping else ""
-        self.pattern = TimedPattern(rf"(?<![\w{point}])[-−+]?(?:{grouped}\d+)?(?:(?<=\d){point}\d+|(?<=\d)|{point}\d+)(?:[eE][-+]?\d+)?")
+        self.pattern = TimedPattern(
+            rf"(?<![\w{point}])[-−+]?(?:{grouped}\d+)?(?:(?<=\d){point}\d+|(?<=\d)|{point}\d+)(?:[eE][-+]?\d+)?"
+        )
 
     def extract(self, text: str) -> str | None:
         found = self.pattern.findall(text)
@@ -102,7 +104,9 @@ class JsonPath(AnswerFilter):
         text = path.removeprefix("$").removeprefix(".")
         steps = list(self._STEP.finditer(text))
         if "".join(step.group() for step in steps) != text:
-            raise ConfigError(f"filter json_path: cannot read the path {path!r}", hint="Write it like answer.items[0].name.")
+            raise ConfigError(
+                f"filter json_path: cannot read the path {path!r}", hint="Write it like answer.items[0].name."
+            )
         self.steps: list[str | int] = [int(s[2]) if s[2] is not None else s[1] for s in steps]
 
     def extract(self, text: str) -> str | None:

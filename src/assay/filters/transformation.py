@@ -55,7 +55,11 @@ class MapFilter(Transformation):
         return self.mapping.get(response, self.default_value)
 
     def carry(self, unparsed: list[bool], given: Any, filtered: Any) -> list[bool]:
-        if not isinstance(filtered, list) or len(filtered) != len(unparsed) or self.default_value in self.mapping.values():
+        if (
+            not isinstance(filtered, list)
+            or len(filtered) != len(unparsed)
+            or self.default_value in self.mapping.values()
+        ):
             return unparsed
         return [was or value == self.default_value for was, value in zip(unparsed, filtered)]
 

@@ -49,7 +49,9 @@ def confusion_cell(metric: str, result: ChoiceResult) -> tuple[int, int]:
 def brier(result: ChoiceResult) -> tuple[int, Floats]:
     gold = one_gold(result, "brier_score")
     if not 0 <= gold < len(result.choices):
-        raise ScoringError(f"brier_score: the right choice is number {gold}, and there are {len(result.choices)} choices")
+        raise ScoringError(
+            f"brier_score: the right choice is number {gold}, and there are {len(result.choices)} choices"
+        )
     return gold, softmax(np.asarray(result.lls, dtype=np.float64))
 
 

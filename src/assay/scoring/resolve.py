@@ -1,0 +1,147 @@
+"""From the config of a task to the filters, metrics and aggregations that score it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from assay.config import FilterConfig, Function, FunctionRef, MetricConfig, TaskConfig
+from assay.errors import ConfigError
+from assay.filters import DEFAULT_FILTER, FilterEnsemble
+from assay.instance import Instance
+from assay.metrics import AGGREGATIONS, DEFAULT_METRICS, METRICS, Aggregation, Kind, Metric, Reducer, get_reducer
+
+KINDS: dict[str, Kind] = {
+    "generate_until": "generation",
+    "multiple_choice": "choice",
+    "loglikelihood": "loglikelihood",
+    "loglikelihood_rolling": "rolling",
+}
+
+
+@dataclass(frozen=True)
+class ResolvedMetric:
+    """A metric of a task, ready to be called.
+
+    `foreign` marks a function that follows lm-evaluation-harness's conventions (a `!function`, an `evaluate` metric):
+    several right answers are tried one after the other, and the doc is right if any gives a value that is not zero.
+    """
+
+    name: str
+    fn: Callable[..., Any]
+    aggregation: Aggregation
+    higher_is_better: bool | None
+    reducer: Reducer | None = None
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    metric: Metric | None = None
+    foreign: bool = False
+    takes_pair: bool = False
+    """Whether the function takes one `[reference, prediction]` and not the two by name."""
+
+    @property
+    def takes_draws(self) -> bool:
+        return self.metric.takes_draws if self.metric else self.foreign
+
+
+def filters_of(config: TaskConfig) -> Sequence[FilterConfig]:
+    return config.filter_list or [DEFAULT_FILTER]
+
+
+def ensembles_of(config: TaskConfig) -> list[FilterEnsemble]:
+    return [FilterEnsemble.from_config(each) for each in filters_of(config)]
+
+
+def apply_filters(instances: Sequence[Instance], config: TaskConfig) -> list[FilterEnsemble]:
+    """Apply every filter of the task to the instances; the ensembles know what could not be parsed."""
+    ensembles = ensembles_of(config)
+    for ensemble in ensembles:
+        ensemble.apply(instances)
+    return ensembles
+
+
+def metric_configs(config: TaskConfig, of: FilterConfig | None = None) -> Sequence[MetricConfig]:
+    """The filter's own metrics, else the task's, else the defaults of the output type."""
+    listed = (of.metric_list if of else None) or config.metric_list
+    return listed or [MetricConfig(metric=name) for name in DEFAULT_METRICS[config.output_type]]
+
+
+def resolve_metrics(config: TaskConfig, of: FilterConfig | None = None) -> list[ResolvedMetric]:
+    """The metrics that say something about this output type; the others yield nothing, as in lm-evaluation-harness."""
+    kind = KINDS[config.output_type]
+    resolved = [resolve_metric(each, kind, config) for each in metric_configs(config, of)]
+    return [metric for metric in resolved if metric is not None]
+
+
+def resolve_metric(config: MetricConfig, kind: Kind, task: TaskConfig) -> ResolvedMetric | None:
+    reducer = config.reducer or task.reducer
+    common: dict[str, Any] = {
+        "name": config.name,
+        "aggregation": aggregation_of(config),
+        "higher_is_better": higher_is_better_of(config),
+        "reducer": None if reducer is None else get_reducer(reducer),
+        "kwargs": dict(config.kwargs),
+    }
+    if isinstance(config.metric, str) and not config.hf_evaluate and config.metric in METRICS:
+        metric = METRICS[config.metric]
+        form = metric.form(kind)
+        return None if form is None else ResolvedMetric(fn=form, metric=metric, **common)
+    if isinstance(config.metric, str) and kind != "generation":
+        # Choice tasks never call an `evaluate` metric; a name that both know means ours.
+        found = METRICS.get(config.metric)
+        form = found.form(kind) if found else None
+        return None if form is None else ResolvedMetric(fn=form, metric=found, **common)
+    function = _function(config)
+    if kind != "generation" and getattr(function, "kind", None) != kind:
+        return None
+    return ResolvedMetric(fn=function, foreign=True, takes_pair=not _binds(function, config.kwargs), **common)
+
+
+def _function(config: MetricConfig) -> Callable[..., Any]:
+    if isinstance(config.metric, FunctionRef):
+        return config.metric.load()  # type: ignore[no-any-return]
+    if isinstance(config.metric, str):
+        from assay.metrics.hub import load
+
+        return load(config.metric).compute  # type: ignore[no-any-return]
+    return config.metric
+
+
+def _binds(function: Callable[..., Any], kwargs: dict[str, Any]) -> bool:
+    """Whether a function takes `references` and `predictions` by name."""
+    try:
+        inspect.signature(function).bind(references=[], predictions=[], **kwargs)
+    except TypeError:
+        return False
+    except ValueError:  # builtins without a signature
+        return True
+    return True
+
+
+def aggregation_of(config: MetricConfig | None) -> Aggregation:
+    """The aggregation that an entry names, else the metric's own, else the mean."""
+    given = None if config is None else config.aggregation
+    if given is None:
+        metric = METRICS.get(config.metric) if config is not None and isinstance(config.metric, str) else None
+        return AGGREGATIONS[metric.aggregation if metric else "mean"]
+    if isinstance(given, str):
+        return AGGREGATIONS[given]
+    return Aggregation(
+        str(given) if isinstance(given, FunctionRef) else getattr(given, "__name__", "function"), _loaded(given)
+    )
+
+
+def _loaded(function: Function) -> Callable[..., Any]:
+    if isinstance(function, FunctionRef):
+        return function.load()  # type: ignore[no-any-return]
+    if not callable(function):
+        raise ConfigError(f"an aggregation is {function!r}, neither a name nor a function")
+    return function
+
+
+def higher_is_better_of(config: MetricConfig | None) -> bool | None:
+    if config is None or config.higher_is_better is not None:
+        return None if config is None else config.higher_is_better
+    metric = METRICS.get(config.metric) if isinstance(config.metric, str) else None
+    return metric.higher_is_better if metric else None

@@ -1,0 +1,151 @@
+"""All instances of one doc under one filter, ready for metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol, Self, runtime_checkable
+
+from assay.errors import ScoringError
+from assay.instance import Doc, Instance
+
+
+@runtime_checkable
+class Results(Protocol):
+    """What every result has. `Results.create` makes the one that fits the instances."""
+
+    results: Any
+    target: Any
+    scores: dict[str, Any]
+    instances: Sequence[Instance]
+
+    @classmethod
+    def from_instances(cls, instances: Sequence[Instance], filter_name: str | None = None) -> Self: ...
+
+    def to_metric_inputs(self) -> Any: ...
+
+    @staticmethod
+    def create(instances: Sequence[Instance], filter_name: str | None = None) -> GenResult | MCResult:
+        """The result of one doc's instances: choices for loglikelihoods, generations for everything else."""
+        if instances and instances[0].request_type == "loglikelihood":
+            return MCResult.from_instances(instances, filter_name)
+        return GenResult.from_instances(instances, filter_name)
+
+
+def filtered(instance: Instance, filter_name: str | None) -> Any:
+    """What a filter made of an instance's responses; without a filter, the first response."""
+    if filter_name is None:
+        return instance.resps[0]
+    try:
+        return instance.filtered_resps[filter_name]
+    except KeyError:
+        raise ScoringError(
+            f"task {instance.task_name!r}, doc {instance.doc_id}: filter {filter_name!r} was not applied",
+            hint=f"Applied: {', '.join(instance.filtered_resps) or 'none'}. Call apply_filters first.",
+        ) from None
+
+
+@dataclass
+class GenResult:
+    """The generations of one doc. `results` lists all draws; `prediction` is what the filter left, list or not."""
+
+    results: Sequence[Any]
+    target: Any
+    instances: Sequence[Instance]
+    repeats: int = 1
+    filter_name: str = "none"
+    prediction: Any = None
+    scores: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_instances(cls, instances: Sequence[Instance], filter_name: str | None = None) -> Self:
+        responses = [filtered(instance, filter_name) for instance in instances]
+        draws = [draw for response in responses for draw in (response if isinstance(response, list) else [response])]
+        one = instances[0]
+        return cls(draws, one.target, instances, one.repeats, filter_name or "none", responses[0])
+
+    @property
+    def doc(self) -> Doc:
+        return self.instances[0].doc
+
+    def to_metric_inputs(self) -> dict[str, Any]:
+        return {"predictions": self.results, "references": self.target}
+
+
+@dataclass
+class MCResult:
+    """The choices of one doc.
+
+    `target` is the index of the right choice, a list of them, or an index beyond the choices where the doc names none.
+    """
+
+    lls: Sequence[float]
+    is_greedy: Sequence[bool]
+    target: int | list[int]
+    instances: Sequence[Instance]
+    choices: Sequence[str] = ()
+    lls_mutual_info: Sequence[float] = ()
+    token_lens: Sequence[int] = ()
+    filter_name: str = "none"
+    scores: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_instances(cls, instances: Sequence[Instance], filter_name: str | None = None) -> Self:
+        """Where there are twice as many requests as choices, the second half asked for each choice without context."""
+        responses = [filtered(instance, filter_name) for instance in instances]
+        lls, greedy = [float(ll) for ll, _ in responses], [bool(flag) for _, flag in responses]
+        choices = choices_of(instances)
+        k = len(choices)
+        without_context = lls[k:] if len(lls) == 2 * k else []
+        mutual = [a - b for a, b in zip(lls, without_context)]
+        target = gold_indices(instances[0].target, choices)
+        return cls(lls[:k], greedy[:k], target, instances, choices, mutual, filter_name=filter_name or "none")
+
+    @property
+    def results(self) -> Sequence[float]:
+        return self.lls
+
+    @property
+    def doc(self) -> Doc:
+        return self.instances[0].doc
+
+    @cached_property
+    def char_lens(self) -> list[int]:
+        return [len(choice) for choice in self.choices]
+
+    @cached_property
+    def byte_lens(self) -> list[int]:
+        return [len(choice.encode("utf-8", "surrogatepass")) for choice in self.choices]
+
+    @cached_property
+    def scored_bytes(self) -> list[int]:
+        """Bytes of the continuations as they were sent, delimiter included."""
+        sent = [str(instance.args[1]) for instance in self.instances[: len(self.choices)]]
+        return [len(text.encode("utf-8", "surrogatepass")) for text in sent]
+
+    def to_metric_inputs(self) -> MCResult:
+        return self
+
+
+def choices_of(instances: Sequence[Instance]) -> Sequence[str]:
+    """The choices that the task named, else the continuations as they were sent."""
+    named = instances[0].choices
+    return [str(instance.args[1]) for instance in instances] if named is None else named
+
+
+def gold_indices(target: Any, choices: Sequence[str]) -> int | list[int]:
+    """The target as indices: a text stands for its place among the choices, and −1 says that there is no such choice."""
+    if isinstance(target, list | tuple):
+        return [_index(part, choices) for part in target]
+    return _index(target, choices)
+
+
+def _index(target: Any, choices: Sequence[str]) -> int:
+    if isinstance(target, str):
+        return choices.index(target) if target in choices else -1
+    try:
+        index = int(target)
+    except (TypeError, ValueError):
+        raise ScoringError(f"the right choice is given as {target!r}", hint="Give its index, or its text.") from None
+    return index if 0 <= index < len(choices) else -1

@@ -1,0 +1,111 @@
+"""The scorers of the four output types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from assay.errors import ScoringError
+from assay.instance import Instance
+from assay.scoring.base import Scorer
+from assay.scoring.resolve import ResolvedMetric
+from assay.scoring.results import GenResult, MCResult, filtered
+
+
+class GenerateScorer(Scorer):
+    """Texts against reference texts.
+
+    A filter that leaves several draws of a doc leads to one value per draw, reduced by the metric's or the task's
+    reducer (the mean if none is named), unless the metric wants the draws together.
+    """
+
+    def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
+        result = GenResult.from_instances(instances, filter_name)
+        references, several = self.references(instances[0], result.prediction)
+        if not isinstance(result.prediction, list):
+            return one_value(metric, references, several, result.prediction)
+        if metric.takes_draws and metric.reducer is None:
+            return one_value(metric, references, several, result.prediction)
+        if metric.metric is not None and metric.metric.aggregation in PAIRED and metric.reducer is None:
+            return one_value(metric, references, several, result.prediction)
+        return reduce_draws(metric, [one_value(metric, references, several, draw) for draw in result.prediction])
+
+    def references(self, instance: Instance, prediction: Any) -> tuple[list[Any], bool]:
+        """The right answers, and whether the task counts several of them per doc."""
+        target = instance.target
+        if instance.choices is not None and not isinstance(target, str):
+            picked = target if isinstance(target, list) else [target]
+            return [instance.choices[int(i)] for i in picked], isinstance(target, list)
+        several = isinstance(target, list) if self.multiple_target is None else self.multiple_target
+        if several:
+            return (list(target) if isinstance(target, list | tuple) else [target]), True
+        return [as_type_of(prediction, target)], False
+
+
+PAIRED = {"bleu", "chrf", "chrf++", "ter", "f1", "matthews_corrcoef"}
+"""Aggregations that take texts or labels as they are: their values are no numbers that could be averaged over draws."""
+
+
+def as_type_of(prediction: Any, target: Any) -> Any:
+    """The target in the type of the prediction: task files write numbers where models write text."""
+    if isinstance(prediction, list) or prediction is None or isinstance(target, type(prediction)):
+        return target
+    return type(prediction)(target)
+
+
+def one_value(metric: ResolvedMetric, references: list[Any], several: bool, prediction: Any) -> Any:
+    """The metric of one prediction."""
+    if not several:
+        return call(metric, references, prediction)
+    if not references:
+        raise ScoringError("the doc has an empty list of right answers", hint="Check doc_to_target.")
+    if metric.foreign:
+        values = [only(metric, call(metric, [reference], prediction)) for reference in references]
+        return 1.0 if any(values) else 0.0
+    if metric.name == "exact_match":
+        shares = [call(metric, [reference], prediction)["exact_match"] for reference in references]
+        return 1.0 if max(shares) > 0 else 0.0
+    if metric.metric is not None and metric.metric.aggregation in PAIRED:
+        return call(metric, [references], prediction)
+    return call(metric, references, prediction)
+
+
+def only(metric: ResolvedMetric, value: Any) -> Any:
+    return value[metric.name] if isinstance(value, dict) else value
+
+
+def call(metric: ResolvedMetric, references: list[Any], prediction: Any) -> Any:
+    if metric.takes_pair:
+        return metric.fn([references[0], prediction])
+    return metric.fn(references=references, predictions=[prediction], **metric.kwargs)
+
+
+def reduce_draws(metric: ResolvedMetric, values: list[Any]) -> Any:
+    """One value per draw to one value per doc; key by key where the metric gives a dict."""
+    if values and isinstance(values[0], dict):
+        return {key: reduce_draws(metric, [value[key] for value in values]) for key in values[0]}
+    if metric.reducer is not None:
+        return metric.reducer(values)
+    return sum(values) / len(values)
+
+
+class MultipleChoiceScorer(Scorer):
+    """Loglikelihoods of choices against the index of the right one."""
+
+    def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
+        return metric.fn(MCResult.from_instances(instances, filter_name), **metric.kwargs)
+
+
+class LoglikelihoodScorer(Scorer):
+    """The loglikelihood of one target, and whether greedy decoding would have written it."""
+
+    def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
+        ll, is_greedy = filtered(instances[0], filter_name)
+        return metric.fn((ll, is_greedy), **metric.kwargs)
+
+
+class RollingScorer(Scorer):
+    """The loglikelihood of a whole text, by its words and bytes."""
+
+    def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
+        return metric.fn((filtered(instances[0], filter_name), instances[0].args[0]), **metric.kwargs)
