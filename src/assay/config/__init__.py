@@ -5,6 +5,7 @@ from assay.config.functions import Function, FunctionRef
 from assay.config.group import AggMetricConfig, GroupConfig, GroupFilter
 from assay.config.loader import LoadedFile, Origin, load_file_only, load_yaml, locate, resolve_includes
 from assay.config.modules import add_task_root
+from assay.config.parse import check_syntax
 from assay.config.run import RunConfig, Seeds
 from assay.config.task import FewshotConfig, FilterConfig, FilterStep, MetricConfig, TaskConfig
 
@@ -27,6 +28,7 @@ __all__ = [
     "add_task_root",
     "build_group_config",
     "build_task_config",
+    "check_syntax",
     "load_file_only",
     "load_yaml",
     "locate",

@@ -81,6 +81,18 @@ def read_text(path: Path) -> str:
         ) from None
 
 
+def check_syntax(raw: bytes, path: Path) -> ConfigError | None:
+    """Whether libyaml can follow the file to its end. Nothing is built, so it costs microseconds."""
+    parser = getattr(yaml.cyaml, "CParser", None) if hasattr(yaml, "cyaml") else None
+    if parser is None or len(raw) > MAX_BYTES:
+        return None  # the loader decides
+    try:
+        parser(raw).raw_parse()
+    except yaml.YAMLError as error:
+        return _explain(error, path)
+    return None
+
+
 def parse_text(text: str, path: Path) -> Parsed:
     node = _compose(text, path)
     if node is None:

@@ -31,10 +31,10 @@ NAMES: dict[str, dict[str, str]] = {
         "general_detokenize": f"{_HELPERS}:general_detokenize",
         "eval_logger": f"{_HELPERS}:eval_logger",
     },
-    "lm_eval.api.instance": {"Instance": "assay.instance:Instance"},
+    "lm_eval.api.instance": {"Instance": "assay.tasks.configurable:LmEvalInstance"},
     "lm_eval.api.task": {
-        "ConfigurableTask": "assay.tasks.python_task:ConfigurableTask",
-        "Task": "assay.tasks.python_task:ConfigurableTask",
+        "ConfigurableTask": "assay.tasks.configurable:ConfigurableTask",
+        "Task": "assay.tasks.configurable:ConfigurableTask",
     },
     "lm_eval.api.filter": {"Filter": "assay.filters:Filter"},
     "lm_eval.filters.extraction": {"Filter": "assay.filters:Filter", "RegexFilter": "assay.filters:RegexFilter"},
@@ -46,6 +46,7 @@ NAMES: dict[str, dict[str, str]] = {
         "mean": f"{_HELPERS}:mean",
         "metric_max_over_ground_truths": f"{_HELPERS}:metric_max_over_ground_truths",
     },
+    "lm_eval.api.samplers": {"ContextSampler": "assay.tasks.configurable:ContextSampler"},
     "lm_eval.api.model": {"LM": "assay.models:LM"},
 }
 """Module to name to `module:attribute`. Strings, so that this folder imports none above it."""

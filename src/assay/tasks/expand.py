@@ -83,7 +83,7 @@ class Expander:
     def expand_file(self, path: Path) -> list[str]:
         loaded = load_yaml(path)
         name, is_group = name_in(loaded, path)
-        entry = Entry(name, "group" if is_group else "task", path)
+        entry = Entry(name, "group" if is_group else "task", str(path))
         return self._entry(entry, _Place(), loaded)
 
     def find(self, name: str, *, place: str = "") -> tuple[Entry, tuple[str, ...]]:
@@ -104,7 +104,7 @@ class Expander:
 
     def _entry(self, entry: Entry, place: _Place, loaded: LoadedFile | None = None) -> list[str]:
         if entry.rivals:
-            files = ", ".join(str(path) for path in (entry.path, *entry.rivals))
+            files = ", ".join(str(path) for path in (entry.file, *entry.rivals))
             raise ConfigError(
                 f"{entry.kind} {entry.name!r} is defined more than once: {files}", hint="Rename all but one."
             )

@@ -1,117 +1,147 @@
-"""Names to files: every task, group and tag under some directories."""
+"""Names to files: every task, group and tag under some directories.
+
+Nothing is built from a file to index it: libyaml checks its syntax and the scanner reads its name off its lines. The
+result is kept on disk and used again as long as no file has changed.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
+from assay.tasks.index_cache import Snapshot, Stamp, load_facts, load_index, save, stamp_of, take_snapshot
 from assay.tasks.scan import Facts, read_facts
 
 Kind: TypeAlias = Literal["task", "group", "tag"]
-_IGNORED = {"__pycache__", ".ipynb_checkpoints"}
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One name. A tag has members and no file; `rivals` are further files that claim the same name."""
 
     name: str
     kind: Kind
-    path: Path | None = None
-    tags: tuple[str, ...] = ()
-    members: tuple[str, ...] = ()
+    file: str | None = None
     output_type: str | None = None
+    tags: Sequence[str] = ()
+    members: Sequence[str] = ()
     is_class: bool = False
-    rivals: tuple[Path, ...] = ()
+    rivals: Sequence[str] = ()
+
+    @property
+    def path(self) -> Path | None:
+        return None if self.file is None else Path(self.file)
 
 
 @dataclass(frozen=True)
 class Index:
-    """All entries by name, and the files that could not be read, with their errors."""
+    """All entries by name; files that cannot be read, with their errors; files without a name, for others to include."""
 
     entries: Mapping[str, Entry]
-    broken: Mapping[Path, str] = field(default_factory=dict)
+    broken: Mapping[str, str] = field(default_factory=dict)
+    nameless: Sequence[str] = ()
 
     def names(self, kind: Kind) -> list[str]:
         return sorted(name for name, entry in self.entries.items() if entry.kind == kind)
 
+    @cached_property
+    def broken_names(self) -> dict[str, str]:
+        """Names that broken files most likely wanted to give: those of the files."""
+        return {Path(file).stem: error for file, error in self.broken.items()}
 
-def build_index(roots: Iterable[Path]) -> Index:
+
+def build_index(roots: Iterable[Path], *, cache: bool = True) -> Index:
     """Index the roots in order; a later root takes names over from an earlier one."""
-    entries: dict[str, Entry] = {}
-    broken: dict[Path, str] = {}
-    for root in roots:
-        entries.update(_index_root(root, broken))
-    return Index(entries, broken)
+    snapshot = take_snapshot(roots)
+    if cache and (kept := load_index(snapshot)) is not None:
+        entries, broken, nameless = kept
+        return Index({row[0]: Entry(*row) for row in entries}, broken, nameless)
+    reader = _Reader(snapshot, load_facts(snapshot) if cache else {})
+    entries_by_name: dict[str, Entry] = {}
+    for files in snapshot.files:
+        entries_by_name.update(_index_root(files, reader))
+    index = Index(entries_by_name, reader.broken, reader.nameless)
+    if cache:
+        rows = [_short(entry) for entry in entries_by_name.values()]
+        save(snapshot, rows, index.broken, index.nameless, reader.stamps, reader.facts)
+    return index
 
 
-def _index_root(root: Path, broken: dict[Path, str]) -> dict[str, Entry]:
-    facts: dict[str, Facts] = {}
+def _short(entry: Entry) -> list[object]:
+    """A row without the defaults at its end: most entries are a name, a kind and a file."""
+    row: list[object] = [*entry]
+    while not row[-1]:
+        row.pop()
+    return row
+
+
+class _Reader:
+    """Reads facts, from the cache where the file is unchanged, and remembers what it looked at."""
+
+    def __init__(self, snapshot: Snapshot, kept: dict[str, tuple[Stamp | None, Facts]]) -> None:
+        self.stamps: dict[str, Stamp | None] = {path: stamp for files in snapshot.files for path, stamp in files}
+        self.facts: dict[str, Facts] = {}
+        self.broken: dict[str, str] = {}
+        self.nameless: list[str] = []
+        self._kept = kept
+
+    def read(self, path: str) -> Facts:
+        if path in self.facts:
+            return self.facts[path]
+        if path not in self.stamps:
+            self.stamps[path] = stamp_of(path)
+        kept = self._kept.get(path)
+        facts = kept[1] if kept is not None and kept[0] == self.stamps[path] else read_facts(path)
+        self.facts[path] = facts
+        return facts
+
+    def resolve(self, path: str, above: tuple[str, ...] = ()) -> Facts:
+        """Facts of a file with those of its includes below them, merged as the loader merges fields."""
+        own = self.read(path)
+        if not own.include:
+            return own
+        task = group = output_type = tags = None
+        is_class, error = own.is_class, own.error
+        for include in own.include:
+            base = os.path.normpath(os.path.join(os.path.dirname(path), os.path.expanduser(include)))
+            if base in above or base == path:
+                continue  # the loader prints the circle when the task is asked for
+            under = self.resolve(base, (*above, path))
+            task, group = under.task or task, under.group or group
+            is_class, output_type = under.is_class or is_class, under.output_type or output_type
+            tags, error = tags if under.tags is None else under.tags, error or under.error
+        return Facts(
+            task=own.task or task,
+            group=own.group or group,
+            is_class=is_class,
+            tags=tags if own.tags is None else own.tags,
+            output_type=own.output_type or output_type,
+            error=error,
+        )
+
+
+def _index_root(files: Sequence[tuple[str, Stamp]], reader: _Reader) -> dict[str, Entry]:
     found: dict[str, Entry] = {}
     members: dict[str, list[str]] = {}
-    for path in walk(root):
-        resolved = resolve(path, facts)
-        if resolved.error is not None:
-            broken[Path(path)] = resolved.error
-            continue
-        name = (resolved.task if resolved.is_class else None) or resolved.group or resolved.task
+    for path, _ in files:
+        facts = reader.resolve(path)
+        if facts.error is not None:
+            reader.broken[path] = facts.error
+        is_group = facts.group is not None and not facts.is_class
+        name = facts.group if is_group else facts.task
         if name is None:
-            continue
-        if name in found:
-            rivals = (*found[name].rivals, Path(path))
-            found[name] = _replace_rivals(found[name], rivals)
-            continue
-        kind: Kind = "group" if resolved.group is not None and not resolved.is_class else "task"
-        found[name] = Entry(name, kind, Path(path), resolved.tags or (), (), resolved.output_type, resolved.is_class)
-        if kind == "task":
-            for tag in resolved.tags or ():
+            if facts.error is None:
+                reader.nameless.append(path)
+        elif name in found:
+            found[name] = found[name]._replace(rivals=(*found[name].rivals, path))
+        else:
+            kind: Kind = "group" if is_group else "task"
+            found[name] = Entry(name, kind, path, facts.output_type, facts.tags or (), (), facts.is_class)
+            for tag in (facts.tags or ()) if kind == "task" else ():
                 members.setdefault(tag, []).append(name)
     for tag, names in members.items():
-        found.setdefault(tag, Entry(tag, "tag", None, (), tuple(sorted(names))))
+        found.setdefault(tag, Entry(tag, "tag", members=sorted(names)))
     return found
-
-
-def _replace_rivals(entry: Entry, rivals: tuple[Path, ...]) -> Entry:
-    return Entry(
-        entry.name, entry.kind, entry.path, entry.tags, entry.members, entry.output_type, entry.is_class, rivals
-    )
-
-
-def walk(root: Path) -> Iterator[str]:
-    """All `*.yaml` below `root`, sorted by path."""
-    files: list[str] = []
-    folders = [str(root)]
-    while folders:
-        with os.scandir(folders.pop()) as listing:
-            for item in listing:
-                if item.name.endswith(".yaml"):
-                    files.append(item.path)
-                elif item.name not in _IGNORED and "." not in item.name and item.is_dir():
-                    folders.append(item.path)
-    return iter(sorted(files))
-
-
-def resolve(path: str, facts: dict[str, Facts], above: tuple[str, ...] = ()) -> Facts:
-    """Facts of a file with those of its includes below them, merged as the loader merges fields."""
-    own = facts.get(path)
-    if own is None:
-        own = facts[path] = read_facts(path)
-    if not own.include or own.error is not None:
-        return own
-    folder = os.path.dirname(path)
-    task = group = output_type = None
-    is_class, tags = False, None
-    for include in own.include:
-        base = os.path.normpath(os.path.join(folder, os.path.expanduser(include)))
-        if base in above or base == path:
-            continue  # the loader prints the circle when the task is asked for
-        under = resolve(base, facts, (*above, path))
-        task, group = under.task or task, under.group or group
-        is_class, tags = under.is_class or is_class, tags if under.tags is None else under.tags
-        output_type = under.output_type or output_type
-    return Facts(
-        own.task or task, own.group or group, own.is_class or is_class, tags if own.tags is None else own.tags, (), own.output_type or output_type
-    )  # fmt: skip

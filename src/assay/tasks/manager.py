@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from assay.config import TaskConfig, add_task_root
 from assay.errors import ConfigError
 from assay.tasks.expand import Expander, Expansion, GroupSpec
-from assay.tasks.index import Entry, Index, build_index, walk
+from assay.tasks.index import Entry, Index, build_index
 
 if TYPE_CHECKING:
     from assay.tasks.base import Task
@@ -134,12 +134,10 @@ class TaskManager:
             add_task_root(folder)
         index = build_index([folder.resolve()])
         if index.broken:
-            path, reason = next(iter(index.broken.items()))
-            raise ConfigError(reason if str(path) in reason else f"{path}: {reason}")
-        files = [entry.path for entry in index.entries.values() if entry.path is not None]
+            raise ConfigError(next(iter(index.broken.values())))
+        files = [Path(entry.file) for entry in index.entries.values() if entry.file is not None]
         if not files:
-            count = sum(1 for _ in walk(folder))
-            raise ConfigError(f"{asked}: no task among its {count} YAML files", hint="A task file has a `task:` line.")
+            raise ConfigError(f"{asked}: no task file below this directory", hint="A task file has a `task:` line.")
         return sorted(files)
 
     def _is_known(self, path: Path) -> bool:

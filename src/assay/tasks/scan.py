@@ -7,19 +7,21 @@ any richer, such as quotes, anchors or numbers, is left to the YAML parser, so t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from assay.config import load_file_only
+from assay.config import check_syntax, load_file_only
 from assay.errors import ConfigError
 
-_KEY = re.compile(rb"^(task|group|tag|class|include|output_type)[ ]*:(.*)$", re.MULTILINE)
-_PLAIN = re.compile(rb"[A-Za-z_][\w.+/\-]*(?: [\w.+/\-]+)*")
+_KEYS = rb"task|group|tag|class|include|output_type"
+_KEY = re.compile(rb"""^(?:(["']?)(%b)\1[ ]*:(?=[ \t\r\n]|\Z)(.*)$|[?&*!])""" % _KEYS, re.MULTILINE)
+_PLAIN = re.compile(rb"(?:[A-Za-z_]|\.{1,2}/|/)[\w.+/\-]*(?: [\w.+/\-]+)*")
+_QUOTED = re.compile(rb"""(["'])([^"'\\\n]*)\1""")
 _ITEM = re.compile(rb"[ ]*-[ ]+([^\n]*)")
+_COMMENT = re.compile(rb"\s+#.*")
 _NOT_TEXT = frozenset(b"y n yes no true false on off null none nan inf".split())
-_ODD_START = re.compile(rb"\A(?:\xef\xbb\xbf|\s|#[^\n]*\n|---[^\n]*\n)*[\[{%\"'?&*!|>]|\A\s*\Z")
-_QUOTED_KEY = re.compile(rb"^[\"'?](?:task|group|tag|class|include|output_type|[^\n\"']*[\"']\s*:)", re.MULTILINE)
+_ODD_START = re.compile(rb"(?:\xef\xbb\xbf|\s|#[^\n]*\n|---[^\n]*\n)*(?:[\[{%?&*!|>\-]|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,81 +44,90 @@ def read_facts(path: Path | str) -> Facts:
             raw = file.read()
     except OSError:
         return _parse(Path(path))
-    return scan(raw) or _parse(Path(path))
+    facts = scan(raw)
+    if facts is None:
+        return _parse(Path(path))
+    error = check_syntax(raw, Path(path))
+    # A broken file keeps its name, so that asking for it shows its error.
+    return facts if error is None else _parse(Path(path), facts)
 
 
 def scan(raw: bytes) -> Facts | None:
     """Facts of the plainest files; None where only the parser can tell."""
-    if _ODD_START.match(raw) or _QUOTED_KEY.search(raw):
+    if _ODD_START.match(raw):
         return None
-    found: dict[str, Any] = {}
+    found: dict[bytes, Any] = {}
     for match in _KEY.finditer(raw):
-        key = match[1].decode()
-        value: Any
-        if key == "class":
-            value = True
-        else:
-            value = _value(match[2].strip(), raw, match.end(), lists=key in ("tag", "include"))
-            if value is None and not (key == "task" and _starts_list(match[2].strip(), raw, match.end())):
-                return None
-        found[key] = value
+        key = match[2]
+        if key is None or key in found:
+            return None
+        found[key] = _value(key, match[3].strip(), raw, match.end())
+        if found[key] is None:
+            return None
     if not found:
         return None
-    task, group = found.get("task"), found.get("group")
-    if not isinstance(task, str | None) or not isinstance(group, str | None):
+    task, tags, include = found.get(b"task"), found.get(b"tag"), found.get(b"include")
+    return Facts(
+        task=task if isinstance(task, str) else None,
+        group=found.get(b"group"),
+        is_class=b"class" in found,
+        tags=(tags,) if isinstance(tags, str) else tags,
+        include=(include,) if isinstance(include, str) else include or (),
+        output_type=found.get(b"output_type"),
+    )
+
+
+def _value(key: bytes, text: bytes, raw: bytes, end: int) -> str | tuple[str, ...] | bool | None:
+    """The value of a key whose line ends at `end`; True for what the index need not know; None: ask the parser."""
+    if key == b"class":
+        return True
+    if text[:1] == b"#":
+        text = b""
+    if not text or text[:1] == b"[":
+        items = _dashed(raw, end) if not text else _bracketed(text)
+        if key == b"task" and (items is not None or text or _ITEM.match(raw, end + 1)):
+            return True  # the members of a group
+        return items if key in (b"tag", b"include") else None
+    if raw[end + 1 : end + 2] in (b" ", b"\t"):
+        return None  # a scalar may go on in the indented lines below
+    return _scalar(text)
+
+
+def _scalar(text: bytes) -> str | None:
+    text = _COMMENT.sub(b"", text)
+    if quoted := _QUOTED.fullmatch(text):
+        text = quoted[2]
+    elif not _PLAIN.fullmatch(text) or text.lower() in _NOT_TEXT:
         return None
-    return Facts(task, group, "class" in found, _tuple(found.get("tag")), _tuple(found.get("include")) or (), found.get("output_type"))  # fmt: skip
+    try:
+        return text.decode() or None
+    except UnicodeDecodeError:
+        return None
 
 
-def _tuple(value: str | tuple[str, ...] | None) -> tuple[str, ...] | None:
-    return (value,) if isinstance(value, str) else value
-
-
-def _value(text: bytes, raw: bytes, end: int, *, lists: bool) -> str | tuple[str, ...] | None:
-    if not text and lists:
-        return _dashed(raw, end)
-    if text[:1] == b"[" and text[-1:] == b"]" and lists:
-        items = [_plain(part.strip()) for part in text[1:-1].split(b",")]
-        return None if None in items else tuple(item for item in items if item is not None)
-    plain = _plain(text)
-    return plain if plain is not None and _ends_here(raw, end) else None
-
-
-def _plain(text: bytes) -> str | None:
-    text = text.partition(b" #")[0].rstrip()
-    return text.decode() if _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXT else None
-
-
-def _ends_here(raw: bytes, end: int) -> bool:
-    """A plain scalar may go on in indented lines below."""
-    following = raw[end + 1 : end + 2]
-    return following not in (b" ", b"\t") or not raw[end + 1 : raw.find(b"\n", end + 1) % (len(raw) + 1)].strip()
-
-
-def _starts_list(text: bytes, raw: bytes, end: int) -> bool:
-    """`task:` with its members below or in brackets: a group's, whose members the index does not need."""
-    return text[:1] == b"[" or (not text.partition(b"#")[0].strip() and _ITEM.match(raw, end + 1) is not None)
+def _bracketed(text: bytes) -> tuple[str, ...] | None:
+    text = _COMMENT.sub(b"", text)
+    items = [_scalar(part.strip()) for part in text[1:-1].split(b",")]
+    return tuple(item for item in items if item) if text[-1:] == b"]" and None not in items else None
 
 
 def _dashed(raw: bytes, end: int) -> tuple[str, ...] | None:
     items: list[str] = []
     position = end + 1
     while match := _ITEM.match(raw, position):
-        item = _plain(match[1].strip())
+        item = _scalar(match[1].strip())
         if item is None:
             return None
         items.append(item)
         position = match.end() + 1
-    if raw[position : position + 1] in (b" ", b"\t", b"#"):
-        return None
-    return tuple(items) or None
+    return None if raw[position : position + 1] in (b" ", b"\t", b"#") else tuple(items) or None
 
 
-def _parse(path: Path) -> Facts:
+def _parse(path: Path, scanned: Facts | None = None) -> Facts:
     try:
         data = load_file_only(path)
     except ConfigError as error:
-        return Facts(error=str(error))
+        return replace(scanned or Facts(), error=str(error))
     task, group, tag, include = (data.get(key) for key in ("task", "group", "tag", "include"))
     return Facts(
         task=str(task) if isinstance(task, str | int | float) else None,
