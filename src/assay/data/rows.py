@@ -111,11 +111,13 @@ def _arrow_copy(path: Path) -> Path:
         return target
     folder.mkdir(parents=True, exist_ok=True)
     schema = _schema(path)
-    with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as file:
-        with pa.ipc.new_stream(file, schema) as writer:
-            for block in _blocks(path):
-                table = {f.name: pa.array([row.get(f.name) for row in block], f.type) for f in schema}
-                writer.write_table(pa.table(table, schema=schema))
+    with (
+        tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as file,
+        pa.ipc.new_stream(file, schema) as writer,
+    ):
+        for block in _blocks(path):
+            table = {f.name: pa.array([row.get(f.name) for row in block], f.type) for f in schema}
+            writer.write_table(pa.table(table, schema=schema))
     os.replace(file.name, target)
     return target
 

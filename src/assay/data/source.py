@@ -63,7 +63,8 @@ class DataSource:
         return self._files
 
     def _find_files(self) -> dict[str, list[Path]]:
-        assert self.mirror is not None and self.path is not None
+        assert self.mirror is not None
+        assert self.path is not None
         data_files = self.kwargs.get("data_files")
         if data_files is None:
             folder = self.mirror / self.path / (self.name or "default")
@@ -77,7 +78,8 @@ class DataSource:
 
     def _mirrored(self, given: list[str]) -> list[Path]:
         """The mirror's copies of these data files; nothing unless all are there."""
-        assert self.mirror is not None and self.path is not None
+        assert self.mirror is not None
+        assert self.path is not None
         paths: list[Path] = []
         for name in given:
             if name.startswith(HUB_PREFIX):

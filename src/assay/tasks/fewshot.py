@@ -67,7 +67,7 @@ class FirstSampler:
         _check_size(n, self.size)
         if exclude is None:
             return list(range(n))
-        found = []
+        found: list[int] = []
         for position in range(self.size):
             if len(found) == n:
                 break

@@ -23,7 +23,7 @@ class RequestOptions:
     limit: int | float | None = None
     """A number of docs, or below 1 a fraction of them."""
     samples: list[int] | None = None
-    """Ids of the docs to ask about, in any order."""
+    """Ids of the docs to ask about, in any order; an empty list asks about none."""
     system_instruction: str | None = None
     apply_chat_template: bool = False
     fewshot_as_multiturn: bool = False
@@ -66,9 +66,12 @@ def select_docs(docs: Docs, options: RequestOptions) -> Iterator[tuple[int, Doc]
         return
     wanted = set(options.samples)
     outside = sorted(i for i in wanted if not 0 <= i < total)
-    if outside or not wanted:
-        found = f"samples {outside[:5]} do not exist" if outside else "samples is an empty list"
-        raise ConfigError(found, hint=f"There are {total} docs, with ids 0 to {total - 1}.")
+    if outside:
+        raise ConfigError(
+            f"samples {outside[:5]} do not exist", hint=f"There are {total} docs, with ids 0 to {total - 1}."
+        )
+    if not wanted:
+        return
     for doc_id, doc in enumerate(iter_docs(docs, min(wanted)), min(wanted)):
         if doc_id in wanted:
             yield doc_id, doc

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 from assay.errors import DataError
 from assay.instance import Doc, Instance, OutputType
-from assay.tasks.requests import RequestOptions
 from assay.tasks.base import Task
+from assay.tasks.requests import RequestOptions
 
 
 class GenerateTask(Task):
