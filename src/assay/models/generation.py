@@ -1,0 +1,128 @@
+"""Generation settings in one form, whatever a task file calls them, and the choice of the next token.
+
+Shared by backends that decode by themselves and by those that write the settings into a request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from assay.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_LENGTH_NAMES = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationSettings:
+    """`generation_kwargs` as they are meant. Greedy when the temperature is 0."""
+
+    until: tuple[str, ...] = ()
+    max_gen_toks: int = 256
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    other: Mapping[str, Any] = field(default_factory=dict)
+    """What no name above stands for; a backend passes it on or refuses it."""
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature == 0.0
+
+    @classmethod
+    def parse(cls, kwargs: Mapping[str, Any] | None, *, max_gen_toks: int = 256) -> GenerationSettings:
+        """Resolve aliases as lm-evaluation-harness does.
+
+        The length goes by four names, the first present wins. `do_sample: false` means temperature 0 whatever else is
+        said; without `do_sample`, a temperature above 0 means sampling; `do_sample: true` alone means temperature 1.
+
+        >>> GenerationSettings.parse({"until": "\\n", "do_sample": False, "temperature": 0.7}).temperature
+        0.0
+        """
+        left = dict(kwargs or {})
+        until = left.pop("until", None)
+        lengths = [left.pop(name) for name in _LENGTH_NAMES if left.get(name) is not None]
+        for name in _LENGTH_NAMES:
+            left.pop(name, None)
+        do_sample = left.pop("do_sample", None)
+        temperature = left.pop("temperature", None)
+        if do_sample is False or (do_sample is None and temperature is None):
+            temperature = 0.0
+        elif temperature is None:
+            temperature = 1.0
+        try:
+            return cls(
+                until=_stop_strings(until),
+                max_gen_toks=int(lengths[0]) if lengths else max_gen_toks,
+                temperature=max(0.0, float(temperature)),
+                top_p=float(_take(left, "top_p", 1.0)),
+                top_k=max(0, int(_take(left, "top_k", 0))),
+                min_p=float(_take(left, "min_p", 0.0)),
+                other=left,
+            )
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"generation settings {dict(kwargs or {})!r} cannot be read: {error}") from error
+
+
+def _take(settings: dict[str, Any], name: str, default: float) -> Any:
+    value = settings.pop(name, None)
+    return default if value is None else value
+
+
+def _stop_strings(until: Any) -> tuple[str, ...]:
+    if until is None:
+        return ()
+    stops = [until] if isinstance(until, str) else list(until)
+    return tuple(str(stop) for stop in stops if stop is not None and str(stop) != "")
+
+
+def cut_at_stop(text: str, until: Sequence[str]) -> tuple[str, bool]:
+    """The text before the first stop string, and whether there was one.
+
+    >>> cut_at_stop("7\\n\\nQuestion", ["Q", "\\n\\n"])
+    ('7', True)
+    """
+    ends = [at for stop in until if (at := text.find(stop)) >= 0]
+    return (text[: min(ends)], True) if ends else (text, False)
+
+
+def draw_seed(seed: int, context: bytes, draw: int) -> int:
+    """A seed that belongs to draw number `draw` of this prompt, whatever is asked beside it."""
+    digest = hashlib.sha256(b"%d:%d:" % (seed, draw) + context).digest()
+    return int.from_bytes(digest[:8], "little") >> 1
+
+
+def draw_generator(seed: int, context: bytes, draw: int) -> np.random.Generator:
+    import numpy as np
+
+    return np.random.default_rng(draw_seed(seed, context, draw))
+
+
+def choose_token(logprobs: NDArray[np.float64], settings: GenerationSettings, generator: np.random.Generator) -> int:
+    """The most likely token, or one drawn after temperature, top-k, top-p and min-p, in this order."""
+    import numpy as np
+
+    if settings.greedy:
+        return int(logprobs.argmax())
+    scaled = logprobs / settings.temperature
+    probabilities = np.exp(scaled - scaled.max())
+    probabilities /= probabilities.sum()
+    order = np.argsort(-probabilities, kind="stable")
+    kept = probabilities[order]
+    if settings.top_k:
+        kept = kept[: settings.top_k]
+    if settings.top_p < 1.0:
+        # The token that crosses the threshold stays: without it top_p = 0 would keep none.
+        kept = kept[: int(np.searchsorted(np.cumsum(kept / kept.sum()), settings.top_p)) + 1]
+    if settings.min_p > 0.0:
+        kept = kept[kept >= settings.min_p * kept[0]]
+    point = generator.random() * math.fsum(kept)
+    return int(order[min(int(np.searchsorted(np.cumsum(kept), point, side="right")), len(kept) - 1)])
