@@ -29,7 +29,7 @@ class ByteNgrams:
         packed = data.copy()
         for length in range(order):
             if length:
-                packed = packed[1:] | (data[: len(data) - length] << np.uint64(8 * length))
+                packed = packed[1:] | (data[: max(0, len(data) - length)] << np.uint64(8 * length))
             values, counts = np.unique(packed, return_counts=True)
             self._levels.append((values, counts))
         self._cache: OrderedDict[bytes, NDArray[np.float64]] = OrderedDict()

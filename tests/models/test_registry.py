@@ -1,0 +1,164 @@
+"""From `--model` to a model: names, files, ready objects, classes of lm-evaluation-harness."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.errors import ConfigError, ModelError
+from assay.instance import Instance
+from assay.models import LM, MODELS, AdaptedLM, Answer, load_model
+
+LM_EVAL_STYLE = '''
+class Foreign:
+    """Written for another harness: other base class, other conventions, no stream."""
+
+    def __init__(self, bias=0.0, batch_size=1, **kwargs):
+        self.bias, self.batch_size, self.kwargs = float(bias), batch_size, kwargs
+
+    @classmethod
+    def create_from_arg_obj(cls, arg_dict, additional_config=None):
+        return cls(**arg_dict, **{k: v for k, v in (additional_config or {}).items() if v is not None})
+
+    def loglikelihood(self, requests, disable_tqdm=False):
+        return [(self.bias - len(r.args[1]), True) for r in requests]
+
+    def loglikelihood_rolling(self, requests, disable_tqdm=False):
+        return [(-float(len(r.args[0])),) for r in requests]
+
+    def generate_until(self, requests, disable_tqdm=False):
+        return [r.args[0].upper() for r in requests]
+
+    def apply_chat_template(self, chat_history, add_generation_prompt=True):
+        return "|".join(m["content"] for m in chat_history) + ("|" if add_generation_prompt else "")
+
+    @property
+    def tokenizer_name(self):
+        raise NotImplementedError
+'''
+
+
+def ask(kind: str, *arguments: Any) -> Instance:
+    return Instance(kind, {}, arguments, 0)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    path = tmp_path / "foreign.py"
+    path.write_text(LM_EVAL_STYLE)
+    return path
+
+
+def test_a_registered_name_is_loaded() -> None:
+    assert load_model("dummy", {"seed": 3}).fingerprint() != load_model("dummy", {"seed": 4}).fingerprint()
+
+
+def test_an_unknown_name_suggests_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="Did you mean dummy"):
+        load_model("dumy")
+
+
+def test_an_unknown_argument_suggests_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"'sed'.*\n.*Did you mean seed"):
+        load_model("dummy", {"sed": 1})
+
+
+def test_device_and_batch_size_go_only_to_models_that_take_them() -> None:
+    assert load_model("dummy", {}, device="cpu", batch_size=4).model_args == {}
+
+
+def test_listing_names_loads_no_backend() -> None:
+    code = "import sys; from assay.models import MODELS; list(MODELS); print([m for m in ('torch','httpx','transformers','numpy') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_ready_model_passes_through() -> None:
+    model = load_model("dummy")
+    assert load_model(model) is model
+
+
+def test_a_class_from_a_file_written_for_lm_evaluation_harness(foreign: Path) -> None:
+    model = load_model(f"{foreign}:Foreign", {"bias": 2}, device="cpu", batch_size=8)
+    assert isinstance(model, AdaptedLM)
+    assert (model.inner.batch_size, model.inner.kwargs) == (8, {"device": "cpu"})
+    requests = [ask("loglikelihood", "a", "bcd"), ask("loglikelihood", "a", "")]
+    assert list(model.stream("loglikelihood", requests, [0, 0])) == [
+        (0, Answer((-1.0, True))),
+        (1, Answer((2.0, True))),
+    ]
+    rolling = [ask("loglikelihood_rolling", "four")]
+    assert list(model.stream("loglikelihood_rolling", rolling, [0])) == [(0, Answer(-4.0))]
+    assert model.generate_until([ask("generate_until", "hi", {})]) == ["HI"]
+    assert model.apply_chat_template([{"role": "user", "content": "x"}]) == "x|"
+    assert model.apply_chat_template([{"role": "user", "content": "x"}], add_generation_prompt=False) == "x"
+    assert model.tokenizer_name == ""
+
+
+def test_the_only_model_of_a_file_needs_no_name(foreign: Path) -> None:
+    assert isinstance(load_model(str(foreign)), AdaptedLM)
+
+
+def test_a_ready_object_of_another_harness_is_wrapped(foreign: Path) -> None:
+    inner = load_model(str(foreign)).inner  # type: ignore[attr-defined]
+    assert load_model(inner).inner is inner  # type: ignore[attr-defined]
+
+
+def test_an_edited_file_or_other_arguments_are_another_model(foreign: Path) -> None:
+    first = load_model(str(foreign), {"bias": 1}).fingerprint()
+    assert load_model(str(foreign), {"bias": 1}).fingerprint() == first
+    assert load_model(str(foreign), {"bias": 2}).fingerprint() != first
+    foreign.write_text(LM_EVAL_STYLE + "\n# changed\n")
+    assert load_model(str(foreign), {"bias": 1}).fingerprint() != first
+
+
+@pytest.mark.parametrize(
+    ("text", "spec", "message"),
+    [
+        ("", "{}:Missing", "defines no class 'Missing'"),
+        ("", "{}", "defines 0 models"),
+        ("class A: pass", "{}:A", "lacks the methods"),
+        ("import nothing_of_this_name", "{}:A", "nothing_of_this_name"),
+        ("def f(:", "{}:A", "SyntaxError"),
+    ],
+)
+def test_a_bad_file_is_said_clearly(tmp_path: Path, text: str, spec: str, message: str) -> None:
+    path = tmp_path / "bad.py"
+    path.write_text(text)
+    with pytest.raises((ConfigError, ModelError), match=message):
+        load_model(spec.format(path))
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no file"):
+        load_model(f"{tmp_path}/none.py:A")
+
+
+def test_something_else_is_not_a_model() -> None:
+    with pytest.raises(ConfigError, match="is not a model"):
+        load_model(42)
+
+
+def test_a_backend_that_answers_too_little_is_caught() -> None:
+    class Lazy(LM):
+        def loglikelihood(self, requests: Any) -> Any:
+            return [(0.0, True)]
+
+        def loglikelihood_rolling(self, requests: Any) -> Any:
+            return []
+
+        def generate_until(self, requests: Any) -> Any:
+            return ["x"]
+
+    with pytest.raises(ModelError, match="1 responses to 2 requests"):
+        list(Lazy().stream("generate_until", [ask("generate_until", "a", {})] * 2, [0, 0]))
+    with pytest.raises(ModelError, match="no chat template"):
+        Lazy().apply_chat_template([])
+
+
+def test_models_of_packages_are_found_by_entry_point() -> None:
+    assert "hf" in MODELS
+    assert "no-such-model" not in MODELS
