@@ -10,7 +10,7 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from assay.groups import Group, MetricKey, tree_rows
+from assay.groups import Group, MetricKey, details, group_subtasks, higher_is_better, n_shot, tree_rows
 from assay.report.version import assay_version
 from assay.run import Health, Outcome, TaskOutcome, sanitize
 from assay.stats import Estimate, Score
@@ -21,16 +21,18 @@ NOT_AVAILABLE = "N/A"
 def results_dict(outcome: Outcome) -> dict[str, Any]:
     """The content of `results.json`. Only `date` and `total_evaluation_time_seconds` depend on when it ran."""
     tasks = {name: task_entry(task) for name, task in outcome.tasks.items()}
-    groups = {name: group_entry(outcome, name) for name in bottom_up(outcome)}
+    groups = outcome.groups.results_entries(outcome.group_scores, {n: t.scores for n, t in outcome.tasks.items()})
+    shots = {name: task.num_fewshot for name, task in outcome.tasks.items()}
+    directions = {name: task.higher_is_better for name, task in outcome.tasks.items()}
     with_numbers = {name: entry for name, entry in groups.items() if outcome.groups.groups[name].has_aggregation}
     return {
         "results": {**tasks, **groups},
         **({"groups": with_numbers} if with_numbers else {}),
-        "group_subtasks": {name: group.child_names for name, group in outcome.groups.groups.items()},
+        "group_subtasks": group_subtasks(outcome.groups),
         "configs": {name: outcome.tasks[name].config for name in sorted(outcome.tasks)},
         "versions": versions(outcome),
-        "n-shot": shots(outcome),
-        "higher_is_better": directions(outcome),
+        "n-shot": dict(sorted(n_shot(outcome.groups, shots).items())),
+        "higher_is_better": dict(sorted(higher_is_better(outcome.groups, directions).items())),
         "n-samples": {name: {"original": t.original, "effective": t.sample_len} for name, t in outcome.tasks.items()},
         "config": config_entry(outcome),
         "date": outcome.date,
@@ -53,19 +55,6 @@ def task_entry(task: TaskOutcome) -> dict[str, Any]:
     return {"name": task.name, "alias": task.alias, "sample_len": task.sample_len, **numbers(task.scores)}
 
 
-def group_entry(outcome: Outcome, name: str) -> dict[str, Any]:
-    """`alias`, `name`, and where the group aggregates, its numbers and the docs behind them."""
-    group = outcome.groups.groups[name]
-    entry: dict[str, Any] = {"alias": group.alias or group.name, "name": group.name}
-    if not group.has_aggregation:
-        return entry
-    sizes = [outcome.tasks[task.task_name].sample_len for task in group.get_all_tasks() if task.task_name in outcome.tasks]  # fmt: skip
-    scores = outcome.group_scores[name]
-    entry |= {"sample_len": sum(sizes), **numbers(scores)}
-    counts = {str(key): score.size for key, score in scores.items() if score.estimate.value is not None}
-    return {**entry, "sample_count": counts} if counts else entry
-
-
 def numbers(scores: dict[MetricKey, Score]) -> dict[str, Any]:
     """`metric,filter` and `metric_stderr,filter`, as that schema names them."""
     entry: dict[str, Any] = {}
@@ -76,49 +65,9 @@ def numbers(scores: dict[MetricKey, Score]) -> dict[str, Any]:
     return entry
 
 
-def bottom_up(outcome: Outcome) -> list[str]:
-    """Groups, children before parents."""
-    ordered: dict[str, None] = {}
-
-    def visit(group: Group) -> None:
-        if group.name not in ordered:
-            for child in group:
-                if isinstance(child, Group):
-                    visit(child)
-            ordered.setdefault(group.name)
-
-    for group in outcome.groups.groups.values():
-        if not group.parents:
-            visit(group)
-    return list(ordered)
-
-
 def versions(outcome: Outcome) -> dict[str, Any]:
     found = {name: task.version for name, task in outcome.tasks.items()}
     found |= {name: group.version for name, group in outcome.groups.groups.items()}
-    return dict(sorted(found.items()))
-
-
-def shots(outcome: Outcome) -> dict[str, int]:
-    """A group has a number of shots where all its direct children agree on one."""
-    found = {name: task.num_fewshot for name, task in outcome.tasks.items()}
-    for name, group in outcome.groups.groups.items():
-        own = {found[child] for child in group.child_names if child in found}
-        if len(own) == 1:
-            found[name] = own.pop()
-    return dict(sorted(found.items()))
-
-
-def directions(outcome: Outcome) -> dict[str, dict[str, bool | None]]:
-    """A group's metric has a direction where its direct children agree on one."""
-    found: dict[str, dict[str, bool | None]] = {name: dict(t.higher_is_better) for name, t in outcome.tasks.items()}
-    for name, group in outcome.groups.groups.items():
-        merged: dict[str, bool | None] = {}
-        for child in group.child_names:
-            for metric, higher in found.get(child, {}).items():
-                merged[metric] = higher if merged.get(metric, higher) == higher else None
-        if merged:
-            found[name] = merged
     return dict(sorted(found.items()))
 
 
@@ -146,8 +95,8 @@ def assay_block(outcome: Outcome) -> dict[str, Any]:
     """What the other schema has no place for: intervals, how each number was made, health, provenance."""
     estimates = {name: {str(k): estimate_entry(s) for k, s in task.scores.items()} for name, task in outcome.tasks.items()}  # fmt: skip
     for name, scores in outcome.group_scores.items():
-        details = outcome.group_details.get(name, {})
-        estimates[name] = {str(k): {**estimate_entry(s), **details.get(str(k), {})} for k, s in scores.items()}
+        made_of = details(scores)
+        estimates[name] = {str(k): {**estimate_entry(s), **made_of[str(k)]} for k, s in scores.items()}
     return {
         "format": 1,
         "version": assay_version(),

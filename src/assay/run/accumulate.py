@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from assay.run.hashes import request_hash
 from assay.run.samples import SampleRow, SampleWriter, pack_arguments, to_json
+from assay.scoring import ScoringResult, ensembles_of, filters_of
 from assay.stats import doc_key
 
 if TYPE_CHECKING:
-    from assay.scoring import ScoringResult
+    from assay.filters import FilterEnsemble
+    from assay.metrics import Aggregation
     from assay.tasks import DocRequests, Task
 
 ScoreKey = tuple[str, str]
@@ -56,20 +60,40 @@ class Accumulator:
     def __init__(self, task: Task, writer: SampleWriter | None, *, score: bool = True) -> None:
         self.task, self.writer, self.scoring = task, writer, score
         self.columns: dict[ScoreKey, Column] = {}
+        self.aggregations: dict[str, Aggregation] = {}
+        self.higher_is_better: dict[str, bool | None] = {}
         self.doc_ids: array[int] = array("q")
         self.keys: array[int] = array("Q")
+        self.prompts: array[int] = array("Q")
         self.clusters: list[str] | None = [] if task.config.cluster else None
         self.health: Counter[str] = Counter()
-        self.unparsed: Counter[str] = Counter()
-        self.prompts: Counter[bytes] = Counter()
+        self.unparsed_docs: dict[str, array[int]] = {}
+        self.choice_counts: Counter[int] = Counter()
+        self._digest = hashlib.sha256()
         self._waiting: list[DocRequests] = []
 
-    def add(self, batch: Sequence[DocRequests]) -> None:
-        """Score a batch of answered docs, or keep it until `finish`.
+    @cached_property
+    def ensembles(self) -> list[FilterEnsemble]:
+        return ensembles_of(self.task.config)
 
-        Filters from task files may look at all responses of the task at once, so they get all of them at once.
-        """
-        if self.task.scores_in_parts or not self.scoring:
+    @property
+    def filter_names(self) -> list[str]:
+        return [ensemble.name for ensemble in self.ensembles] if self.scoring else ["none"]
+
+    @cached_property
+    def scores_in_parts(self) -> bool:
+        """Filters from task files may look at all responses of the task at once, so they get all of them at once."""
+        steps = [step.function for each in filters_of(self.task.config) for step in each.filter]
+        return all(isinstance(step, str) and step != "custom" for step in steps)
+
+    @property
+    def task_hash(self) -> str:
+        """Over the requests of all docs, in doc order: two runs with the same hash asked the same."""
+        return self._digest.hexdigest()
+
+    def add(self, batch: Sequence[DocRequests]) -> None:
+        """Score a batch of answered docs, or keep it until `finish`."""
+        if self.scores_in_parts or not self.scoring:
             self._score(batch)
         else:
             self._waiting.extend(batch)
@@ -95,63 +119,74 @@ class Accumulator:
         return None
 
     def _score(self, batch: Sequence[DocRequests]) -> None:
-        answered = [doc for doc in batch if all(instance.failure is None for instance in doc.instances)]
-        self.health["docs"] += len(batch)
-        self.health["failed"] += len(batch) - len(answered)
-        result = self.task.score({doc.doc_id: doc.instances for doc in answered}) if answered and self.scoring else None
-        if result is not None:
-            for key, values in result.sample_scores.items():
-                self.columns.setdefault(key, Column()).extend(result.doc_ids[key], values)
-        flags = flags_of(batch, result)
+        result = self._scored(batch) if self.scoring else ScoringResult()
+        for key, values in result.sample_scores.items():
+            self.columns.setdefault(key, Column()).extend(result.doc_ids[key], values)
+        self.aggregations |= result.aggregations
+        self.higher_is_better |= result.higher_is_better
+        metrics = by_doc(result) if self.writer is not None else {}
         for doc in batch:
-            self._note(doc, flags[doc.doc_id])
-        if self.writer is not None:
-            self._write(batch, result, flags)
+            flags = result.health.flags(doc.doc_id)
+            asked = request_hash(doc.instances)
+            self._note(doc, asked, flags)
+            if self.writer is not None:
+                self._write(doc, asked, flags, metrics)
 
-    def _note(self, doc: DocRequests, flags: set[str]) -> None:
+    def _scored(self, batch: Sequence[DocRequests]) -> ScoringResult:
+        for ensemble in self.ensembles:
+            ensemble.apply([instance for doc in batch for instance in doc.instances])
+        return self.task.scorer.score({doc.doc_id: doc.instances for doc in batch}, self.task.config)
+
+    def _note(self, doc: DocRequests, asked: str, flags: Sequence[str]) -> None:
         self.doc_ids.append(doc.doc_id)
         self.keys.append(int(doc_key(doc.doc_hash)))
+        self.prompts.append(int(asked[:16], 16))
+        self._digest.update(asked.encode())
+        self.health["docs"] += 1
+        if doc.instances and doc.instances[0].choices is not None:
+            self.choice_counts[len(doc.instances[0].choices)] += 1
         if self.clusters is not None:
             self.clusters.append(cluster_of(doc, self.task.config.cluster))
-        for flag in flags - {"failed"}:
+        for flag in flags:
             name, _, filter_name = flag.partition(":")
             if name == "unparsed":
-                self.unparsed[filter_name] += 1
+                self.unparsed_docs.setdefault(filter_name, array("q")).append(doc.doc_id)
             else:
                 self.health[name] += 1
 
-    def _write(self, batch: Sequence[DocRequests], result: ScoringResult | None, flags: dict[int, set[str]]) -> None:
+    def _write(self, doc: DocRequests, asked: str, flags: Sequence[str], metrics: Mapping[tuple[int, str], dict[str, Any]]) -> None:  # fmt: skip
         assert self.writer is not None
-        metrics = by_doc(result)
-        filters = self.task.filter_names if self.scoring else ["none"]
-        for doc in batch:
-            shared = {
-                "doc_id": doc.doc_id,
-                "doc_hash": doc.doc_hash,
-                "request_hash": request_hash(doc.instances),
-                "doc": to_json(doc.doc),
-                "target": to_json(doc.target),
-                "arguments": pack_arguments(doc.instances),
-                "resps": to_json([instance.resps for instance in doc.instances]),
-                "stops": stops_of(doc),
-                "cluster": None if self.clusters is None else cluster_of(doc, self.task.config.cluster),
-            }
-            for name in filters:
-                values = metrics.get((doc.doc_id, name), {})
-                numbers = {m: float(v) for m, v in values.items() if is_number(v)}
-                others = {m: v for m, v in values.items() if not is_number(v)}
-                mine = tuple(sorted(f.partition(":")[0] for f in flags[doc.doc_id] if ":" not in f or f.endswith(f":{name}")))  # fmt: skip
-                filtered = to_json([instance.filtered_resps.get(name) for instance in doc.instances])
-                self.writer.add(SampleRow(**shared, filter=name, filtered_resps=filtered, metrics=numbers, other=others, flags=mine))  # fmt: skip
+        shared = {
+            "doc_id": doc.doc_id,
+            "doc_hash": doc.doc_hash,
+            "request_hash": asked,
+            "doc": to_json(doc.doc),
+            "target": to_json(doc.target),
+            "arguments": pack_arguments(doc.instances),
+            "resps": to_json([instance.resps for instance in doc.instances]),
+            "stops": stops_of(doc),
+            "cluster": None if self.clusters is None else cluster_of(doc, self.task.config.cluster),
+        }
+        for name in self.filter_names:
+            values = metrics.get((doc.doc_id, name), {})
+            self.writer.add(
+                SampleRow(
+                    **shared,
+                    filter=name,
+                    filtered_resps=to_json([instance.filtered_resps.get(name) for instance in doc.instances]),
+                    metrics={metric: float(value) for metric, value in values.items() if is_number(value)},
+                    other={metric: value for metric, value in values.items() if not is_number(value)},
+                    flags=tuple(f.partition(":")[0] for f in flags if ":" not in f or f.endswith(f":{name}")),
+                )
+            )
 
 
-def by_doc(result: ScoringResult | None) -> dict[tuple[int, str], dict[str, Any]]:
+def by_doc(result: ScoringResult) -> dict[tuple[int, str], dict[str, Any]]:
     """(doc, filter) → metric → value."""
     found: dict[tuple[int, str], dict[str, Any]] = {}
-    if result is not None:
-        for (metric, filter_name), values in result.sample_scores.items():
-            for doc_id, value in zip(result.doc_ids[metric, filter_name], values):
-                found.setdefault((doc_id, filter_name), {})[metric] = value
+    for (metric, filter_name), values in result.sample_scores.items():
+        for doc_id, value in zip(result.doc_ids[metric, filter_name], values):
+            found.setdefault((doc_id, filter_name), {})[metric] = value
     return found
 
 
@@ -166,25 +201,3 @@ def is_number(value: Any) -> bool:
 
 def cluster_of(doc: DocRequests, column: str | None) -> str:
     return str(doc.doc.get(column, "")) if column else ""
-
-
-def flags_of(batch: Sequence[DocRequests], result: ScoringResult | None) -> dict[int, set[str]]:
-    """What is to be said of each doc: failed, truncated, empty, tied, and `unparsed:<filter>`."""
-    flags: dict[int, set[str]] = {doc.doc_id: set() for doc in batch}
-    for doc in batch:
-        mine = flags[doc.doc_id]
-        for instance in doc.instances:
-            if instance.failure is not None:
-                mine.add("failed")
-                continue
-            if "length" in instance.stop_reasons:
-                mine.add("truncated")
-            if instance.request_type == "generate_until" and any(isinstance(r, str) and not r.strip() for r in instance.resps):  # fmt: skip
-                mine.add("empty")
-            for filter_name, unparsed in instance.unparsed.items():
-                if all(unparsed):
-                    mine.add(f"unparsed:{filter_name}")
-    if result is not None:
-        for doc_id in result.metadata.get("tied", ()):
-            flags[doc_id].add("tied")
-    return flags

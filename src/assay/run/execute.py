@@ -140,7 +140,7 @@ class _Run:
 
     def _finish(self, plan: Plan, lm: LM, accumulators: dict[str, Accumulator]) -> Outcome:
         self.progress.stage("computing error bars")
-        tasks, group_scores, group_details = summarize(plan, accumulators, self.config, self.directory)
+        tasks, group_scores = summarize(plan, accumulators, self.config, self.directory)
         self._lap("aggregate")
         self.seconds["total"] = time.time() - self.began
         self._write_run(lm, status="finished")
@@ -151,7 +151,6 @@ class _Run:
             tasks=tasks,
             groups=plan.groups,
             group_scores=group_scores,
-            group_details=group_details,
             model=describe_model(lm, self.config, self._model_name(lm)),
             environment=describe_environment(),
             counts=replace(self.counts),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from assay.config import RunConfig
-from assay.groups import GroupManager, MetricKey
+from assay.groups import GroupManager, GroupScore, MetricKey
 from assay.run.directory import RunDirectory
 from assay.run.progress import Counts
 from assay.stats import Estimate, Score
@@ -83,8 +84,7 @@ class Outcome:
     config: RunConfig
     tasks: dict[str, TaskOutcome]
     groups: GroupManager
-    group_scores: dict[str, dict[MetricKey, Score]]
-    group_details: dict[str, dict[str, Any]]
+    group_scores: dict[str, dict[MetricKey, GroupScore]]
     model: dict[str, Any]
     environment: dict[str, Any]
     counts: Counts
@@ -100,5 +100,5 @@ class Outcome:
 
     def estimates(self, name: str) -> dict[MetricKey, Estimate]:
         """All numbers of a task or group."""
-        scores = self.tasks[name].scores if name in self.tasks else self.group_scores[name]
+        scores: Mapping[MetricKey, Score] = self.tasks[name].scores if name in self.tasks else self.group_scores[name]
         return {key: score.estimate for key, score in scores.items()}

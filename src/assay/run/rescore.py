@@ -67,13 +67,12 @@ def rescore(
         progress.update(counts)
     for accumulator in accumulators.values():
         accumulator.finish()
-    tasks, group_scores, group_details = summarize(plan, accumulators, config, target)
+    tasks, group_scores = summarize(plan, accumulators, config, target)
     return Outcome(
         config=config,
         tasks=tasks,
         groups=plan.groups,
         group_scores=group_scores,
-        group_details=group_details,
         model=run.get("model") or {"name": config.model, "args": {}},
         environment=describe_environment(),
         counts=counts,

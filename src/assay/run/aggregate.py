@@ -1,0 +1,144 @@
+"""From collected values to task scores, and from those up the tree of groups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from assay.config import RunConfig
+from assay.groups import GroupScore, MetricKey
+from assay.run.accumulate import Accumulator
+from assay.run.directory import RunDirectory
+from assay.run.outcome import Health, TaskOutcome
+from assay.run.plan import Plan, PlannedTask
+from assay.scoring import estimate, higher_is_better_of, metric_configs
+from assay.stats import Score
+
+
+def summarize(
+    plan: Plan, accumulators: dict[str, Accumulator], config: RunConfig, directory: RunDirectory | None
+) -> tuple[dict[str, TaskOutcome], dict[str, dict[MetricKey, GroupScore]]]:
+    """Every task's outcome and every group's scores."""
+    tasks = {
+        name: task_outcome(planned, accumulators[name], config, directory) for name, planned in plan.tasks.items()
+    }
+    groups = plan.groups.score_groups({name: task.scores for name, task in tasks.items()})
+    return tasks, groups
+
+
+def task_outcome(
+    planned: PlannedTask, accumulator: Accumulator, config: RunConfig, directory: RunDirectory | None
+) -> TaskOutcome:
+    task = planned.task
+    scores = task_scores(accumulator, config.bootstrap_iters)
+    declared = {each.name: higher_is_better_of(each) for each in metric_configs(task.config)}
+    return TaskOutcome(
+        name=planned.name,
+        alias=task.config.task_alias or planned.name,
+        version=task.version,
+        num_fewshot=planned.shots,
+        output_type=task.config.output_type,
+        config=dump_config(planned),
+        higher_is_better=declared,
+        original=task.doc_count,
+        sample_len=max((len(column.doc_ids) for column in accumulator.columns.values()), default=accumulator.health["docs"]),  # fmt: skip
+        scores=scores,
+        health=health_of(accumulator, config, scores),
+        sample_file=None if directory is None else str(directory.sample_file(planned.name).relative_to(directory.path)),
+        task_hash=accumulator.task_hash,
+        data=task.source.provenance,
+    )
+
+
+def task_scores(accumulator: Accumulator, bootstrap_iters: int) -> dict[MetricKey, Score]:
+    """An estimate for every metric under every filter."""
+    ids = np.frombuffer(accumulator.doc_ids, dtype=np.int64)
+    order = np.argsort(ids, kind="stable")
+    keys = np.frombuffer(accumulator.keys, dtype=np.uint64)[order]
+    clusters = None if accumulator.clusters is None else np.asarray(accumulator.clusters, dtype=object)[order]
+    scores: dict[MetricKey, Score] = {}
+    for (metric, filter_name), column in accumulator.columns.items():
+        doc_ids, values = column.in_doc_order()
+        # Metrics may skip docs: pick the keys of those that have a value.
+        at = np.searchsorted(ids[order], np.asarray(doc_ids, dtype=np.int64))
+        score = estimate(values, accumulator.aggregations[metric], keys[at], None if clusters is None else clusters[at], bootstrap_iters)  # fmt: skip
+        scores[MetricKey(metric, filter_name)] = replace(score, higher_is_better=accumulator.higher_is_better.get(metric))  # fmt: skip
+    return scores
+
+
+def dump_config(planned: PlannedTask) -> dict[str, Any]:
+    """The task's config as the results file shows it: what was set, functions by name, shots as asked."""
+    config = planned.task.config
+    shown = {name: getattr(config, name) for name in type(config).model_fields if name in config.model_fields_set}
+    shown |= {"task": planned.name, "output_type": config.output_type, "num_fewshot": planned.shots}
+    if config.generation_kwargs is not None:
+        shown["generation_kwargs"] = {**config.generation_kwargs, **planned.options.gen_kwargs}
+    return {name: plain_config(value) for name, value in shown.items() if value is not None}
+
+
+def plain_config(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): plain_config(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_config(item) for item in value]
+    if hasattr(value, "model_fields_set"):
+        return {name: plain_config(getattr(value, name)) for name in sorted(value.model_fields_set)}
+    return value if isinstance(value, str | int | float | bool) or value is None else str(value)
+
+
+def health_of(accumulator: Accumulator, config: RunConfig, scores: dict[MetricKey, Score]) -> Health:
+    counts = accumulator.health
+    health = Health(
+        docs=counts["docs"],
+        failed=counts["failed"],
+        truncated=counts["truncated"],
+        empty=counts["empty"],
+        unparsed={name: len(docs) for name, docs in accumulator.unparsed_docs.items()},
+        tied=counts["tied"],
+        duplicate_prompts=len(accumulator.prompts) - len(set(accumulator.prompts)),
+        fewshot_leaks_avoided=accumulator.task.fewshot_replaced,
+        bounds=bounds_of(accumulator),
+        chance=chance_of(accumulator, scores),
+    )
+    return replace(health, withheld=withheld(health, config))
+
+
+def withheld(health: Health, config: RunConfig) -> str | None:
+    """Which threshold of the run this task is above."""
+    unparsed = max(health.unparsed.values(), default=0)
+    for name, count, most in (
+        ("failed", health.failed, config.max_failed),
+        ("truncated", health.truncated, config.max_truncated),
+        ("unparsed", unparsed, config.max_unparsed),
+    ):
+        if most is not None and health.share(count) > most:
+            return f"{health.share(count):.1%} {name}, more than the {most:.1%} allowed"
+    return None
+
+
+def bounds_of(accumulator: Accumulator) -> dict[str, tuple[float, float]]:
+    """For means of 0/1 metrics: the score if every unparsed answer were wrong, and if every one were right."""
+    bounds = {}
+    for (metric, filter_name), column in accumulator.columns.items():
+        lost = set(accumulator.unparsed_docs.get(filter_name, ()))
+        if not lost or column.mean is None or not set(column.values) <= {0.0, 1.0}:
+            continue
+        n = len(column.values)
+        parsed = sum(value for doc_id, value in zip(column.doc_ids, column.values) if doc_id not in lost)
+        bounds[f"{metric},{filter_name}"] = (parsed / n, (parsed + sum(1 for d in column.doc_ids if d in lost)) / n)
+    return bounds
+
+
+def chance_of(accumulator: Accumulator, scores: dict[MetricKey, Score]) -> dict[str, float] | None:
+    """For choice tasks: the accuracy of guessing, and how likely guessing gives at least the accuracy that was seen."""
+    if accumulator.task.config.output_type != "multiple_choice" or not accumulator.choice_counts:
+        return None
+    column = next((c for (metric, _), c in accumulator.columns.items() if metric == "acc" and c.mean is not None), None)
+    if column is None or not column.values:
+        return None
+    from assay.scoring import chance_test
+
+    found = chance_test(round(sum(column.values)), accumulator.choice_counts)
+    return {"accuracy": found.accuracy, "p_value": found.p_value}
