@@ -5,15 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.parity import fake_model
 
 from assay.tasks import RequestOptions, Task, TaskManager
-from tests.parity import fake_model
 
 PARITY = Path(__file__).resolve().parents[3] / "shared" / "parity"
 TASKS_VARIABLE = "ASSAY_LM_EVAL_TASKS"
@@ -59,7 +59,7 @@ def manager() -> TaskManager:
     return TaskManager(include_path=[PARITY / "groups"], lm_eval=tasks_directory())
 
 
-@lru_cache(maxsize=None)
+@cache
 def _load(name: str) -> dict[str, Task]:
     return manager().load([name], data_dir=PARITY / "hub").tasks
 

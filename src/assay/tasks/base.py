@@ -16,10 +16,11 @@ from assay.tasks.fewshot import SAMPLERS
 from assay.tasks.fields import Field, choice_field, free_field, media_field, prefix_field, target_field, text_field
 from assay.tasks.prompt import Shot, chat_prompt, join_spaced, make_shot, plain_prompt
 from assay.tasks.requests import DocRequests, RequestOptions, count_docs, select_docs
+from assay.tasks.scored import Scored
 from assay.tasks.shots import ForeignSampler, ShotBook
 
 
-class Task:
+class Task(Scored):
     """One task. A new type gives `OUTPUT_TYPE`, `construct_requests` and a default scorer, nothing else."""
 
     OUTPUT_TYPE: ClassVar[OutputType]
@@ -254,10 +255,12 @@ class Task:
         only = options.only
         for doc_id, doc in select_docs(self.eval_docs, options):
             try:
+                before = book.replaced if book else 0
                 shots = book.for_doc(doc_id, doc, n) if book else []
                 if only is not None and doc_id not in only:
                     continue
                 requests = self._requests_of(doc_id, doc, shots, options)
+                requests.shot_replaced = book is not None and book.replaced > before
             except AssayError as error:
                 raise type(error)(f"task {self.task_name}, doc {doc_id}: {error.message}", hint=error.hint) from error
             except Exception as error:  # code of a task file may raise anything; the reader needs the doc

@@ -44,6 +44,8 @@ class DocRequests:
     doc: Doc
     target: Any
     instances: list[Instance]
+    shot_replaced: bool = False
+    """Whether the doc was drawn as its own shot and got another one, which lm-evaluation-harness does not do."""
     _hash: str | None = None
 
     @property
