@@ -63,10 +63,10 @@ def n_shot(manager: GroupManager, shots: Mapping[str, int]) -> dict[str, int]:
     compared with its.
     """
     known = dict(shots)
-    for name, group in manager.groups.items():
+    for group in reversed(manager.bottom_up()):
         said = {known[child] for child in group.child_names if child in known}
         if len(said) == 1:
-            known[name] = said.pop()
+            known[group.name] = said.pop()
     return known
 
 
@@ -75,11 +75,11 @@ def higher_is_better(
 ) -> dict[str, dict[str, bool | None]]:
     """The tasks' directions by metric, and those of groups; None where children disagree. The order is that of `n_shot`."""
     known: dict[str, dict[str, bool | None]] = {name: dict(found) for name, found in directions.items()}
-    for name, group in manager.groups.items():
+    for group in reversed(manager.bottom_up()):
         merged: dict[str, bool | None] = {}
         for child in group.child_names:
             for metric, direction in known.get(child, {}).items():
                 merged[metric] = direction if merged.setdefault(metric, direction) == direction else None
         if merged:
-            known[name] = merged
+            known[group.name] = merged
     return known
