@@ -60,7 +60,7 @@ def score_group(
     found: dict[MetricKey, GroupScore] = {}
     for entry in (group.aggregate_metric_list or []) if entries is None else entries:
         for key, score in _score_entry(group, entry, scores).items():
-            if entry.speaks_lm_eval and not score.children and len(group):
+            if entry.speaks_lm_eval and not score.children and not score.filtered_out and len(group):
                 _log.warning("group %r: no number for %s: %s", group.name, key, score.estimate.undefined)
                 continue  # that harness leaves out a number that no task has
             if key in found and not entry.speaks_lm_eval:

@@ -44,7 +44,7 @@ class GroupManager:
         self.groups: dict[str, Group] = {}
         self.tasks: dict[str, Leaf] = {}
         self.roots: list[str] = []
-        """What was asked for, in order: names of groups and tasks."""
+        """What was asked for, in order: names of groups and tasks. Empty for a hierarchy built by hand."""
         self.excluded: dict[tuple[str, str], str] = {}
         """(group, member) → the condition that kept the member out."""
 
@@ -69,7 +69,20 @@ class GroupManager:
         for name in loaded.roots:
             if name in loaded.tasks and name not in manager.tasks:
                 manager.register_task(loaded.tasks[name])
+        manager._forget_unreachable()
         return manager
+
+    def _forget_unreachable(self) -> None:
+        """Drop what only excluded members led to: it is neither run nor reported."""
+        reached: set[str] = set(self.roots)
+        for name in self.roots:
+            if name in self.groups:
+                self.groups[name].traverse(lambda node: reached.add(node_name(node)))
+        for name in [name for name in self.groups if name not in reached]:
+            group = self.groups.pop(name)
+            for child in group.child_names:
+                group.pop(child)
+        self.tasks = {name: task for name, task in self.tasks.items() if name in reached}
 
     def register_group(self, group: Group) -> None:
         if self.groups.get(group.name, group) is not group:
@@ -108,7 +121,6 @@ class GroupManager:
                 if member.inline is not None:
                     self.build_hierarchy({member.name: {**member.inline, "group": member.name}}, facts)
                 self._attach(name, member, tasks, facts)
-        self.roots = self.roots or [group.name for group in self.root_groups]
 
     def _attach(self, group: str, member: Member, tasks: Mapping[str, Leaf], facts: Mapping[str, Any] | None) -> None:
         child = self.groups.get(member.name) or tasks.get(member.name)

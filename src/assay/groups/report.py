@@ -22,7 +22,7 @@ def tree_rows(manager: GroupManager, roots: Sequence[str] | None = None) -> list
         for child in node if isinstance(node, Group) else ():
             visit(child, depth + 1)
 
-    for name in manager.roots if roots is None else roots:
+    for name in (manager.roots or [group.name for group in manager.root_groups]) if roots is None else roots:
         node = manager.groups.get(name) or manager.tasks.get(name)
         if node is not None:
             visit(node, 0)

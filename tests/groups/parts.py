@@ -1,0 +1,59 @@
+"""Pieces that the tests of groups share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from assay.groups import GroupManager, MetricKey
+from assay.stats import Score, bootstrap_replicates, mean_estimate
+
+ACC = MetricKey("acc", "none")
+
+
+@dataclass(eq=False)
+class Leaf:
+    """The least a group needs of a task."""
+
+    task_name: str
+    groups: list[Any] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+
+    def add_to_group(self, group: Any) -> None:
+        if group not in self.groups:
+            self.groups.append(group)
+            group.add(self)
+
+
+def mean_score(values: Any, keys: Any = None, *, replicates: int = 200, counts: Any = None, **kwargs: Any) -> Score:
+    """A score as a run makes it: values of docs, their keys, lazily drawn replicates."""
+    x = np.asarray(values, dtype=np.float64)
+    k = np.arange(len(x), dtype=np.uint64) if keys is None else np.asarray(keys, dtype=np.uint64)
+    table = np.column_stack([x, np.ones(len(x))])
+
+    def draw() -> Any:
+        return bootstrap_replicates(table, lambda sums: sums[..., 0] / sums[..., 1], k, B=replicates)
+
+    return Score(
+        mean_estimate(x),
+        len(x),
+        draw,
+        counts=None if counts is None else lambda: counts,
+        samples=lambda: (x, k),
+        **kwargs,
+    )
+
+
+def fresh_keys(rng: np.random.Generator, n: int) -> Any:
+    return rng.integers(0, 2**63, n, dtype=np.uint64)
+
+
+def manager_of(configs: dict[str, Any], tasks: list[str], **kwargs: Any) -> GroupManager:
+    """A manager over named leaves and group files given as mappings."""
+    manager = GroupManager()
+    for name in tasks:
+        manager.register_task(Leaf(name))
+    manager.build_hierarchy({name: {"group": name, **body} for name, body in configs.items()}, **kwargs)
+    return manager

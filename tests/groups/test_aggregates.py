@@ -1,0 +1,475 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from parts import ACC, Leaf, fresh_keys, manager_of, mean_score
+
+from assay.config import GroupConfig
+from assay.errors import ConfigError, ScoringError
+from assay.groups import (
+    AGGREGATORS,
+    Aggregator,
+    AggregatorFactory,
+    CustomAggregator,
+    Group,
+    GroupScore,
+    HarmonicMeanAggregator,
+    MeanAggregator,
+    MetricKey,
+    NoOpAggregator,
+    PassAtKAggregator,
+    details,
+    pass_at_k,
+)
+from assay.stats import Estimate, Score
+
+PLAIN = {
+    "a": {"acc,none": 0.5, "acc_stderr,none": 0.1, "sample_len": 10},
+    "b": {"acc,none": 0.8, "acc_stderr,none": 0.05, "sample_len": 30},
+}
+
+
+def plain_group(**entry: Any) -> Group:
+    group = Group("g", aggregate_metric_list=[{"metric": "acc", **entry}])
+    group.add(Leaf("a"))
+    group.add(Leaf("b"))
+    return group
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ({}, (0.5 * 10 + 0.8 * 30) / 40),
+        ({"aggregation": "mean", "weight_by_size": False}, 0.65),
+        ({"aggregation": "weighted_mean", "weights": {"a": 0.9, "b": 0.1}}, 0.53),
+        ({"aggregation": "median"}, 0.65),
+        ({"aggregation": "min"}, 0.5),
+        ({"aggregation": "max"}, 0.8),
+        ({"aggregation": "harmonic_mean"}, 2 / (1 / 0.5 + 1 / 0.8)),
+        ({"aggregation": "geometric_mean"}, math.sqrt(0.5 * 0.8)),
+        ({"aggregation": "harmonic_mean", "weight_by_size": True}, 40 / (10 / 0.5 + 30 / 0.8)),
+        ({"aggregation": "geometric_mean", "weights": {"a": 0.25, "b": 0.75}}, 0.5**0.25 * 0.8**0.75),
+        ({"aggregation": lambda values: values["a"] * values["b"]}, 0.4),
+        ({"aggregation": lambda values, weights: max(weights, key=weights.get) == "b"}, 1.0),
+        ({"aggregation": lambda values, power=1: sum(values.values()) ** power, "kwargs": {"power": 2}}, 1.69),
+    ],
+)
+def test_each_aggregator_gives_the_number_worked_out_by_hand(entry: dict[str, Any], expected: float) -> None:
+    assert plain_group(**entry).aggregate(PLAIN)["acc,none"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_plain_dictionaries_come_back_in_the_shape_of_a_results_file() -> None:
+    result = plain_group().aggregate(PLAIN)
+    pooled = math.sqrt((9 * 0.1**2 * 10 + 29 * 0.05**2 * 30) / 38 / 40)
+    assert list(result) == ["alias", "name", "sample_len", "acc,none", "acc_stderr,none", "sample_count"]
+    assert result["acc_stderr,none"] == pytest.approx(pooled, abs=1e-15)
+    assert (result["sample_len"], result["sample_count"]) == (40, {"acc,none": 40})
+    assert plain_group(weight_by_size=False).aggregate(PLAIN)["acc_stderr,none"] == pytest.approx(
+        math.hypot(0.1, 0.05) / 2
+    )
+    assert Group("bare", alias="B").aggregate(PLAIN) == {"alias": "B", "name": "bare"}
+
+
+def test_a_child_without_a_standard_error_leaves_the_group_without() -> None:
+    results = {**PLAIN, "b": {**PLAIN["b"], "acc_stderr,none": "N/A"}}
+    assert plain_group().aggregate(results)["acc_stderr,none"] == "N/A"
+    assert plain_group(aggregation="harmonic_mean").aggregate(results)["acc_stderr,none"] == "N/A"
+
+
+def test_first_order_errors_for_aggregators_on_plain_numbers() -> None:
+    result = plain_group(aggregation="geometric_mean").aggregate(PLAIN)
+    value = math.sqrt(0.4)
+    assert result["acc_stderr,none"] == pytest.approx(value / 2 * math.hypot(0.1 / 0.5, 0.05 / 0.8), rel=1e-6)
+    assert plain_group(aggregation="min").aggregate(PLAIN)["acc_stderr,none"] == pytest.approx(0.1)
+
+
+def test_a_missing_metric_makes_the_number_undefined_with_the_reason_unless_skipped() -> None:
+    results = {"a": PLAIN["a"], "b": {"f1,none": 0.3, "sample_len": 30}}
+    strict = plain_group(aggregation="harmonic_mean")
+    assert strict.aggregate(results)["acc,none"] == "N/A"
+    assert plain_group(aggregation="harmonic_mean", missing="skip").aggregate(results)["acc,none"] == 0.5
+    assert plain_group().aggregate(results)["acc,none"] == 0.5, "as lm-evaluation-harness does for its own entries"
+    assert plain_group(missing="undefined").aggregate(results)["acc,none"] == "N/A"
+    assert "acc,none" not in plain_group().aggregate({"a": {"f1,none": 1.0}}), "no task has it"
+
+
+def scores_of(**values: float) -> dict[str, dict[MetricKey, Score]]:
+    """A score per child, exact to 1/100, with docs of its own."""
+    rng = np.random.default_rng(1)
+    return {
+        n: {ACC: mean_score([1] * round(v * 100) + [0] * round(100 - v * 100), fresh_keys(rng, 100))}
+        for n, v in values.items()
+    }
+
+
+def group_score(
+    scores: dict[str, dict[MetricKey, Score]], *, group: dict[str, Any] | None = None, **entry: Any
+) -> GroupScore:
+    manager = manager_of(
+        {"g": {"task": list(scores), "aggregate_metric_list": [{"metric": "acc", **entry}], **(group or {})}},
+        list(scores),
+    )
+    return manager.score_groups(scores)["g"][ACC]
+
+
+@pytest.mark.parametrize("kind", ["harmonic", "geometric"])
+def test_means_that_need_positive_values_say_which_child_has_none(kind: str) -> None:
+    score = group_score(scores_of(a=0.5, b=0.0, c=0.3), aggregation=f"{kind}_mean")
+    assert score.estimate.value is None
+    assert score.estimate.undefined == f"the {kind} mean needs values above zero, and b is 0"
+
+
+def test_the_number_says_what_it_was_made_of() -> None:
+    scores = {**scores_of(a=0.5, b=0.25), "c": {MetricKey("f1"): mean_score([1.0, 0.0])}}
+    score = group_score(scores, missing="skip")
+    (entry,) = details({ACC: score}).values()
+    assert entry["children"] == [
+        {"name": "a", "weight": 0.5, "value": 0.5},
+        {"name": "b", "weight": 0.5, "value": 0.25},
+    ]
+    assert entry["missing"] == {"c": "has no acc,none"}
+    assert (entry["aggregator"], entry["n"], entry["undefined"], entry["filtered_out"]) == ("mean", 200, None, [])
+    assert entry["low"] < entry["value"] < entry["high"]
+    undefined = group_score(scores, missing="undefined")
+    assert undefined.estimate.undefined == "c has no acc,none"
+
+
+def test_undefined_and_nan_children_are_missing_with_their_reason() -> None:
+    scores = scores_of(a=0.5)
+    scores["b"] = {ACC: Score(Estimate.missing("all docs failed"), 0, lambda: np.empty(0))}
+    scores["c"] = {ACC: Score(Estimate.bare(float("nan"), 3, "x"), 3, lambda: np.empty(0))}
+    assert group_score(scores, missing="skip").missing == {"b": "all docs failed", "c": "has acc,none = nan"}
+    assert "all docs failed" in (group_score(scores, aggregation="median").estimate.undefined or "")
+
+
+def test_a_shared_leaf_counts_once() -> None:
+    tree = {"all": {"task": ["x", "y"]}, "x": {"task": ["a", "b"]}, "y": {"task": ["b"]}}
+    entries = [{"metric": "acc", "weight_by_size": False}]
+    manager = manager_of({name: {**body, "aggregate_metric_list": entries} for name, body in tree.items()}, ["a", "b"])
+    found = manager.compute_all_group_metrics(PLAIN)
+    assert found["all"]["acc,none"] == pytest.approx(0.65), "lm-evaluation-harness gives 0.7 here: b twice"
+    assert found["all"]["sample_len"] == 40
+
+
+def test_over_subgroups_averages_children_not_leaves() -> None:
+    tree = {
+        "all": {
+            "task": ["x", "c"],
+            "aggregate_metric_list": [{"metric": "acc", "over": "subgroups", "weight_by_size": False}],
+        },
+        "x": {"task": ["a", "b"], "aggregate_metric_list": [{"metric": "acc", "weight_by_size": False}]},
+    }
+    scores = scores_of(a=0.2, b=0.4, c=0.9)
+    manager = manager_of(tree, ["a", "b", "c"])
+    score = manager.score_groups(scores)["all"][ACC]
+    assert score.estimate.value == pytest.approx((0.3 + 0.9) / 2)
+    assert [(c.name, c.weight) for c in score.children] == [("x", 0.5), ("c", 0.5)]
+    assert len(score.draws) == 200
+    plain = {n: {"acc,none": s[ACC].estimate.value, "sample_len": 100} for n, s in scores.items()}
+    assert manager.groups["all"].aggregate(plain)["acc,none"] == pytest.approx(0.6)
+
+
+def test_entries_of_one_group_keep_their_own_aggregator_and_filters() -> None:
+    group = Group(
+        "g",
+        aggregate_metric_list=[
+            {"metric": "acc", "aggregation": "max"},
+            {"metric": "f1", "aggregation": "min", "filter_list": ["s", "l"]},
+        ],
+    )
+    for name in "ab":
+        group.add(Leaf(name))
+    results = {"a": {"acc,none": 0.1, "f1,s": 0.2, "f1,l": 0.3}, "b": {"acc,none": 0.4, "f1,s": 0.5, "f1,l": 0.1}}
+    assert group.compute_metrics(results) == {"acc,none": 0.4, "f1,s": 0.2, "f1,l": 0.1}
+
+
+def test_filters_are_found_in_the_results_where_none_are_named() -> None:
+    results = {"a": {"acc,x": 0.1, "acc,y": 0.3, "acc_norm,z": 1.0}, "b": {"acc,x": 0.3}}
+    group = plain_group()
+    assert group.compute_metrics(results) == {"acc,x": 0.2, "acc,y": 0.3}
+
+
+@pytest.mark.parametrize(
+    ("rules", "value", "out"),
+    [
+        ({"function": "top_k", "k": 2}, 0.65, ["a", "d"]),
+        ({"function": "bottom_k", "k": 1}, 0.2, ["b", "c", "d"]),
+        ({"function": "threshold", "threshold": 0.6}, 0.65, ["a", "d"]),
+        ({"function": "top_k", "k": 99}, 0.475, []),
+        ([{"function": "top_k", "k": 3}, {"function": "bottom_k", "k": 1}], 0.4, ["a", "b", "c"]),
+    ],
+)
+def test_group_filters_choose_children(rules: Any, value: float, out: list[str]) -> None:
+    scores = scores_of(a=0.2, b=0.6, c=0.7, d=0.4)
+    score = group_score(scores, group={"group_filter": rules})
+    assert score.estimate.value == pytest.approx(value)
+    assert list(score.filtered_out) == out
+    assert score.estimate.stderr is not None
+    assert score.estimate.method.startswith("bootstrap"), "no closed form knows of the choice"
+
+
+def test_group_filters_know_directions_ties_other_metrics_and_emptiness() -> None:
+    low = {n: {ACC: mean_score([v] * 5, higher_is_better=False)} for n, v in {"a": 3.0, "b": 1.0, "c": 1.0}.items()}
+    assert group_score(low, group={"group_filter": {"function": "top_k", "k": 1}}).filtered_out == ("a", "c")
+    assert group_score(low, group={"group_filter": {"function": "threshold", "threshold": 2}}).filtered_out == ("a",)
+    scores = scores_of(a=0.2, b=0.6)
+    scores["a"][MetricKey("f1")], scores["b"][MetricKey("f1")] = mean_score([1.0, 1.0]), mean_score([0.0, 0.0])
+    assert (
+        group_score(scores, group={"group_filter": {"function": "top_k", "k": 1, "metric": "f1"}}).estimate.value == 0.2
+    )
+    nothing = group_score(scores, group={"group_filter": {"function": "threshold", "threshold": 0.99}})
+    assert nothing.estimate.undefined == "no child passes the group filter"
+    for rule in ({"function": "top_k"}, {"function": "threshold"}):
+        with pytest.raises(ConfigError, match="without"):
+            group_score(scores, group={"group_filter": rule})
+
+
+def test_the_choice_is_made_anew_in_every_replicate() -> None:
+    """The best of ten equal children: a fixed choice would report the spread of one child, which is too much here."""
+    rng = np.random.default_rng(3)
+    scores = {f"t{i}": {ACC: mean_score(rng.random(100) < 0.5, fresh_keys(rng, 100))} for i in range(10)}
+    best = group_score(scores, group={"group_filter": {"function": "top_k", "k": 1}})
+    table = np.stack([score[ACC].draws for score in scores.values()])
+    assert best.draws == pytest.approx(table.max(axis=0))
+
+
+def test_pass_at_k_pools_the_problems_of_all_tasks() -> None:
+    counts = {"a": np.array([[10, 3], [10, 0]]), "b": np.array([[20, 20], [10, 5], [10, 1]])}
+    scores = {n: {MetricKey("pass@1"): mean_score(c[:, 1] / c[:, 0], counts=c)} for n, c in counts.items()}
+    config = [
+        {"metric": "pass@1", "aggregation": "pass@k", "kwargs": {"k": 1}},
+        {"metric": "pass@10", "aggregation": "pass@k"},
+    ]
+    manager = manager_of({"code": {"task": ["a", "b"], "aggregate_metric_list": config}}, ["a", "b"])
+    found = manager.score_groups(scores)["code"]
+    one, ten = found[MetricKey("pass@1")], found[MetricKey("pass@10")]
+    assert one.estimate.value == pytest.approx(np.mean([0.3, 0.0, 1.0, 0.5, 0.1]))
+    assert ten.estimate.value == pytest.approx(np.mean([1.0, 0.0, 1.0, 1.0, 1.0]))
+    assert [c.weight for c in one.children] == pytest.approx([0.4, 0.6])
+    assert one.draws.shape == (200,)
+
+
+def test_pass_at_k_with_fewer_draws_than_k_is_undefined_with_the_reason() -> None:
+    scores = {"a": {ACC: mean_score([1.0, 0.0], counts=np.array([[5, 5], [3, 0]]))}}
+    found = manager_of(
+        {
+            "g": {
+                "task": ["a"],
+                "aggregate_metric_list": [{"metric": "acc", "aggregation": "pass@k", "kwargs": {"k": 4}}],
+            }
+        },
+        ["a"],
+    ).score_groups(scores)
+    assert found["g"][ACC].estimate.undefined == "a has 1 of 2 problems with fewer than 4 draws"
+    for k in (0, -1, "2", True, 1.5):
+        with pytest.raises(ConfigError, match="whole number"):
+            group_score(scores, aggregation="pass@k", kwargs={"k": k})
+
+
+@given(st.integers(1, 30), st.data())
+def test_pass_at_k_is_the_chance_of_a_hit_among_k_draws(n: int, data: st.DataObject) -> None:
+    c, k = data.draw(st.integers(0, n)), data.draw(st.integers(1, n))
+    miss = 1.0
+    for i in range(k):
+        miss *= max(0, n - c - i) / (n - i)
+    assert pass_at_k(np.array([[n, c]]), k)[0] == pytest.approx(1 - miss, abs=1e-12)
+
+
+def spread_of_samples(values: dict[str, float], samples: dict[str, np.ndarray]) -> float:
+    return float(np.mean(np.concatenate(list(samples.values()))))
+
+
+def test_a_function_may_ask_for_samples_and_gets_an_error_bar_for_free() -> None:
+    rng = np.random.default_rng(0)
+    scores = {n: {ACC: mean_score(rng.random(200), fresh_keys(rng, 200))} for n in "ab"}
+    score = group_score(scores, aggregation=spread_of_samples)
+    pooled = group_score(scores, missing="undefined")
+    assert score.estimate.value == pytest.approx(pooled.estimate.value)
+    assert score.estimate.stderr == pytest.approx(pooled.estimate.stderr, rel=0.2)
+    assert score.aggregator == "spread_of_samples"
+
+
+def test_a_function_that_raises_or_returns_no_number_is_named() -> None:
+    scores = scores_of(a=0.5, b=0.5)
+    with pytest.raises(ScoringError, match=r"group 'g', acc,none: .*'broken' raised KeyError"):
+        group_score(scores, aggregation=_broken)
+    with pytest.raises(ScoringError, match="returned 'high'"):
+        group_score(scores, aggregation=lambda values: "high")
+    with pytest.raises(ScoringError, match="returned"):
+        group_score(scores, aggregation=lambda values: [1, 2])
+    with pytest.raises(ConfigError, match="takes no values"):
+        group_score(scores, aggregation=lambda: 1)
+    assert group_score(scores, aggregation=lambda values: None).estimate.value is None
+    bare = Score(Estimate.bare(0.5, 5, "x"), 5, lambda: np.empty(0))
+    with pytest.raises(ScoringError, match="no sample values"):
+        group_score({"a": {ACC: bare}}, aggregation=spread_of_samples)
+
+
+def _broken(values: dict[str, float]) -> float:
+    return values["nowhere"]
+
+
+_broken.__name__ = "broken"
+
+
+def test_replicates_without_a_value_are_left_out_and_many_withhold_the_error_bar() -> None:
+    scores = scores_of(a=0.5, b=0.52)
+    rare = group_score(scores, aggregation=lambda values: 1 / values["a"])
+    assert rare.estimate.stderr is not None
+    often = group_score(scores, aggregation=lambda values: math.sqrt(values["b"] - values["a"]))
+    assert (often.estimate.stderr, often.estimate.value) == (None, pytest.approx(math.sqrt(0.02)))
+    assert "of the replicates" in often.estimate.method
+
+
+class RangeAggregator(Aggregator):
+    """A class written against plain dictionaries, as the seed of this design shows them."""
+
+    def aggregate(self, group: Group, task_results: Any) -> dict[str, Any]:
+        values = [task_results[t.task_name]["acc,none"] for t in group.get_all_tasks()]
+        return {"acc,none": max(values) - min(values)}
+
+
+def test_a_registered_class_is_lifted_as_it_is() -> None:
+    AGGREGATORS.add("range", RangeAggregator)
+    score = group_score(scores_of(a=0.3, b=0.8), aggregation="range")
+    assert score.estimate.value == pytest.approx(0.5)
+    assert score.estimate.stderr == pytest.approx(math.sqrt(0.3 * 0.7 / 100 + 0.8 * 0.2 / 100), rel=0.15)
+
+
+def test_a_group_scorer_adds_numbers_with_error_bars() -> None:
+    def gap(values: dict[str, dict[str, float]]) -> dict[str, float | None]:
+        return {"gap": values["b"]["acc,none"] - values["a"]["acc,none"], "ratio,strict": None}
+
+    scores = scores_of(a=0.3, b=0.8)
+    manager = manager_of({"g": {"task": ["a", "b"], "scorer": gap}}, ["a", "b"])
+    found = manager.score_groups(scores)["g"]
+    assert found[MetricKey("gap")].estimate.value == pytest.approx(0.5)
+    assert found[MetricKey("gap")].estimate.stderr == pytest.approx(0.061, rel=0.15)
+    assert found[MetricKey("ratio", "strict")].estimate.undefined == "gap gives no value"
+    for wrong, message in [
+        (lambda v: 3, "returned 3"),
+        (lambda v: {"x": "y"}, "gives x = 'y'"),
+        (lambda v: v["q"], "raised KeyError"),
+    ]:
+        with pytest.raises(ScoringError, match=message):
+            manager_of({"g": {"task": ["a", "b"], "scorer": wrong}}, ["a", "b"]).score_groups(scores)
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"aggregation": "weighted_mean"}, "has no weights"),
+        ({"aggregation": "weighted_mean", "weights": {"a": 0.5, "b": 0.6}}, "the weights add up to 1.1"),
+        ({"aggregation": "weighted_mean", "weights": {"a": 0.5, "c": 0.5}}, "weights name 'c'"),
+        ({"aggregation": "weighted_mean", "weights": {"a": 1.0}}, "no weight for b"),
+        ({"aggregation": "weighted_mean", "weights": {"a": 1.5, "b": -0.5}}, "below zero"),
+        ({"aggregation": "weighted_mean", "weights": {"a": float("nan"), "b": 1}}, "no number"),
+        ({"aggregation": "median", "weights": {"a": 0.5, "b": 0.5}}, "takes no weights"),
+        ({"aggregation": "median", "weight_by_size": True}, "takes no weights"),
+        ({"aggregation": "harmonic"}, "Did you mean harmonic_mean"),
+        ({"aggregation": "mean", "kwargs": {"k": 2}}, "takes no argument k"),
+    ],
+)
+def test_wrong_entries_are_errors_that_say_what_to_do(entry: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        plain_group(**entry).aggregate(PLAIN)
+    assert message in str(error.value)
+
+
+def test_the_same_number_twice_is_refused() -> None:
+    group = Group(
+        "g", aggregate_metric_list=[{"metric": "acc", "aggregation": "max"}, {"metric": "acc", "aggregation": "min"}]
+    )
+    group.add(Leaf("a"))
+    with pytest.raises(ConfigError, match="aggregates acc,none twice"):
+        group.aggregate(PLAIN)
+
+
+def test_an_empty_group_is_undefined_not_zero() -> None:
+    group = Group("g", aggregate_metric_list=[{"metric": "acc"}])
+    assert group.aggregate(PLAIN) == {
+        "alias": "g",
+        "name": "g",
+        "sample_len": 0,
+        "acc,none": "N/A",
+        "acc_stderr,none": "N/A",
+    }
+
+
+def test_tasks_that_share_docs_are_not_taken_for_independent() -> None:
+    """One task at two variants: the mean of two equal columns has the error of one, not of two independent ones."""
+    rng = np.random.default_rng(5)
+    x, keys = rng.random(300), fresh_keys(rng, 300)
+    both = {"t": {ACC: mean_score(x, keys, replicates=1000)}, "t:cloze": {ACC: mean_score(x, keys, replicates=1000)}}
+    score = group_score(both)
+    alone = both["t"][ACC].estimate.stderr
+    assert score.estimate.stderr == pytest.approx(alone, rel=0.1)
+    apart = group_score({"t": both["t"], "u": {ACC: mean_score(x, fresh_keys(rng, 300))}})
+    assert apart.estimate.stderr == pytest.approx((alone or 0) / math.sqrt(2), rel=1e-2)
+
+
+def test_a_group_where_everything_is_right_keeps_an_interval() -> None:
+    scores = scores_of(a=1.0, b=1.0)
+    for aggregation in ("mean", "harmonic_mean", "min"):
+        estimate = group_score(scores, aggregation=aggregation).estimate
+        assert (estimate.value, estimate.stderr, estimate.high) == (1.0, 0.0, 1.0)
+        assert estimate.low is not None
+        assert 0.95 < estimate.low < 0.99
+
+
+def test_nothing_is_drawn_for_means() -> None:
+    def never() -> Any:
+        raise AssertionError("a mean has a closed form")
+
+    scores = {n: {ACC: Score(Estimate(0.5, 0.1, 0.3, 0.7, 25, "t"), 25, never)} for n in "ab"}
+    assert group_score(scores).estimate.stderr == pytest.approx(0.1 / math.sqrt(2))
+
+
+def test_classes_over_dictionaries() -> None:
+    def config(*entries: dict[str, Any]) -> GroupConfig:
+        return GroupConfig(group="g", aggregate_metric_list=[{"metric": "acc", **e} for e in entries] or None)
+
+    group = plain_group()
+    assert isinstance(AggregatorFactory.create_aggregator(config()), NoOpAggregator)
+    assert AggregatorFactory.create_aggregator(config()).aggregate(group, PLAIN) == {}
+    mean = AggregatorFactory.create_aggregator(config({}))
+    assert isinstance(mean, MeanAggregator)
+    assert mean.aggregate(group, PLAIN) == {"acc,none": pytest.approx(0.725)}
+    assert HarmonicMeanAggregator(config({})).aggregate(group, PLAIN)["acc,none"] == pytest.approx(2 / 3.25)
+    assert isinstance(
+        AggregatorFactory.create_aggregator(config({"aggregation": "harmonic_mean"})), HarmonicMeanAggregator
+    )
+    assert isinstance(AggregatorFactory.create_aggregator(config({"aggregation": "pass@k"})), PassAtKAggregator)
+    results = {"a": {"pass@2,none": 0.5, "sample_len": 1}, "b": {"pass@2,none": 1.0, "sample_len": 3}}
+    two = PassAtKAggregator(GroupConfig(group="g", aggregate_metric_list=[{"metric": "pass@2"}]), k=2)
+    assert two.aggregate(group, results) == {"pass@2,none": pytest.approx(0.875)}
+    assert CustomAggregator(config(), lambda g, r: {"n": len(r)}).aggregate(group, PLAIN) == {"n": 2}
+    custom = AggregatorFactory.create_aggregator(config({"aggregation": lambda values: 7}))
+    assert isinstance(custom, CustomAggregator)
+    assert custom.aggregate(group, PLAIN) == {"acc,none": 7.0}
+    with pytest.raises(ConfigError, match="unknown aggregator"):
+        AggregatorFactory.create_aggregator(config({"aggregation": "meen"}))
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=1, max_size=8), st.data())
+def test_means_keep_their_order_and_stay_between_the_extremes(values: list[float], data: st.DataObject) -> None:
+    names = [f"t{i}" for i in range(len(values))]
+    results = {n: {"acc,none": v, "sample_len": data.draw(st.integers(1, 50))} for n, v in zip(names, values)}
+
+    def number(aggregation: str) -> float:
+        group = Group(
+            "g", aggregate_metric_list=[{"metric": "acc", "aggregation": aggregation, "weight_by_size": False}]
+        )
+        for name in names:
+            group.add(Leaf(name))
+        return float(group.compute_metrics(results)["acc,none"])
+
+    low, harmonic, geometric, mean, high = map(number, ["min", "harmonic_mean", "geometric_mean", "mean", "max"])
+    slack = 1e-12
+    assert low <= harmonic + slack <= geometric + 2 * slack <= mean + 3 * slack <= high + 4 * slack
+    assert low <= number("median") <= high
