@@ -47,9 +47,13 @@ NAMES: dict[str, dict[str, str]] = {
         "metric_max_over_ground_truths": f"{_HELPERS}:metric_max_over_ground_truths",
     },
     "lm_eval.api.samplers": {"ContextSampler": "assay.tasks.configurable:ContextSampler"},
+    "lm_eval.api.samplers": {"ContextSampler": "assay.tasks.configurable:ContextSampler"},
     "lm_eval.api.model": {"LM": "assay.models:LM"},
 }
 """Module to name to `module:attribute`. Strings, so that this folder imports none above it."""
+
+STOOD_IN_FOR = {"evaluate", "transformers"}
+"""Packages parts of which `assay.metrics.hub` has itself, so that task files need neither them nor a hub."""
 
 _PACKAGES = {"lm_eval", "lm_eval.api", "lm_eval.filters", "lm_eval.tasks"}
 _lock = threading.RLock()
@@ -151,6 +155,10 @@ class TaskFileLoader(SourceFileLoader):
             name: str, globals: Any = None, locals: Any = None, fromlist: Sequence[str] = (), level: int = 0
         ) -> ModuleType:
             inside = str((globals or {}).get("__package__") or "") if level else name
+            if not level and inside.partition(".")[0] in STOOD_IN_FOR:
+                hub = importlib.import_module("assay.metrics.hub")  # by name: it stands above this folder
+                if (ours := hub.import_for_task(name, fromlist)) is not None:
+                    return ours  # type: ignore[no-any-return]
             if inside.partition(".")[0] != "lm_eval":
                 return builtins.__import__(name, globals, locals, fromlist, level)
             with lm_eval_package(roots):
