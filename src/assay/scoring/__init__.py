@@ -2,7 +2,9 @@
 
 from assay.config import TaskConfig
 from assay.scoring.base import Key, Scorer, ScoringContext, ScoringResult, declared
+from assay.scoring.chance import Chance, chance_test
 from assay.scoring.custom import CustomScorer
+from assay.scoring.estimate import aggregate, estimate
 from assay.scoring.health import Health
 from assay.scoring.resolve import (
     ResolvedMetric,
@@ -34,6 +36,7 @@ def scorer_for(config: TaskConfig, *, multiple_target: bool | None = None) -> Sc
 
 __all__ = [
     "SCORERS",
+    "Chance",
     "CustomScorer",
     "GenResult",
     "GenerateScorer",
@@ -48,10 +51,13 @@ __all__ = [
     "Scorer",
     "ScoringContext",
     "ScoringResult",
+    "aggregate",
     "aggregation_of",
     "apply_filters",
+    "chance_test",
     "declared",
     "ensembles_of",
+    "estimate",
     "filters_of",
     "higher_is_better_of",
     "metric_configs",
