@@ -71,6 +71,14 @@ class Registry(Generic[T]):
     def get(self, name: str) -> T | None:
         return self[name] if name in self else None  # noqa: SIM401 (this is `get`)
 
+    def home(self, name: str) -> str:
+        """Where an entry comes from, `module:attribute` where it is known; nothing is imported to find out."""
+        if name in self._lazy:
+            return self._lazy[name]
+        entry = self._entries[name]
+        owner = entry if hasattr(entry, "__qualname__") else type(entry)
+        return f"{owner.__module__}:{getattr(entry, '__qualname__', name)}"
+
     def __contains__(self, name: object) -> bool:
         if name in self._entries or name in self._lazy:
             return True

@@ -7,6 +7,7 @@ from assay.config.loader import LoadedFile, Origin, load_file_only, load_yaml, l
 from assay.config.modules import add_task_root
 from assay.config.parse import check_syntax
 from assay.config.run import RunConfig, Seeds
+from assay.config.schema import file_schema
 from assay.config.task import FewshotConfig, FilterConfig, FilterStep, MetricConfig, TaskConfig
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "build_group_config",
     "build_task_config",
     "check_syntax",
+    "file_schema",
     "load_file_only",
     "load_yaml",
     "locate",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,20 @@ from assay.run import RunDirectory, plain, read_samples, unpack_arguments
 
 def write_sample_files(directory: RunDirectory, tasks: list[str]) -> list[Path]:
     """One file a task, beside `results.json`."""
-    written = []
-    for task in tasks:
-        path = directory.path / f"samples_{task.replace('/', '__')}.jsonl"
-        partial = path.with_suffix(".part")
-        with open(partial, "w", encoding="utf-8", errors="surrogatepass") as file:
-            for row in sample_objects(directory.sample_file(task)):
-                file.write(json.dumps(row, ensure_ascii=False, default=plain) + "\n")
-        os.replace(partial, path)
-        written.append(path)
-    return written
+    return [
+        write_jsonl(directory.path / f"samples_{task.replace('/', '__')}.jsonl", sample_objects(directory.sample_file(task)))
+        for task in tasks
+    ]
+
+
+def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
+    """Rows as lines; the file gets its name when it is complete."""
+    partial = path.with_name(f".{path.name}.part")
+    with open(partial, "w", encoding="utf-8", errors="surrogatepass") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False, default=plain) + "\n")
+    os.replace(partial, path)
+    return path
 
 
 def sample_objects(path: Path) -> Iterator[dict[str, Any]]:

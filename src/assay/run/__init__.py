@@ -2,12 +2,13 @@
 
 from assay.run.directory import FORMAT, RunDirectory, plain, sanitize, write_whole
 from assay.run.execute import execute
+from assay.run.hashes import request_hash
 from assay.run.interrupt import Interrupted
 from assay.run.outcome import Health, Outcome, TaskOutcome
 from assay.run.plan import Plan, PlannedTask, make_plan
 from assay.run.progress import Counts, Progress, Quiet
 from assay.run.rescore import rescore
-from assay.run.samples import SampleRow, SampleWriter, read_samples, unpack_arguments
+from assay.run.samples import SampleRow, SampleWriter, pack_arguments, read_samples, to_json, unpack_arguments
 
 __all__ = [
     "FORMAT",
@@ -25,10 +26,13 @@ __all__ = [
     "TaskOutcome",
     "execute",
     "make_plan",
+    "pack_arguments",
     "plain",
     "read_samples",
+    "request_hash",
     "rescore",
     "sanitize",
+    "to_json",
     "unpack_arguments",
     "write_whole",
 ]

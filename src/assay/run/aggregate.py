@@ -33,7 +33,9 @@ def task_outcome(
 ) -> TaskOutcome:
     task = planned.task
     scores = task_scores(accumulator, config.bootstrap_iters)
-    declared = {each.name: higher_is_better_of(each) for each in metric_configs(task.config)}
+    # A metric that gives a dict has one direction for all its keys, known only once it has been called.
+    found = {metric: higher for metric, higher in accumulator.higher_is_better.items() if higher is not None}
+    declared = {each.name: higher_is_better_of(each) for each in metric_configs(task.config)} | found
     return TaskOutcome(
         name=planned.name,
         alias=task.config.task_alias or planned.name,

@@ -27,11 +27,11 @@ def build_class_task(config: TaskConfig, *, data_dir: str | Path | None, name: s
     """An object of the class that the config names, set up like any other task."""
     assert config.class_ is not None
     cls = config.class_.load() if isinstance(config.class_, FunctionRef) else config.class_
-    given = {field: getattr(config, field) for field in config.model_fields_set if field != "class_"}
+    given = {field: getattr(config, field) for field in config.model_fields_set - {"class_", "class_config"}}
     parameters = inspect.signature(cls.__init__).parameters.values()
     takes_config = any(p.name == "config" or p.kind is p.VAR_KEYWORD for p in parameters)
     # The fields that a class may read although they are none of ours (unitxt's `recipe`).
-    task = cls(config={**(config.model_extra or {}), **given}) if takes_config else cls()
+    task = cls(config={**config.class_config, **given}) if takes_config else cls()
     if not isinstance(task, ConfigurableTask):
         raise ConfigError(
             f"task {config.task}: {config.class_} gives {type(task).__name__}, expected a task",

@@ -54,6 +54,7 @@ class Expansion:
     groups: dict[str, GroupSpec] = field(default_factory=dict)
     tags: dict[str, tuple[str, ...]] = field(default_factory=dict)
     sources: dict[str, Path | None] = field(default_factory=dict)
+    origins: dict[str, Mapping[str, Origin]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,7 @@ class Expander:
             config = config.override(task=name)
         self.result.tasks[name] = config
         self.result.sources[name] = path
+        self.result.origins[name] = origins
         return name
 
     def _group(self, name: str, loaded: LoadedFile, path: Path | None, place: _Place) -> str:
@@ -171,6 +173,7 @@ class Expander:
                 conditions.update(dict.fromkeys(found, condition))
         self.result.groups[key] = GroupSpec(key, config, tuple(children), conditions)
         self.result.sources[key] = path
+        self.result.origins[key] = loaded.origins
         return key
 
     def _member(

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.config import TaskConfig, add_task_root
+from assay.config import Origin, TaskConfig, add_task_root
 from assay.errors import ConfigError
 from assay.tasks.expand import Expander, Expansion, GroupSpec
 from assay.tasks.index import Entry, Index, build_index
@@ -33,6 +33,8 @@ class Resolved:
     """What was asked for, as keys of `tasks` or `groups`, in order."""
     tags: dict[str, tuple[str, ...]] = field(default_factory=dict)
     sources: dict[str, Path | None] = field(default_factory=dict)
+    origins: dict[str, Mapping[str, Origin]] = field(default_factory=dict)
+    """Where each field of each task or group was set."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class TaskManager:
         for name in [names] if isinstance(names, str) else names:
             roots.extend(key for key in self._expand(name, expander) if key not in roots)
         result: Expansion = expander.result
-        return Resolved(result.tasks, result.groups, roots, result.tags, result.sources)
+        return Resolved(result.tasks, result.groups, roots, result.tags, result.sources, result.origins)
 
     def match(self, pattern: str) -> list[str]:
         """All names that fit a shell pattern, sorted."""

@@ -1,0 +1,21 @@
+"""`assay import`: results of lm-evaluation-harness as a run."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("import", short_help="Results of lm-evaluation-harness as a run.")
+@click.argument("source", type=click.Path(exists=True, file_okay=False))
+@click.option("--run_dir", type=click.Path(file_okay=False), help="Where the run goes.  [default: SOURCE-assay]")
+def command(source: str, run_dir: str | None) -> None:
+    """Make a run of SOURCE, a directory with results_*.json and samples_*.jsonl, so that it can be viewed, compared and scored again."""
+    from assay.cli.display import console
+    from assay.report import screen_table
+    from assay.report.importing import import_lm_eval
+
+    results = import_lm_eval(source, run_dir or f"{source.rstrip('/')}-assay")
+    out = console()
+    out.print(screen_table(results.data))
+    assert results.directory is not None
+    out.print(f"Kept in [bold]{results.directory.path}[/bold]", highlight=False)

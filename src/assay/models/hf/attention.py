@@ -1,0 +1,203 @@
+"""Attention over a tree, as an attention implementation that transformers models call.
+
+A packed forward pass is one sequence of tokens from many branches. Handing the model a dense mask would be correct and
+wasteful: nearly all of the (tokens × tokens) area is masked. Here each token's attention is computed in the parts that
+it can see, and the parts are joined through their log-sum-exp, which is exact:
+
+    shared path    all tokens of the pack × the keys kept for it, no mask, read once
+    own block      the tokens of one subtree × its keys, blocks side by side in a padded batch
+
+The plan of the running pass is a context variable, because not every model hands extra arguments down to its attention.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from transformers import AttentionInterface
+from transformers.cache_utils import Cache, DynamicLayer
+
+NAME = "assay_tree"
+MASKED = -1e30
+"""Added to a masked score. Finite, so that a row that sees nothing in one part weighs nothing instead of NaN."""
+
+
+class UnsupportedAttention(Exception):
+    """The model wants something of its attention that the tree does not give; it is scored plainly."""
+
+
+class Plan(Protocol):
+    """Who sees whom in the running forward pass."""
+
+    def attend(self, layer: int, attention: Attention, query: Any, key: Any, value: Any) -> Any:
+        """Queries, keys and values `[1, heads, tokens, size]` of the pass to the output, of the shape of `query`."""
+
+
+_plan: ContextVar[Plan | None] = ContextVar("assay_tree_plan", default=None)
+
+
+class PassThroughCache(Cache):  # type: ignore[misc]
+    """Hands keys and values on to the attention function, which keeps what has to be kept."""
+
+    def __init__(self) -> None:
+        super().__init__(layer_class_to_replicate=DynamicLayer)
+
+    def update(self, key_states: Any, value_states: Any, *_: Any, **__: Any) -> tuple[Any, Any]:
+        return key_states, value_states
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """How one layer attends: scale, soft cap, sliding window, attention chunk, sinks."""
+
+    scale: float
+    softcap: float | None
+    window: int | None
+    chunk: int | None
+    sinks: Any
+
+    def part(self, query: Any, key: Any, value: Any, mask: Any = None) -> tuple[Any, Any]:
+        """Attention over some of the keys: the output and its log-sum-exp, to be joined with other parts.
+
+        The heads that share keys (grouped-query attention) are folded into the token axis, so keys are never repeated.
+        `mask` is additive, `[batch, 1, tokens, keys]`.
+        """
+        batch, heads, tokens, size = query.shape
+        kv_heads, keys = key.shape[1], key.shape[2]
+        group = heads // kv_heads
+        folded = query.reshape(batch, kv_heads, group * tokens, size)
+        if mask is not None:
+            mask = mask.expand(-1, -1, tokens, keys)
+            if group > 1:
+                mask = mask.unsqueeze(2).expand(-1, -1, group, -1, -1).reshape(mask.shape[0], 1, group * tokens, keys)
+        if tokens > 1 and self._has_kernel(query, key, value):
+            output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+                folded, key, value, attn_mask=mask, scale=self.scale
+            )
+        else:
+            output, lse = self._explicit(folded, key, value, mask)
+        return output.reshape(batch, heads, tokens, -1), lse.reshape(batch, heads, tokens)
+
+    def chain(self, query: Any, key: Any, value: Any, window: Any = None) -> tuple[Any, Any]:
+        """Plain causal attention among the tokens of the pass."""
+        tokens = query.shape[2]
+        if window is not None or not self._has_kernel(query, key, value):
+            ahead = torch.full((tokens, tokens), MASKED, device=query.device, dtype=torch.float32).triu(1)
+            mask = ahead.view(1, 1, tokens, tokens)
+            return self.part(query, key, value, (mask if window is None else mask + window).to(query.dtype))
+        group = query.shape[1] // key.shape[1]
+        output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            query, _repeat(key, group), _repeat(value, group), is_causal=True, scale=self.scale
+        )
+        return output, lse
+
+    def _has_kernel(self, query: Any, key: Any, value: Any) -> bool:
+        return query.device.type == "cpu" and self.softcap is None and key.shape[-1] == value.shape[-1]
+
+    def _explicit(self, query: Any, key: Any, value: Any, mask: Any) -> tuple[Any, Any]:
+        scores = torch.matmul(query, key.transpose(2, 3)).float() * self.scale
+        if self.softcap is not None:
+            scores = torch.tanh(scores / self.softcap) * self.softcap
+        if mask is not None:
+            scores = scores + mask
+        lse = torch.logsumexp(scores, dim=-1)
+        weights = torch.exp(scores - lse.unsqueeze(-1)).to(value.dtype)
+        return torch.matmul(weights, value), lse
+
+    def join(self, parts: list[tuple[Any, Any]]) -> Any:
+        """Parts over disjoint keys to attention over all of them."""
+        output, lse = parts[0]
+        for other, other_lse in parts[1:]:
+            share = torch.sigmoid(other_lse - lse).unsqueeze(-1).to(output.dtype)
+            output = torch.lerp(output, other, share)
+            lse = torch.logaddexp(lse, other_lse)
+        if self.sinks is not None:
+            # A sink is a key whose value is zero: it only takes a share of the softmax.
+            output = output * torch.sigmoid(lse - self.sinks.float().view(1, -1, 1)).unsqueeze(-1).to(output.dtype)
+        return output
+
+    def window_mask(self, query_positions: Any, key_positions: Any) -> Any:
+        """What the layer's window hides, as an additive mask `[..., queries, keys]`, or None if it hides nothing."""
+        if self.window is None and self.chunk is None:
+            return None
+        hidden = torch.zeros(1, dtype=torch.bool, device=query_positions.device)
+        if self.window is not None:
+            hidden = hidden | (query_positions.unsqueeze(-1) - key_positions.unsqueeze(-2) >= self.window)
+        if self.chunk is not None:
+            query_chunk, key_chunk = query_positions // self.chunk, key_positions // self.chunk
+            hidden = hidden | (query_chunk.unsqueeze(-1) != key_chunk.unsqueeze(-2))
+        return hidden.float() * MASKED if bool(hidden.any()) else None
+
+
+def _repeat(states: Any, group: int) -> Any:
+    batch, heads, tokens, size = states.shape
+    return states.unsqueeze(2).expand(-1, -1, group, -1, -1).reshape(batch, heads * group, tokens, size)
+
+
+def tree_attention(
+    module: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    attention_mask: Any = None,
+    *,
+    scaling: float | None = None,
+    softcap: float | None = None,
+    s_aux: Any = None,
+    dropout: float = 0.0,
+    **kwargs: Any,
+) -> tuple[Any, None]:
+    """The function that the model calls in place of its own attention."""
+    plan = _plan.get()
+    if plan is None:
+        raise UnsupportedAttention("tree attention was called outside of a planned pass")
+    for name in ("position_bias", "head_mask", "cache", "indexer_mask"):
+        if kwargs.get(name) is not None:
+            raise UnsupportedAttention(f"the attention takes {name}")
+    layer = getattr(module, "layer_idx", None)
+    if layer is None or query.shape[2] != key.shape[2]:
+        raise UnsupportedAttention("the attention does not say which layer it is, or reads other keys than its own")
+    scale = scaling if scaling is not None else query.shape[-1] ** -0.5
+    window, chunk = _window_of(module, kwargs)
+    attention = Attention(scale, softcap, window, chunk, s_aux)
+    output = plan.attend(layer, attention, query, key, value)
+    return output.transpose(1, 2).contiguous(), None
+
+
+def _window_of(module: Any, kwargs: dict[str, Any]) -> tuple[int | None, int | None]:
+    """Sliding window and chunk size of this layer, whichever way the model says it."""
+    config = module.config
+    kinds = getattr(config, "layer_types", None)
+    kind = kinds[module.layer_idx] if kinds else None
+    if kind == "chunked_attention":
+        return None, config.attention_chunk_size
+    if "sliding_window" in kwargs:
+        return kwargs["sliding_window"], None
+    return (None if kind == "full_attention" else getattr(config, "sliding_window", None)), None
+
+
+@contextlib.contextmanager
+def planned(model: Any, plan: Plan) -> Iterator[None]:
+    """Within this, the model attends by the plan; after it, as it did before."""
+    configs = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}
+    before = {key: getattr(config, "_attn_implementation", None) for key, config in configs.items()}
+    token = _plan.set(plan)
+    try:
+        for config in configs.values():
+            config._attn_implementation_internal = NAME
+        yield
+    finally:
+        for key, config in configs.items():
+            config._attn_implementation_internal = before[key]
+        _plan.reset(token)
+
+
+AttentionInterface.register(NAME, tree_attention)

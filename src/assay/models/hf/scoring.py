@@ -1,0 +1,156 @@
+"""Log-likelihoods: by the tree, each distinct token computed once, or plainly, one padded batch after the other."""
+
+from __future__ import annotations
+
+import inspect
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from assay.models.hf.tokenization import Scored
+from assay.models.hf.tree import TreeRunner
+from assay.models.prefix_tree import PrefixTree, Step
+
+LogLikelihood = tuple[float, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The targets of one request that follow tokens of one node: depths `first` to `last` of its sequence."""
+
+    request: int
+    first: int
+    last: int
+
+
+class _Tally:
+    """Adds up log-probabilities until a request has all of its targets."""
+
+    def __init__(self, requests: Sequence[Scored]) -> None:
+        self.total = np.zeros(len(requests), dtype=np.float64)
+        self.greedy = np.ones(len(requests), dtype=np.bool_)
+        self.missing = np.array([len(request.targets) for request in requests], dtype=np.int64)
+
+    def add(self, owners: Any, values: Any, greedy: Any) -> Iterator[tuple[int, LogLikelihood]]:
+        np.add.at(self.total, owners, values)
+        np.logical_and.at(self.greedy, owners, greedy)
+        np.subtract.at(self.missing, owners, 1)
+        for request in np.unique(owners):
+            if self.missing[request] == 0:
+                yield int(request), (float(self.total[request]), bool(self.greedy[request]))
+
+
+def score_by_tree(
+    runner: TreeRunner, requests: Sequence[Scored], budget: int
+) -> Iterator[tuple[int, LogLikelihood]]:
+    """Yield `(position, (log-likelihood, is_greedy))` as the steps that hold the last target of a request finish."""
+    tree = PrefixTree([request.tokens for request in requests])
+    wanted = _wanted_by_node(tree, requests)
+    tally = _Tally(requests)
+    runner.path.cut(0)
+    for step in tree.schedule(budget):
+        places, targets, owners = _lookups(tree, step, wanted, requests)
+        distinct, rows = np.unique(places, return_inverse=True)
+        logits, _ = runner.run(step, distinct)
+        if len(places):
+            yield from tally.add(owners, *log_probabilities(logits, rows, targets))
+
+
+def _wanted_by_node(tree: PrefixTree, requests: Sequence[Scored]) -> dict[int, list[_Wanted]]:
+    wanted: dict[int, list[_Wanted]] = defaultdict(list)
+    for index, request in enumerate(requests):
+        length = len(request.tokens)
+        lowest = length - len(request.targets)
+        node = tree.ends[index]
+        while node != 0 and tree.nodes[node].stop > lowest:
+            wanted[node].append(_Wanted(index, max(lowest, tree.nodes[node].start), tree.nodes[node].stop))
+            node = tree.nodes[node].parent
+    return wanted
+
+
+def _lookups(
+    tree: PrefixTree, step: Step, wanted: dict[int, list[_Wanted]], requests: Sequence[Scored]
+) -> tuple[Any, Any, Any]:
+    """Places in the step, the token expected after each, and whose it is."""
+    places: list[int] = []
+    targets: list[int] = []
+    owners: list[int] = []
+    for piece in step.pieces:
+        start = tree.nodes[piece.node].start + piece.offset
+        for want in wanted.get(piece.node, ()):
+            first, last = max(want.first, start), min(want.last, start + piece.length)
+            if first >= last:
+                continue
+            request = requests[want.request]
+            lead = len(request.tokens) - len(request.targets)
+            places.extend(range(piece.at + first - start, piece.at + last - start))
+            targets.extend(request.targets[first - lead : last - lead])
+            owners.extend([want.request] * (last - first))
+    return (np.asarray(column, dtype=np.int64) for column in (places, targets, owners))  # type: ignore[return-value]
+
+
+def log_probabilities(logits: Any, rows: Any, targets: Any) -> tuple[Any, Any]:
+    """Log-probability of `targets[i]` under row `rows[i]` of the logits, and whether it is the row's first maximum.
+
+    In float32 whatever the model computes in. The normaliser is worked out a few rows at a time: a whole copy of the
+    logits would be the largest tensor of the pass.
+    """
+    rows = torch.as_tensor(rows, device=logits.device)
+    targets = torch.as_tensor(targets, device=logits.device)
+    normaliser = torch.cat([torch.logsumexp(part.float(), dim=-1) for part in logits.split(64)])
+    picked = logits[rows, targets]
+    greedy = picked == logits.amax(dim=-1)[rows]
+    candidates = greedy.nonzero().squeeze(-1)
+    # Only a target that ties with the maximum can be the argmax, so the slow argmax runs on those rows alone.
+    greedy[candidates] = logits[rows[candidates]].argmax(dim=-1) == targets[candidates]
+    return (picked.float() - normaliser[rows]).double().cpu().numpy(), greedy.cpu().numpy()
+
+
+def score_plainly(model: Any, requests: Sequence[Scored], budget: int) -> Iterator[tuple[int, LogLikelihood]]:
+    """The reference: whole sequences, padded on the right, through the model as it is.
+
+    Works for every causal model, recurrent ones too: padding comes after all that is scored. Requests that read the same
+    tokens share a row.
+    """
+    readers: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for index, request in enumerate(requests):
+        readers[tuple(request.tokens)].append(index)
+    for batch in _batches(sorted(readers, key=lambda tokens: (-len(tokens), tokens)), budget):
+        wanted = max(
+            len(batch[0]) - len(tokens) + len(requests[index].targets) for tokens in batch for index in readers[tokens]
+        )
+        logits = _padded_logits(model, batch, wanted)
+        for row, tokens in enumerate(batch):
+            for index in readers[tokens]:
+                stop = logits.shape[1] - (len(batch[0]) - len(tokens))
+                targets = requests[index].targets
+                part = logits[row, stop - len(targets) : stop]
+                values, greedy = log_probabilities(part, range(len(targets)), targets)
+                yield index, (float(values.sum()), bool(greedy.all()))
+
+
+def _batches(rows: Iterable[tuple[int, ...]], budget: int) -> Iterator[list[tuple[int, ...]]]:
+    """Longest first, so the first row of a batch says how wide it is."""
+    batch: list[tuple[int, ...]] = []
+    for row in rows:
+        if batch and (len(batch) + 1) * len(batch[0]) > budget:
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+def _padded_logits(model: Any, batch: list[tuple[int, ...]], wanted: int) -> Any:
+    width = len(batch[0])
+    tokens = torch.zeros((len(batch), width), dtype=torch.long)
+    for row, ids in enumerate(batch):
+        tokens[row, : len(ids)] = torch.tensor(ids)
+    keep = {"logits_to_keep": wanted} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
+    with torch.inference_mode():
+        logits = model(input_ids=tokens.to(model.get_input_embeddings().weight.device), use_cache=False, **keep).logits
+    return logits[:, -wanted:]

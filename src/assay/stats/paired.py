@@ -1,0 +1,187 @@
+"""The difference of two runs on the same docs.
+
+Two models find the same docs hard, so the difference on each doc varies far less than either score. Differences are
+always B − A.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from assay.stats.bootstrap import Clusters, bootstrap_estimate, bootstrap_replicates
+from assay.stats.closed import mean_stderr
+from assay.stats.estimate import B_DEFAULT, Estimate, Floats, Keys
+from assay.stats.quantiles import t_quantile, t_sf
+from assay.stats.significance import mcnemar
+from assay.stats.weights import cluster_index
+
+
+@dataclass(frozen=True)
+class Difference:
+    """B − A with what is needed to judge it.
+
+    `centre`, `spread` and `freedom` give an interval at any level (`bounds`); for 0/1 scores they are not quite the
+    difference and its standard error, see `_binary`.
+    """
+
+    estimate: Estimate
+    a: float
+    b: float
+    p_value: float | None
+    test: str
+    centre: float
+    spread: float | None
+    freedom: float
+    doc_variance: float | None
+    """Variance of the difference on one doc: how many docs a decision takes."""
+    gained: int | None = None
+    lost: int | None = None
+
+    def bounds(self, level: float) -> tuple[float, float] | None:
+        """A two-sided interval at this level."""
+        if self.spread is None:
+            return None
+        reach = t_quantile((1 + level) / 2, self.freedom) * self.spread
+        return self.centre - reach, self.centre + reach
+
+
+def paired_difference(
+    a: Floats,
+    b: Floats,
+    clusters: Clusters | None = None,
+    *,
+    keys: Keys | None = None,
+    replicates: int = B_DEFAULT,
+    level: float = 0.95,
+) -> Difference:
+    """Means of two runs on the same docs, doc by doc.
+
+    0/1 scores get the exact McNemar test; other scores the paired bootstrap (the paired t test without `keys`);
+    clustered docs the clustered t test.
+    """
+    a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    if len(a) != len(b):
+        raise ValueError(f"{len(a)} scores of A and {len(b)} of B are no pairs")
+    if len(a) == 0:
+        nothing = Estimate.missing("no docs in common")
+        return Difference(nothing, math.nan, math.nan, None, "none", 0.0, None, math.inf, None)
+    binary = bool(((a == 0) | (a == 1)).all() and ((b == 0) | (b == 1)).all())
+    gained = int(((a == 0) & (b == 1)).sum()) if binary else None
+    lost = int(((a == 1) & (b == 0)).sum()) if binary else None
+    if clusters is not None:
+        return _clustered(a, b, clusters, level, gained, lost)
+    if gained is not None and lost is not None:
+        return _binary(a, b, level, gained, lost)
+    return _continuous(a, b, keys, replicates, level)
+
+
+def _binary(a: Floats, b: Floats, level: float, gained: int, lost: int) -> Difference:
+    """McNemar's test; the interval adds half a doc to each of the four outcomes (Agresti and Min 2005).
+
+    Without that, two runs with no flips at all would have an interval of zero width.
+    """
+    n = len(a)
+    value = (gained - lost) / n
+    centre = (gained - lost) / (n + 2)
+    spread = math.sqrt((gained + lost + 1) - (gained - lost) ** 2 / (n + 2)) / (n + 2)
+    stderr = mean_stderr(b - a)
+    reach = t_quantile((1 + level) / 2, math.inf) * spread
+    method = "one doc" if stderr is None else "paired, Agresti-Min"
+    low, high = (None, None) if stderr is None else (max(-1.0, centre - reach), min(1.0, centre + reach))
+    estimate = Estimate(value, stderr, low, high, n, method, level=level)
+    doc_variance = None if stderr is None else spread**2 * (n + 2)
+    p = mcnemar(gained, lost)
+    known = None if stderr is None else spread
+    return Difference(
+        estimate, float(a.mean()), float(b.mean()), p, "mcnemar", centre, known, math.inf, doc_variance, gained, lost
+    )
+
+
+def _clustered(
+    a: Floats, b: Floats, clusters: Clusters, level: float, gained: int | None, lost: int | None
+) -> Difference:
+    index = cluster_index(clusters)
+    count = int(index.max()) + 1
+    d = b - a
+    value = float(d.mean())
+    if count < 2:
+        bare = Estimate.bare(value, len(d), "one cluster")
+        return Difference(bare, float(a.mean()), float(b.mean()), None, "none", value, None, 1.0, None, gained, lost)
+    sums = np.bincount(index, weights=d - value, minlength=count)
+    stderr = math.sqrt(count / (count - 1) * float(sums @ sums)) / len(d)
+    reach = t_quantile((1 + level) / 2, count - 1) * stderr
+    estimate = Estimate(value, stderr, value - reach, value + reach, len(d), "paired, clustered t", level=level)
+    p = _t_p_value(value, stderr, count - 1)
+    return Difference(
+        estimate, float(a.mean()), float(b.mean()), p, "clustered t", value, stderr, count - 1, stderr**2 * len(d), gained, lost
+    )  # fmt: skip
+
+
+def _continuous(a: Floats, b: Floats, keys: Keys | None, replicates: int, level: float) -> Difference:
+    d = b - a
+    n, value = len(d), float(d.mean())
+    stderr = float(d.std(ddof=1)) / math.sqrt(n) if n > 1 else None
+    if stderr is None:
+        bare = Estimate.bare(value, n, "one doc")
+        return Difference(bare, float(a.mean()), float(b.mean()), None, "none", value, None, 1.0, None)
+    if keys is None or replicates < 2:
+        reach = t_quantile((1 + level) / 2, n - 1) * stderr
+        estimate, test = Estimate(value, stderr, value - reach, value + reach, n, "paired t", level=level), "paired t"
+    else:
+        draws = bootstrap_replicates(np.column_stack([d, np.ones(n)]), lambda s: s[:, 0] / s[:, 1], keys, B=replicates)
+        drawn = bootstrap_estimate(value, draws, n, level=level)
+        # The closed form is what the bootstrap's spread tends to with more replicates.
+        estimate = Estimate(value, stderr, drawn.low, drawn.high, n, "paired bootstrap", level=level)
+        test = "paired bootstrap"
+    p = _t_p_value(value, stderr, n - 1)
+    return Difference(estimate, float(a.mean()), float(b.mean()), p, test, value, stderr, n - 1, stderr**2 * n)
+
+
+def replicate_difference(
+    a: float, b: float, draws_a: Floats, draws_b: Floats, n: int, *, units: int | None = None, level: float = 0.95
+) -> Difference:
+    """Any two numbers whose replicates share their weights: a median, f1, a group score."""
+    value = b - a
+    estimate = bootstrap_estimate(value, draws_b - draws_a, n, units=units, level=level)
+    freedom = max(1, (n if units is None else units) - 1)
+    if estimate.stderr is None:
+        return Difference(estimate, a, b, None, "none", value, None, freedom, None)
+    p = _t_p_value(value, estimate.stderr, freedom)
+    return Difference(
+        estimate, a, b, p, "paired bootstrap", value, estimate.stderr, freedom, estimate.stderr**2 * n
+    )
+
+
+def unpaired_difference(a: Estimate, b: Estimate) -> Difference:
+    """Two runs on different docs, or prompts: the errors add up (Welch)."""
+    if a.value is None or b.value is None:
+        why = a.undefined or b.undefined or "undefined"
+        return Difference(Estimate.missing(why), math.nan, math.nan, None, "none", 0.0, None, math.inf, None)
+    value = b.value - a.value
+    n = min(a.n, b.n)
+    if a.stderr is None or b.stderr is None:
+        bare = Estimate.bare(value, n, "no standard error")
+        return Difference(bare, a.value, b.value, None, "none", value, None, math.inf, None)
+    variance = a.stderr**2 + b.stderr**2
+    stderr = math.sqrt(variance)
+    freedom = _welch(a, b) if variance > 0 else math.inf
+    reach = t_quantile((1 + a.level) / 2, freedom) * stderr
+    estimate = Estimate(value, stderr, value - reach, value + reach, n, "unpaired", level=a.level)
+    p = _t_p_value(value, stderr, freedom)
+    return Difference(estimate, a.value, b.value, p, "unpaired t", value, stderr, freedom, variance * n)
+
+
+def _welch(a: Estimate, b: Estimate) -> float:
+    assert a.stderr is not None
+    assert b.stderr is not None
+    below = a.stderr**4 / max(1, a.n - 1) + b.stderr**4 / max(1, b.n - 1)
+    return (a.stderr**2 + b.stderr**2) ** 2 / below if below > 0 else math.inf
+
+
+def _t_p_value(value: float, stderr: float, freedom: float) -> float:
+    if stderr == 0:
+        return 1.0 if value == 0 else 0.0
+    return min(1.0, 2 * t_sf(abs(value) / stderr, freedom))

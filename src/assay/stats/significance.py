@@ -1,0 +1,58 @@
+"""Exact tests and the correction for many of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from assay.stats.estimate import Floats
+
+
+def binomial_tail(successes: int, n: int, p: float) -> float:
+    """P(X ≥ successes) for n tries of probability p."""
+    from scipy.special import betainc
+
+    return 1.0 if successes <= 0 else float(betainc(successes, n - successes + 1, p))
+
+
+def mcnemar(gained: int, lost: int) -> float:
+    """Two-sided exact p-value that flips in both directions are equally likely.
+
+    Only the docs on which two runs disagree say anything about which is better.
+
+    >>> mcnemar(1, 9)
+    0.021484375
+    """
+    n = gained + lost
+    return 1.0 if n == 0 else min(1.0, 2 * binomial_tail(max(gained, lost), n, 0.5))
+
+
+def chance_p_value(correct: int, chances: Floats | Sequence[float]) -> float:
+    """P(guessing gets at least this many right), exact, where `chances` holds 1/choices of every doc.
+
+    >>> round(chance_p_value(2, [0.5, 0.5]), 6)
+    0.25
+    """
+    from scipy.stats import binom
+
+    distribution = np.ones(1)
+    for p, count in zip(*np.unique(np.asarray(chances, dtype=np.float64), return_counts=True), strict=True):
+        # Docs with equally many choices are one binomial; their sums add up by convolution.
+        distribution = np.convolve(distribution, binom.pmf(np.arange(count + 1), count, p))
+    return float(min(1.0, distribution[max(0, correct) :].sum()))
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Holm's step-down adjustment; rows without a p-value stay without one and do not count.
+
+    >>> holm([0.01, None, 0.04, 0.03])
+    [0.03, None, 0.06, 0.06]
+    """
+    present = sorted((p, i) for i, p in enumerate(p_values) if p is not None)
+    adjusted: list[float | None] = [None] * len(p_values)
+    running = 0.0
+    for rank, (p, i) in enumerate(present):
+        running = max(running, min(1.0, (len(present) - rank) * p))
+        adjusted[i] = running
+    return adjusted

@@ -1,0 +1,107 @@
+"""What a difference means: better, worse, no difference that matters, or not yet known; and the gate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from assay.stats.closed import mean_estimate
+from assay.stats.estimate import Floats
+from assay.stats.paired import Difference
+from assay.stats.quantiles import normal_quantile, t_quantile
+
+Kind = Literal["better", "worse", "equivalent", "undecided"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`docs_needed` is set for *undecided*: with so many docs, one of the other verdicts is certain to come."""
+
+    kind: Kind
+    margin: float
+    docs_needed: int | None = None
+
+    def __str__(self) -> str:
+        match self.kind:
+            case "equivalent":
+                return f"no difference larger than {self.margin:g}"
+            case "undecided" if self.docs_needed is not None:
+                return f"undecided: would need {self.docs_needed:,} docs"
+            case _:
+                return self.kind
+
+
+def judge(
+    difference: Difference,
+    *,
+    margin: float,
+    alpha: float = 0.05,
+    p_value: float | None = None,
+    tests: int = 1,
+    higher_is_better: bool = True,
+) -> Verdict:
+    """The verdict on B against A. `p_value` is the corrected one of a family of `tests`; None takes the row's own.
+
+    Significance goes first; equivalence is two one-sided tests at `alpha`. When neither holds, the docs needed are
+    those at which both intervals together are narrower than the margin, so that every outcome is a verdict.
+    """
+    p = difference.p_value if p_value is None else p_value
+    value = difference.estimate.value
+    if p is not None and value is not None and p < alpha and value != 0:
+        return Verdict("better" if (value > 0) == higher_is_better else "worse", margin)
+    inner = difference.bounds(1 - 2 * alpha)
+    if inner is not None and max(abs(inner[0]), abs(inner[1])) < margin:
+        return Verdict("equivalent", margin)
+    return Verdict("undecided", margin, _docs_to_decide(difference, margin, alpha / max(1, tests), alpha))
+
+
+def _docs_to_decide(difference: Difference, margin: float, alpha_test: float, alpha: float) -> int | None:
+    if not difference.doc_variance or margin <= 0:
+        return None
+    reach = normal_quantile(1 - alpha_test / 2) + normal_quantile(1 - alpha)
+    return max(difference.estimate.n + 1, math.ceil(reach**2 * difference.doc_variance / margin**2))
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """`bound` is the worst value that the data allow at this error rate; it passes when on the right side of `limit`."""
+
+    passed: bool
+    bound: float | None
+    limit: float
+    alpha: float
+
+
+def non_inferiority(
+    difference: Difference, margin: float, *, alpha: float = 0.05, higher_is_better: bool = True
+) -> GateResult:
+    """B is not worse than A by more than `margin`. If it is, this passes with a probability of at most `alpha`."""
+    bounds = difference.bounds(1 - 2 * alpha)
+    if bounds is None:
+        return GateResult(False, None, -margin, alpha)
+    bound = bounds[0] if higher_is_better else -bounds[1]
+    return GateResult(bound > -margin, bound, -margin, alpha)
+
+
+def above_threshold(
+    values: Floats, threshold: float, *, alpha: float = 0.05, higher_is_better: bool = True
+) -> GateResult:
+    """A one-sided bound (Wilson for 0/1 scores, else t) against a fixed threshold."""
+    estimate = mean_estimate(values, level=1 - 2 * alpha)
+    return bound_against(estimate.low if higher_is_better else estimate.high, threshold, alpha, higher_is_better)
+
+
+def summary_above_threshold(
+    value: float, stderr: float | None, n: int, threshold: float, *, alpha: float = 0.05, higher_is_better: bool = True
+) -> GateResult:
+    """The same from a published score and standard error alone."""
+    if stderr is None or n < 2:
+        return GateResult(False, None, threshold, alpha)
+    reach = t_quantile(1 - alpha, n - 1) * stderr
+    return bound_against(value - reach if higher_is_better else value + reach, threshold, alpha, higher_is_better)
+
+
+def bound_against(bound: float | None, threshold: float, alpha: float, higher_is_better: bool) -> GateResult:
+    passed = bound is not None and (bound >= threshold if higher_is_better else bound <= threshold)
+    return GateResult(passed, bound, threshold, alpha)
