@@ -177,7 +177,7 @@ def convert(directory: Path, gguf: str, report: Report = silent) -> bool:
     try:
         tokenizer = AutoTokenizer.from_pretrained(directory, gguf_file=gguf)
         network = AutoModelForCausalLM.from_pretrained(directory, gguf_file=gguf, dtype=torch.float32)
-    except (ValueError, RuntimeError, KeyError) as error:
+    except Exception as error:  # the readers of a damaged file raise whatever they stumble over
         raise ModelError(f"{directory / gguf} cannot be read as a model: {error}", hint="Pull it again with --force.") from error  # fmt: skip
     tied = network.config.tie_word_embeddings
     state = {k: v.contiguous() for k, v in network.state_dict().items() if not (tied and k == "lm_head.weight")}
