@@ -52,7 +52,9 @@ def variance_components(scores: NDArray[np.float64], names: Sequence[str]) -> Co
         for effect in combinations(axes, size):
             above = sum(_cells(table, t) * v for t, v in raw.items() if set(effect) < set(t))
             raw[effect] = (_mean_square(table, effect) - above) / _cells(table, effect)
-    by_name = {tuple(names[i] for i in e): max(0.0, v) for e, v in sorted(raw.items(), key=lambda kv: (len(kv[0]), kv[0]))}
+    by_name = {
+        tuple(names[i] for i in e): max(0.0, v) for e, v in sorted(raw.items(), key=lambda kv: (len(kv[0]), kv[0]))
+    }
     conditions = table.mean(axis=0)
     return Components(by_name, levels, float(table.mean()), float(conditions.min()), float(conditions.max()))
 
@@ -70,5 +72,6 @@ def _mean_square(table: NDArray[np.float64], effect: tuple[int, ...]) -> float:
         for kept in combinations(effect, size):
             away = tuple(i for i in range(table.ndim) if i not in kept)
             part = part + (-1) ** (len(effect) - size) * table.mean(axis=away, keepdims=True)
-    freedom = math.prod(table.shape[i] - 1 for i in effect)
-    return float((part**2).sum()) * math.prod(table.shape[i] for i in others) / freedom
+    freedom: int = math.prod(table.shape[i] - 1 for i in effect)
+    cells: int = math.prod(table.shape[i] for i in others)
+    return float((part**2).sum()) * cells / freedom

@@ -7,7 +7,7 @@ always B − A.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -143,16 +143,20 @@ def _continuous(a: Floats, b: Floats, keys: Keys | None, replicates: int, level:
 def replicate_difference(
     a: float, b: float, draws_a: Floats, draws_b: Floats, n: int, *, units: int | None = None, level: float = 0.95
 ) -> Difference:
-    """Any two numbers whose replicates share their weights: a median, f1, a group score."""
+    """Any two numbers whose replicates share their weights: a median, f1, a group score.
+
+    A difference of two like numbers is close to symmetric even where both are skewed, so the interval is Student's t on
+    the spread of the replicates, in step with the p-value.
+    """
     value = b - a
-    estimate = bootstrap_estimate(value, draws_b - draws_a, n, units=units, level=level)
+    drawn = bootstrap_estimate(value, draws_b - draws_a, n, units=units, level=level)
     freedom = max(1, (n if units is None else units) - 1)
-    if estimate.stderr is None:
-        return Difference(estimate, a, b, None, "none", value, None, freedom, None)
-    p = _t_p_value(value, estimate.stderr, freedom)
-    return Difference(
-        estimate, a, b, p, "paired bootstrap", value, estimate.stderr, freedom, estimate.stderr**2 * n
-    )
+    if drawn.stderr is None:
+        return Difference(drawn, a, b, None, "none", value, None, freedom, None)
+    reach = t_quantile((1 + level) / 2, freedom) * drawn.stderr
+    estimate = replace(drawn, low=value - reach, high=value + reach, method="paired bootstrap")
+    p = _t_p_value(value, drawn.stderr, freedom)
+    return Difference(estimate, a, b, p, "paired bootstrap", value, drawn.stderr, freedom, drawn.stderr**2 * n)
 
 
 def unpaired_difference(a: Estimate, b: Estimate) -> Difference:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from assay.stats.quantiles import normal_quantile
+from assay.stats.quantiles import normal_cdf, normal_quantile
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,23 @@ def detectable_effect(
     return reach * math.sqrt(noise.per_doc(repeats_a, repeats_b) / n)
 
 
-def repeats_needed(
-    effect: float, n: int, noise: PairedNoise, *, alpha: float = 0.05, power: float = 0.8
-) -> int | None:
+def power_of(
+    effect: float,
+    n: int,
+    noise: PairedNoise,
+    *,
+    repeats_a: float = 1,
+    repeats_b: float = 1,
+    alpha: float = 0.05,
+) -> float:
+    """The chance that `n` docs show a true difference of `effect`, in its own direction."""
+    stderr = math.sqrt(noise.per_doc(repeats_a, repeats_b) / n)
+    if stderr == 0:
+        return 1.0 if effect else 0.0
+    return normal_cdf(abs(effect) / stderr - normal_quantile(1 - alpha / 2))
+
+
+def repeats_needed(effect: float, n: int, noise: PairedNoise, *, alpha: float = 0.05, power: float = 0.8) -> int | None:
     """Draws of each doc, in both runs, at which `n` docs show `effect`; None if no number of draws would."""
     reach = normal_quantile(1 - alpha / 2) + normal_quantile(power)
     room = n * effect**2 / reach**2 - noise.between

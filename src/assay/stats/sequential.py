@@ -14,7 +14,10 @@ import numpy as np
 
 from assay.stats.estimate import Floats
 
-_BLOCK = 256
+_CELLS = 1 << 15
+"""Docs times candidates that are played at once. Blocks start small and grow as candidates drop out."""
+_LONGEST = 512
+"""Docs in a block: wealth grows at most 1.5-fold and shrinks at most to half a doc, so this many stay within what a float holds."""
 _CAUTION = 0.5
 """Largest share of the wealth put on one doc."""
 
@@ -36,9 +39,9 @@ class ConfidenceSequence:
         # The interval is known to a grid step; the ends are moved outward by one.
         self._step = width / 20
         self._means = np.arange(self._step / 2, 1.0, self._step)
-        self._wealth_up = np.zeros(len(self._means))
-        self._wealth_down = np.zeros(len(self._means))
-        self._limit = math.log(2 / (1 - level))
+        self._wealth_up = np.ones(len(self._means))
+        self._wealth_down = np.ones(len(self._means))
+        self._limit = 2 / (1 - level)
         self.n = 0
         # One imagined doc of each kind keeps the first bets small.
         self._sum, self._squares, self._prior = 1.0, 1.0, 2.0
@@ -47,8 +50,11 @@ class ConfidenceSequence:
         values = np.asarray(scores, dtype=np.float64)
         if values.size and not (values.min() >= 0 and values.max() <= 1):
             raise ValueError(f"scores must lie in [0, 1], got {values.min():g} to {values.max():g}")
-        for start in range(0, len(values), _BLOCK):
-            self._play(values[start : start + _BLOCK])
+        start = 0
+        while start < len(values):
+            stop = start + min(_LONGEST, max(1, _CELLS // (len(self._means) + 1)))
+            self._play(values[start:stop])
+            start = stop
 
     def _play(self, x: Floats) -> None:
         # The variance that sizes a bet may know only the docs before it.
@@ -64,8 +70,9 @@ class ConfidenceSequence:
             return
         m = self._means[None, :]
         gain = x[:, None] - m
-        up = self._wealth_up + np.cumsum(np.log1p(np.minimum(bet, _CAUTION / m) * gain), axis=0)
-        down = self._wealth_down + np.cumsum(np.log1p(-np.minimum(bet, _CAUTION / (1 - m)) * gain), axis=0)
+        # Wealth too small for a float becomes 0 and stays 0, which errs on the side of keeping a candidate.
+        up = self._wealth_up * np.cumprod(1 + np.minimum(bet, _CAUTION / m) * gain, axis=0)
+        down = self._wealth_down * np.cumprod(1 - np.minimum(bet, _CAUTION / (1 - m)) * gain, axis=0)
         alive = np.maximum(up.max(axis=0), down.max(axis=0)) < self._limit
         self._means = self._means[alive]
         self._wealth_up, self._wealth_down = up[-1][alive], down[-1][alive]

@@ -1,0 +1,169 @@
+"""Paired comparison: right error rates where nothing differs, right intervals where something does."""
+
+import math
+
+import numpy as np
+import pytest
+from tests.stats.simulation import REPETITIONS, coverage, fresh_keys
+
+from assay.stats import (
+    Difference,
+    Estimate,
+    bootstrap_replicates,
+    chance_p_value,
+    holm,
+    judge,
+    mcnemar,
+    mean_estimate,
+    mean_stderr,
+    paired_difference,
+    replicate_difference,
+    unpaired_difference,
+)
+
+ALARM = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / REPETITIONS)
+"""Five per cent, and the error of 400 repetitions."""
+
+
+def answers(rng: np.random.Generator, n: int, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Two models that find the same docs hard; B is better by `shift` on average."""
+    hardness = rng.beta(2, 2, n) * (1 - abs(shift)) + max(0.0, -shift)
+    return (rng.random(n) < hardness).astype(float), (rng.random(n) < hardness + shift).astype(float)
+
+
+def margins(rng: np.random.Generator, n: int, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Skewed scores, such as F1 of tokens or log-likelihoods."""
+    shared = rng.gamma(2, 1, n)
+    return shared + rng.gamma(1, 0.5, n), shared + rng.gamma(1, 0.5, n) + shift
+
+
+def test_mcnemar_counts_only_disagreements() -> None:
+    assert mcnemar(0, 0) == 1.0
+    assert mcnemar(5, 5) == 1.0
+    assert mcnemar(1, 9) == mcnemar(9, 1) == pytest.approx(2 * 11 / 1024)
+    assert mcnemar(40_000, 41_000) == pytest.approx(0.00044, abs=5e-5)
+
+
+def test_public_example_is_significant_only_when_paired() -> None:
+    """An unpaired z test on paired data loses what pairing gives."""
+    a = np.repeat([1.0, 0.0, 1.0, 0.0], [520, 400, 25, 55])
+    b = np.repeat([1.0, 0.0, 0.0, 1.0], [520, 400, 25, 55])
+    paired = paired_difference(a, b)
+    unpaired = unpaired_difference(mean_estimate(a), mean_estimate(b))
+    assert (paired.gained, paired.lost) == (55, 25)
+    assert paired.p_value < 0.002
+    assert unpaired.p_value > 0.1
+    assert paired.estimate.stderr == mean_stderr(b - a)
+
+
+@pytest.mark.parametrize("draw", [answers, margins])
+@pytest.mark.parametrize("n", [40, 300])
+def test_no_difference_raises_few_alarms(draw, n: int) -> None:
+    rng = np.random.default_rng(0)
+    rows = [paired_difference(*draw(rng, n), keys=fresh_keys(rng, n), replicates=300) for _ in range(REPETITIONS)]
+    assert np.mean([row.p_value < 0.05 for row in rows]) <= ALARM
+    verdicts = [judge(row, margin=1e-9).kind for row in rows]
+    assert np.mean([v != "undecided" for v in verdicts]) <= ALARM
+
+
+@pytest.mark.parametrize("draw", [answers, margins])
+@pytest.mark.parametrize(("n", "shift"), [(60, 0.1), (400, 0.03)])
+def test_paired_intervals_cover(draw, n: int, shift: float) -> None:
+    rng = np.random.default_rng(1)
+    rows = [paired_difference(*draw(rng, n, shift), keys=fresh_keys(rng, n)) for _ in range(REPETITIONS)]
+    assert 0.92 <= coverage(shift, [row.estimate for row in rows]) <= 0.98
+
+
+def test_clustered_docs_are_compared_by_cluster() -> None:
+    rng = np.random.default_rng(0)
+    clusters = np.repeat(np.arange(50), 6)
+
+    def pair() -> tuple[np.ndarray, np.ndarray]:
+        lean = np.repeat(rng.normal(0, 0.25, 50), 6)  # B likes some passages and dislikes others
+        a = (rng.random(300) < 0.5).astype(float)
+        return a, (rng.random(300) < np.clip(0.5 + lean, 0, 1)).astype(float)
+
+    pairs = [pair() for _ in range(REPETITIONS)]
+    rows = [paired_difference(a, b, clusters) for a, b in pairs]
+    assert rows[0].test == "clustered t"
+    assert np.mean([row.p_value < 0.05 for row in rows]) <= ALARM
+    assert 0.92 <= coverage(0.0, [row.estimate for row in rows]) <= 0.98
+    assert np.mean([paired_difference(a, b).p_value < 0.05 for a, b in pairs]) > 0.08
+
+
+def test_replicates_of_any_number_subtract() -> None:
+    def f1(s: np.ndarray) -> np.ndarray:
+        return 2 * s[..., 0] / (2 * s[..., 0] + s[..., 1] + s[..., 2])
+
+    def one(rng: np.random.Generator) -> Difference:
+        n = 200
+        gold = rng.random(n) < 0.4
+        keys = fresh_keys(rng, n)
+        sides = []
+        noise = rng.random(n)
+        for own in (0.9, 0.9):
+            guess = np.where(noise < 0.15, ~gold, np.where(rng.random(n) < own, gold, ~gold))
+            cells = np.column_stack([guess & gold, guess & ~gold, ~guess & gold, ~guess & ~gold]).astype(float)
+            sides.append((float(f1(cells.sum(axis=0))), bootstrap_replicates(cells, f1, keys, B=300)))
+        (a, draws_a), (b, draws_b) = sides
+        return replicate_difference(a, b, draws_a, draws_b, n)
+
+    rng = np.random.default_rng(0)
+    rows = [one(rng) for _ in range(REPETITIONS)]
+    assert np.mean([row.p_value < 0.05 for row in rows]) <= ALARM
+    assert 0.92 <= coverage(0.0, [row.estimate for row in rows]) <= 0.98
+
+
+def test_unpaired_comparison_of_disjoint_docs() -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        unpaired_difference(mean_estimate(rng.random(80) ** 2), mean_estimate(rng.random(50) ** 2))
+        for _ in range(REPETITIONS)
+    ]
+    assert np.mean([row.p_value < 0.05 for row in rows]) <= ALARM
+
+
+def test_twenty_tasks_without_a_difference_raise_one_alarm_in_twenty_reports() -> None:
+    rng = np.random.default_rng(2)
+    alarms, naive = 0, 0
+    for _ in range(REPETITIONS):
+        p_values = [paired_difference(*margins(rng, 60)).p_value for _ in range(20)]
+        alarms += min(holm(p_values)) < 0.05
+        naive += min(p_values) < 0.05
+    assert alarms / REPETITIONS <= ALARM
+    assert naive / REPETITIONS > 0.5
+
+
+def test_holm_keeps_order_and_skips_rows_without_a_test() -> None:
+    assert holm([]) == []
+    assert holm([None]) == [None]
+    assert holm([0.5, 0.001, 0.9]) == [1.0, 0.003, 1.0]
+
+
+def test_chance_is_exact_with_unequal_numbers_of_choices() -> None:
+    chances = [0.25, 0.25, 0.5]
+    at_least_two = 0.25**2 * 0.5 + 2 * 0.25 * 0.75 * 0.5 + 0.25**2 * 0.5
+    assert chance_p_value(2, chances) == pytest.approx(at_least_two)
+    assert chance_p_value(0, chances) == pytest.approx(1.0)
+    assert chance_p_value(4, chances) == 0.0
+    assert chance_p_value(0, []) == 1.0
+
+
+def test_edges() -> None:
+    assert paired_difference(np.empty(0), np.empty(0)).estimate.undefined == "no docs in common"
+    one = paired_difference(np.array([0.0]), np.array([1.0]))
+    assert one.estimate.stderr is None
+    assert one.bounds(0.95) is None
+    assert paired_difference(np.array([0.2]), np.array([0.7])).p_value is None
+    with pytest.raises(ValueError, match="no pairs"):
+        paired_difference(np.ones(2), np.ones(3))
+    same = paired_difference(np.array([0.25, 0.5, 0.125]), np.array([0.25, 0.5, 0.125]))
+    assert same.p_value == 1.0
+    assert unpaired_difference(Estimate.missing("no docs"), mean_estimate([0.0, 1.0])).estimate.undefined == "no docs"
+
+
+def test_two_equal_runs_have_an_interval_of_some_width() -> None:
+    scores = np.repeat([0.0, 1.0], 50)
+    row = paired_difference(scores, scores)
+    assert (row.estimate.value, row.estimate.stderr, row.p_value) == (0.0, 0.0, 1.0)
+    assert row.estimate.low < -0.01 < 0.01 < row.estimate.high

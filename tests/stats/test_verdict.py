@@ -1,0 +1,138 @@
+"""Verdicts and gates err as rarely as they say."""
+
+import math
+
+import numpy as np
+import pytest
+from tests.stats.simulation import REPETITIONS
+from tests.stats.test_paired import ALARM, answers, margins
+
+from assay.stats import (
+    PairedNoise,
+    above_threshold,
+    detectable_effect,
+    docs_needed,
+    judge,
+    non_inferiority,
+    paired_difference,
+    paired_noise_from_scores,
+    power_of,
+    repeats_needed,
+    summary_above_threshold,
+)
+
+
+def rate(outcomes: list[bool]) -> float:
+    assert len(outcomes) == REPETITIONS
+    return float(np.mean(outcomes))
+
+
+@pytest.mark.parametrize(("draw", "n", "margin"), [(answers, 300, 0.1), (answers, 2000, 0.03), (margins, 300, 0.15)])
+def test_a_difference_as_large_as_the_margin_is_seldom_called_none(draw, n: int, margin: float) -> None:
+    rng = np.random.default_rng(0)
+    kinds = [judge(paired_difference(*draw(rng, n, margin)), margin=margin).kind for _ in range(REPETITIONS)]
+    assert rate([k == "equivalent" for k in kinds]) <= ALARM
+    assert rate([k == "worse" for k in kinds]) <= 0.01
+
+
+def test_equal_runs_are_called_so_when_there_are_docs_enough() -> None:
+    rng = np.random.default_rng(0)
+    kinds = [judge(paired_difference(*answers(rng, 3000)), margin=0.05).kind for _ in range(REPETITIONS)]
+    assert rate([k == "equivalent" for k in kinds]) > 0.9
+
+
+def test_the_docs_asked_for_do_decide() -> None:
+    rng = np.random.default_rng(0)
+    undecided = judge(paired_difference(*answers(rng, 200, 0.03)), margin=0.05)
+    assert undecided.kind == "undecided"
+    assert str(undecided) == f"undecided: would need {undecided.docs_needed:,} docs"
+    for shift in (0.0, 0.02, 0.03, 0.05):
+        kinds = [
+            judge(paired_difference(*answers(rng, round(undecided.docs_needed * 1.15), shift)), margin=0.05).kind
+            for _ in range(100)
+        ]
+        assert np.mean([k == "undecided" for k in kinds]) <= 0.03
+
+
+def test_lower_may_be_better() -> None:
+    a, b = np.full(50, 2.0), np.linspace(1.0, 1.5, 50)
+    row = paired_difference(a, b)
+    assert judge(row, margin=0.01, higher_is_better=False).kind == "better"
+    assert judge(row, margin=0.01).kind == "worse"
+    assert non_inferiority(row, 0.01, higher_is_better=False).passed
+    assert not non_inferiority(row, 0.01).passed
+
+
+def test_corrected_p_value_decides_where_given() -> None:
+    a = np.repeat([1.0, 0.0, 1.0, 0.0], [520, 400, 25, 55])
+    b = np.repeat([1.0, 0.0, 0.0, 1.0], [520, 400, 25, 55])
+    row = paired_difference(a, b)
+    assert judge(row, margin=0.01).kind == "better"
+    assert judge(row, margin=0.01, p_value=0.4, tests=50).kind == "undecided"
+
+
+@pytest.mark.parametrize(("draw", "n", "margin"), [(answers, 100, 0.1), (answers, 1000, 0.05), (margins, 200, 0.1)])
+def test_gate_passes_a_model_at_the_margin_one_time_in_twenty(draw, n: int, margin: float) -> None:
+    rng = np.random.default_rng(1)
+    passes = [non_inferiority(paired_difference(*draw(rng, n, -margin)), margin).passed for _ in range(REPETITIONS)]
+    assert rate(passes) <= ALARM
+    assert rate(passes) > 0.01
+
+
+def test_gate_passes_an_equal_model_when_there_are_docs_enough() -> None:
+    rng = np.random.default_rng(1)
+    passes = [non_inferiority(paired_difference(*answers(rng, 3000)), 0.05).passed for _ in range(REPETITIONS)]
+    assert rate(passes) > 0.95
+
+
+@pytest.mark.parametrize(("p", "n"), [(0.9, 50), (0.6, 400), (0.98, 1000)])
+def test_threshold_gate_passes_a_model_at_the_threshold_one_time_in_twenty(p: float, n: int) -> None:
+    rng = np.random.default_rng(3)
+    passes = [above_threshold((rng.random(n) < p).astype(float), p).passed for _ in range(REPETITIONS)]
+    assert rate(passes) <= ALARM + 0.02  # a step of one doc is up to two points here
+
+
+def test_gate_without_an_error_bar_does_not_pass() -> None:
+    assert not non_inferiority(paired_difference(np.array([0.5]), np.array([0.9])), 0.1).passed
+    assert not above_threshold(np.array([1.0]), 0.1).passed
+    assert not summary_above_threshold(0.9, None, 100, 0.5).passed
+    assert summary_above_threshold(0.9, 0.01, 100, 0.88).passed
+    assert not summary_above_threshold(0.9, 0.01, 100, 0.89).passed
+
+
+def test_published_worked_numbers_of_power() -> None:
+    noise = PairedNoise(1 / 9, 1 / 6, 1 / 6)
+    found = [docs_needed(0.03, noise, repeats_a=k, repeats_b=k) for k in (1, 2, 4, 10, math.inf)]
+    assert found == [3876, 2422, 1696, 1260, 969]
+    assert detectable_effect(969, PairedNoise(1 / 9)) == pytest.approx(0.03, abs=1e-5)
+
+
+@pytest.mark.parametrize(("correlation", "stderr"), [(0.0, 0.0219), (0.5, 0.0155), (0.7, 0.0120)])
+def test_published_worked_numbers_of_pairing(correlation: float, stderr: float) -> None:
+    noise = paired_noise_from_scores(0.6, 0.6, correlation)
+    assert math.sqrt(noise.per_doc() / 1000) == pytest.approx(stderr, abs=5e-5)
+
+
+def test_repeats_help_only_against_their_own_noise() -> None:
+    noise = PairedNoise(1 / 9, 1 / 6, 1 / 6)
+    assert repeats_needed(0.03, 1696, noise) == 4
+    assert repeats_needed(0.03, 5000, noise) == 1
+    assert repeats_needed(0.03, 900, noise) is None
+    with pytest.raises(ValueError, match="difference of 0"):
+        docs_needed(0.0, noise)
+
+
+@pytest.mark.parametrize(("effect", "n", "repeats"), [(0.05, 500, 1), (0.05, 500, 4), (0.03, 2000, 1)])
+def test_power_is_what_was_predicted(effect: float, n: int, repeats: int) -> None:
+    rng = np.random.default_rng(0)
+
+    def draw(docs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        pa = rng.beta(2, 2, docs) * (1 - 2 * effect)
+        pb = pa + rng.choice([0.0, 2 * effect], docs)
+        return pa, pb, rng.binomial(repeats, pa) / repeats, rng.binomial(repeats, pb) / repeats
+
+    pa, pb, _, _ = draw(200_000)
+    noise = PairedNoise(float(np.var(pb - pa)), float((pa * (1 - pa)).mean()), float((pb * (1 - pb)).mean()))
+    predicted = power_of(effect, n, noise, repeats_a=repeats, repeats_b=repeats)
+    found = rate([paired_difference(*draw(n)[2:]).p_value < 0.05 for _ in range(REPETITIONS)])
+    assert found == pytest.approx(predicted, abs=0.05)
