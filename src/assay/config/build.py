@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from assay.config.datafiles import beside
 from assay.config.group import GroupConfig
 from assay.config.loader import Origin, locate
 from assay.config.task import TaskConfig
@@ -42,6 +43,8 @@ def build_task_config(
     else:
         for key in unknown:
             raise _unknown_key(key, origins, "task", TASK_KEYS, fields.get("task"))
+    if origin := origins.get("dataset_kwargs"):
+        fields["dataset_kwargs"] = beside(fields.get("dataset_path"), fields["dataset_kwargs"], origin.path.parent)
     metadata = fields.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
         fields["metadata"] = {"_metadata": metadata}

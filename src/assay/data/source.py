@@ -57,14 +57,24 @@ class DataSource:
         return "/".join(part for part in (self.path, self.name) if part) or "custom_dataset"
 
     def mirror_files(self) -> dict[str, list[Path]]:
-        """Split to files, as far as the mirror has them."""
+        """Split to files, as far as they are files of this machine or the mirror has them."""
         if self._files is None:
-            self._files = {} if self.mirror is None or self.custom or self.path is None else self._find_files()
+            self._files = self._local_files() or ({} if self.mirror is None else self._find_files())
         return self._files
+
+    def _local_files(self) -> dict[str, list[Path]]:
+        """`dataset_path: json` with files that exist: read as they are, without a copy in the library's cache."""
+        data_files = self.kwargs.get("data_files")
+        if self.custom or self.path != "json" or data_files is None or len(self.kwargs) > 1:
+            return {}
+        named = data_files if isinstance(data_files, Mapping) else {"train": data_files}
+        files = {split: [Path(name) for name in _listed(given)] for split, given in named.items()}
+        return files if all(path.is_file() for paths in files.values() for path in paths) else {}
 
     def _find_files(self) -> dict[str, list[Path]]:
         assert self.mirror is not None
-        assert self.path is not None
+        if self.custom or self.path is None:
+            return {}
         data_files = self.kwargs.get("data_files")
         if data_files is None:
             folder = self.mirror / self.path / (self.name or "default")
@@ -73,7 +83,7 @@ class DataSource:
             )
             return {_split_of(file): [file] for file in reversed(found)}
         named = data_files if isinstance(data_files, Mapping) else {"train": data_files}
-        files = {split: self._mirrored([given] if isinstance(given, str) else given) for split, given in named.items()}
+        files = {split: self._mirrored(_listed(given)) for split, given in named.items()}
         return {split: paths for split, paths in files.items() if paths}
 
     def _mirrored(self, given: list[str]) -> list[Path]:
@@ -164,6 +174,10 @@ class DataSource:
 def _split_of(file: Path) -> str:
     name = file.name.removesuffix(".gz")
     return name.rpartition(".")[0]
+
+
+def _listed(given: str | list[str]) -> list[str]:
+    return [given] if isinstance(given, str) else given
 
 
 def _known(split: str, splits: Mapping[str, Any]) -> str:
