@@ -17,6 +17,11 @@ class StoredResponse(NamedTuple):
     response: Response
     stop_reason: str | None = None
 
+    @property
+    def failure(self) -> str | None:
+        """Always None: failures are not kept. Here so that it reads like a model's answer."""
+        return None
+
 
 Row = tuple[bytes, str, str | None, int, int]
 """key, response, stop_reason, checksum, origin."""
