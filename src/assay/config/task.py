@@ -120,7 +120,7 @@ class TaskConfig(_Config):
     description: str | Function = ""
     target_delimiter: str = " "
     fewshot_delimiter: str = "\n\n"
-    gen_prefix: str | None = None
+    gen_prefix: str | Function | None = None
     use_prompt: str | None = None
     fewshot_config: FewshotConfig = Field(default_factory=FewshotConfig)
     num_fewshot: int | None = None

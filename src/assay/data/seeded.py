@@ -14,9 +14,14 @@ NUMPY_SEED = 1234
 def seeded_globals(random_seed: int = RANDOM_SEED, numpy_seed: int = NUMPY_SEED) -> Iterator[None]:
     """Seed `random` and `numpy.random` inside the block and put their states back afterwards.
 
-    The docs of a task then depend neither on the tasks loaded before it nor on the order of the run.
+    The docs of a task then depend neither on the tasks loaded before it nor on the order of the run. Progress bars of
+    the `datasets` library are off meanwhile: the run shows its own.
     """
+    import datasets
     import numpy as np
+
+    had_bars = datasets.are_progress_bars_disabled() is False
+    datasets.disable_progress_bars()
 
     python_state, numpy_state = random.getstate(), np.random.get_state()
     random.seed(random_seed)
@@ -24,5 +29,7 @@ def seeded_globals(random_seed: int = RANDOM_SEED, numpy_seed: int = NUMPY_SEED)
     try:
         yield
     finally:
+        if had_bars:
+            datasets.enable_progress_bars()
         random.setstate(python_state)
         np.random.set_state(numpy_state)

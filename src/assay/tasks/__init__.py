@@ -1,27 +1,59 @@
 """Docs to instances: tasks and their types, templates, few-shot, chat, stylers, Python tasks, and finding them all."""
 
 from assay.tasks.base import Task
+from assay.tasks.check import check_task, functions_in
 from assay.tasks.fewshot import SAMPLERS
-from assay.tasks.manager import GroupSpec, Loaded, TaskManager
+from assay.tasks.manager import GroupSpec, Loaded, Resolved, TaskManager
+from assay.tasks.preview import as_json, preview, visible
 from assay.tasks.prompt import ChatTemplate, Shot
+from assay.tasks.python_tasks import load_python_tasks
 from assay.tasks.requests import DocRequests, RequestOptions
+from assay.tasks.styles import (
+    STYLERS,
+    BPBStyle,
+    ClozeStyle,
+    MCCompletionStyle,
+    MCStyle,
+    TaskStyler,
+    answer_key_to_index,
+    format_mc_prompt,
+    get_n_letters,
+    shuffle_correct_with_distractors,
+)
 from assay.tasks.templates import Template, compile_template
 from assay.tasks.types import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask
+from assay.tasks.variants import apply_variant
 
 __all__ = [
     "SAMPLERS",
+    "STYLERS",
+    "BPBStyle",
     "ChatTemplate",
+    "ClozeStyle",
     "DocRequests",
     "GenerateTask",
     "GroupSpec",
     "Loaded",
     "LoglikelihoodTask",
+    "MCCompletionStyle",
+    "MCStyle",
     "MultipleChoiceTask",
     "RequestOptions",
+    "Resolved",
     "RollingTask",
     "Shot",
     "Task",
     "TaskManager",
+    "TaskStyler",
     "Template",
+    "answer_key_to_index",
+    "apply_variant",
+    "as_json",
     "compile_template",
+    "format_mc_prompt",
+    "get_n_letters",
+    "load_python_tasks",
+    "preview",
+    "shuffle_correct_with_distractors",
+    "visible",
 ]

@@ -42,10 +42,12 @@ class Task(Scored):
     def from_config(config: TaskConfig, *, data_dir: str | Path | None = None, name: str | None = None) -> Task:
         """The task type that fits the config: by `class`, else by `output_type`."""
         from assay.tasks.configurable import build_class_task
+        from assay.tasks.styled import apply_style
         from assay.tasks.types import TASK_TYPES
 
         if config.class_ is not None:
             return build_class_task(config, data_dir=data_dir, name=name)
+        config = apply_style(config)
         return TASK_TYPES[config.output_type](config, data_dir=data_dir, name=name)
 
     def __repr__(self) -> str:

@@ -100,10 +100,12 @@ def media_field(value: Any, columns: Collection[str], name: str) -> Field:
     return _function(value, name)
 
 
-def prefix_field(value: str | None, columns: Collection[str]) -> Field:
-    """`gen_prefix`: a column or a template; None without one."""
+def prefix_field(value: Any, columns: Collection[str]) -> Field:
+    """`gen_prefix`: a column, a template or a function; None without one."""
     if value is None:
         return lambda doc: None
+    if not isinstance(value, str):
+        return _function(value, "gen_prefix")
     return _column(value) if value in columns else _template(value).render
 
 

@@ -98,7 +98,8 @@ class MultipleChoiceTask(Task):
         if options is None or not options.apply_chat_template:
             return self.config.target_delimiter
         prefix = self.config.gen_prefix
-        return self.config.target_delimiter if prefix and not prefix[-1].isspace() else ""
+        is_open = callable(prefix) or (prefix and not prefix[-1].isspace())
+        return self.config.target_delimiter if is_open else ""
 
     @property
     def wants_mutual_information(self) -> bool:

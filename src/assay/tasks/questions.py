@@ -1,0 +1,174 @@
+"""The bare question, choices and answer of a doc: what a styler words.
+
+A task that says `doc_to_question` gives the question itself. From any other choice task it is derived, from the text
+that the task would show:
+
+1. `Answer:` (or `A:`, in any language of `languages`) at the end is cut off, and `Question:` (or `Q:`) at the start.
+2. Where the choices are mere labels (A, B, C) and the text lists options under these labels, the option texts become
+   the choices and the list is cut off.
+3. A text that has a `Question:` line further down (a passage before the question) keeps it and gets no second one.
+4. A text without any cue is the beginning of a sentence that the choices continue; it is not made a question of when the
+   choices are scored as its continuation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from assay.errors import DataError
+from assay.instance import Doc
+from assay.tasks.fields import choice_field, target_field, text_field
+from assay.tasks.languages import ANSWER_WORDS, QUESTION_WORDS
+from assay.tasks.styles import get_n_letters
+
+
+class Question(NamedTuple):
+    """One choice question. `asks` is False where the text is to be continued, not answered."""
+
+    text: str
+    choices: Sequence[str]
+    correct_index: int
+    has_prefix: bool = False
+    asks: bool = True
+
+
+_CUE = re.compile(rf"\s*^[ \t]*(?:{ANSWER_WORDS}|A)[ \t]*[:：][ \t]*\Z", re.IGNORECASE | re.MULTILINE)
+_PREFIX = re.compile(rf"\A\s*(?:{QUESTION_WORDS}|Q)[ \t]*[:：]\s*", re.IGNORECASE)
+_INNER_PREFIX = re.compile(rf"^[ \t]*(?:{QUESTION_WORDS}|Q)[ \t]*[:：]", re.IGNORECASE | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class HookQuestions:
+    """Questions of a Python task: its three data hooks."""
+
+    task: Any
+
+    def __call__(self, doc: Doc) -> Question:
+        question, choices = self.task._get_raw_question(doc), list(self.task._get_choices(doc))
+        return checked(Question(question, choices, self.task._get_correct_index(doc)))
+
+
+@dataclass(frozen=True)
+class FieldQuestions:
+    """Questions of a YAML task: its fields, as they are written."""
+
+    question: Any
+    text: Any
+    choices: Any
+    target: Any
+
+    def __call__(self, doc: Doc) -> Question:
+        choices = self._choice(doc)
+        if not isinstance(choices, list | tuple) or not choices:
+            raise DataError(f"doc_to_choice gives {choices!r}, expected a list of texts")
+        choices = [str(choice) for choice in choices]
+        index = index_of(self._target(doc), choices)
+        if self.question is not None:
+            return checked(Question(str(self._question(doc)), choices, index))
+        text = self._text(doc)
+        if not isinstance(text, str):
+            raise DataError(
+                "the task varies its contexts, not its choices, so no question can be derived from it",
+                hint="Give doc_to_question, doc_to_choice and doc_to_target.",
+            )
+        # Some tasks put the space before a continuation into the choice; a listed option has none.
+        return checked(derive_question(text, [choice.strip() or choice for choice in choices], index))
+
+    # A column is recognised by the doc itself: these fields are read before any dataset is.
+    @cached_property
+    def _question(self) -> Callable[[Doc], Any]:
+        return _by_doc(lambda columns: text_field(self.question, columns, has_choices=False))
+
+    @cached_property
+    def _text(self) -> Callable[[Doc], Any]:
+        return _by_doc(lambda columns: text_field(self.text, columns, has_choices=True))
+
+    @cached_property
+    def _choice(self) -> Callable[[Doc], Any]:
+        return _by_doc(lambda columns: choice_field(self.choices, columns))
+
+    @cached_property
+    def _target(self) -> Callable[[Doc], Any]:
+        return _by_doc(lambda columns: target_field(self.target, columns, has_choices=True))
+
+
+def _by_doc(make: Callable[[Sequence[str]], Callable[[Doc], Any]]) -> Callable[[Doc], Any]:
+    """A field made for the columns of the first doc it sees; all docs of a dataset have the same."""
+    made: list[Callable[[Doc], Any]] = []
+
+    def field(doc: Doc) -> Any:
+        if not made:
+            made.append(make(list(doc)))
+        return made[0](doc)
+
+    return field
+
+
+def index_of(target: Any, choices: Sequence[str]) -> int:
+    """The position of the right choice: given as such, as the text of a choice, or as its letter.
+
+    >>> index_of(1, ["a", "b"]), index_of("b", ["a", "b"]), index_of("B", ["yes", "no"])
+    (1, 1, 1)
+    """
+    if isinstance(target, list) and len(target) == 1:
+        target = target[0]
+    if isinstance(target, int):
+        return int(target)
+    if isinstance(target, str):
+        if target in choices:
+            return choices.index(target)
+        letters = get_n_letters(len(choices))
+        if target.strip() in letters:
+            return letters.index(target.strip())
+    raise DataError(f"the target is {target!r}, expected the index, text or letter of one of {len(choices)} choices")
+
+
+def derive_question(text: str, choices: Sequence[str], correct_index: int) -> Question:
+    r"""The question behind a text that a task shows, by the rules above.
+
+    >>> derive_question("Question: Why?\nAnswer:", ["x", "y"], 0)
+    Question(text='Why?', choices=['x', 'y'], correct_index=0, has_prefix=False, asks=True)
+    >>> derive_question("Why?\nA. x\nB. y\nAnswer:", ["A", "B"], 1)
+    Question(text='Why?', choices=['x', 'y'], correct_index=1, has_prefix=False, asks=True)
+    >>> derive_question("He sat on the", ["mat", "moon"], 0).asks
+    False
+    """
+    body, cues = _CUE.subn("", text, count=1)
+    body, prefixes = _PREFIX.subn("", body, count=1)
+    question = Question(body.strip(), choices, correct_index, asks=bool(cues or prefixes))
+    if all(len(choice.strip(" ().")) == 1 for choice in choices) and (listed := _listed(body, choices)):
+        question = replace_choices(question, *listed)
+    return question._replace(has_prefix=not prefixes and _INNER_PREFIX.search(question.text) is not None)
+
+
+def replace_choices(question: Question, text: str, choices: Sequence[str]) -> Question:
+    return question._replace(text=text, choices=choices, asks=True)
+
+
+def _listed(body: str, labels: Sequence[str]) -> tuple[str, list[str]] | None:
+    """Question and option texts where the text ends in a list of options, one label after the other."""
+    marks, position = [], 0
+    for label in labels:
+        mark = re.compile(rf"^[ \t]*\(?{re.escape(label.strip(' ().'))}[.):][ \t]*", re.MULTILINE)
+        found = mark.search(body, position)
+        if found is None:
+            return None
+        marks.append(found)
+        position = found.end()
+    ends = [*(mark.start() for mark in marks[1:]), len(body)]
+    return body[: marks[0].start()].strip(), [body[mark.end() : end].strip() for mark, end in zip(marks, ends)]
+
+
+def checked(question: Question) -> Question:
+    """The same question, or an error that says what is wrong with it."""
+    n = len(question.choices)
+    if not isinstance(question.correct_index, int) or not 0 <= question.correct_index < n:
+        raise DataError(f"the right choice is {question.correct_index!r}, but there are {n} choices")
+    for number, choice in enumerate(question.choices):
+        if not isinstance(choice, str) or not choice:
+            raise DataError(f"choice {number} of {n} is {choice!r}, expected text")
+    return question

@@ -1,0 +1,136 @@
+"""A styled task is an ordinary task whose fields are worded by a styler.
+
+The instruction is the question, the cue opens the answer (`gen_prefix`), completions bring their own space
+(`target_delimiter: ""`), and the answer of a shot is written by the styler. Prompts, few-shot and chat are then those
+of any task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from assay.config import FewshotConfig, FilterConfig, FilterStep, TaskConfig
+from assay.errors import ConfigError
+from assay.instance import Doc
+from assay.tasks.questions import FieldQuestions, Question
+from assay.tasks.styles import BPBStyle, ClozeStyle, TaskStyler, make_styler
+
+Questions: TypeAlias = Callable[[Doc], Question]
+
+
+class _LastDoc:
+    """Remembers the question of the doc asked about last: the fields of a doc are read one after the other."""
+
+    def __init__(self, questions: Questions) -> None:
+        self.questions = questions
+        self._doc: Doc | None = None
+        self._question: Question
+
+    def __call__(self, doc: Doc) -> Question:
+        if doc is not self._doc:
+            self._question = self.questions(doc)
+            self._doc = doc
+        return self._question
+
+    def __repr__(self) -> str:
+        return repr(self.questions)
+
+
+@dataclass(frozen=True)
+class StyledField:
+    """One field of a styled task, as a function of the doc."""
+
+    styler: TaskStyler
+    questions: Questions
+
+
+class StyledText(StyledField):
+    def __call__(self, doc: Doc) -> str:
+        question = self.questions(doc)
+        styler = replace(self.styler, question_prefix="") if question.has_prefix else self.styler
+        if not question.asks and isinstance(styler, ClozeStyle):
+            return question.text
+        return styler.get_instruction_text(question.text, question.choices)
+
+
+class StyledCue(StyledField):
+    def __call__(self, doc: Doc) -> str:
+        is_continued = isinstance(self.styler, ClozeStyle) and not self.questions(doc).asks
+        return "" if is_continued else self.styler.get_cue_text()
+
+
+class StyledChoices(StyledField):
+    def __call__(self, doc: Doc) -> list[str]:
+        question = self.questions(doc)
+        return self.styler.get_possible_completions(question.choices, question.correct_index) or []
+
+
+class StyledTarget(StyledField):
+    def __call__(self, doc: Doc) -> int | str:
+        question = self.questions(doc)
+        if self.styler.response_type == "completion":
+            return self.styler.get_ground_truth(question.choices, question.correct_index)
+        return 0 if isinstance(self.styler, BPBStyle) else question.correct_index
+
+
+class StyledShot(StyledField):
+    def __call__(self, doc: Doc) -> str:
+        question = self.questions(doc)
+        if isinstance(self.styler, ClozeStyle) and not question.asks:
+            return self.styler.get_ground_truth(question.choices, question.correct_index)
+        return self.styler.get_fewshot_target_text(question.choices, question.correct_index)
+
+
+def style_config(config: TaskConfig, styler: TaskStyler, questions: Questions) -> TaskConfig:
+    """The config with its fields worded by the styler; metrics are the styler's unless the config lists its own."""
+    is_free = styler.response_type == "completion"
+    questions = _LastDoc(questions)
+    fields: dict[str, Any] = {
+        "output_type": "generate_until" if is_free else "multiple_choice",
+        "doc_to_text": StyledText(styler, questions),
+        "doc_to_target": StyledTarget(styler, questions),
+        "doc_to_choice": None if is_free else StyledChoices(styler, questions),
+        "gen_prefix": StyledCue(styler, questions),
+        "target_delimiter": "",
+        "metric_list": config.metric_list or list(styler.metrics),
+        "fewshot_config": _fewshot(config.fewshot_config, StyledText(styler, questions), StyledShot(styler, questions)),
+        "metadata": {**config.metadata, **styler.get_extra_metadata()},
+        "style": None,
+        "doc_to_question": None,
+    }
+    if is_free and "generation_kwargs" not in config.model_fields_set:
+        fields["generation_kwargs"] = {"until": ["\n"], "do_sample": False}
+    if is_free and config.filter_list is None:
+        # The cue ends in a colon, so an answer begins with a space that is no part of it.
+        steps = [FilterStep(function="remove_whitespace"), FilterStep(function="take_first")]
+        fields["filter_list"] = [FilterConfig(name="none", filter=steps)]
+    return config.override(**fields)
+
+
+def _fewshot(config: FewshotConfig, text: StyledText, answer: StyledShot) -> FewshotConfig:
+    drawing = {
+        name: getattr(config, name) for name in ("sampler", "split", "process_docs", "samples", "fewshot_indices")
+    }
+    return FewshotConfig(
+        **drawing,
+        doc_to_text=text,
+        doc_to_target=answer,
+        gen_prefix="",
+        fewshot_delimiter=config.fewshot_delimiter,
+        target_delimiter="",
+    )
+
+
+def apply_style(config: TaskConfig) -> TaskConfig:
+    """The config of a task that says `style:`, worded. Any other config as it is."""
+    if config.style is None:
+        return config
+    if config.doc_to_choice is None or config.doc_to_target is None:
+        raise ConfigError(
+            f"task {config.task}: style {config.style!r} needs choices and a target",
+            hint="Give doc_to_question, doc_to_choice and doc_to_target.",
+        )
+    questions = FieldQuestions(config.doc_to_question, config.doc_to_text, config.doc_to_choice, config.doc_to_target)
+    return style_config(config, make_styler(config.style, config.language), questions)

@@ -1,0 +1,268 @@
+r"""Stylers: how a choice question is worded, and what of it is scored.
+
+>>> question, choices = "Capital of France?", ["Berlin", "Paris", "London"]
+>>> style = MCStyle()
+>>> print(style.get_instruction_text(question, choices) + style.get_cue_text())
+Question: Capital of France?
+A. Berlin
+B. Paris
+C. London
+Answer:
+>>> style.get_possible_completions(choices), style.get_fewshot_target_text(choices, 1)
+([' A', ' B', ' C'], 'Answer: B')
+
+>>> style = ClozeStyle()
+>>> print(style.get_instruction_text(question, choices) + style.get_cue_text())
+Question: Capital of France?
+Answer:
+>>> style.get_possible_completions(choices), style.get_fewshot_target_text(choices, 1)
+([' Berlin', ' Paris', ' London'], 'Answer: Paris')
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, Self
+
+from assay.errors import ConfigError, DataError
+from assay.registry import Registry
+from assay.tasks.languages import words_of
+
+ResponseType = Literal["loglikelihoods", "completion"]
+
+
+@dataclass(frozen=True)
+class TaskStyler(ABC):
+    """The wording and scoring of a choice task. Override `get_question_text` for an unusual question line."""
+
+    response_type: ClassVar[ResponseType]
+    metrics: ClassVar[tuple[str, ...]]
+    task_style: ClassVar[str]
+
+    question_prefix: str = "Question: "
+    cue_text: str = "Answer:"
+
+    @abstractmethod
+    def get_instruction_text(self, raw_question: str, choices: Sequence[str]) -> str:
+        """The question as it is asked, up to the cue."""
+
+    @abstractmethod
+    def get_ground_truth(self, choices: Sequence[str], correct_index: int) -> str:
+        """The right completion."""
+
+    @abstractmethod
+    def get_possible_completions(self, choices: Sequence[str], correct_index: int | None = None) -> list[str] | None:
+        """The completions whose probability is asked for; None where the model writes freely."""
+
+    def get_cue_text(self) -> str:
+        """What opens the answer."""
+        return self.cue_text
+
+    def get_question_text(self, raw_question: str) -> str:
+        return f"{self.question_prefix}{raw_question}"
+
+    def get_fewshot_target_text(self, choices: Sequence[str], correct_index: int) -> str:
+        """The answer of a solved example, cue included."""
+        return f"{self.get_cue_text()}{self.get_ground_truth(choices, correct_index)}"
+
+    def get_extra_metadata(self) -> dict[str, Any]:
+        return {"task_style": self.task_style}
+
+    @classmethod
+    def for_language(cls, language: Any, **options: Any) -> Self:
+        """The styler with the words of a language; an option that is given wins.
+
+        >>> MCStyle.for_language("German").get_fewshot_target_text(["Ja", "Nein"], 1)
+        'Antwort: B'
+        >>> ClozeStyle.for_language("fr", cue_text="R :").get_instruction_text("Capitale de la France ?", [])
+        'Question : Capitale de la France ?\\n'
+        """
+        words = words_of(language)
+        defaults: dict[str, Any] = {"question_prefix": words.question, "cue_text": words.answer}
+        if "leading_space_continuations" in {field.name for field in fields(cls)}:
+            defaults["leading_space_continuations"] = words.spaced
+        return cls(**{**defaults, **options})
+
+
+@dataclass(frozen=True)
+class MCStyle(TaskStyler):
+    """Choices are listed with labels, and the labels are scored.
+
+    >>> MCStyle(space_prefixed_labels=True).get_instruction_text("1+1?", ["1", "2"])
+    'Question: 1+1?\\n A. 1\\n B. 2\\n'
+    """
+
+    response_type: ClassVar[ResponseType] = "loglikelihoods"
+    metrics: ClassVar[tuple[str, ...]] = ("acc", "acc_norm", "gold_bits_per_byte")
+    task_style: ClassVar[str] = "multiple_choice"
+
+    space_prefixed_labels: bool = False
+    """Each option line starts with a space, as in OLMES."""
+
+    def get_instruction_text(self, raw_question: str, choices: Sequence[str]) -> str:
+        question = self.get_question_text(raw_question)
+        return format_mc_prompt(question, choices, space_prefixed_labels=self.space_prefixed_labels)
+
+    def get_ground_truth(self, choices: Sequence[str], correct_index: int) -> str:
+        return f" {get_n_letters(len(choices))[correct_index]}"
+
+    def get_possible_completions(self, choices: Sequence[str], correct_index: int | None = None) -> list[str] | None:
+        return [f" {label}" for label in get_n_letters(len(choices))]
+
+
+@dataclass(frozen=True)
+class MCCompletionStyle(MCStyle):
+    """Choices are listed with labels, and the model writes the text of its answer.
+
+    >>> MCCompletionStyle().get_fewshot_target_text(["Berlin", "Paris"], 1)
+    'Answer: Paris'
+    """
+
+    response_type: ClassVar[ResponseType] = "completion"
+    metrics: ClassVar[tuple[str, ...]] = ("exact_match",)
+
+    def get_ground_truth(self, choices: Sequence[str], correct_index: int) -> str:
+        return choices[correct_index]
+
+    def get_possible_completions(self, choices: Sequence[str], correct_index: int | None = None) -> list[str] | None:
+        return None
+
+    def get_fewshot_target_text(self, choices: Sequence[str], correct_index: int) -> str:
+        return f"{self.get_cue_text()} {self.get_ground_truth(choices, correct_index)}"
+
+
+@dataclass(frozen=True)
+class ClozeStyle(TaskStyler):
+    """Choices are not shown; the text of each is scored.
+
+    To continue a sentence, drop prefix, newline and cue:
+
+    >>> style = ClozeStyle(question_prefix="", cue_text="", trailing_newline=False)
+    >>> style.get_instruction_text("The cat sat on the", ["mat", "sofa"]), style.get_ground_truth(["mat", "sofa"], 0)
+    ('The cat sat on the', ' mat')
+    """
+
+    response_type: ClassVar[ResponseType] = "loglikelihoods"
+    metrics: ClassVar[tuple[str, ...]] = ("acc", "acc_norm", "gold_bits_per_byte")
+    task_style: ClassVar[str] = "cloze"
+
+    trailing_newline: bool = True
+    leading_space_continuations: bool = True
+
+    def get_instruction_text(self, raw_question: str, choices: Sequence[str]) -> str:
+        return self.get_question_text(raw_question) + ("\n" if self.trailing_newline else "")
+
+    def get_ground_truth(self, choices: Sequence[str], correct_index: int) -> str:
+        return self._continuation(choices[correct_index])
+
+    def get_possible_completions(self, choices: Sequence[str], correct_index: int | None = None) -> list[str] | None:
+        return [self._continuation(choice) for choice in choices]
+
+    def _continuation(self, choice: str) -> str:
+        return f" {choice}" if self.leading_space_continuations else choice
+
+
+@dataclass(frozen=True)
+class BPBStyle(ClozeStyle):
+    """Worded like `ClozeStyle`, but only the right answer is scored: one request per doc.
+
+    >>> BPBStyle().get_possible_completions(["Berlin", "Paris"], 1)
+    [' Paris']
+    """
+
+    metrics: ClassVar[tuple[str, ...]] = ("gold_bits_per_byte",)
+    task_style: ClassVar[str] = "bpb"
+
+    def get_possible_completions(self, choices: Sequence[str], correct_index: int | None = None) -> list[str] | None:
+        if correct_index is None:
+            raise ValueError("BPBStyle scores the right answer alone and needs its index")
+        return [self._continuation(choices[correct_index])]
+
+
+STYLERS: Registry[type[TaskStyler]] = Registry("styler", group="assay.stylers")
+STYLERS.add("mc", MCStyle)
+STYLERS.add("cloze", ClozeStyle)
+STYLERS.add("bpb", BPBStyle)
+STYLERS.add("mc_completion", MCCompletionStyle)
+
+
+def make_styler(style: str | dict[str, Any] | TaskStyler, language: Any = None) -> TaskStyler:
+    """The styler that a config names, in the words of the language.
+
+    >>> make_styler({"name": "mc", "cue_text": "A:"})
+    MCStyle(question_prefix='Question: ', cue_text='A:', space_prefixed_labels=False)
+    """
+    if isinstance(style, TaskStyler):
+        return style
+    options = dict(style) if isinstance(style, dict) else {"name": style}
+    name = options.pop("name", None)
+    if not isinstance(name, str):
+        raise ConfigError(f"style: {style!r} names no styler", hint=f"Add name: one of {', '.join(STYLERS)}.")
+    cls = STYLERS[name]
+    try:
+        return cls(**options) if language is None else cls.for_language(language, **options)
+    except TypeError as error:
+        known = ", ".join(field.name for field in fields(cls))
+        raise ConfigError(f"style {name}: {error}", hint=f"It takes: {known}.") from error
+
+
+def get_n_letters(n: int) -> list[str]:
+    """Labels of `n` choices: A to Z, then AA, AB, … so that none is cut off.
+
+    >>> get_n_letters(3), get_n_letters(28)[25:]
+    (['A', 'B', 'C'], ['Z', 'AA', 'AB'])
+    """
+    return [_label(position) for position in range(n)]
+
+
+def _label(position: int) -> str:
+    label = ""
+    position += 1
+    while position:
+        position, letter = divmod(position - 1, 26)
+        label = chr(ord("A") + letter) + label
+    return label
+
+
+def answer_key_to_index(key: str) -> int:
+    """The position that an answer key means: letters count from A, numbers from 1.
+
+    >>> [answer_key_to_index(key) for key in ("A", "c", "1", "4", "AA")]
+    [0, 2, 0, 3, 26]
+    """
+    text = key.strip()
+    if text.isascii() and text.isdigit() and int(text) > 0:
+        return int(text) - 1
+    if not (text.isascii() and text.isalpha()):
+        raise DataError(f"the answer key is {key!r}, expected a letter or a number from 1 on")
+    position = 0
+    for letter in text.upper():
+        position = position * 26 + ord(letter) - ord("A") + 1
+    return position - 1
+
+
+def format_mc_prompt(question_text: str, choices: Sequence[str], *, space_prefixed_labels: bool = False) -> str:
+    """Question and labelled choices, each on a line.
+
+    >>> format_mc_prompt("Question: What is 1+1?", ["1", "2", "3"])
+    'Question: What is 1+1?\\nA. 1\\nB. 2\\nC. 3\\n'
+    """
+    space = " " if space_prefixed_labels else ""
+    lines = [f"{space}{label}. {choice}" for label, choice in zip(get_n_letters(len(choices)), choices)]
+    return "\n".join([question_text, *lines]) + "\n"
+
+
+def shuffle_correct_with_distractors(correct: str, distractors: Sequence[str], seed_text: str) -> tuple[list[str], int]:
+    """All choices in an order that depends on `seed_text` alone, and the position of the right one.
+
+    >>> shuffle_correct_with_distractors("Paris", ["Berlin", "Rome"], "Capital of France?")
+    (['Rome', 'Paris', 'Berlin'], 1)
+    """
+    choices = [*distractors, correct]
+    order = list(range(len(choices)))
+    random.Random(int(hashlib.sha256(seed_text.encode()).hexdigest(), 16)).shuffle(order)
+    return [choices[i] for i in order], order.index(len(choices) - 1)
