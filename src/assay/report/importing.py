@@ -29,7 +29,7 @@ def import_lm_eval(source: str | Path, run_dir: str | Path) -> Results:
     files = sorted(Path(source).rglob("results*.json"))
     if not files:
         raise ConfigError(f"no results*.json below {source}", hint="Give the output directory of lm-evaluation-harness.")
-    data = _read_results(files[-1])
+    data = read_results(files[-1])
     directory = RunDirectory.create(RunConfig(run_dir=str(run_dir)), "")
     assert directory is not None
     samples = {task: _convert(path, task, data, directory) for task, path in sample_files(files[-1], data)}
@@ -40,7 +40,7 @@ def import_lm_eval(source: str | Path, run_dir: str | Path) -> Results:
     return Results(data, directory)
 
 
-def _read_results(path: Path) -> dict[str, Any]:
+def read_results(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -74,13 +74,18 @@ def _convert(path: Path, task: str, data: dict[str, Any], directory: RunDirector
     return str(directory.sample_file(task).relative_to(directory.path))
 
 
-def _row(sample: dict[str, Any], kind: str, task: str) -> SampleRow:
+def sample_instances(sample: dict[str, Any], kind: str, task: str) -> list[Instance]:
+    """The requests of one line of a samples file."""
     arguments = sample["arguments"]
     if isinstance(arguments, dict):
         ordered = sorted(arguments.items(), key=lambda item: int(item[0].rsplit("_", 1)[1]))
         arguments = [[request[key] for key in sorted(request)] for _, request in ordered]
     request_type = "loglikelihood" if kind == "multiple_choice" else kind
-    instances = [Instance(request_type, sample["doc"], tuple(a), i, sample["doc_id"], task) for i, a in enumerate(arguments)]  # type: ignore[arg-type]  # fmt: skip
+    return [Instance(request_type, sample["doc"], tuple(a), i, sample["doc_id"], task) for i, a in enumerate(arguments)]  # type: ignore[arg-type]  # fmt: skip
+
+
+def _row(sample: dict[str, Any], kind: str, task: str) -> SampleRow:
+    instances = sample_instances(sample, kind, task)
     metrics = {name: sample[name] for name in sample.get("metrics", []) if name in sample}
     numbers = {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
     return SampleRow(
@@ -107,7 +112,8 @@ def _typed(value: Any) -> Any:
     return value
 
 
-def _block(data: dict[str, Any], samples: dict[str, str]) -> dict[str, Any]:
+def tree_of(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """Groups and their members in the order of a table."""
     subtasks = data.get("group_subtasks", {})
     roots = [name for name in data["results"] if not any(name in children for children in subtasks.values())]
     tree: list[dict[str, Any]] = []
@@ -121,12 +127,16 @@ def _block(data: dict[str, Any], samples: dict[str, str]) -> dict[str, Any]:
 
     for name in roots:
         visit(name, 0)
+    return tree
+
+
+def _block(data: dict[str, Any], samples: dict[str, str]) -> dict[str, Any]:
     tasks = [name for name in data["results"] if name in data.get("configs", {})]
     return {
         "format": 1,
         "version": assay_version(),
-        "estimates": {name: _estimates(name, entry, data) for name, entry in data["results"].items()},
-        "tree": tree,
+        "estimates": {name: reported_estimates(name, entry, data) for name, entry in data["results"].items()},
+        "tree": tree_of(data),
         "health": {name: {**vars(Health(docs=data["results"][name].get("sample_len", 0))), "marks": []} for name in tasks},  # fmt: skip
         "samples": samples,
         "model": {"name": data.get("model_name") or data.get("config", {}).get("model", ""), "args": {}, "fingerprint": ""},  # fmt: skip
@@ -137,7 +147,7 @@ def _block(data: dict[str, Any], samples: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _estimates(name: str, entry: dict[str, Any], data: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def reported_estimates(name: str, entry: dict[str, Any], data: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Values with their standard errors; the interval is the normal one."""
     z = normal_quantile(0.975)
     found = {}
