@@ -1,0 +1,236 @@
+"""What all servers have in common: address, key, settings, counting, and generation."""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from assay.errors import ConfigError, ModelError
+from assay.instance import Instance, RequestType
+from assay.models.base import LM, Answer, Usage
+from assay.models.generation import GenerationSettings, cut_at_stop, draw_seed
+from assay.models.openai.tokens import Encoder, make_encoder
+from assay.models.openai.transport import Failed, Job, Settings, Transport
+
+_SECRET_HEADERS = ("authorization", "api-key", "x-api-key", "cookie")
+
+
+class ServerLM(LM):
+    """A model behind an address. Subclasses say which endpoint, and how a request is written and a reply read.
+
+    The key comes from the environment (`OPENAI_API_KEY`, or the variable named by `api_key_env`) and is written
+    nowhere: not into a file, not into a message, not into the fingerprint.
+    """
+
+    ENDPOINT: ClassVar[str]
+    DEFAULT_URL: ClassVar[str | None] = None
+    NEEDS_KEY: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        model: str | None = None,
+        base_url: str | None = None,
+        *,
+        pretrained: str | None = None,
+        api_key_env: str = "OPENAI_API_KEY",
+        tokenizer: str | None = None,
+        tokenizer_backend: str | None = None,
+        tokenized_requests: bool | None = None,
+        add_bos_token: bool = False,
+        revision: str | None = None,
+        trust_remote_code: bool = False,
+        max_length: int = 2048,
+        max_gen_toks: int = 256,
+        num_concurrent: int = 64,
+        max_retries: int = 6,
+        timeout: float = 300,
+        backoff: float = 0.5,
+        seed: int | None = 1234,
+        eos_string: str | None = None,
+        think_end_token: str | None = None,
+        header: Mapping[str, str] | None = None,
+        verify_certificate: bool = True,
+        ca_cert_path: str | None = None,
+        price_in: float = 0.0,
+        price_out: float = 0.0,
+        api_key: str | None = None,
+    ) -> None:
+        """`price_in` and `price_out` are per million tokens. `num_concurrent` is the most; fewer are used at need."""
+        if api_key is not None:
+            raise ConfigError(
+                "api_key was given as a model argument, where it would be written into the run's config",
+                hint=f"Put it into the environment: export {api_key_env}=…",
+            )
+        self.url = endpoint_address(base_url or self.DEFAULT_URL, self.ENDPOINT)
+        settings = Settings(
+            url=self.url,
+            headers=self._headers(header, api_key_env),
+            timeout=float(timeout),
+            max_retries=int(max_retries),
+            ceiling=max(1, int(num_concurrent)),
+            backoff=float(backoff),
+            verify=ca_cert_path or bool(verify_certificate),
+        )
+        self.transport = Transport(settings)
+        self.model = model or pretrained or self._only_model()
+        self.max_length, self.max_gen_toks = int(max_length), int(max_gen_toks)
+        self.seed, self.eos_string, self.think_end_token = seed, eos_string, think_end_token
+        self.prices = (float(price_in), float(price_out))
+        self._usage = Usage()
+        self.encoder: Encoder | None = make_encoder(
+            tokenizer_backend,
+            tokenizer,
+            self.model,
+            revision=revision,
+            trust_remote_code=trust_remote_code,
+            add_bos_token=add_bos_token,
+        )
+        self.tokenized = self.encoder is not None if tokenized_requests is None else bool(tokenized_requests)
+        if self.tokenized and self.encoder is None:
+            raise ConfigError("tokenized_requests needs a tokenizer", hint="Add tokenizer=NAME.")
+
+    # -- the contract ------------------------------------------------------------------------------------------------
+
+    def generate_until(self, requests: Sequence[Instance]) -> list[str]:
+        return self.answer_required("generate_until", requests)
+
+    @property
+    def tokenizer_name(self) -> str:
+        return self.encoder.name if self.encoder else ""
+
+    @property
+    def usage(self) -> Usage:
+        self._usage.retries = self.transport.retries
+        return self._usage
+
+    def fingerprint(self) -> str:
+        """The address and the name are all that is known of the weights; a changed server should get a new name."""
+        parts = [type(self).__name__, self.url, self.model, self.tokenizer_name, self.tokenized, self.max_length]
+        parts += [self.max_gen_toks, self.seed, self.eos_string, self.think_end_token]
+        return "server-1:" + json.dumps(parts)
+
+    def close(self) -> None:
+        self.transport.close()
+
+    # -- for subclasses ----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def write_generation(self, context: str, settings: GenerationSettings, seed: int | None) -> dict[str, Any]:
+        """The body of a request."""
+
+    @abstractmethod
+    def read_text(self, choice: Mapping[str, Any]) -> str:
+        """The text of a reply; raises `Unusable` when there is none."""
+
+    def stream_generation(self, instances: Sequence[Instance], draws: Sequence[int]) -> Iterator[tuple[int, Answer]]:
+        jobs: list[Job[Answer]] = []
+        for instance, draw in zip(instances, draws):
+            context, kwargs = instance.arguments[:2]
+            settings = GenerationSettings.parse(kwargs, max_gen_toks=self.max_gen_toks)
+            seed = self.seed
+            if seed is not None and not settings.greedy:
+                seed = draw_seed(seed, str(context).encode("utf-8", "surrogatepass"), draw) & 0x7FFFFFFF
+            body = self.write_generation(str(context), settings, seed)
+            jobs.append(Job(body, partial(self._read_answer, settings)))
+        yield from self.send_by_prefix(jobs, [str(instance.arguments[0]) for instance in instances])
+
+    def send_by_prefix(self, jobs: Sequence[Job[Answer]], prompts: Sequence[Any]) -> Iterator[tuple[int, Answer]]:
+        """Send sorted by prompt, and yield answers under their own positions.
+
+        Sorting walks the tree of shared prefixes depth first: prompts that begin alike go out one after the other,
+        while the server's prefix cache still holds what they share.
+        """
+        order = sorted(range(len(jobs)), key=prompts.__getitem__)
+        for at, outcome in self.transport.send_all([jobs[i] for i in order]):
+            yield order[at], Answer(None, failure=outcome.reason) if isinstance(outcome, Failed) else outcome
+
+    def answer_required(self, request_type: RequestType, requests: Sequence[Instance]) -> list[Any]:
+        """The plain form of a stream: all responses in order, or an error."""
+        answers = dict(self.stream(request_type, requests, [0] * len(requests)))
+        for answer in answers.values():
+            if answer.failure is not None:
+                raise ModelError(f"{self.url}: {answer.failure}")
+        return [answers[i].response for i in range(len(requests))]
+
+    def count(self, reply: Mapping[str, Any]) -> None:
+        used = reply.get("usage") or {}
+        prompt, generated = int(used.get("prompt_tokens") or 0), int(used.get("completion_tokens") or 0)
+        cached = int((used.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
+        self._usage.prompt_tokens += prompt
+        self._usage.computed_tokens += prompt - cached
+        self._usage.generated_tokens += generated
+        self._usage.cost += (prompt * self.prices[0] + generated * self.prices[1]) / 1e6
+
+    def stops_to_send(self, settings: GenerationSettings) -> list[str]:
+        """At most four, which is what servers take; the text is cut at all of them afterwards.
+
+        None while the model thinks: a stop string inside its thoughts is not the end of the answer.
+        """
+        if self.think_end_token:
+            return []
+        ends = [self.eos_string] if self.eos_string else []
+        return [*settings.until, *ends][:4]
+
+    def _read_answer(self, settings: GenerationSettings, reply: Any) -> Answer:
+        choice = reply["choices"][0]
+        reason = choice.get("finish_reason")
+        if reason == "content_filter":
+            self.count(reply)
+            return Answer(None, failure="the server's content filter withheld the answer")
+        text = self.read_text(choice)
+        self.count(reply)
+        if self.think_end_token:
+            text = text.split(self.think_end_token)[-1].lstrip()
+        text, was_cut = cut_at_stop(text, [*settings.until, *([self.eos_string] if self.eos_string else [])])
+        if was_cut or reason != "length":
+            return Answer(text, "stop")
+        return Answer(text, "length")
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _headers(self, header: Mapping[str, str] | None, api_key_env: str) -> dict[str, str]:
+        for name in header or {}:
+            if name.lower() in _SECRET_HEADERS:
+                raise ConfigError(
+                    f"the header {name!r} would be written into the run's config",
+                    hint=f"Put the key into the environment: export {api_key_env}=…",
+                )
+        key = os.environ.get(api_key_env, "")
+        if self.NEEDS_KEY and not key and self.url.startswith("https://api.openai.com"):
+            raise ConfigError(f"{api_key_env} is not set", hint=f"export {api_key_env}=…")
+        return {**(header or {}), **({"Authorization": f"Bearer {key}"} if key else {})}
+
+    def _only_model(self) -> str:
+        """The name of the model when none was given and the server has just one."""
+        listing = self.transport.get(self.url.removesuffix(self.ENDPOINT) + "/models")
+        names = [str(entry["id"]) for entry in (listing or {}).get("data", [])]
+        if len(names) != 1:
+            found = f"it has {', '.join(names)}" if names else "it lists none"
+            raise ConfigError(f"no model was named for {self.url}, and {found}", hint="Add model=NAME to --model_args.")
+        return names[0]
+
+
+def endpoint_address(base_url: str | None, endpoint: str) -> str:
+    """The full address of an endpoint, from a server, its `/v1`, or the endpoint itself.
+
+    >>> endpoint_address("http://localhost:8000", "/completions")
+    'http://localhost:8000/v1/completions'
+    >>> endpoint_address("http://localhost:8000/v1/", "/completions")
+    'http://localhost:8000/v1/completions'
+    """
+    if not base_url:
+        raise ConfigError("no server was named", hint="Add base_url=http://HOST:PORT/v1 to --model_args.")
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise ConfigError(f"base_url is {base_url!r}", hint="Give an address like http://localhost:8000/v1.")
+    if parts.username or parts.password:
+        raise ConfigError("base_url holds a password, which would be written into the run's config", hint="Use OPENAI_API_KEY in the environment.")  # fmt: skip
+    address = base_url.rstrip("/")
+    if address.endswith(endpoint):
+        return address
+    return address + ("" if parts.path.strip("/") else "/v1") + endpoint

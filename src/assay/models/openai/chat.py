@@ -1,0 +1,109 @@
+"""`/v1/chat/completions`: generation from messages."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+
+from assay.errors import ModelError
+from assay.instance import Instance, RequestType
+from assay.models.base import Answer, Message
+from assay.models.generation import GenerationSettings
+from assay.models.openai.backend import ServerLM
+from assay.models.openai.completions import sampling_fields
+from assay.models.openai.transport import Unusable
+
+_REASONING = re.compile(r"(^|/)(o[1-9]|gpt-5)(-|$|\.)")
+
+
+class LocalChat(ServerLM):
+    """A chat server of your own.
+
+    With `--apply_chat_template` the server applies the template: the prompt is the JSON of the messages. Without it
+    the whole prompt is one user message.
+    """
+
+    ENDPOINT = "/chat/completions"
+
+    def stream(
+        self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
+    ) -> Iterator[tuple[int, Answer]]:
+        if request_type != "generate_until":
+            self._no_likelihoods(request_type)
+        yield from self.stream_generation(instances, draws)
+
+    def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
+        self._no_likelihoods("loglikelihood")
+
+    def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
+        self._no_likelihoods("loglikelihood_rolling")
+
+    def apply_chat_template(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
+        return json.dumps(messages, ensure_ascii=False)
+
+    def chat_template(self, name: bool | str | None = None) -> str | None:
+        return "the server's"
+
+    def write_generation(self, context: str, settings: GenerationSettings, seed: int | None) -> dict[str, Any]:
+        messages = messages_of(context)
+        body: dict[str, Any] = {"model": self.model, "messages": messages, "max_tokens": settings.max_gen_toks, "temperature": settings.temperature}  # fmt: skip
+        body |= sampling_fields(settings)
+        if stops := self.stops_to_send(settings):
+            body["stop"] = stops
+        if messages[-1].get("role") == "assistant":  # an answer that is to be continued, in the words of vLLM
+            body |= {"add_generation_prompt": False, "continue_final_message": True}
+        return body if seed is None else {**body, "seed": seed}
+
+    def read_text(self, choice: Mapping[str, Any]) -> str:
+        content = choice["message"].get("content")
+        if isinstance(content, list):  # parts, as some servers answer
+            content = "".join(str(part.get("text", "")) for part in content)
+        if content is None:
+            # All tokens went into thinking or a tool call: an empty answer, not a broken one.
+            return ""
+        if not isinstance(content, str):
+            raise Unusable("its message has no text")
+        return content
+
+    def _no_likelihoods(self, request_type: str) -> NoReturn:
+        raise ModelError(
+            f"{self.url}: a chat server cannot score a given text, which {request_type} requests need",
+            hint="Choose tasks that generate (assay ls tasks shows the type), or a completions server, hf or vllm.",
+        )
+
+
+class OpenAIChat(LocalChat):
+    """OpenAI's own chat endpoint. Reasoning models take neither temperature nor stop strings; text is cut here."""
+
+    DEFAULT_URL = "https://api.openai.com/v1"
+    NEEDS_KEY = True
+
+    def write_generation(self, context: str, settings: GenerationSettings, seed: int | None) -> dict[str, Any]:
+        body = super().write_generation(context, settings, seed)
+        body["max_completion_tokens"] = body.pop("max_tokens")
+        for name in ("add_generation_prompt", "continue_final_message", "top_k", "min_p"):
+            body.pop(name, None)
+        if _REASONING.search(self.model):
+            for name in ("temperature", "stop", "top_p"):
+                body.pop(name, None)
+        return body
+
+
+def messages_of(context: str) -> list[Message]:
+    """The messages a prompt stands for.
+
+    >>> messages_of("Hello")
+    [{'role': 'user', 'content': 'Hello'}]
+    >>> messages_of('[{"role": "system", "content": "Be brief."}]')
+    [{'role': 'system', 'content': 'Be brief.'}]
+    """
+    if context.startswith("[{"):
+        try:
+            found = json.loads(context)
+        except ValueError:
+            found = None
+        if isinstance(found, list) and found and all(isinstance(m, dict) and {"role", "content"} <= m.keys() for m in found):  # fmt: skip
+            return found
+    return [{"role": "user", "content": context}]

@@ -1,0 +1,181 @@
+"""`/v1/completions`: generation, and likelihoods where the server echoes prompts with log-probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from assay.errors import ModelError
+from assay.instance import Instance, RequestType
+from assay.models.base import Answer
+from assay.models.generation import GenerationSettings
+from assay.models.openai.backend import ServerLM
+from assay.models.openai.echo import EchoRequest, echoed_tokens, read_score
+from assay.models.openai.tokens import split_pair
+from assay.models.openai.transport import Failed, Job, Unusable
+from assay.models.openai.windows import rolling_windows
+
+_PROBE = "The sun rises in the east."
+
+
+class LocalCompletions(ServerLM):
+    """A completions server of your own: vLLM, SGLang, llama.cpp, text-generation-inference, …"""
+
+    ENDPOINT = "/completions"
+    _echo_works = False
+
+    def stream(
+        self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
+    ) -> Iterator[tuple[int, Answer]]:
+        if request_type == "generate_until":
+            yield from self.stream_generation(instances, draws)
+            return
+        self._probe()
+        if request_type == "loglikelihood":
+            yield from self._stream_pairs(instances)
+        else:
+            yield from self._stream_rolling(instances)
+
+    def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
+        return self.answer_required("loglikelihood", requests)
+
+    def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
+        return self.answer_required("loglikelihood_rolling", requests)
+
+    def write_generation(self, context: str, settings: GenerationSettings, seed: int | None) -> dict[str, Any]:
+        prompt: str | list[int] = context
+        if self.encoder is not None:
+            # Cut on the left, so that the question at the end stays. Without a tokenizer the server decides.
+            ids = self.encoder.encode(context)[-max(1, self.max_length - settings.max_gen_toks) :]
+            prompt = ids if self.tokenized else self.encoder.decode(ids) if len(ids) < len(context) else context
+        body: dict[str, Any] = {"model": self.model, "prompt": prompt, "max_tokens": settings.max_gen_toks, "temperature": settings.temperature}  # fmt: skip
+        body |= sampling_fields(settings)
+        if stops := self.stops_to_send(settings):
+            body["stop"] = stops
+        return body if seed is None else {**body, "seed": seed}
+
+    def read_text(self, choice: Mapping[str, Any]) -> str:
+        text = choice.get("text")
+        if not isinstance(text, str):
+            raise Unusable("it has no text")
+        return text
+
+    def _stream_pairs(self, instances: Sequence[Instance]) -> Iterator[tuple[int, Answer]]:
+        echoes: list[tuple[int, EchoRequest]] = []
+        for position, instance in enumerate(instances):
+            echo = self._pair(*map(str, instance.arguments[:2]))
+            if isinstance(echo, Failed):
+                yield position, Answer(None, failure=echo.reason)
+            elif echo.is_empty:
+                yield position, Answer((0.0, True))
+            else:
+                echoes.append((position, echo))
+        jobs = [Job(e.body(self.model, self.seed), partial(self._read_pair, e)) for _, e in echoes]
+        for at, answer in self.send_by_prefix(jobs, [echo.prompt for _, echo in echoes]):
+            yield echoes[at][0], answer
+
+    def _pair(self, context: str, continuation: str) -> EchoRequest | Failed:
+        if self.encoder is not None and self.tokenized:
+            head, tail = split_pair(self.encoder, context, continuation)
+            if len(tail) >= self.max_length - 1:
+                return Failed(f"the continuation has {len(tail)} tokens and max_length is {self.max_length}")
+            ids = (head + tail)[-(self.max_length - 1) :]
+            return EchoRequest(ids, len(ids) - len(tail))
+        stripped = context.rstrip()
+        prefix = "" if stripped else self._prefix()
+        prompt = prefix + context + continuation
+        return EchoRequest(prompt, len(prefix) + len(stripped))
+
+    def _read_pair(self, echo: EchoRequest, reply: Any) -> Answer:
+        score = read_score(echo, reply)
+        self.count(reply)
+        return Answer(score)
+
+    def _stream_rolling(self, instances: Sequence[Instance]) -> Iterator[tuple[int, Answer]]:
+        """Windows of all texts go out together; a text is answered when its last window is."""
+        echoes: list[tuple[int, EchoRequest]] = []
+        missing, totals = [0] * len(instances), [0.0] * len(instances)
+        failures: dict[int, str] = {}
+        for position, instance in enumerate(instances):
+            windows = self._windows(str(instance.arguments[0]))
+            missing[position] = len(windows)
+            echoes.extend((position, window) for window in windows)
+            if not windows:
+                yield position, Answer(0.0)
+        jobs = [Job(e.body(self.model, self.seed), partial(self._read_pair, e)) for _, e in echoes]
+        for at, answer in self.send_by_prefix(jobs, [echo.prompt for _, echo in echoes]):
+            position = echoes[at][0]
+            missing[position] -= 1
+            if answer.failure is None:
+                totals[position] += answer.response[0]
+            else:
+                failures[position] = answer.failure
+            if not missing[position]:
+                failure = failures.get(position)
+                yield position, Answer(totals[position]) if failure is None else Answer(None, failure=failure)
+
+    def _windows(self, text: str) -> list[EchoRequest]:
+        if not text:
+            return []
+        if self.encoder is None or not self.tokenized:
+            prefix = self._prefix()
+            return [EchoRequest(prefix + text, len(prefix))]
+        ids = self.encoder.encode(text)
+        # One place is for the prefix and one for the token that the server generates after the echo.
+        windows = rolling_windows(ids, self.encoder.prefix, self.max_length - 2)
+        return [EchoRequest(context + scored, len(context)) for context, scored in windows]
+
+    def _prefix(self) -> str:
+        if self.eos_string:
+            return self.eos_string
+        raise ModelError(
+            "a text without a context needs something to stand before it, and the server's tokens are not known here",
+            hint="Add tokenizer=NAME, or eos_string=<the model's begin or end of text>, to --model_args.",
+        )
+
+    def _probe(self) -> None:
+        """Ask once whether prompts are echoed with log-probabilities; most servers without it ignore the wish."""
+        if self._echo_works:
+            return
+        probe = EchoRequest(_PROBE, len(_PROBE) // 2)
+
+        def has_echo(reply: Any) -> bool:
+            try:
+                return echoed_tokens(reply)[0].offset == 0 and bool(read_score(probe, reply))
+            except (Unusable, LookupError, TypeError, AttributeError):
+                return False
+
+        try:
+            works, reason = self.transport.send(Job(probe.body(self.model, self.seed), has_echo)), ""
+        except ModelError as error:
+            if "HTTP 4" not in error.message or error.hint:
+                raise
+            works, reason = False, f" ({error.message})"
+        if not works:
+            raise ModelError(
+                f"{self.url} gives no log-probabilities of the prompt (echo with logprobs), which multiple-choice and "
+                f"perplexity tasks need{reason}",
+                hint="Run tasks that generate, or score with --model hf or vllm; vLLM's own server has echo.",
+            )
+        self._echo_works = True
+
+
+class OpenAICompletions(LocalCompletions):
+    """OpenAI's own completions endpoint."""
+
+    DEFAULT_URL = "https://api.openai.com/v1"
+    NEEDS_KEY = True
+
+
+def sampling_fields(settings: GenerationSettings) -> dict[str, Any]:
+    """What differs from the defaults, by the names servers know, and whatever else the task asks for."""
+    fields: dict[str, Any] = {}
+    if not settings.greedy:
+        if settings.top_p < 1.0:
+            fields["top_p"] = settings.top_p
+        if settings.top_k:
+            fields["top_k"] = settings.top_k
+        if settings.min_p:
+            fields["min_p"] = settings.min_p
+    return fields | dict(settings.other)

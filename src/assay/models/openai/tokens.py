@@ -1,0 +1,97 @@
+"""Tokens on our side of the wire, where a tokenizer is given; otherwise the server's own tokens are read back."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from assay.errors import ConfigError
+
+
+class Encoder(Protocol):
+    """Text to token ids. `prefix` stands before an empty context."""
+
+    name: str
+    prefix: int | None
+
+    def encode(self, text: str) -> list[int]: ...
+    def decode(self, ids: list[int]) -> str: ...
+
+
+class HFEncoder:
+    """A tokenizer of the hub or a directory. No BOS is added unless asked for, as servers are asked for exact ids."""
+
+    def __init__(self, name: str, *, revision: str | None, trust_remote_code: bool, add_bos_token: bool) -> None:
+        from transformers import AutoTokenizer
+
+        from assay.models.catalog import resolve
+
+        self._tokenizer: Any = AutoTokenizer.from_pretrained(
+            str(resolve(name) or name), revision=revision or "main", trust_remote_code=trust_remote_code
+        )
+        self.name = name
+        self._add_special = add_bos_token
+        eos, bos = self._tokenizer.eos_token_id, self._tokenizer.bos_token_id
+        self.prefix: int | None = bos if bos is not None else eos
+
+    def encode(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=self._add_special))
+
+    def decode(self, ids: list[int]) -> str:
+        return str(self._tokenizer.decode(ids))
+
+
+class TiktokenEncoder:
+    def __init__(self, name: str) -> None:
+        try:
+            import tiktoken
+        except ModuleNotFoundError as error:
+            raise ConfigError("tokenizer_backend=tiktoken needs the package tiktoken", hint="pip install 'assay[api]'") from error  # fmt: skip
+        try:
+            self._encoding = tiktoken.encoding_for_model(name)
+        except KeyError:
+            self._encoding = tiktoken.get_encoding(name if name in tiktoken.list_encoding_names() else "cl100k_base")
+        self.name = f"tiktoken:{self._encoding.name}"
+        self.prefix: int | None = self._encoding.eot_token
+
+    def encode(self, text: str) -> list[int]:
+        return list(self._encoding.encode(text, allowed_special="all"))
+
+    def decode(self, ids: list[int]) -> str:
+        return str(self._encoding.decode(ids))
+
+
+def make_encoder(
+    backend: str | None,
+    tokenizer: str | None,
+    model: str,
+    *,
+    revision: str | None,
+    trust_remote_code: bool,
+    add_bos_token: bool,
+) -> Encoder | None:
+    """None, the default, leaves tokens to the server. A tokenizer's name alone means one of transformers."""
+    chosen = (backend or ("huggingface" if tokenizer else "none")).lower()
+    if chosen in ("none", "remote", "server"):
+        return None
+    if chosen == "tiktoken":
+        return TiktokenEncoder(tokenizer or model)
+    if chosen in ("huggingface", "hf"):
+        return HFEncoder(tokenizer or model, revision=revision, trust_remote_code=trust_remote_code, add_bos_token=add_bos_token)  # fmt: skip
+    raise ConfigError(f"tokenizer_backend is {backend!r}", hint="Give none, huggingface or tiktoken.")
+
+
+def split_pair(encoder: Encoder, context: str, continuation: str) -> tuple[list[int], list[int]]:
+    """Ids of context and continuation as lm-evaluation-harness splits them.
+
+    Spaces at the end of the context go to the continuation, which is what follows the context's own ids in the ids of
+    the whole: `enc("a b")[len(enc("a")):]`.
+    """
+    stripped = context.rstrip()
+    continuation = context[len(stripped) :] + continuation
+    if not stripped:
+        ids = encoder.encode(continuation)
+        if encoder.prefix is None:
+            raise ConfigError(f"the tokenizer {encoder.name} has neither BOS nor EOS to stand for an empty context")
+        return ([ids[0]], ids[1:]) if ids[:1] == [encoder.prefix] else ([encoder.prefix], ids)
+    whole, head = encoder.encode(stripped + continuation), encoder.encode(stripped)
+    return head, whole[len(head) :]
