@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from copy import copy
+from typing import Self
 
 
 class AssayError(Exception):
@@ -21,6 +23,12 @@ class AssayError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n  {self.hint}" if self.hint else self.message
+
+    def reworded(self, message: str) -> Self:
+        """The same error with more to say, e.g. in which task it happened."""
+        error = copy(self)
+        error.message, error.args = message, (message,)
+        return error
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process borders (executors, sandboxes); keyword arguments do not survive by default.

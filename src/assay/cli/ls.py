@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import importlib
 import json
 import os
 import sys
@@ -27,7 +28,12 @@ Row = dict[str, Any]
 @click.option("--json", "as_json", is_flag=True, help="A list of objects with name, kind and path.")
 @task_files
 def command(
-    kind: str | None, pattern: str | None, as_json: bool, include_path: tuple[str, ...], lm_eval: bool, no_defaults: bool
+    kind: str | None,
+    pattern: str | None,
+    as_json: bool,
+    include_path: tuple[str, ...],
+    lm_eval: bool,
+    no_defaults: bool,
 ) -> None:
     """List what can be named in a run.
 
@@ -57,7 +63,6 @@ def _indexed(manager: TaskManager, kind: str | None) -> list[Row]:
     index = manager.index
     wanted = ("task", "group", "tag") if kind is None else (kind.removesuffix("s"),)
     rows: list[Row] = []
-    seen: set[str] = set()
     for entry in index.entries.values():
         if entry.kind not in wanted:
             continue
@@ -66,28 +71,26 @@ def _indexed(manager: TaskManager, kind: str | None) -> list[Row]:
             row |= {"output_type": entry.output_type, "tags": [*entry.tags]}
         elif entry.kind == "tag":
             row["tasks"] = [*entry.members]
-        if entry.file in index.broken:
+        if entry.file is not None and entry.file in index.broken:
             row["error"] = index.broken[entry.file]
         if entry.rivals:
             row["error"] = f"also defined in {', '.join(entry.rivals)}"
-        if entry.file is not None:
-            seen.add(entry.file)
         rows.append(row)
     if "task" in wanted:
+        named = {entry.file for entry in index.entries.values()}
         for path, error in index.broken.items():
-            if path not in seen and not any(entry.file == path for entry in index.entries.values()):
+            if path not in named:
                 rows.append({"name": os.path.basename(path), "kind": "broken", "path": path, "error": error})
     return sorted(rows, key=lambda row: row["name"])
 
 
 def _registered(kind: str) -> list[Row]:
-    registry: Registry[Any]
-    if kind == "models":
-        from assay.models import MODELS as registry
-    elif kind == "metrics":
-        from assay.metrics import METRICS as registry
-    else:
-        from assay.filters import FILTERS as registry
+    module, name = {
+        "models": ("assay.models", "MODELS"),
+        "metrics": ("assay.metrics", "METRICS"),
+        "filters": ("assay.filters", "FILTERS"),
+    }[kind]
+    registry: Registry[Any] = getattr(importlib.import_module(module), name)
     return [{"name": name, "kind": kind.removesuffix("s"), "path": registry.home(name)} for name in registry]
 
 

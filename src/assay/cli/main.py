@@ -20,6 +20,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "gate": ("assay.cli.gate:command", "Fail a build when a run is worse than another."),
     "power": ("assay.cli.power:command", "How many docs it takes to see a difference."),
     "report": ("assay.cli.report:command", "A finished run as Markdown, LaTeX, CSV or HTML."),
+    "export": ("assay.cli.export:command", "A run in the files of another harness."),
+    "import": ("assay.cli.import_:command", "Results of lm-evaluation-harness as a run."),
     "view": ("assay.cli.view:command", "Look at runs and samples in a browser."),
     "ls": ("assay.cli.ls:command", "List tasks, groups, tags, models, metrics or filters."),
     "show": ("assay.cli.show:command", "A task or group as it is understood, and who set what."),
@@ -80,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = [*(sys.argv[1:] if arguments is None else arguments)]
     debug = "--debug" in words or bool(os.environ.get("ASSAY_DEBUG"))
     words = [word for word in words if word != "--debug"]
-    warnings.showwarning = _show_warning
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
         sys.exit(assay.main(words, prog_name="assay", standalone_mode=False) or 0)
     except AssayError as error:

@@ -16,8 +16,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 def task_files(function: F) -> F:
     """Adds `--include_path`, `--lm_eval` and `--no-defaults`; `open_manager` takes what they give."""
     options = (
-        click.option("--include_path", multiple=True, metavar="DIR", envvar="ASSAY_INCLUDE_PATH", help="More task files; may be given many times, and splits on the path separator."),  # fmt: skip
-        click.option("--lm_eval", is_flag=True, help="Add the tasks of an installed lm-evaluation-harness, or of ASSAY_LM_EVAL_TASKS."),  # fmt: skip
+        click.option(
+            "--include_path",
+            multiple=True,
+            metavar="DIR",
+            envvar="ASSAY_INCLUDE_PATH",
+            help="More task files; may be given many times, and splits on the path separator.",
+        ),
+        click.option(
+            "--lm_eval",
+            is_flag=True,
+            help="Add the tasks of an installed lm-evaluation-harness, or of ASSAY_LM_EVAL_TASKS.",
+        ),
         click.option("--no-defaults", is_flag=True, help="Leave out the tasks that ship with assay."),
     )
     for option in reversed(options):

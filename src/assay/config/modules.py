@@ -44,9 +44,24 @@ def load_function(path: str, directory: Path | None = None) -> Any:
         ) from None
 
 
-@cache
 def _load_file(file: Path, mtime_ns: int) -> ModuleType:
     """One module object per version of a file: an edited file is read again, an unchanged one never."""
+    loaded = _read_file(file, mtime_ns)
+    if isinstance(loaded, ConfigError):
+        raise loaded.reworded(loaded.message) from loaded
+    return loaded
+
+
+@cache
+def _read_file(file: Path, mtime_ns: int) -> ModuleType | ConfigError:
+    """A failure is kept too: a hundred tasks may share a module that waits for a network there is not."""
+    try:
+        return _import_file(file, mtime_ns)
+    except ConfigError as error:
+        return error
+
+
+def _import_file(file: Path, mtime_ns: int) -> ModuleType:
     roots = _roots_for(file)
     name = _module_name(file, roots)
     with lm_eval_package(roots):
@@ -71,12 +86,33 @@ def _run(module: ModuleType, file: Path) -> None:
         module.__spec__.loader.exec_module(module)
     except ConfigError:
         raise
-    except ModuleNotFoundError as error:
-        raise _missing(error, str(file)) from error
     except SyntaxError as error:
         raise ConfigError(f"{error.filename}:{error.lineno}: not valid Python: {error.msg}") from error
-    except Exception as error:
-        raise ConfigError(f"{_line_in(error, file)}: importing it failed: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:  # a task module may do anything at all, also exit
+        raise _explain(error, file) from error
+
+
+def _explain(error: BaseException, file: Path) -> ConfigError:
+    chain = _chain(error)
+    if isinstance(error, ImportError | SystemExit):
+        # Many modules catch a missing package and raise words of their own.
+        for cause in chain:
+            if isinstance(cause, ModuleNotFoundError) and cause.name:
+                return _missing(cause, str(file))
+    reason = str(error).strip().partition("\n")[0]
+    fetches = any(sign in type(cause).__name__ for cause in chain for sign in ("Connect", "HTTP", "Timeout", "Offline"))
+    return ConfigError(
+        f"{_line_in(error, file)}: importing it failed: {type(error).__name__}: {reason}",
+        hint="It fetches something while it is imported; check the network." if fetches else None,
+    )
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
+        error = error.__cause__ or error.__context__
+    return chain
 
 
 def _load_importable(module_path: str, path: str, beside: Path | None) -> ModuleType:

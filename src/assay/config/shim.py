@@ -47,7 +47,6 @@ NAMES: dict[str, dict[str, str]] = {
         "metric_max_over_ground_truths": f"{_HELPERS}:metric_max_over_ground_truths",
     },
     "lm_eval.api.samplers": {"ContextSampler": "assay.tasks.configurable:ContextSampler"},
-    "lm_eval.api.samplers": {"ContextSampler": "assay.tasks.configurable:ContextSampler"},
     "lm_eval.api.model": {"LM": "assay.models:LM"},
 }
 """Module to name to `module:attribute`. Strings, so that this folder imports none above it."""

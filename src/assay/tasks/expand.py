@@ -71,9 +71,19 @@ class _Place:
 class Expander:
     """Unfolds names against an index into one `Expansion`."""
 
-    def __init__(self, entries: Mapping[str, Entry], *, metadata: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        entries: Mapping[str, Entry],
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        ready: Mapping[str, TaskConfig | GroupConfig] | None = None,
+        built: dict[tuple[str, Path | None], TaskConfig] | None = None,
+    ) -> None:
+        """`ready` holds configs that were made by Python files; `built` keeps what was read, for the next expander."""
         self.entries = entries
+        self._ready = ready or {}
         self.metadata = dict(metadata or {})
+        self._built = {} if built is None else built
         self.result = Expansion()
 
     def expand(self, name: str) -> list[str]:
@@ -114,10 +124,15 @@ class Expander:
             self.result.tags[_with_variant(entry.name, place.variant)] = tuple(keys)
             return keys
         assert entry.path is not None
+        made = self._ready.get(entry.name) if loaded is None and entry.path.suffix == ".py" else None
+        if isinstance(made, TaskConfig):
+            config = made.override(**place.overrides) if place.overrides else made
+            return [self._register(entry.name, config, place, entry.path, place.origins)]
+        if made is not None:
+            loaded = LoadedFile({name: getattr(made, name) for name in made.model_fields_set}, {})
         if entry.kind == "group":
             self._check_circle(entry.name, place)
-            loaded = loaded or load_yaml(entry.path)
-            return [self._group(entry.name, loaded, entry.path, place)]
+            return [self._group(entry.name, loaded or load_yaml(entry.path), entry.path, place)]
         loaded = loaded or load_yaml(entry.path)
         fields = {**loaded.data, **place.overrides}
         return [self._task(entry.name, fields, {**loaded.origins, **place.origins}, place, entry.path)]
@@ -133,7 +148,18 @@ class Expander:
         metadata = fields.get("metadata") or {}
         if self.metadata:
             metadata = {**(metadata if isinstance(metadata, dict) else {"_metadata": metadata}), **self.metadata}
-        config = build_task_config({**fields, "task": name, "metadata": metadata}, origins)
+        # A task nobody overrides is the same in every group, and validating all groups meets it a dozen times.
+        config = None if place.overrides else self._built.get((name, path))
+        if config is None:
+            config = build_task_config({**fields, "task": name, "metadata": metadata}, origins)
+            if not place.overrides and name in self.entries:
+                self._built[name, path] = config
+        return self._register(name, config, place, path, origins)
+
+    def _register(
+        self, name: str, config: TaskConfig, place: _Place, path: Path | None, origins: Mapping[str, Origin]
+    ) -> str:
+        """Put a task into the result under the name it may have there."""
         if place.variant:
             from assay.tasks.variants import apply_variant
 

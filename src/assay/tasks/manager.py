@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.config import Origin, TaskConfig, add_task_root
+from assay.config import GroupConfig, Origin, TaskConfig, add_task_root
 from assay.errors import ConfigError
 from assay.tasks.expand import Expander, Expansion, GroupSpec
 from assay.tasks.index import Entry, Index, build_index
@@ -61,20 +61,43 @@ class TaskManager:
         lm_eval: bool | str | Path | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
+        given = _split_paths(include_path)
+        self.python_files = [path for path in given if path.suffix == ".py" and path.is_file()]
         self.roots = [
             *(default_roots() if include_defaults else []),
             *lm_eval_roots(lm_eval),
-            *_split_paths(include_path),
+            *(path for path in given if path not in self.python_files),
         ]
         for root in self.roots:
             if not root.is_dir():
-                raise ConfigError(f"include_path: {root} is not a directory", hint="Give a directory of task files.")
+                raise ConfigError(
+                    f"include_path: {root} is no directory", hint="Give a directory of task files, or a Python file."
+                )
             add_task_root(root)
         self.metadata = dict(metadata or {})
+        self._built: dict[tuple[str, Path | None], TaskConfig] = {}
 
     @cached_property
     def index(self) -> Index:
-        return build_index(self.roots)
+        index = build_index(self.roots)
+        return Index({**index.entries, **self._python_entries}, index.broken, index.nameless)
+
+    @cached_property
+    def _ready(self) -> dict[str, tuple[Path, TaskConfig | GroupConfig]]:
+        """Tasks and groups that Python files define. These files run when anything is first looked up."""
+        from assay.tasks.python_tasks import load_python_tasks
+
+        return {_name_of(made): (path, made) for path in self.python_files for made in load_python_tasks(path)}
+
+    @property
+    def _python_entries(self) -> dict[str, Entry]:
+        entries: dict[str, Entry] = {}
+        for name, (path, made) in self._ready.items():
+            if isinstance(made, GroupConfig):
+                entries[name] = Entry(name, "group", str(path))
+            else:
+                entries[name] = Entry(name, "task", str(path), made.output_type, made.tag or ())
+        return entries
 
     @property
     def entries(self) -> Mapping[str, Entry]:
@@ -91,12 +114,18 @@ class TaskManager:
 
     def resolve(self, names: str | Iterable[str]) -> Resolved:
         """Unfold names to configs: task, group, tag, glob, `name:variant`, YAML file, directory of YAML files."""
-        expander = Expander(self.entries, metadata=self.metadata)
+        ready = {name: made for name, (_, made) in self._ready.items()}
+        expander = Expander(self.entries, metadata=self.metadata, ready=ready, built=self._built)
         roots: list[str] = []
         for name in [names] if isinstance(names, str) else names:
             roots.extend(key for key in self._expand(name, expander) if key not in roots)
         result: Expansion = expander.result
         return Resolved(result.tasks, result.groups, roots, result.tags, result.sources, result.origins)
+
+    def is_plain(self, name: str, config: TaskConfig) -> bool:
+        """Whether a config is that of the task's own file, not changed by any group."""
+        entry = self.entries.get(name)
+        return entry is not None and self._built.get((name, entry.path)) is config
 
     def match(self, pattern: str) -> list[str]:
         """All names that fit a shell pattern, sorted."""
@@ -109,7 +138,8 @@ class TaskManager:
         if path.is_dir():
             return [key for file in self._files(path, name) for key in expander.expand_file(file)]
         if path.is_file():
-            add_task_root(path.parent) if not self._is_known(path) else None
+            if not self._is_known(path):
+                add_task_root(path.parent)
             return expander.expand_file(path.resolve())
         if any(sign in name for sign in "*?["):
             return self._expand_pattern(name, expander)
@@ -145,6 +175,10 @@ class TaskManager:
     def _is_known(self, path: Path) -> bool:
         above = {path.resolve(), *path.resolve().parents}
         return any(root.resolve() in above for root in self.roots)
+
+
+def _name_of(made: TaskConfig | GroupConfig) -> str:
+    return made.group if isinstance(made, GroupConfig) else made.task
 
 
 def default_roots() -> list[Path]:

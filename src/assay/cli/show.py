@@ -1,0 +1,158 @@
+"""`assay show`: a task or group as it is understood, and who said so."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli.tasks import open_manager, task_files
+
+if TYPE_CHECKING:
+    from assay.config import GroupConfig, Origin, TaskConfig
+    from assay.tasks import Resolved
+
+
+@click.command("show", short_help="A task or group as it is understood, and who set what.")
+@click.argument("name")
+@click.option("--tree", is_flag=True, help="The tree of a group.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Fields, values and origins as one object; with --doc, the requests."
+)
+@click.option("--doc", type=click.IntRange(min=0), help="What a model would get for this doc.")
+@click.option("--num_fewshot", type=click.IntRange(min=0), help="With --doc: examples in the prompt.")
+@click.option("--apply_chat_template", is_flag=True, help="With --doc: through the chat template of --tokens, or a plain one.")  # fmt: skip
+@click.option("--tokens", metavar="MODEL", help="With --doc: show the token boundary of this tokenizer.")
+@click.option("--data_dir", metavar="DIR", envvar="ASSAY_DATA_DIR", help="A local mirror of datasets.")
+@task_files
+def command(
+    name: str,
+    tree: bool,
+    as_json: bool,
+    doc: int | None,
+    num_fewshot: int | None,
+    apply_chat_template: bool,
+    tokens: str | None,
+    data_dir: str | None,
+    include_path: tuple[str, ...],
+    lm_eval: bool,
+    no_defaults: bool,
+) -> None:
+    """Show a task or group, resolved, with the file and line that set each field.
+
+    \b
+    assay show arc_easy
+    assay show mmlu --tree
+    assay show arc_easy --doc 3 --num_fewshot 2
+    """
+    manager = open_manager(include_path, lm_eval, no_defaults)
+    if doc is not None:
+        from assay.cli.show_doc import show_doc
+
+        loaded = manager.load(name, data_dir)
+        for task in loaded.tasks.values():
+            show_doc(task, doc, num_fewshot=num_fewshot, chat=apply_chat_template, tokens=tokens, as_json=as_json)
+        return
+    resolved = manager.resolve(name)
+    if tree:
+        for root in resolved.roots:
+            click.echo("\n".join(_tree(root, resolved)))
+    elif as_json:
+        click.echo(json.dumps([_as_json(root, resolved) for root in resolved.roots], ensure_ascii=False, indent=1))
+    else:
+        click.echo("\n\n".join(_describe(root, resolved) for root in resolved.roots))
+
+
+def _config(name: str, resolved: Resolved) -> TaskConfig | GroupConfig:
+    return resolved.tasks[name] if name in resolved.tasks else resolved.groups[name].config
+
+
+def fields_of(config: Any) -> dict[str, Any]:
+    """The fields that the file sets, and those that the defaults settle, as plain values."""
+    fields = {}
+    for name, field in type(config).model_fields.items():
+        value = getattr(config, name)
+        shown = _plain(value)
+        if name in config.model_fields_set or shown not in (None, {}, [], "", False):
+            fields[field.alias or name] = shown
+    return fields
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "model_fields_set"):
+        given = {name: getattr(value, name) for name in type(value).model_fields if name in value.model_fields_set}
+        return {name: _plain(item) for name, item in given.items() if item is not None and item != {}}
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return str(value)
+
+
+def _as_json(name: str, resolved: Resolved) -> dict[str, Any]:
+    origins = resolved.origins.get(name, {})
+    source = resolved.sources.get(name)
+    return {
+        "name": name,
+        "kind": "task" if name in resolved.tasks else "group",
+        "path": None if source is None else str(source),
+        "config": fields_of(_config(name, resolved)),
+        "origins": {field: {"path": str(origin.path), "line": origin.line} for field, origin in origins.items()},
+        **({"children": [*resolved.groups[name].children]} if name in resolved.groups else {}),
+    }
+
+
+def _describe(name: str, resolved: Resolved) -> str:
+    """One field a line, its origin at the end: readable as YAML."""
+    origins: Mapping[str, Origin] = resolved.origins.get(name, {})
+    here = os.getcwd() + os.sep
+    blocks = [
+        (_yaml({field: value}).partition("\n"), str(origins.get(field, "default")).removeprefix(here))
+        for field, value in fields_of(_config(name, resolved)).items()
+    ]
+    width = min(72, max((len(first) for (first, _, _), _ in blocks), default=0))
+    return "\n".join(f"{first.ljust(width)}  # {origin}{end}{rest}" for (first, end, rest), origin in blocks)
+
+
+def _yaml(fields: dict[str, Any]) -> str:
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Text with line ends in double quotes, where they can be counted."""
+
+    def represent(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if "\n" in text else None)
+
+    Dumper.add_representer(str, represent)
+    return yaml.dump(fields, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10_000).rstrip("\n")
+
+
+def _tree(
+    name: str, resolved: Resolved, before: str = "", after: str = "", condition: str | None = None
+) -> Iterator[str]:
+    spec = resolved.groups.get(name)
+    config = _config(name, resolved)
+    alias = f"  ({config.alias})" if config.alias != name else ""
+    when = f"  if {condition}" if condition else ""
+    yield f"{before}{name}{alias}{_aggregates(spec.config) if spec else ''}{when}"
+    children = spec.children if spec else ()
+    for position, child in enumerate(children):
+        last = position == len(children) - 1
+        rows = _tree(
+            child,
+            resolved,
+            before=f"{after}{'└── ' if last else '├── '}",
+            after=f"{after}{'    ' if last else '│   '}",
+            condition=spec.conditions.get(child) if spec else None,
+        )
+        yield from rows
+
+
+def _aggregates(config: GroupConfig) -> str:
+    entries = config.aggregate_metric_list or []
+    return f"  [{', '.join(f'{entry.metric}: {entry.aggregation}' for entry in entries)}]" if entries else ""

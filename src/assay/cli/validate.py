@@ -1,0 +1,211 @@
+"""`assay validate`: is what the task files say true? Without running anything."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from assay.cli.tasks import open_manager, task_files
+from assay.errors import AssayError, ConfigError, MissingPackage
+from assay.groups import AGGREGATORS
+from assay.tasks import GroupSpec, Resolved, TaskManager, check_task, functions_in
+
+
+@dataclass
+class Tally:
+    """What was found. A task with three faults is one failed task and three failures."""
+
+    loaded: dict[str, int] = field(default_factory=lambda: {"tasks": 0, "groups": 0})
+    failed: dict[str, int] = field(default_factory=lambda: {"tasks": 0, "groups": 0})
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def add(self, kind: str, name: str, path: str | None, errors: list[ConfigError]) -> None:
+        (self.failed if errors else self.loaded)[kind] += 1
+        for error in errors:
+            package = error.package if isinstance(error, MissingPackage) else None
+            self.failures.append({"name": name, "path": path, "reason": str(error), "missing_package": package})
+
+    def to_json(self) -> str:
+        counts = {kind: {"loaded": self.loaded[kind], "failed": self.failed[kind]} for kind in self.loaded}
+        return json.dumps(
+            {**counts, "failures": self.failures, "warnings": self.warnings}, ensure_ascii=False, indent=1
+        )
+
+
+@click.command("validate", short_help="Check task files without running them.")
+@click.argument("names", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="Counts and failures as one object.")
+@click.option("--data_dir", metavar="DIR", envvar="ASSAY_DATA_DIR", help="Also render the first doc of tasks whose data are in this mirror.")  # fmt: skip
+@click.option("-v", "--verbose", is_flag=True, help="Show every failure and warning, not one of each kind.")
+@task_files
+@click.pass_context
+def command(
+    context: click.Context,
+    names: tuple[str, ...],
+    as_json: bool,
+    data_dir: str | None,
+    verbose: bool,
+    include_path: tuple[str, ...],
+    lm_eval: bool,
+    no_defaults: bool,
+) -> None:
+    """Check tasks and groups, by name or all there are.
+
+    Includes and functions must resolve; keys, metrics, filters, aggregations, samplers and group members must exist;
+    templates must compile and, where the data are at hand, render; no group may contain itself. Exit code 2 if anything
+    is wrong.
+
+    \b
+    assay validate my_task --include_path my_tasks
+    assay validate my_tasks/new.yaml
+    assay validate --lm_eval
+    """
+    manager = open_manager(include_path, lm_eval, no_defaults)
+    tally = Tally()
+    # Task modules may print while they are imported; what belongs to them goes to stderr.
+    with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        split = [part for name in names for part in name.split(",") if part]
+        _validate(manager, split, tally, Path(data_dir) if data_dir else None)
+    tally.warnings = _config_warnings(caught)
+    if as_json:
+        click.echo(tally.to_json())
+    else:
+        _print(tally, verbose)
+    if tally.failures:
+        context.exit(2)
+
+
+def _validate(manager: TaskManager, names: list[str], tally: Tally, data_dir: Path | None) -> None:
+    index = manager.index
+    check = _Checker(manager, tally, data_dir)
+    if names:
+        for name in names:
+            check(name)
+        return
+    # A broken file may have no name at all, so nobody would ever ask for it.
+    known = {entry.file for entry in index.entries.values()}
+    for path, error in index.broken.items():
+        if path not in known:
+            tally.add("tasks", Path(path).name, path, [ConfigError(error)])
+    # Tasks before groups: a group then only answers for what it changes or writes out itself.
+    for kind in ("task", "group"):
+        for name in _progress(index.names(kind), f"{kind}s"):
+            check(name)
+
+
+class _Checker:
+    """Checks a name and all that it stands for, each task and group once."""
+
+    def __init__(self, manager: TaskManager, tally: Tally, data_dir: Path | None) -> None:
+        self.manager, self.tally, self.data_dir = manager, tally, data_dir
+        self.done: set[str] = set()
+        self.failed: set[str] = set()
+
+    def __call__(self, name: str) -> None:
+        try:
+            resolved = self.manager.resolve(name)
+        except AssayError as error:
+            entry = self.manager.entries.get(name)
+            kind = "groups" if entry is not None and entry.kind == "group" else "tasks"
+            self.tally.add(kind, name, entry.file if entry else None, [_as_config_error(error)])
+            return
+        blamed: dict[str, list[ConfigError]] = {}
+        for key, config in resolved.tasks.items():
+            plain = self.manager.is_plain(key, config)
+            if key in (self.done if plain else self.failed):
+                continue  # a group that changes a task is not to blame for what was wrong before
+            errors = check_task(config, resolved.origins.get(key), data_dir=self.data_dir)
+            if errors:
+                self.failed.add(key)
+            if plain or key in resolved.roots:
+                self.done.add(key)
+                self.tally.add("tasks", key, _text(resolved.sources.get(key)), errors)
+            else:
+                blamed.setdefault(_owner(key, resolved), []).extend(errors)
+        for key, spec in resolved.groups.items():
+            blamed.setdefault(key.partition("::")[0], []).extend(_check_group(spec))
+        for key in resolved.groups:
+            if "::" not in key and key not in self.done:
+                self.done.add(key)
+                self.tally.add("groups", key, _text(resolved.sources.get(key)), blamed[key])
+
+
+def _owner(key: str, resolved: Resolved) -> str:
+    """The group that answers for a task it writes out or changes."""
+    if "::" in key:
+        return key.partition("::")[0]
+    return next(name.partition("::")[0] for name, spec in resolved.groups.items() if key in spec.children)
+
+
+def _check_group(spec: GroupSpec) -> list[ConfigError]:
+    errors: list[ConfigError] = []
+    looks: list[Callable[[], object]] = [ref.load for _, ref in functions_in(spec.config)]
+    for entry in spec.config.aggregate_metric_list or []:
+        if isinstance(entry.aggregation, str):
+            looks.append(partial(AGGREGATORS.__getitem__, entry.aggregation))
+    for look in looks:
+        try:
+            look()
+        except ConfigError as error:
+            errors.append(error.reworded(f"group {spec.name!r}: {error.message}"))
+    return errors
+
+
+def _as_config_error(error: AssayError) -> ConfigError:
+    return error if isinstance(error, ConfigError) else ConfigError(error.message, hint=error.hint)
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _config_warnings(caught: list[warnings.WarningMessage]) -> list[str]:
+    from assay.config import ConfigWarning
+
+    return list(dict.fromkeys(str(item.message) for item in caught if issubclass(item.category, ConfigWarning)))
+
+
+def _progress(names: list[str], what: str) -> Iterator[str]:
+    """A counter on a terminal: thousands of files and their imports take a while."""
+    for position, name in enumerate(names, 1):
+        if position % 100 == 0 and sys.stderr.isatty():
+            click.echo(f"\r\033[K{position:,} of {len(names):,} {what}", nl=False, err=True)
+        yield name
+    if sys.stderr.isatty():
+        click.echo("\r\033[K", nl=False, err=True)
+
+
+def _print(tally: Tally, verbose: bool) -> None:
+    shown: dict[str, list[dict[str, Any]]] = {}
+    for failure in tally.failures:
+        kind = f"package {failure['missing_package']}" if failure["missing_package"] else failure["reason"]
+        shown.setdefault(failure["reason"] if verbose else kind, []).append(failure)
+    for failures in shown.values():
+        first, rest = failures[0], len(failures) - 1
+        click.echo(f"✗ {first['name']}: {first['reason']}" + (f"\n  and {rest:,} more" if rest and not verbose else ""))
+    for warning in tally.warnings if verbose else tally.warnings[:5]:
+        click.echo(f"! {warning}")
+    if len(tally.warnings) > 5 and not verbose:
+        click.echo(f"! and {len(tally.warnings) - 5:,} more warnings (-v)")
+    for kind in ("tasks", "groups"):
+        click.echo(f"{kind}: {tally.loaded[kind]:,} loaded, {tally.failed[kind]:,} failed")
+    packages: dict[str, int] = {}
+    for failure in tally.failures:
+        if failure["missing_package"]:
+            packages[failure["missing_package"]] = packages.get(failure["missing_package"], 0) + 1
+    if packages:
+        listing = ", ".join(
+            f"{name} ({count:,})" for name, count in sorted(packages.items(), key=lambda item: -item[1])
+        )
+        click.echo(f"missing packages: {listing}")
