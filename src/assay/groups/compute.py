@@ -10,11 +10,11 @@ import numpy as np
 
 from assay.config import AggMetricConfig, GroupFilter
 from assay.errors import AssayError, ConfigError
-from assay.groups import lift
 from assay.groups.aggregators import formula_for
 from assay.groups.formulas import Floats, Formula, Mask
 from assay.groups.group import Group
 from assay.groups.keys import MetricKey
+from assay.groups.lift import Select, draw_table, lift
 from assay.groups.members import (  # fmt: skip
     Gathered,
     Member,
@@ -121,7 +121,7 @@ def _lifted(
 ) -> GroupScore:
     select = _selector(group.config.group_filter or [], key, members, scores, entry)
     by_size = counts_by_size(entry, formula)
-    estimate = lift.estimate(formula, members, weights, by_size=by_size, select=select)
+    estimate, draws = lift(formula, members, weights, by_size=by_size, select=select)
     mask = None if select is None else select(False)
     enters = np.ones(len(members), dtype=bool) if mask is None else mask
     parts = weights * enters / max(float((weights * enters).sum()), np.finfo(float).tiny)
@@ -129,7 +129,7 @@ def _lifted(
     return GroupScore(
         estimate,
         sum(members[i].size for i in inside),
-        lambda: lift.replicates(formula, members, weights, select),
+        draws,
         higher_is_better=_direction(entry, members),
         aggregator=formula.name,
         children=tuple(
@@ -142,7 +142,7 @@ def _lifted(
 
 def _selector(
     filters: Sequence[GroupFilter], key: MetricKey, members: Sequence[Member], scores: Scores, entry: AggMetricConfig
-) -> lift.Select | None:
+) -> Select | None:
     if not filters:
         return None
     looked_at = [members if rule.metric is None else _other(rule.metric, key, members, scores) for rule in filters]
@@ -152,7 +152,7 @@ def _selector(
     ]
 
     def select(in_replicates: bool) -> Mask | None:
-        ranks = [lift.draw_table(m) if in_replicates else np.array([x.value for x in m]) for m in looked_at]
+        ranks = [draw_table(m) if in_replicates else np.array([x.value for x in m]) for m in looked_at]
         return entering(filters, ranks, high)
 
     return select

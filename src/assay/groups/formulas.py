@@ -74,13 +74,16 @@ def geometric_mean(values: Floats, weights: Floats, mask: Mask | None = None) ->
 
 def median(values: Floats, weights: Floats, mask: Mask | None = None) -> Floats:
     if mask is None:
-        return np.asarray(np.median(values, axis=-1))
+        lower, upper = (values.shape[-1] - 1) // 2, values.shape[-1] // 2
+        ordered = np.partition(values, sorted({lower, upper}), axis=-1)
+        middle = (ordered[..., lower] + ordered[..., upper]) / 2
+        return np.where(np.isnan(values).any(axis=-1), np.nan, middle)
     # NaN sorts to the end, so the middle of the first m sorted values is the median of those that enter.
     ordered = np.sort(np.where(mask, values, np.nan), axis=-1)
     m = mask.sum(axis=-1)
-    upper = np.take_along_axis(ordered, np.expand_dims(np.minimum(m // 2, ordered.shape[-1] - 1), -1), axis=-1)
-    lower = np.take_along_axis(ordered, np.expand_dims(np.maximum((m - 1) // 2, 0), -1), axis=-1)
-    return np.asarray((lower + upper)[..., 0] / 2)
+    above = np.take_along_axis(ordered, np.expand_dims(np.minimum(m // 2, ordered.shape[-1] - 1), -1), axis=-1)
+    below = np.take_along_axis(ordered, np.expand_dims(np.maximum((m - 1) // 2, 0), -1), axis=-1)
+    return np.asarray((below + above)[..., 0] / 2)
 
 
 def minimum(values: Floats, weights: Floats, mask: Mask | None = None) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -22,10 +23,27 @@ Select = Callable[[bool], Mask | None]
 """Which children enter: at the point estimate (False) or in each replicate (True)."""
 
 
-def estimate(
+def lift(
     formula: Formula, members: Sequence[Member], weights: Floats, *, by_size: bool, select: Select | None = None
+) -> tuple[Estimate, Callable[[], Floats]]:
+    """The group's number with what it is worth, and its replicates, computed at most once."""
+
+    @cache
+    def draw() -> Floats:
+        return replicates(formula, members, weights, select)
+
+    return _estimate(formula, members, weights, draw, by_size=by_size, select=select), draw
+
+
+def _estimate(
+    formula: Formula,
+    members: Sequence[Member],
+    weights: Floats,
+    draw: Callable[[], Floats],
+    *,
+    by_size: bool,
+    select: Select | None,
 ) -> Estimate:
-    """The group's number and what it is worth."""
     n = sum(member.score.size for member in members)
     values = np.array([member.value for member in members], dtype=np.float64)
     mask = None if select is None else select(False)
@@ -36,7 +54,7 @@ def estimate(
         return Estimate.missing(f"{formula.name} has no value here", n)
     if select is None and formula.linear and not share_docs(members):
         return _closed_form(value, members, weights, n, by_size=by_size)
-    draws = replicates(formula, members, weights, select)
+    draws = draw()
     if len(draws) == 0 and not formula.on_samples:
         return _delta(value, formula, members, weights, mask, n)
     lifted = bootstrap_estimate(value, draws, n)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -70,6 +71,9 @@ def gather(entry: AggMetricConfig, key: MetricKey, names: Sequence[str], scores:
     """Split children into those that have the number and those that do not."""
     members: list[Member] = []
     missing: dict[str, str] = {}
+    # lm-evaluation-harness weighs a task by the largest count among its metrics, even for a metric that only some of
+    # its docs have. Entries in its own words keep that; ours weigh by the docs that are in the number.
+    by_largest = entry.speaks_lm_eval
     for name in names:
         found = scores.get(name, {})
         score = found.get(key)
@@ -77,17 +81,12 @@ def gather(entry: AggMetricConfig, key: MetricKey, names: Sequence[str], scores:
             missing[name] = "was not scored" if name not in scores else f"has no {key}"
         elif score.estimate.value is None:
             missing[name] = score.estimate.undefined or f"has no value for {key}"
-        elif not np.isfinite(score.estimate.value):
+        elif not math.isfinite(score.estimate.value):
             missing[name] = f"has {key} = {score.estimate.value}"
         else:
-            members.append(Member(name, score, _size(entry, score, found)))
+            size = max(other.size for other in found.values()) if by_largest else score.size
+            members.append(Member(name, score, size))
     return Gathered(tuple(members), missing)
-
-
-def _size(entry: AggMetricConfig, score: Score, found: Mapping[MetricKey, Score]) -> int:
-    # lm-evaluation-harness weighs a task by the largest count among its metrics, even for a metric that only some of
-    # its docs have. Entries in its own words keep that; ours weigh by the docs that are in the number.
-    return max(other.size for other in found.values()) if entry.speaks_lm_eval else score.size
 
 
 def weights_of(entry: AggMetricConfig, formula: Formula, group: Group, members: Sequence[Member]) -> Floats:
