@@ -9,7 +9,7 @@ from typing import Any, cast
 from assay.data import Docs
 from assay.errors import DataError
 from assay.instance import Doc
-from assay.tasks.fewshot import Sampler
+from assay.tasks.fewshot import IsAsked, Sampler
 from assay.tasks.prompt import Shot
 
 KEPT_SHOTS = 20_000
@@ -44,18 +44,25 @@ class ShotBook:
             return (self._pool_is_asked and self._place(position) == doc_id) or self._shot(position).doc == doc
 
         drawn = self._sampler.draw(n, is_asked if self._excludes else None)
-        own = [k for k, position in enumerate(drawn) if is_asked(position)]
-        if own:
+        shots = [self._shot(position) for position in drawn]
+        if doc in [shot.doc for shot in shots] or (self._pool_is_asked and doc_id in map(self._place, drawn)):
             self.replaced += 1
-            for k in own:
-                other = self._sampler.another(drawn, is_asked, f"{doc_id}/{k}")
-                if other is None:
-                    raise DataError(
-                        f"{n} shots were asked for, but the few-shot split has fewer docs besides the doc itself",
-                        hint="Ask for fewer with --num_fewshot, or name a larger fewshot_split.",
-                    )
-                drawn[k] = other
-        return [self._shot(position) for position in drawn]
+            return [self._shot(position) for position in self._replace(drawn, is_asked, doc_id)]
+        return shots
+
+    def _replace(self, drawn: list[int], is_asked: IsAsked, doc_id: int) -> list[int]:
+        """The same positions with another one wherever the doc itself was drawn."""
+        for k, position in enumerate(drawn):
+            if not is_asked(position):
+                continue
+            other = self._sampler.another(drawn, is_asked, f"{doc_id}/{k}")
+            if other is None:
+                raise DataError(
+                    f"{len(drawn)} shots were asked for, but the few-shot split has fewer docs besides the doc itself",
+                    hint="Ask for fewer with --num_fewshot, or name a larger fewshot_split.",
+                )
+            drawn[k] = other
+        return drawn
 
     def _place(self, position: int) -> int:
         return position if self._positions is None else self._positions[position]

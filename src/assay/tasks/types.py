@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, ClassVar
 
 from assay.errors import DataError
@@ -70,9 +71,8 @@ class MultipleChoiceTask(Task):
             gold = target
         if isinstance(gold, int) and not 0 <= gold < len(choices):
             raise DataError(f"the target is {gold}, but there are {len(choices)} choices", hint="Check doc_to_target and doc_to_choice.")  # fmt: skip
-        for number, (_context, continuation, *_rest) in enumerate(arguments):
-            if not continuation:
-                raise DataError(f"the continuation of choice {number} is empty", hint="Check doc_to_choice and target_delimiter.")  # fmt: skip
+        if not delimiter and self.multiple_input and not target:
+            raise DataError("the continuation is empty", hint="Check doc_to_target and target_delimiter.")
         if self.wants_mutual_information:
             arguments += [("", f"{delimiter}{choice}") for choice in choices]
         return [
@@ -88,10 +88,13 @@ class MultipleChoiceTask(Task):
             )
         if not choices:
             raise DataError("doc_to_choice gives an empty list", hint="A choice task needs at least one choice.")
-        for number, choice in enumerate(choices):
-            if choice is None or choice == "":
-                raise DataError(f"choice {number} of {len(choices)} is empty", hint="Check doc_to_choice, or drop such docs in process_docs.")  # fmt: skip
-        return tuple([choice if isinstance(choice, str) else str(choice) for choice in choices])
+        if "" in choices or None in choices:
+            number = next(i for i, choice in enumerate(choices) if choice is None or choice == "")
+            raise DataError(
+                f"choice {number} of {len(choices)} is empty",
+                hint="Check doc_to_choice, or drop such docs in process_docs.",
+            )
+        return tuple([choice if type(choice) is str else str(choice) for choice in choices])
 
     def _delimiter(self, options: RequestOptions | None) -> str:
         """A chat template ends where the answer begins, so no delimiter follows it, unless a prefix opened the answer."""
@@ -101,7 +104,7 @@ class MultipleChoiceTask(Task):
         is_open = callable(prefix) or (prefix and not prefix[-1].isspace())
         return self.config.target_delimiter if is_open else ""
 
-    @property
+    @cached_property
     def wants_mutual_information(self) -> bool:
         return any(metric.name == "acc_mutual_info" for metric in self.config.metric_list or [])
 
