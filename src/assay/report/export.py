@@ -82,7 +82,11 @@ def _write_eval(results: Results, task: str, file: Path, path: Path) -> Path:
             "params": {},
             "metrics": {
                 "mean": {"name": "mean", "value": entry["value"], "params": {}},
-                **({"stderr": {"name": "stderr", "value": entry["stderr"], "params": {}}} if entry["stderr"] is not None else {}),  # fmt: skip
+                **(
+                    {"stderr": {"name": "stderr", "value": entry["stderr"], "params": {}}}
+                    if entry["stderr"] is not None
+                    else {}
+                ),  # fmt: skip
             },
         }
         for key, entry in results.data["assay"]["estimates"][task].items()
@@ -122,7 +126,10 @@ def _inspect_samples(file: Path) -> Iterator[dict[str, Any]]:
                 "choices": [str(request[1]) for request in arguments] if len(arguments) > 1 else None,
                 "target": str(json.loads(row["target"])),
                 "messages": [],
-                "output": {"model": "", "choices": [{"message": {"role": "assistant", "content": _text(resps)}, "stop_reason": "stop"}]},  # fmt: skip
+                "output": {
+                    "model": "",
+                    "choices": [{"message": {"role": "assistant", "content": _text(resps)}, "stop_reason": "stop"}],
+                },  # fmt: skip
                 "scores": {},
                 "metadata": {"doc_hash": row["doc_hash"], "request_hash": row["request_hash"]},
                 "store": {},

@@ -28,7 +28,9 @@ def import_lm_eval(source: str | Path, run_dir: str | Path) -> Results:
     """Convert the newest results file below `source`, with its samples."""
     files = sorted(Path(source).rglob("results*.json"))
     if not files:
-        raise ConfigError(f"no results*.json below {source}", hint="Give the output directory of lm-evaluation-harness.")
+        raise ConfigError(
+            f"no results*.json below {source}", hint="Give the output directory of lm-evaluation-harness."
+        )
     data = read_results(files[-1])
     directory = RunDirectory.create(RunConfig(run_dir=str(run_dir)), "")
     assert directory is not None
@@ -137,9 +139,15 @@ def _block(data: dict[str, Any], samples: dict[str, str]) -> dict[str, Any]:
         "version": assay_version(),
         "estimates": {name: reported_estimates(name, entry, data) for name, entry in data["results"].items()},
         "tree": tree_of(data),
-        "health": {name: {**vars(Health(docs=data["results"][name].get("sample_len", 0))), "marks": []} for name in tasks},  # fmt: skip
+        "health": {
+            name: {**vars(Health(docs=data["results"][name].get("sample_len", 0))), "marks": []} for name in tasks
+        },  # fmt: skip
         "samples": samples,
-        "model": {"name": data.get("model_name") or data.get("config", {}).get("model", ""), "args": {}, "fingerprint": ""},  # fmt: skip
+        "model": {
+            "name": data.get("model_name") or data.get("config", {}).get("model", ""),
+            "args": {},
+            "fingerprint": "",
+        },  # fmt: skip
         "data": {},
         "output_types": {name: data["configs"][name].get("output_type") for name in tasks},
         "stop_reason": None,

@@ -15,7 +15,9 @@ from assay.run import RunDirectory, plain, read_samples, unpack_arguments
 def write_sample_files(directory: RunDirectory, tasks: list[str]) -> list[Path]:
     """One file a task, beside `results.json`."""
     return [
-        write_jsonl(directory.path / f"samples_{task.replace('/', '__')}.jsonl", sample_objects(directory.sample_file(task)))
+        write_jsonl(
+            directory.path / f"samples_{task.replace('/', '__')}.jsonl", sample_objects(directory.sample_file(task))
+        )
         for task in tasks
     ]
 
@@ -51,7 +53,9 @@ def sample_object(row: dict[str, Any]) -> dict[str, Any]:
         "doc_id": row["doc_id"],
         "doc": doc,
         "target": target if isinstance(target, str) else str(target),
-        "arguments": {f"gen_args_{i}": {f"arg_{j}": part for j, part in enumerate(request)} for i, request in enumerate(arguments)},  # fmt: skip
+        "arguments": {
+            f"gen_args_{i}": {f"arg_{j}": part for j, part in enumerate(request)} for i, request in enumerate(arguments)
+        },  # fmt: skip
         "resps": json.loads(row["resps"]),
         "filtered_resps": json.loads(row["filtered_resps"]),
         "filter": row["filter"],

@@ -76,7 +76,11 @@ def config_entry(outcome: Outcome) -> dict[str, Any]:
     return {
         "model": config.model,
         "model_args": outcome.model["args"],
-        **{key: outcome.model[key] for key in ("model_num_parameters", "model_dtype", "model_revision", "model_sha") if key in outcome.model},  # fmt: skip
+        **{
+            key: outcome.model[key]
+            for key in ("model_num_parameters", "model_dtype", "model_revision", "model_sha")
+            if key in outcome.model
+        },  # fmt: skip
         "batch_size": config.batch_size,
         "batch_sizes": [],
         "device": config.device,

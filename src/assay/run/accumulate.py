@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from assay.run.hashes import request_hash
+from assay.run.infer import Unit
 from assay.run.samples import SampleRow, SampleWriter, pack_arguments, to_json
 from assay.scoring import ScoringResult, ensembles_of, filters_of
 from assay.stats import doc_key
@@ -70,7 +70,7 @@ class Accumulator:
         self.unparsed_docs: dict[str, array[int]] = {}
         self.choice_counts: Counter[int] = Counter()
         self._digest = hashlib.sha256()
-        self._waiting: list[DocRequests] = []
+        self._waiting: list[Unit] = []
 
     @cached_property
     def ensembles(self) -> list[FilterEnsemble]:
@@ -91,7 +91,7 @@ class Accumulator:
         """Over the requests of all docs, in doc order: two runs with the same hash asked the same."""
         return self._digest.hexdigest()
 
-    def add(self, batch: Sequence[DocRequests]) -> None:
+    def add(self, batch: Sequence[Unit]) -> None:
         """Score a batch of answered docs, or keep it until `finish`."""
         if self.scores_in_parts or not self.scoring:
             self._score(batch)
@@ -118,19 +118,19 @@ class Accumulator:
                 return metric, mean, len(column.doc_ids)
         return None
 
-    def _score(self, batch: Sequence[DocRequests]) -> None:
-        result = self._scored(batch) if self.scoring else ScoringResult()
+    def _score(self, batch: Sequence[Unit]) -> None:
+        result = self._scored([unit.requests for unit in batch]) if self.scoring else ScoringResult()
         for key, values in result.sample_scores.items():
             self.columns.setdefault(key, Column()).extend(result.doc_ids[key], values)
         self.aggregations |= result.aggregations
         self.higher_is_better |= result.higher_is_better
         metrics = by_doc(result) if self.writer is not None else {}
-        for doc in batch:
+        for unit in batch:
+            doc = unit.requests
             flags = result.health.flags(doc.doc_id)
-            asked = request_hash(doc.instances)
-            self._note(doc, asked, flags)
+            self._note(doc, unit.asked, flags)
             if self.writer is not None:
-                self._write(doc, asked, flags, metrics)
+                self._write(doc, unit.asked, flags, metrics)
 
     def _scored(self, batch: Sequence[DocRequests]) -> ScoringResult:
         for ensemble in self.ensembles:

@@ -15,15 +15,14 @@ from assay.run.outcome import Health, TaskOutcome
 from assay.run.plan import Plan, PlannedTask
 from assay.scoring import estimate, higher_is_better_of, metric_configs
 from assay.stats import Score
+from assay.tasks import Task
 
 
 def summarize(
     plan: Plan, accumulators: dict[str, Accumulator], config: RunConfig, directory: RunDirectory | None
 ) -> tuple[dict[str, TaskOutcome], dict[str, dict[MetricKey, GroupScore]]]:
     """Every task's outcome and every group's scores."""
-    tasks = {
-        name: task_outcome(planned, accumulators[name], config, directory) for name, planned in plan.tasks.items()
-    }
+    tasks = {name: task_outcome(planned, accumulators[name], config, directory) for name, planned in plan.tasks.items()}
     groups = plan.groups.score_groups({name: task.scores for name, task in tasks.items()})
     return tasks, groups
 
@@ -39,13 +38,15 @@ def task_outcome(
     return TaskOutcome(
         name=planned.name,
         alias=task.config.task_alias or planned.name,
-        version=task.version,
+        version=version_of(task),
         num_fewshot=planned.shots,
         output_type=task.config.output_type,
         config=dump_config(planned),
         higher_is_better=declared,
         original=task.doc_count,
-        sample_len=max((len(column.doc_ids) for column in accumulator.columns.values()), default=accumulator.health["docs"]),  # fmt: skip
+        sample_len=max(
+            (len(column.doc_ids) for column in accumulator.columns.values()), default=accumulator.health["docs"]
+        ),  # fmt: skip
         scores=scores,
         health=health_of(accumulator, config, scores),
         sample_file=None if directory is None else str(directory.sample_file(planned.name).relative_to(directory.path)),
@@ -68,6 +69,12 @@ def task_scores(accumulator: Accumulator, bootstrap_iters: int) -> dict[MetricKe
         score = estimate(values, accumulator.aggregations[metric], keys[at], None if clusters is None else clusters[at], bootstrap_iters)  # fmt: skip
         scores[MetricKey(metric, filter_name)] = replace(score, higher_is_better=accumulator.higher_is_better.get(metric))  # fmt: skip
     return scores
+
+
+def version_of(task: Task) -> Any:
+    """What the task file says; a Python task may carry it itself. `"Yaml"` stands for none in results files."""
+    stated = task.config.metadata.get("version")
+    return stated if stated is not None else getattr(task, "VERSION", "Yaml")
 
 
 def dump_config(planned: PlannedTask) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from assay.config import RunConfig
 from assay.models import LM, load_model
@@ -114,11 +114,8 @@ class _Run:
             self._show(lm)
 
         inference.answer(window, done)
-        by_task: dict[str, list[Any]] = {}
-        for unit in window:
-            by_task.setdefault(unit.task, []).append(unit.requests)
-        for task, docs in by_task.items():
-            accumulators[task].add(docs)
+        for task, units in by_task(window).items():
+            accumulators[task].add(units)
             if (running := accumulators[task].running) is not None:
                 self.counts.running[task] = running
         self._show(lm, force=True)
@@ -180,6 +177,13 @@ class _Run:
         now = time.perf_counter()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self._mark
         self._mark = now
+
+
+def by_task(window: list[Unit]) -> dict[str, list[Unit]]:
+    found: dict[str, list[Unit]] = {}
+    for unit in window:
+        found.setdefault(unit.task, []).append(unit)
+    return found
 
 
 def windows(plan: Plan, size: int = WINDOW_REQUESTS) -> Iterator[list[Unit]]:

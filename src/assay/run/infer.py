@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay.instance import Instance, RequestType
 from assay.run.executors import Executor
+from assay.run.hashes import AnswerKeys, join_digests, request_digest
 from assay.run.interrupt import Interrupted
 from assay.run.progress import Counts, Progress
 
@@ -24,6 +25,8 @@ class Unit:
     task: str
     requests: DocRequests
     pending: int = 0
+    asked: str = ""
+    """Hash of all its requests."""
 
 
 @dataclass(slots=True)
@@ -49,7 +52,7 @@ class Inference:
         progress: Progress,
         counts: Counts,
     ) -> None:
-        self.executor, self.store, self.fingerprint = executor, store, fingerprint
+        self.executor, self.store, self.keys = executor, store, AnswerKeys(fingerprint)
         self.fresh, self.stop, self.progress, self.counts = fresh, stop, progress, counts
 
     def answer(self, units: Sequence[Unit], done: Callable[[Unit], None]) -> None:
@@ -68,11 +71,11 @@ class Inference:
 
     def _collect(self, units: Iterable[Unit]) -> dict[bytes, _Ask]:
         """Equal requests are asked once, whichever docs or tasks they belong to."""
-        from assay.store import request_key
-
         asks: dict[bytes, _Ask] = {}
         for unit in units:
-            for instance in unit.requests.instances:
+            digests = [request_digest(instance) for instance in unit.requests.instances]
+            unit.asked = join_digests(digests)
+            for instance, digest in zip(unit.requests.instances, digests):
                 draws = instance.repeats
                 sampled = draws > 1 and is_sampled(instance)
                 instance.resps = [None] * draws
@@ -80,7 +83,7 @@ class Inference:
                 unit.pending += draws
                 for index in range(draws):
                     draw = index if sampled else 0
-                    key = request_key(self.fingerprint, instance.request_type, instance.arguments, draw)
+                    key = self.keys.key(digest, draw)
                     ask = asks.get(key)
                     if ask is None:
                         ask = asks[key] = _Ask(instance, draw)
@@ -91,7 +94,7 @@ class Inference:
         assert self.store is not None
         found = self.store.get_many(list(asks))
         for key, answer in found.items():
-            self._deliver(asks.pop(key), answer, done)
+            self._deliver(asks.pop(key), answer.response, answer.stop_reason, None, done)
         self.counts.reused += len(found)
         self.progress.update(self.counts)
 
@@ -110,8 +113,7 @@ class Inference:
                     self.store.put(key, answer.response, answer.stop_reason)
             else:
                 self.counts.failed += 1
-            self._deliver(ask, answer, done)
-            self.progress.update(self.counts)
+            self._deliver(ask, answer.response, answer.stop_reason, answer.failure, done)
         if answered < len(items):
             if self.stop():
                 raise Interrupted(
@@ -132,13 +134,15 @@ class Inference:
             if self.stop() and not stops_itself:
                 return
 
-    def _deliver(self, ask: _Ask, answer: Any, done: Callable[[Unit], None]) -> None:
+    def _deliver(
+        self, ask: _Ask, response: Any, stop_reason: str | None, failure: str | None, done: Callable[[Unit], None]
+    ) -> None:
         for unit, instance, index in ask.waiting:
-            if answer.failure is not None:
-                instance.failure = answer.failure
+            if failure is not None:
+                instance.failure = failure
             else:
-                instance.resps[index] = answer.response
-                instance.stop_reasons[index] = answer.stop_reason or ""
+                instance.resps[index] = response
+                instance.stop_reasons[index] = stop_reason or ""
             unit.pending -= 1
             if not unit.pending:
                 done(unit)

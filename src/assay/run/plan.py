@@ -104,7 +104,11 @@ def facts_about(config: RunConfig, lm: LM | None) -> dict[str, Any]:
     """What conditions of group members (`if: "model.params > 7e9"`) may ask."""
     params = getattr(lm, "num_parameters", None)
     return {
-        "model": {"name": str(config.model_args.get("pretrained") or config.model), "backend": config.model, "params": params},  # fmt: skip
+        "model": {
+            "name": str(config.model_args.get("pretrained") or config.model),
+            "backend": config.model,
+            "params": params,
+        },  # fmt: skip
         "run": {"num_fewshot": config.num_fewshot, "chat": bool(config.apply_chat_template), "limit": config.limit},
     }
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from assay.config import RunConfig
 from assay.errors import ConfigError
@@ -17,7 +16,7 @@ from assay.run.accumulate import Accumulator
 from assay.run.aggregate import summarize
 from assay.run.directory import RunDirectory
 from assay.run.environment import describe_environment
-from assay.run.execute import windows
+from assay.run.execute import by_task, windows
 from assay.run.hashes import request_hash
 from assay.run.infer import Unit
 from assay.run.outcome import Outcome
@@ -59,11 +58,8 @@ def rescore(
             replay.answer(unit)
         counts.docs_done += len(window)
         counts.reused += sum(len(unit.requests.instances) for unit in window)
-        by_task: dict[str, list[Any]] = {}
-        for unit in window:
-            by_task.setdefault(unit.task, []).append(unit.requests)
-        for task, docs in by_task.items():
-            accumulators[task].add(docs)
+        for task, units in by_task(window).items():
+            accumulators[task].add(units)
         progress.update(counts)
     for accumulator in accumulators.values():
         accumulator.finish()
@@ -96,17 +92,19 @@ class Replay:
 
     def answer(self, unit: Unit) -> None:
         doc = unit.requests
+        unit.asked = request_hash(doc.instances)
         kept = self._of(unit.task).get(doc.doc_id)
         if kept is None or kept.doc_hash != doc.doc_hash:
             self.missing.setdefault(unit.task, []).append(doc.doc_id)
             return self._leave_out(unit, "the run kept no answer for this doc")
-        if self.rebuilt and kept.request_hash != request_hash(doc.instances):
+        if self.rebuilt and kept.request_hash != unit.asked:
             self.differing.setdefault(unit.task, []).append(doc.doc_id)
             return self._leave_out(unit, "the request would differ from the one that was answered")
         arguments, resps = unpack_arguments(kept.arguments), json.loads(kept.resps)
         if len(resps) != len(doc.instances):
             self.differing.setdefault(unit.task, []).append(doc.doc_id)
             return self._leave_out(unit, "the number of requests would differ")
+        unit.asked = kept.request_hash
         stops = json.loads(kept.stops) if kept.stops else [[] for _ in resps]
         for instance, given, answers, reasons in zip(doc.instances, arguments, resps, stops):
             instance.arguments = tuple(given)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,8 +67,8 @@ def unpack_arguments(text: str) -> list[list[Any]]:
     return requests
 
 
-def to_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=plain)
+to_json: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=plain).encode
+"""Compact JSON text. One encoder for all: making one costs more than a small value does."""
 
 
 class SampleWriter:
@@ -160,7 +160,18 @@ class SampleWriter:
 
         columns: dict[str, list[Any]] = {
             name: [getattr(row, name) for row in rows]
-            for name in ("doc_id", "doc_hash", "request_hash", "filter", "doc", "target", "arguments", "resps", "filtered_resps", "stops")  # fmt: skip
+            for name in (
+                "doc_id",
+                "doc_hash",
+                "request_hash",
+                "filter",
+                "doc",
+                "target",
+                "arguments",
+                "resps",
+                "filtered_resps",
+                "stops",
+            )  # fmt: skip
         }
         columns["other"] = [to_json(row.other) if row.other else None for row in rows]
         columns["flags"] = [list(row.flags) for row in rows]

@@ -35,12 +35,17 @@ def bootstrap_replicates(
     if len(table) != len(keys):
         raise ValueError(f"{len(table)} rows of statistics for {len(keys)} docs")
     sums = np.zeros((table.shape[1], B))
+    drawn = np.zeros(B)
     columns = np.ascontiguousarray(table.T)
     # OpenBLAS starts threads at about 2¹⁸ multiplications, which costs more than it saves on products as slim as these.
     cells = max(1 << 12, (1 << 18) // (table.shape[1] + 1))
     for docs, draws, weights in weight_blocks(cluster_keys(keys, clusters), B, cells=cells):
         sums[:, draws] += columns[:, docs] @ weights.astype(np.float64)
+        drawn[draws] += weights.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
+        # A Poisson draw has about n docs, not n. Scaled to n, a number that depends on the amount of text (the
+        # smoothing of BLEU) does not take that for uncertainty; ratios are the same either way.
+        sums *= len(table) / drawn
         return np.asarray(finish(sums.T), dtype=np.float64)
 
 

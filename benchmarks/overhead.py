@@ -1,0 +1,145 @@
+"""What a harness costs around the model: both harnesses on their dummy models, same docs, same prompts, one machine.
+
+    python benchmarks/overhead.py --rival PYTHON [--docs 20000] [--large 200000]
+
+Two workloads: five-shot questions with four choices, and generations with a regular expression over the answer. Time is
+wall time of the whole command, memory the largest resident set. PYTHON is an interpreter that has lm-eval installed;
+without it only our side is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+WORDS = (
+    "river stone cloud amber field north silver paper garden winter lantern bridge copper meadow harbour valley".split()
+)
+
+CHOICE_TASK = """
+task: bench_choice
+dataset_path: json
+dataset_kwargs: {{data_files: {{train: {folder}/train.jsonl, test: {folder}/test.jsonl}}}}
+training_split: train
+test_split: test
+fewshot_split: train
+output_type: multiple_choice
+num_fewshot: 5
+doc_to_text: "Question: {{{{question}}}}\\nA. {{{{choices[0]}}}}\\nB. {{{{choices[1]}}}}\\nC. {{{{choices[2]}}}}\\nD. {{{{choices[3]}}}}\\nAnswer:"
+doc_to_choice: ["A", "B", "C", "D"]
+doc_to_target: answer
+metric_list:
+  - metric: acc
+    aggregation: mean
+    higher_is_better: true
+  - metric: acc_norm
+    aggregation: mean
+    higher_is_better: true
+"""
+
+GENERATION_TASK = """
+task: bench_generation
+dataset_path: json
+dataset_kwargs: {{data_files: {{train: {folder}/train.jsonl, test: {folder}/test.jsonl}}}}
+training_split: train
+test_split: test
+fewshot_split: train
+output_type: generate_until
+num_fewshot: 5
+doc_to_text: "Question: {{{{question}}}}\\nAnswer:"
+doc_to_target: "#### {{{{answer}}}}"
+generation_kwargs: {{until: ["Question:"], do_sample: false, max_gen_toks: 32}}
+filter_list:
+  - name: strict-match
+    filter:
+      - function: regex
+        regex_pattern: "#### (\\\\-?[0-9\\\\.\\\\,]+)"
+      - function: take_first
+metric_list:
+  - metric: exact_match
+    aggregation: mean
+    higher_is_better: true
+    ignore_case: true
+    ignore_punctuation: false
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    seconds: float
+    megabytes: float
+
+
+def write_data(folder: Path, docs: int) -> None:
+    """Questions of about forty words with four choices; the same for every run."""
+    rng = random.Random(7)
+    for name, count in (("train", 50), ("test", docs)):
+        with open(folder / f"{name}.jsonl", "w", encoding="utf-8") as file:
+            for i in range(count):
+                question = f"{name} {i}: " + " ".join(rng.choices(WORDS, k=40)) + "?"
+                row = {"question": question, "choices": [" ".join(rng.choices(WORDS, k=3)) for _ in range(4)], "answer": rng.randrange(4)}  # fmt: skip
+                file.write(json.dumps(row) + "\n")
+    (folder / "choice.yaml").write_text(CHOICE_TASK.format(folder=folder))
+    (folder / "generation.yaml").write_text(GENERATION_TASK.format(folder=folder))
+
+
+def measure(command: list[str], environment: dict[str, str]) -> Cost:
+    """Wall time and peak memory of a command and its children."""
+    began = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **environment})  # fmt: skip
+    assert process.stdout is not None
+    output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{' '.join(command)} failed:\n{output.decode(errors='replace')[-3000:]}")
+    return Cost(time.perf_counter() - began, usage.ru_maxrss / 1024)
+
+
+def ours(folder: Path, task: str) -> Cost:
+    command = [sys.executable, "-m", "assay", "run", "--model", "dummy", "--tasks", task, "--include_path", str(folder), "--run_dir", str(folder / f"run-{task}-{time.time_ns()}")]  # fmt: skip
+    return measure(command, {"ASSAY_HOME": str(folder / f"home-{time.time_ns()}"), "HF_DATASETS_CACHE": str(folder / "cache"), "CI": "true"})  # fmt: skip
+
+
+def theirs(python: str, folder: Path, task: str) -> Cost:
+    command = [python, "-m", "lm_eval", "run", "--model", "dummy", "--tasks", task, "--include_path", str(folder), "--output_path", str(folder / "rival"), "--log_samples"]  # fmt: skip
+    return measure(command, {"HF_DATASETS_CACHE": str(folder / "cache-rival"), "HF_HUB_OFFLINE": "1"})
+
+
+def main() -> str:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rival", help="interpreter with lm-eval installed")
+    parser.add_argument("--docs", type=int, default=20_000)
+    parser.add_argument("--large", type=int, default=200_000)
+    arguments = parser.parse_args()
+    lines = ["| workload | docs | Assay | lm-evaluation-harness | times faster | share of memory |", "|---|---|---|---|---|---|"]  # fmt: skip
+    small: dict[str, Cost] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_data(folder, arguments.docs)
+        for task in ("bench_choice", "bench_generation"):
+            small[task] = mine = ours(folder, task)
+            rival = theirs(arguments.rival, folder, task) if arguments.rival else None
+            facts = f"{rival.seconds:.1f} s, {rival.megabytes:.0f} MB | {rival.seconds / mine.seconds:.1f} | {mine.megabytes / rival.megabytes:.2f}" if rival else "– | – | –"  # fmt: skip
+            lines.append(f"| {task} | {arguments.docs:,} | {mine.seconds:.1f} s, {mine.megabytes:.0f} MB | {facts} |")
+            print(lines[-1], flush=True)
+    lines += ["", "| growth | docs × | time × | memory × |", "|---|---|---|---|"]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_data(folder, arguments.large)
+        for task, before in small.items():
+            after = ours(folder, task)
+            lines.append(f"| {task} | {arguments.large / arguments.docs:.0f} | {after.seconds / before.seconds:.1f} | {after.megabytes / before.megabytes:.2f} |")  # fmt: skip
+            print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(main())
