@@ -60,7 +60,10 @@ def read_score(request: EchoRequest, reply: Any) -> tuple[float, bool]:
 def _scored_by_offset(request: EchoRequest, tokens: Sequence[EchoedToken]) -> list[EchoedToken]:
     end = len(request.prompt)
     ends = [token.offset for token in tokens[1:]] + [max(end, tokens[-1].offset + 1) if tokens else end]
-    return [t for t, stop in zip(tokens, ends) if stop > request.start and t.offset < end]
+    # A token that holds only part of a character has no width, so its place counts as well as its end.
+    return [
+        t for t, stop in zip(tokens, ends) if (t.offset >= request.start or stop > request.start) and t.offset < end
+    ]
 
 
 def _scored_by_count(request: EchoRequest, tokens: Sequence[EchoedToken], reply: Any) -> list[EchoedToken]:

@@ -1,0 +1,168 @@
+"""A completions and chat server for tests: the n-gram model behind HTTP, with faults on demand.
+
+It echoes prompts with log-probabilities, so that every number a client reads can be compared with the model itself.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from assay.instance import Instance
+from assay.models.ngram import NgramLM
+
+Fault = Callable[[int, dict[str, Any]], str | None]
+"""(how often this body was seen before, body) → the fault to show, or None."""
+
+
+class FaultyServer:
+    """`with FaultyServer(fault) as server: server.url`."""
+
+    def __init__(self, fault: Fault = lambda seen, body: None, *, echo: bool = True, delay: float = 0.0) -> None:
+        self.model = NgramLM()
+        self.fault, self.echo, self.delay = fault, echo, delay
+        self.seen: Counter[str] = Counter()
+        self.answered: Counter[str] = Counter()
+        self.headers: list[dict[str, str]] = []
+        self.bodies: list[dict[str, Any]] = []
+        self.active = self.most_active = 0
+        self.lock = threading.Lock()
+        self.released = threading.Event()
+
+    def __enter__(self) -> FaultyServer:
+        outer = self
+
+        class Handler(_Handler):
+            server_state = outer
+
+        class Server(ThreadingHTTPServer):
+            request_queue_size = 128
+            daemon_threads = True
+
+        self._http = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._http.server_port}/v1"
+        threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.released.set()
+        self._http.shutdown()
+        self._http.server_close()
+
+    def complete(self, body: dict[str, Any]) -> dict[str, Any]:
+        prompt = body["prompt"]
+        data = bytes(prompt) if isinstance(prompt, list) else prompt.encode()
+        text = data.decode("utf-8", "replace")
+        settings = {
+            "max_gen_toks": body["max_tokens"],
+            "until": body.get("stop", []),
+            "temperature": body["temperature"],
+        }
+        answer = self._generate(text, settings, body.get("seed") or 0)
+        choice: dict[str, Any] = {"index": 0, "text": answer.response, "finish_reason": "length" if answer.stop_reason == "length" else "stop"}  # fmt: skip
+        if body.get("echo") and self.echo:
+            choice["text"] = text + choice["text"]
+            choice["logprobs"] = self._logprobs(data, answer.response.encode()[: body["max_tokens"]])
+        generated = len(answer.response.encode())
+        return {"choices": [choice], "usage": {"prompt_tokens": len(data), "completion_tokens": generated}}
+
+    def chat(self, body: dict[str, Any]) -> dict[str, Any]:
+        text = self.model.apply_chat_template(body["messages"])
+        settings = {
+            "max_gen_toks": body.get("max_tokens") or body["max_completion_tokens"],
+            "until": body.get("stop", []),
+        }
+        answer = self._generate(text, settings, 0)
+        message = {"role": "assistant", "content": answer.response}
+        reason = "length" if answer.stop_reason == "length" else "stop"
+        return {"choices": [{"message": message, "finish_reason": reason}], "usage": {"prompt_tokens": 10, "completion_tokens": 5}}  # fmt: skip
+
+    def _generate(self, text: str, settings: dict[str, Any], draw: int) -> Any:
+        instance = Instance("generate_until", {}, (text, settings), 0)
+        return next(iter(self.model.stream("generate_until", [instance], [draw])))[1]
+
+    def _logprobs(self, prompt: bytes, generated: bytes) -> dict[str, Any]:
+        whole = prompt + generated
+        values: list[float | None] = []
+        tops: list[dict[str, float] | None] = []
+        for at in range(len(whole)):
+            row = self.model._ngrams.logprobs(whole[max(0, at - 8) : at])
+            values.append(float(row[whole[at]]) if at else None)
+            tops.append({chr(int(row.argmax())): float(row.max())} if at else None)
+        offsets = [len(whole[:at].decode("utf-8", "ignore")) for at in range(len(whole))]
+        return {
+            "tokens": [chr(b) for b in whole],
+            "token_logprobs": values,
+            "top_logprobs": tops,
+            "text_offset": offsets,
+        }
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_state: FaultyServer
+
+    def do_GET(self) -> None:
+        self._reply(200, {"data": [{"id": "ngram"}]})
+
+    def do_POST(self) -> None:
+        state = self.server_state
+        raw = self.rfile.read(int(self.headers["content-length"]))
+        body = json.loads(raw)
+        key = raw.decode()
+        with state.lock:
+            seen, state.seen[key] = state.seen[key], state.seen[key] + 1
+            state.headers.append(dict(self.headers))
+            state.bodies.append(body)
+            state.active += 1
+            state.most_active = max(state.most_active, state.active)
+        try:
+            time.sleep(state.delay)
+            fault = state.fault(seen, body)
+            if fault is not None:
+                self._break(fault)
+                return
+            reply = state.chat(body) if self.path.endswith("/chat/completions") else state.complete(body)
+            with state.lock:
+                state.answered[key] += 1
+        finally:
+            with state.lock:
+                state.active -= 1
+        self._reply(200, reply)
+
+    def _break(self, fault: str) -> None:
+        kind, _, detail = fault.partition(":")
+        if kind == "hang":
+            self.server_state.released.wait(5)
+            self.close_connection = True
+        elif kind == "cut":
+            self.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"choices": [')
+            self.close_connection = True
+        elif kind == "drop":
+            self.close_connection = True
+        elif kind == "garbage":
+            self._send(200, b"{this is not JSON")
+        elif kind == "empty":
+            self._reply(200, {"choices": []})
+        else:
+            self._reply(int(kind), {"error": {"message": f"fault {kind}"}}, retry_after=detail)
+
+    def _reply(self, status: int, value: Any, retry_after: str = "") -> None:
+        self._send(status, json.dumps(value).encode(), retry_after)
+
+    def _send(self, status: int, data: bytes, retry_after: str = "") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        if retry_after:
+            self.send_header("Retry-After", retry_after)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *args: Any) -> None:
+        pass

@@ -1,0 +1,107 @@
+"""A real server on loopback: llama.cpp, on a model of a few kilobytes made here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assay.errors import ModelError
+from assay.instance import Instance
+from assay.models import load_model
+
+gguf = pytest.importorskip("gguf")
+xllamacpp = pytest.importorskip("xllamacpp")
+
+
+def byte_characters() -> list[str]:
+    """One printable character for each byte, as in GPT-2's vocabulary."""
+    printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    extra = iter(range(256, 512))
+    return [chr(byte) if byte in printable else chr(next(extra)) for byte in range(256)]
+
+
+def write_model(path: Path) -> None:
+    tokens = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *byte_characters(), "th"]
+    size, rng, writer = 64, np.random.default_rng(0), gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(512)
+    writer.add_embedding_length(size)
+    writer.add_block_count(1)
+    writer.add_feed_forward_length(size)
+    writer.add_head_count(2)
+    writer.add_head_count_kv(1)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_vocab_size(len(tokens))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("smollm")
+    writer.add_token_list(tokens)
+    writer.add_token_types([3, 3, 3] + [1] * (len(tokens) - 3))
+    writer.add_token_merges(["t h"])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(2)
+    writer.add_chat_template(
+        "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    )
+    square, half, row = (size, size), (size // 2, size), (size,)
+    shapes = {"token_embd": (len(tokens), size), "output_norm": row, "blk.0.attn_norm": row, "blk.0.ffn_norm": row}
+    shapes |= {f"blk.0.{name}": square for name in ("attn_q", "attn_output", "ffn_gate", "ffn_up", "ffn_down")}
+    shapes |= {"blk.0.attn_k": half, "blk.0.attn_v": half}
+    for name, shape in shapes.items():
+        writer.add_tensor(f"{name}.weight", (rng.normal(size=shape) * 0.3).astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    path = tmp_path_factory.mktemp("model") / "tiny.gguf"
+    write_model(path)
+    params = xllamacpp.CommonParams()
+    params.model.path = str(path)
+    params.n_ctx, params.n_parallel, params.port, params.warmup = 1024, 2, 0, False
+    params.cpuparams.n_threads = 1
+    server = xllamacpp.Server(params)
+    yield server.listening_address
+    del server
+
+
+def ask(prompt: str, **settings: Any) -> Instance:
+    return Instance("generate_until", {}, (prompt, {"max_gen_toks": 8, **settings}), 0)
+
+
+@pytest.mark.parametrize("name", ["local-completions", "local-chat-completions"])
+def test_generation_is_the_same_alone_and_among_many(url: str, name: str) -> None:
+    model = load_model(name, {"base_url": url, "model": "tiny", "num_concurrent": 4})
+    requests = [ask(f"Question {i} about the weather") for i in range(10)]
+    together = model.generate_until(requests)
+    assert [model.generate_until([request])[0] for request in requests[:3]] == together[:3]
+    assert len(set(together)) > 1
+    answers = dict(model.stream("generate_until", requests, [0] * 10))
+    assert {answer.stop_reason for answer in answers.values()} <= {"length", "stop"}
+    usage = model.usage
+    assert usage is not None
+    assert usage.generated_tokens > 0
+    assert usage.prompt_tokens >= usage.computed_tokens > 0
+    model.close()
+
+
+def test_sampled_draws_can_be_asked_for_again(url: str) -> None:
+    model = load_model("local-completions", {"base_url": url, "model": "tiny"})
+    request = ask("Tell me", temperature=1.0)
+    draws = [a.response for _, a in sorted(model.stream("generate_until", [request] * 3, [0, 1, 2]))]
+    assert len(set(draws)) == 3
+    assert dict(model.stream("generate_until", [request], [1]))[0].response == draws[1]
+    model.close()
+
+
+def test_it_has_no_echo_and_that_is_said(url: str) -> None:
+    model = load_model("local-completions", {"base_url": url, "model": "tiny"})
+    with pytest.raises(ModelError, match="no log-probabilities of the prompt"):
+        model.loglikelihood([Instance("loglikelihood", {}, ("a", " b"), 0)])
+    model.close()

@@ -1,0 +1,403 @@
+"""Backends against a server that misbehaves: every request is answered once, or reported with the reason."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.models.openai.faulty_server import FaultyServer
+
+from assay.errors import ConfigError, ModelError
+from assay.instance import Instance
+from assay.models import LM, load_model
+from assay.models.ngram import NgramLM
+
+NGRAM = NgramLM()
+TEXTS = ["The river is wide", "Salt was once", "A clock", "émile 😀 said", "x"]
+
+
+def ask(kind: str, *arguments: Any) -> Instance:
+    return Instance(kind, {}, arguments, 0)  # type: ignore[arg-type]
+
+
+def connect(server: FaultyServer, name: str = "local-completions", **more: Any) -> Any:
+    settings: dict[str, Any] = {"base_url": server.url, "model": "ngram", "backoff": 0.01, "timeout": 5, **more}
+    return load_model(name, settings)
+
+
+def pairs(n: int) -> list[Instance]:
+    return [ask("loglikelihood", f"{TEXTS[i % 5]} {i // 5}", f" and {i}") for i in range(n)]
+
+
+def generations(n: int) -> list[Instance]:
+    return [ask("generate_until", f"The {TEXTS[i % 5]} {i}", {"until": ["."], "max_gen_toks": 12}) for i in range(n)]
+
+
+def close_to(one: list[tuple[float, bool]], two: list[tuple[float, bool]]) -> bool:
+    return all(math.isclose(a[0], b[0], rel_tol=1e-9) and a[1] == b[1] for a, b in zip(one, two, strict=True))
+
+
+# -- what is asked and what comes back ------------------------------------------------------------------------------
+
+
+def test_loglikelihoods_are_those_of_the_model_behind_the_server() -> None:
+    likely = NGRAM.generate_until([ask("generate_until", "The mill at", {"max_gen_toks": 9})])[0]
+    requests = [*pairs(12), ask("loglikelihood", "The mill at", likely)]
+    with FaultyServer() as server:
+        model = connect(server)
+        answers = model.loglikelihood(requests)
+        assert close_to(answers, NGRAM.loglikelihood(requests))
+        assert answers[-1][1] is True
+        # A space at the end of the context is scored with the continuation, as everywhere in this field.
+        moved = model.loglikelihood([ask("loglikelihood", "Tea ", "should")])
+        assert close_to(moved, NGRAM.loglikelihood([ask("loglikelihood", "Tea", " should")]))
+        model.close()
+
+
+def test_an_empty_continuation_is_certain_and_costs_nothing() -> None:
+    with FaultyServer() as server:
+        model = connect(server)
+        assert model.loglikelihood([ask("loglikelihood", "a", "")]) == [(0.0, True)]
+        model.close()
+
+
+def test_an_empty_context_needs_a_prefix() -> None:
+    with FaultyServer() as server:
+        model = connect(server)
+        with pytest.raises(ModelError, match=r"eos_string"):
+            model.loglikelihood([ask("loglikelihood", "", "Salt")])
+        model.close()
+        model = connect(server, eos_string="\0")
+        requests = [ask("loglikelihood", "", "Salt")]
+        assert close_to(model.loglikelihood(requests), NGRAM.loglikelihood(requests))
+        rolling = [ask("loglikelihood_rolling", text) for text in ("The river is", "", "é")]
+        assert model.loglikelihood_rolling(rolling) == pytest.approx(NGRAM.loglikelihood_rolling(rolling))
+        model.close()
+
+
+class ByteEncoder:
+    """Bytes as tokens: the server's own tokenizer, on our side."""
+
+    name, prefix = "bytes", 0
+
+    def encode(self, text: str) -> list[int]:
+        return list(text.encode())
+
+    def decode(self, ids: list[int]) -> str:
+        return bytes(ids).decode("utf-8", "replace")
+
+
+def with_tokens(model: Any) -> Any:
+    model.encoder, model.tokenized = ByteEncoder(), True
+    return model
+
+
+def test_with_a_tokenizer_ids_are_sent_and_long_texts_are_cut() -> None:
+    with FaultyServer() as server:
+        model = with_tokens(connect(server, max_length=40))
+        requests = [ask("loglikelihood", "x" * 100 + " The river is", " wide"), ask("loglikelihood", "", "Salt é")]
+        assert close_to(model.loglikelihood(requests), NGRAM.loglikelihood(requests))
+        assert all(isinstance(body["prompt"], list) and len(body["prompt"]) <= 39 for body in server.bodies[1:])
+        text = "The river Orle begins in a field that nobody would look at twice. " * 3
+        value = model.loglikelihood_rolling([ask("loglikelihood_rolling", text)])[0]
+        # Windows forget what lies before them, so only the order of magnitude is that of the whole.
+        assert value == pytest.approx(NGRAM.loglikelihood_rolling([ask("loglikelihood_rolling", text)])[0], rel=0.3)
+        answer = dict(model.stream("loglikelihood", [ask("loglikelihood", "a", "b" * 60)], [0]))[0]
+        assert "60 tokens and max_length is 40" in str(answer.failure)
+        model.close()
+
+
+def test_generation_is_the_models_own_and_says_why_it_ended() -> None:
+    requests = generations(10)
+    with FaultyServer() as server:
+        model = connect(server)
+        answers = dict(model.stream("generate_until", requests, [0] * 10))
+        expected = dict(NGRAM.stream("generate_until", requests, [0] * 10))
+        assert [answers[i].response for i in range(10)] == [expected[i].response for i in range(10)]
+        assert [answers[i].stop_reason == "length" for i in range(10)] == [
+            expected[i].stop_reason == "length" for i in range(10)
+        ]
+        usage = model.usage
+        assert usage.prompt_tokens == sum(len(str(r.args[0]).encode()) for r in requests)
+        model.close()
+
+
+def test_prompts_go_out_in_the_order_of_the_prefix_tree() -> None:
+    requests = generations(20)
+    random.Random(0).shuffle(requests)
+    with FaultyServer() as server:
+        model = connect(server, num_concurrent=1)
+        model.generate_until(requests)
+        model.close()
+        sent = [body["prompt"] for body in server.bodies]
+    assert sent == sorted(sent)
+    assert len(sent) == 20
+
+
+def test_draws_have_their_own_seeds() -> None:
+    request = ask("generate_until", "The", {"temperature": 1.0, "max_gen_toks": 20})
+    with FaultyServer() as server:
+        model = connect(server)
+        first = [a.response for _, a in sorted(model.stream("generate_until", [request] * 4, [0, 1, 2, 3]))]
+        again = dict(model.stream("generate_until", [request], [2]))[0].response
+        model.close()
+    assert len(set(first)) == 4
+    assert again == first[2]
+
+
+def test_at_most_four_stops_are_sent_and_all_are_obeyed() -> None:
+    request = ask("generate_until", "The river", {"until": ["Q", "W", "Z", "X", " "], "max_gen_toks": 30})
+    with FaultyServer() as server:
+        model = connect(server)
+        text = model.generate_until([request])[0]
+        model.close()
+    assert len(server.bodies[0]["stop"]) == 4
+    assert " " not in text
+
+
+def test_chat_sends_messages_and_cannot_score() -> None:
+    messages = [{"role": "user", "content": "What do bees make?"}]
+    with FaultyServer() as server:
+        model = connect(server, "local-chat-completions", price_in=1.0, price_out=2.0)
+        prompt = model.apply_chat_template(messages)
+        requests = [
+            ask("generate_until", prompt, {"until": ["."]}),
+            ask("generate_until", "plain", {"max_gen_toks": 3}),
+        ]
+        texts = model.generate_until(requests)
+        asked = NGRAM.apply_chat_template(messages)
+        assert texts[0] == NGRAM.generate_until([ask("generate_until", asked, {"until": ["."]})])[0]
+        assert sorted(body["messages"][0]["content"] for body in server.bodies) == ["What do bees make?", "plain"]
+        assert model.usage.cost == pytest.approx((20 * 1.0 + 10 * 2.0) / 1e6)
+        with pytest.raises(ModelError, match="cannot score"):
+            list(model.stream("loglikelihood", pairs(1), [0]))
+        model.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "has"), [("gpt-4o", True), ("o3-mini", False), ("gpt-5", False), ("gpt-3.5-turbo", True)]
+)
+def test_reasoning_models_get_neither_temperature_nor_stops(name: str, has: bool) -> None:
+    with FaultyServer() as server:
+        model = connect(server, "openai-chat", model=name)
+        model.generate_until([ask("generate_until", "x", {"until": ["."]})])
+        model.close()
+    assert ("temperature" in server.bodies[0]) is has
+    assert ("stop" in server.bodies[0]) is has
+    assert "max_completion_tokens" in server.bodies[0]
+
+
+def test_the_answer_after_the_thoughts_is_taken() -> None:
+    with FaultyServer() as server:
+        model = connect(server, think_end_token="is")
+        text = model.generate_until([ask("generate_until", "Six times", {"until": ["."], "max_gen_toks": 40})])[0]
+        model.close()
+    assert "stop" not in server.bodies[0]
+    assert "is" not in text
+    assert "." not in text
+
+
+# -- faults ---------------------------------------------------------------------------------------------------------
+
+FAULTS = ["429", "429:0", "500", "502", "503:0.01", "cut", "drop", "garbage", "empty"]
+
+
+def once_each(seen: int, body: dict[str, Any]) -> str | None:
+    """The first try of every request fails, each in its own way; every third fails twice."""
+    which = sum(map(ord, json.dumps(body)))
+    return FAULTS[(which + seen) % len(FAULTS)] if seen < 1 + (which % 3 == 0) else None
+
+
+@pytest.mark.parametrize("make", [pairs, generations])
+def test_faults_are_survived_and_each_request_is_answered_once(make: Callable[[int], list[Instance]]) -> None:
+    requests = make(40)
+    kind = requests[0].request_type
+    with FaultyServer(once_each) as server:
+        model = connect(server)
+        answers = list(model.stream(kind, requests, [0] * 40))
+        retries = model.usage.retries
+        model.close()
+        assert set(server.answered.values()) == {1}
+    assert sorted(position for position, _ in answers) == list(range(40))
+    assert all(answer.failure is None for _, answer in answers)
+    assert retries >= 40
+    responses = [answer.response for _, answer in sorted(answers)]
+    expected = getattr(NGRAM, kind)(requests)
+    assert close_to(responses, expected) if kind == "loglikelihood" else responses == expected
+
+
+def test_a_server_that_hangs_is_asked_again() -> None:
+    with FaultyServer(lambda seen, body: "hang" if seen == 0 else None) as server:
+        model = connect(server, timeout=0.3)
+        assert len(model.generate_until(generations(3))) == 3
+        model.close()
+
+
+@pytest.mark.parametrize("fault", ["500", "429", "cut", "garbage", "400", "hang"])
+def test_a_request_that_never_succeeds_is_reported_with_the_reason(fault: str) -> None:
+    requests = generations(6)
+    poison = requests[2].args[0]
+    with FaultyServer(lambda seen, body: fault if body["prompt"] == poison else None) as server:
+        model = connect(server, max_retries=1, timeout=0.2 if fault == "hang" else 5)
+        answers = dict(model.stream("generate_until", requests, [0] * 6))
+        model.close()
+    reasons = {"cut": "connection failed", "garbage": "malformed reply", "hang": "no answer within"}
+    assert [i for i in range(6) if answers[i].failure] == [2]
+    assert answers[2].response is None
+    assert reasons.get(fault, f"HTTP {fault}") in str(answers[2].failure)
+
+
+def test_a_server_that_is_gone_stops_the_run_and_what_was_answered_is_kept() -> None:
+    with FaultyServer(lambda seen, body: "drop" if int(body["prompt"].split()[-1]) >= 20 else None) as server:
+        model = connect(server, max_retries=1, num_concurrent=1)
+        requests = [ask("generate_until", f"Number {i:03}", {"max_gen_toks": 1}) for i in range(60)]
+        kept: list[int] = []
+        with pytest.raises(ModelError, match="does not answer"):
+            kept.extend(
+                position
+                for position, answer in model.stream("generate_until", requests, [0] * 60)
+                if not answer.failure
+            )
+        model.close()
+    assert len(server.answered) == 20
+
+
+def test_nobody_listens() -> None:
+    with FaultyServer() as server:
+        url = server.url
+    model = load_model("local-completions", {"base_url": url, "model": "m", "backoff": 0.001, "max_retries": 1})
+    with pytest.raises(ModelError, match="connection failed"):
+        model.generate_until(generations(1))
+    model.close()
+
+
+@pytest.mark.parametrize(("status", "hint"), [(401, "OPENAI_API_KEY"), (404, "base_url")])
+def test_what_no_retry_can_help_stops_at_once(status: int, hint: str) -> None:
+    with FaultyServer(lambda seen, body: str(status)) as server:
+        model = connect(server)
+        with pytest.raises(ModelError, match=hint):
+            list(model.stream("generate_until", generations(30), [0] * 30))
+        model.close()
+    assert len(server.bodies) < 30
+
+
+def test_retry_after_is_honoured_by_all_requests() -> None:
+    times: list[float] = []
+
+    def throttle(seen: int, body: dict[str, Any]) -> str | None:
+        times.append(time.monotonic())
+        return "429:0.4" if len(times) == 1 else None
+
+    with FaultyServer(throttle) as server:
+        model = connect(server, num_concurrent=1)
+        model.generate_until(generations(4))
+        model.close()
+    assert times[1] - times[0] >= 0.39
+
+
+def test_concurrency_grows_and_shrinks() -> None:
+    with FaultyServer(delay=0.05) as server:
+        model = connect(server, num_concurrent=16)
+        model.generate_until(generations(80))
+        assert 4 <= server.most_active <= 16
+        assert model.transport.limit.slots == 16
+        model.close()
+    with FaultyServer(lambda seen, body: "429" if server.active > 3 else None, delay=0.06) as server:
+        model = connect(server, num_concurrent=64)
+        assert len(model.generate_until(generations(40))) == 40
+        assert model.transport.limit.slots < 16
+        model.close()
+
+
+def test_a_consumer_that_stops_early_stops_the_requests() -> None:
+    with FaultyServer(delay=0.02) as server:
+        model = connect(server, num_concurrent=2)
+        stream = model.stream("generate_until", generations(60), [0] * 60)
+        next(stream)
+        stream.close()
+        time.sleep(0.2)
+        sent = len(server.bodies)
+        time.sleep(0.2)
+        assert len(server.bodies) == sent < 60
+        assert len(model.generate_until(generations(2))) == 2  # and it can be used again
+        model.close()
+
+
+# -- settings -------------------------------------------------------------------------------------------------------
+
+
+def test_a_server_without_echo_is_found_out_with_one_question() -> None:
+    with FaultyServer(echo=False) as server:
+        model = connect(server)
+        with pytest.raises(ModelError, match=r"no log-probabilities of the prompt.*\n.*hf"):
+            model.loglikelihood(pairs(50))
+        model.close()
+    assert len(server.bodies) == 1
+
+
+def test_a_server_that_refuses_echo_is_found_out_too() -> None:
+    with FaultyServer(lambda seen, body: "400" if body.get("echo") else None) as server:
+        model = connect(server)
+        with pytest.raises(ModelError, match=r"no log-probabilities of the prompt.*fault 400"):
+            model.loglikelihood(pairs(50))
+        model.close()
+
+
+def test_the_key_comes_from_the_environment_and_goes_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "sk-a-very-secret-key"
+    monkeypatch.setenv("OPENAI_API_KEY", secret)
+    with FaultyServer() as server:
+        model = connect(server)
+        model.generate_until(generations(1))
+        assert server.headers[0]["Authorization"] == f"Bearer {secret}"
+        assert secret not in model.fingerprint()
+        assert secret not in json.dumps(dict(model.model_args))
+        assert secret not in repr(model.transport.settings)
+        assert model.transport.redact(f"wrong key {secret}!") == "wrong key …!"
+        model.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"api_key": "sk-x"}, "export OPENAI_API_KEY"),
+        ({"header": {"Authorization": "Bearer x"}}, "would be written"),
+        ({"base_url": "http://me:secret@host/v1"}, "password"),
+        ({"base_url": "localhost:8000"}, "base_url is"),
+        ({"base_url": None}, "no server was named"),
+        ({"tokenizer_backend": "bpe"}, "huggingface or tiktoken"),
+        ({"tokenized_requests": True}, "needs a tokenizer"),
+        ({"base_ulr": "x"}, "Did you mean base_url"),
+    ],
+)
+def test_wrong_settings_are_said(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        load_model("local-completions", {"base_url": "http://localhost:1/v1", "model": "m", **settings})
+    assert "secret" not in str(caught.value)
+
+
+def test_the_only_model_of_a_server_needs_no_name() -> None:
+    with FaultyServer() as server:
+        model: LM = load_model("local-completions", {"base_url": server.url})
+        assert model.model == "ngram"  # type: ignore[attr-defined]
+        model.close()
+
+
+def test_openai_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
+        load_model("openai-completions", {"model": "davinci-002"})
+
+
+def test_fingerprints_tell_servers_and_settings_apart() -> None:
+    base = {"base_url": "http://localhost:1/v1", "model": "m"}
+    variants = [base, {**base, "model": "n"}, {**base, "base_url": "http://localhost:2/v1"}, {**base, "seed": 1}]
+    prints = {load_model("local-completions", v).fingerprint() for v in variants}
+    prints.add(load_model("local-chat-completions", base).fingerprint())
+    assert len(prints) == 5
+    assert load_model("local-completions", {**base, "num_concurrent": 2}).fingerprint() in prints
