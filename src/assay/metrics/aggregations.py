@@ -159,11 +159,11 @@ for _aggregation in (
     Aggregation("nanmean", nanmean, _nan_column, _ratio, transform=float),
     Aggregation("median", median, replicate=_median_replicates),
     Aggregation("perplexity", perplexity, _column, lambda s: np.exp(-_ratio(s)), transform=lambda r: safe_exp(-r)),
-    Aggregation("weighted_perplexity", weighted_perplexity, _pairs, lambda s: np.exp(-_ratio(s)), transform=lambda r: safe_exp(-r), bootstrap=False),
-    Aggregation("bits_per_byte", bits_per_byte, _pairs, lambda s: -_ratio(s) / math.log(2), transform=lambda r: -r / math.log(2), bootstrap=False),
+    Aggregation("weighted_perplexity", weighted_perplexity, _pairs, lambda s: np.exp(-_ratio(s)), transform=lambda r: safe_exp(-r)),
+    Aggregation("bits_per_byte", bits_per_byte, _pairs, lambda s: -_ratio(s) / math.log(2), transform=lambda r: -r / math.log(2)),
     Aggregation("f1", f1, _f1_statistics, _f1_finish),
     Aggregation("matthews_corrcoef", matthews_corrcoef, _mcc_statistics, _mcc_finish),
-    Aggregation("brier_score", brier_score, lambda v: _column(_brier(v).tolist()), _ratio, transform=float, bootstrap=False),
-    Aggregation("bypass", bypass, bootstrap=False),
+    Aggregation("brier_score", brier_score, lambda v: _column(_brier(v).tolist()), _ratio, transform=float),
+    Aggregation("bypass", bypass),
 ):  # fmt: skip
     AGGREGATIONS.add(_aggregation.name, _aggregation)

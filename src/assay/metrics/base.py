@@ -81,8 +81,7 @@ class Aggregation:
 
     With `statistics` (a row per doc) and `finish` (sums of rows to numbers) a bootstrap replicate is
     `finish(weights @ statistics)`; `replicate(values, weights)` serves numbers that are no function of sums (median).
-    Without either, an estimate repeats items and calls `fn`. `ratio` names the columns of `statistics` whose ratio of
-    sums, after `finish`, is the number, so that a closed form exists.
+    Without either, an estimate repeats items and calls `fn`.
     """
 
     name: str
@@ -92,8 +91,8 @@ class Aggregation:
     replicate: Callable[[Sequence[Value], NDArray[Any]], Floats] | None = None
     transform: Callable[[float], float] | None = None
     """Monotone map from the ratio of the two columns of `statistics` to the number: mean and ratios have a formula."""
-    bootstrap: bool = True
-    """Whether lm-evaluation-harness too gives a standard error for it; False keeps "N/A" in files that follow it."""
+    resamples: int = 0
+    """How many resamples lm-evaluation-harness bounds the standard error of this aggregation to; 0: no bound of its own."""
 
 
 METRICS: Registry[Metric] = Registry("metric", group="assay.metrics")

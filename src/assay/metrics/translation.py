@@ -138,9 +138,11 @@ def ter_finish(sums: Floats) -> Floats:
 
 
 for _aggregation in (
-    Aggregation("bleu", bleu, lambda pairs: _corpus_statistics(_bleu_metric(), pairs), bleu_finish),
-    Aggregation("chrf", chrf, lambda pairs: _corpus_statistics(_chrf_metric(0), pairs), chrf_finish),
-    Aggregation("chrf++", chrf_plus_plus, lambda pairs: _corpus_statistics(_chrf_metric(2), pairs), chrf_finish),
-    Aggregation("ter", ter, lambda pairs: _corpus_statistics(_ter_metric(), pairs), ter_finish),
+    Aggregation("bleu", bleu, lambda pairs: _corpus_statistics(_bleu_metric(), pairs), bleu_finish, resamples=100),
+    Aggregation("chrf", chrf, lambda pairs: _corpus_statistics(_chrf_metric(0), pairs), chrf_finish, resamples=100),
+    Aggregation(
+        "chrf++", chrf_plus_plus, lambda pairs: _corpus_statistics(_chrf_metric(2), pairs), chrf_finish, resamples=100
+    ),
+    Aggregation("ter", ter, lambda pairs: _corpus_statistics(_ter_metric(), pairs), ter_finish, resamples=100),
 ):
     AGGREGATIONS.add(_aggregation.name, _aggregation)

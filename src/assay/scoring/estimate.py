@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,6 +22,7 @@ from assay.stats import (
     bootstrap_estimate,
     bootstrap_replicates,
     bootstrap_values,
+    cluster_index,
     cluster_keys,
     mean_estimate,
     poisson_weights,
@@ -34,6 +36,8 @@ Clusters = Sequence[Any] | NDArray[Any] | None
 REPEATED_MOST = 200
 REPEATED_SECONDS = 5.0
 """Bounds for aggregations that are code of the task: each replicate calls it again on as many items as there are docs."""
+RESAMPLED_MOST = 50_000
+"""Docs up to which lm-evaluation-harness's resamples of translation metrics are repeated."""
 
 
 def estimate(
@@ -138,7 +142,26 @@ def _estimate(
         return replace(mean_estimate([float(v) for v in values], clusters), value=value)
     if aggregation.transform is not None and table is not None:
         return transformed(ratio_estimate(table[:, 0], table[:, 1], clusters), aggregation.transform, value)
-    return bootstrap_estimate(value, draws(), n)
+    units = n if clusters is None else int(cluster_index(clusters).max()) + 1
+    found = bootstrap_estimate(value, draws(), n, units=units)
+    if aggregation.resamples and table is not None and clusters is None and n <= RESAMPLED_MOST:
+        return replace(found, stderr=resampled_stderr(table, aggregation, min(aggregation.resamples, bootstrap_iters)))
+    return found
+
+
+def resampled_stderr(table: Floats, aggregation: Aggregation, times: int) -> float | None:
+    """lm-evaluation-harness's own standard error of BLEU, chrF and TER, from the very docs that it would draw.
+
+    It allows them 100 resamples, too few for two harnesses to agree by chance: where almost nothing matches, two such
+    numbers differ by half. So that files can be compared, the draws are made as it makes them. The interval is not
+    taken from them.
+    """
+    assert aggregation.finish is not None
+    if times < 2:
+        return None
+    draw, docs = random.Random(0).choices, range(len(table))
+    found = [float(aggregation.finish(table[draw(docs, k=len(table))].sum(axis=0))) for _ in range(times)]
+    return float(np.std(found, ddof=1))
 
 
 def transformed(ratio: Estimate, transform: Callable[[float], float], value: float) -> Estimate:

@@ -86,6 +86,8 @@ def resolve_metric(config: MetricConfig, kind: Kind, task: TaskConfig) -> Resolv
     if isinstance(config.metric, str) and not config.hf_evaluate and config.metric in METRICS:
         metric = METRICS[config.metric]
         form = metric.form(kind)
+        if form is not None and kind != "generation":
+            common["kwargs"] = _accepted(form, config.kwargs)
         return None if form is None else ResolvedMetric(fn=form, metric=metric, **common)
     if isinstance(config.metric, str) and kind != "generation":
         # Choice tasks never call an `evaluate` metric; a name that both know means ours.
@@ -96,6 +98,13 @@ def resolve_metric(config: MetricConfig, kind: Kind, task: TaskConfig) -> Resolv
     if kind != "generation" and getattr(function, "kind", None) != kind:
         return None
     return ResolvedMetric(fn=function, foreign=True, takes_pair=not _binds(function, config.kwargs), **common)
+
+
+def _accepted(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments a choice metric takes. lm-evaluation-harness drops the others, and task files give them (`average`)."""
+    parameters = inspect.signature(function).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    return {name: value for name, value in kwargs.items() if takes_any or name in parameters}
 
 
 def _function(config: MetricConfig) -> Callable[..., Any]:
