@@ -38,7 +38,8 @@ class Plan(Protocol):
         """Queries, keys and values `[1, heads, tokens, size]` of the pass to the output, of the shape of `query`."""
 
 
-_plan: ContextVar[Plan | None] = ContextVar("assay_tree_plan", default=None)
+_running: ContextVar[tuple[Plan, set[int]] | None] = ContextVar("assay_tree_plan", default=None)
+"""The plan, and the layers that have attended by it."""
 
 
 class PassThroughCache(Cache):  # type: ignore[misc]
@@ -156,8 +157,8 @@ def tree_attention(
     **kwargs: Any,
 ) -> tuple[Any, None]:
     """The function that the model calls in place of its own attention."""
-    plan = _plan.get()
-    if plan is None:
+    running = _running.get()
+    if running is None:
         raise UnsupportedAttention("tree attention was called outside of a planned pass")
     for name in ("position_bias", "head_mask", "cache", "indexer_mask"):
         if kwargs.get(name) is not None:
@@ -168,6 +169,8 @@ def tree_attention(
     scale = scaling if scaling is not None else query.shape[-1] ** -0.5
     window, chunk = _window_of(module, kwargs)
     attention = Attention(scale, softcap, window, chunk, s_aux)
+    plan, layers = running
+    layers.add(layer)
     output = plan.attend(layer, attention, query, key, value)
     return output.transpose(1, 2).contiguous(), None
 
@@ -185,19 +188,20 @@ def _window_of(module: Any, kwargs: dict[str, Any]) -> tuple[int | None, int | N
 
 
 @contextlib.contextmanager
-def planned(model: Any, plan: Plan) -> Iterator[None]:
-    """Within this, the model attends by the plan; after it, as it did before."""
+def planned(model: Any, plan: Plan) -> Iterator[set[int]]:
+    """Within this, the model attends by the plan; after it, as it did before. Gives the layers that took part."""
     configs = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}
     before = {key: getattr(config, "_attn_implementation", None) for key, config in configs.items()}
-    token = _plan.set(plan)
+    layers: set[int] = set()
+    token = _running.set((plan, layers))
     try:
         for config in configs.values():
             config._attn_implementation_internal = NAME
-        yield
+        yield layers
     finally:
         for key, config in configs.items():
             config._attn_implementation_internal = before[key]
-        _plan.reset(token)
+        _running.reset(token)
 
 
 AttentionInterface.register(NAME, tree_attention)

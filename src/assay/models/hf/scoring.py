@@ -44,9 +44,7 @@ class _Tally:
                 yield int(request), (float(self.total[request]), bool(self.greedy[request]))
 
 
-def score_by_tree(
-    runner: TreeRunner, requests: Sequence[Scored], budget: int
-) -> Iterator[tuple[int, LogLikelihood]]:
+def score_by_tree(runner: TreeRunner, requests: Sequence[Scored], budget: int) -> Iterator[tuple[int, LogLikelihood]]:
     """Yield `(position, (log-likelihood, is_greedy))` as the steps that hold the last target of a request finish."""
     tree = PrefixTree([request.tokens for request in requests])
     wanted = _wanted_by_node(tree, requests)

@@ -21,9 +21,9 @@ class Pair:
 class Scored:
     """What the model reads, and what it is expected to say at the last `len(targets)` places.
 
-        context + continuation   c c c c x y z
-        tokens                   c c c c x y        (the last token predicts nothing)
-        targets                        x y z
+    context + continuation   c c c c x y z
+    tokens                   c c c c x y        (the last token predicts nothing)
+    targets                        x y z
     """
 
     tokens: list[int]
@@ -37,7 +37,9 @@ class TextEncoder:
     already starts with the prefix token, as a chat template's output does.
     """
 
-    def __init__(self, tokenizer: Any, *, add_bos_token: bool | None = None, prefix_token_id: int | None = None) -> None:
+    def __init__(
+        self, tokenizer: Any, *, add_bos_token: bool | None = None, prefix_token_id: int | None = None
+    ) -> None:
         self.tokenizer = tokenizer
         self.add_bos_token = add_bos_token
         self._prefix_token_id = prefix_token_id
@@ -75,7 +77,10 @@ class TextEncoder:
         contexts = iter(self.encode([context for context, _ in moved if context]))
         wholes = iter(self.encode([context + continuation for context, continuation in moved if context]))
         bare = iter(self.encode([text for context, text in moved if not context], add_special_tokens=False))
-        return [_split(next(contexts), next(wholes)) if context else self._without_context(next(bare)) for context, _ in moved]
+        return [
+            _split(next(contexts), next(wholes)) if context else self._without_context(next(bare))
+            for context, _ in moved
+        ]
 
     def encode_pairs_apart(self, pairs: Sequence[tuple[str, str]]) -> list[Pair]:
         """For encoder-decoder models: two texts, encoded each by itself."""

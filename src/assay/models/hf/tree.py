@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from typing import Any
 
 import numpy as np
 import torch
 
-from assay.models.hf.attention import MASKED, Attention, PassThroughCache, planned
+from assay.models.hf.attention import MASKED, Attention, PassThroughCache, UnsupportedAttention, planned
 from assay.models.prefix_tree import Step
 
 KeysValues = list[tuple[Any, Any]]
@@ -45,7 +46,7 @@ class KeptPath:
         """The path as it is now, safe from what comes after."""
         if not self.length:
             return []
-        return [tuple(part.clone() for part in self.layer(layer)) for layer in sorted(self._layers)]  # type: ignore[misc]
+        return [tuple(part.clone() for part in self.layer(layer)) for layer in sorted(self._layers)]
 
     def clear(self) -> None:
         self.length = 0
@@ -81,7 +82,7 @@ class StepPlan:
     def _lay_out(self, device: Any) -> None:
         """Blocks side by side: `places[b, i]` is the token at row `i` of block `b`, padding points at token 0."""
         borders = self.step.blocks
-        sizes = [stop - start for start, stop in zip(borders, borders[1:])]
+        sizes = [stop - start for start, stop in itertools.pairwise(borders)]
         longest = max(sizes)
         places = np.zeros((len(sizes), longest), dtype=np.int64)
         hidden = np.ones((len(sizes), longest, longest), dtype=np.bool_)
@@ -147,6 +148,8 @@ class TreeRunner:
         self.path = KeptPath()
         self.computed = 0
         """Tokens that went through the model."""
+        config = getattr(model.config, "text_config", None) or model.config
+        self._layers = int(config.num_hidden_layers)
         self._keeps_logits = "logits_to_keep" in inspect.signature(_innermost(model).forward).parameters
 
     @property
@@ -166,13 +169,17 @@ class TreeRunner:
     def forward(self, plan: Any, tokens: Any, positions: Any, places: Any) -> Any:
         """Logits `[places, vocabulary]` of one planned pass. The model's own head runs, only where it is needed."""
         options = {"logits_to_keep": places} if self._keeps_logits and len(places) else {}
-        with torch.inference_mode(), planned(self.model, plan):
+        with torch.inference_mode(), planned(self.model, plan) as layers:
             output = self.model(
                 input_ids=_row(tokens, self.device),
                 position_ids=_row(positions, self.device),
                 past_key_values=PassThroughCache(),
                 use_cache=True,
                 **(options or ({"logits_to_keep": 1} if self._keeps_logits else {})),
+            )
+        if len(layers) != self._layers:
+            raise UnsupportedAttention(
+                f"{len(layers)} of its {self._layers} layers attend through transformers' interface"
             )
         self.computed += len(tokens)
         return output.logits[0] if options else output.logits[0][places if not self._keeps_logits else slice(0, 0)]

@@ -1,0 +1,93 @@
+"""How many tokens go through the model at once: what memory allows, and no more than makes it faster."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from assay.errors import ModelError
+
+logger = logging.getLogger(__name__)
+
+_FASTEST = {"cpu": 512, "cuda": 16384}
+"""Beyond this many tokens a pass is not faster by the token; on a CPU larger ones fall out of its caches."""
+_SMALLEST = 16
+
+
+class TokenBudget:
+    """Tokens per forward pass. Out of memory halves it for good."""
+
+    def __init__(self, tokens: int) -> None:
+        self.tokens = tokens
+
+    def halve(self, error: BaseException) -> None:
+        if self.tokens // 2 < _SMALLEST:
+            raise ModelError(
+                f"out of memory with {self.tokens} tokens a pass: {str(error).splitlines()[0]}",
+                hint="Use a smaller model or dtype, another device, or a smaller max_length.",
+            ) from error
+        self.tokens //= 2
+        logger.warning("out of memory: going on with %d tokens a pass", self.tokens)
+        release_memory()
+
+
+def choose_budget(model: Any) -> int:
+    """From the memory that is free now, counting activations and logits of every token."""
+    device = model.device.type
+    config = getattr(model.config, "text_config", None) or model.config
+    itemsize = torch.empty(0, dtype=model.dtype).element_size()
+    hidden = int(getattr(config, "hidden_size", 1024))
+    inner = int(getattr(config, "intermediate_size", None) or 4 * hidden)
+    vocabulary = int(getattr(config, "vocab_size", 32000))
+    per_token = itemsize * (16 * hidden + 4 * inner) + vocabulary * (itemsize + 4)
+    fits = int(0.25 * free_memory(model.device) / per_token)
+    return max(_SMALLEST, min(_FASTEST.get(device, 4096), fits))
+
+
+def free_memory(device: Any) -> int:
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    for line in _lines(Path("/proc/meminfo")):
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    text = str(error)
+    return isinstance(error, RuntimeError) and ("can't allocate memory" in text or "out of memory" in text)
+
+
+def release_memory() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def available_cores() -> int:
+    """Cores this process may use: its affinity, and the quota of its control group."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for line in _lines(Path("/sys/fs/cgroup/cpu.max")):
+        quota, _, period = line.partition(" ")
+        if quota.isdigit() and period.strip().isdigit():
+            cores = min(cores, max(1, round(int(quota) / int(period))))
+    return cores
+
+
+def set_threads(threads: int | None) -> None:
+    """As many threads as cores, unless the caller or the environment says otherwise."""
+    if threads is None and os.environ.get("OMP_NUM_THREADS"):
+        return
+    torch.set_num_threads(threads or available_cores())
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []

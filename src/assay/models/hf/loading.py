@@ -1,0 +1,242 @@
+"""From a hub name, a directory or a GGUF file to a model and a tokenizer, with errors that say what is wrong with it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from assay.errors import ConfigError, ModelError, did_you_mean
+from assay.models.catalog import resolve
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_MAX_LENGTH = 2048
+_UNSET_LENGTH = 10**29
+"""Tokenizers without a limit report 1e30."""
+_DTYPES = ("auto", "float32", "float16", "bfloat16", "float64")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a model comes from."""
+
+    pretrained: str
+    revision: str = "main"
+    subfolder: str = ""
+    gguf_file: str | None = None
+    tokenizer: str | None = None
+    peft: str | None = None
+    trust_remote_code: bool = False
+    use_fast_tokenizer: bool = True
+    add_bos_token: bool | None = None
+    model_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def find(cls, pretrained: str, **others: Any) -> Source:
+        """Settle what `pretrained` names: a catalog model, a GGUF file, a directory, or else a name on the hub."""
+        known = resolve(pretrained)
+        path = known or Path(pretrained).expanduser()
+        if path.suffix == ".gguf" and others.get("gguf_file") is None:
+            others["gguf_file"] = path.name
+            path = path.parent
+        if known or path.is_dir():
+            source = cls(str(path), **others)
+            source.check_directory()
+            return source
+        if _looks_like_a_path(pretrained):
+            raise ModelError(
+                f"there is no model directory {pretrained}",
+                hint="Give a directory with config.json and weights, a .gguf file, or a hub name such as org/model.",
+            )
+        return cls(pretrained, **others)
+
+    @property
+    def directory(self) -> Path | None:
+        path = Path(self.pretrained)
+        return path / self.subfolder if path.is_dir() else None
+
+    def check_directory(self) -> None:
+        directory = self.directory
+        if directory is None:
+            return
+        if self.gguf_file is not None:
+            if not (directory / self.gguf_file).is_file():
+                names = [path.name for path in directory.glob("*.gguf")]
+                raise ModelError(
+                    f"there is no file {self.gguf_file} in {directory}",
+                    hint=did_you_mean(self.gguf_file, names) or f"GGUF files there: {', '.join(names) or 'none'}.",
+                )
+        elif not (directory / "config.json").is_file() and not (directory / "adapter_config.json").is_file():
+            raise ModelError(
+                f"{directory} has no config.json, so it is not a model directory",
+                hint="Point pretrained= at the directory that holds config.json, or name a GGUF with gguf_file=.",
+            )
+
+    def files(self) -> list[Path]:
+        """Files that make the model what it is; none for a model of the hub, whose commit says it."""
+        places = [self.directory, *(Path(name) for name in (self.tokenizer, self.peft) if name)]
+        return [
+            path for place in places if place and place.is_dir() for path in sorted(place.iterdir()) if path.is_file()
+        ]
+
+    def common(self) -> dict[str, Any]:
+        options: dict[str, Any] = {"revision": self.revision, "trust_remote_code": self.trust_remote_code}
+        if self.subfolder:
+            options["subfolder"] = self.subfolder
+        return options
+
+
+def load(source: Source, *, dtype: str, device: str | None, backend: str) -> tuple[Any, Any]:
+    """The model and its tokenizer."""
+    check_dtype(dtype)
+    config = load_config(source)
+    tokenizer = load_tokenizer(source)
+    seq2seq = is_seq2seq(config, backend)
+    return load_network(source, dtype=dtype, device=choose_device(device), seq2seq=seq2seq), tokenizer
+
+
+def load_config(source: Source) -> Any:
+    from transformers import AutoConfig
+
+    extra = {"gguf_file": source.gguf_file} if source.gguf_file else {}
+    try:
+        return AutoConfig.from_pretrained(source.pretrained, **source.common(), **extra)
+    except Exception as error:  # readers of foreign files raise whatever they stumble over; all of it is the user's
+        raise _explain("the config of", source, error) from error
+
+
+def load_tokenizer(source: Source) -> Any:
+    from transformers import AutoTokenizer
+
+    options = source.common()
+    name = source.tokenizer or source.pretrained
+    if source.tokenizer:
+        options.pop("subfolder", None)
+        options["revision"] = "main"
+    if source.gguf_file and not source.tokenizer:
+        options["gguf_file"] = source.gguf_file
+    else:
+        options["use_fast"] = source.use_fast_tokenizer
+    if source.add_bos_token is not None:
+        options["add_bos_token"] = source.add_bos_token
+    _require_tokenizer_files(source)
+    try:
+        return AutoTokenizer.from_pretrained(name, **options)
+    except Exception as error:  # as above
+        raise ModelError(
+            f"no tokenizer could be loaded from {name}: {_one_line(error)}",
+            hint="Name another: --model_args tokenizer=<directory or hub name>.",
+        ) from error
+
+
+def _require_tokenizer_files(source: Source) -> None:
+    # Without any of these transformers may build an empty tokenizer and say nothing.
+    directory = source.directory
+    if directory is None or source.tokenizer or source.gguf_file:
+        return
+    names = ("tokenizer*", "vocab*", "spiece*", "*.model", "*.tiktoken", "tekken.json")
+    if not any(next(directory.glob(name), None) for name in names):
+        raise ModelError(
+            f"the model directory {directory} has no tokenizer files",
+            hint="Name one: --model_args tokenizer=<directory or hub name>.",
+        )
+
+
+def load_network(source: Source, *, dtype: str, device: str, seq2seq: bool) -> Any:
+    """The model in evaluation mode, on its device."""
+    import transformers
+
+    options: dict[str, Any] = dict(source.model_kwargs)
+    if source.gguf_file:
+        options["gguf_file"] = source.gguf_file
+        if hasattr(transformers, "GgufConfig"):
+            options["quantization_config"] = transformers.GgufConfig(dequantize=True)
+    auto = transformers.AutoModelForSeq2SeqLM if seq2seq else transformers.AutoModelForCausalLM
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        model = auto.from_pretrained(source.pretrained, dtype=dtype, **source.common(), **options)
+    except Exception as error:  # as above
+        raise _explain("the weights of", source, error) from error
+    if source.peft:
+        model = _with_adapter(model, source)
+    if "device_map" not in options:
+        model = _to_device(model, device)
+    return model.eval()
+
+
+def check_dtype(dtype: str) -> None:
+    if dtype not in _DTYPES:
+        raise ConfigError(
+            f"unknown dtype {dtype!r}", hint=did_you_mean(dtype, _DTYPES) or f"One of: {', '.join(_DTYPES)}."
+        )
+
+
+def _with_adapter(model: Any, source: Source) -> Any:
+    try:
+        from peft import PeftModel
+    except ImportError as error:
+        raise ModelError("peft= needs the package peft", hint="pip install peft") from error
+    try:
+        return PeftModel.from_pretrained(model, source.peft)
+    except Exception as error:  # as above
+        raise ModelError(
+            f"the adapter {source.peft} cannot be put on {source.pretrained}: {_one_line(error)}",
+            hint="An adapter fits only the base model that its adapter_config.json names.",
+        ) from error
+
+
+def _to_device(model: Any, device: str) -> Any:
+    try:
+        return model.to(device)
+    except (RuntimeError, AssertionError) as error:
+        raise ModelError(f"the model cannot be put on device {device!r}: {_one_line(error)}") from error
+
+
+def choose_device(device: str | None) -> str:
+    """What was asked for, or the fastest there is."""
+    import torch
+
+    if device is not None:
+        return device
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def is_seq2seq(config: Any, backend: str) -> bool:
+    if backend not in ("default", "causal", "seq2seq"):
+        raise ConfigError(f"unknown backend {backend!r}", hint="One of: default, causal, seq2seq.")
+    return backend == "seq2seq" or (backend == "default" and bool(getattr(config, "is_encoder_decoder", False)))
+
+
+def find_max_length(config: Any, tokenizer: Any) -> int:
+    """Of the text part of the config, else of the tokenizer, else 2048."""
+    config = getattr(config, "text_config", None) or config
+    for name in ("n_positions", "max_position_embeddings", "n_ctx"):
+        if (found := getattr(config, name, None)) is not None:
+            return int(found)
+    limit = getattr(tokenizer, "model_max_length", None)
+    return int(limit) if limit is not None and limit < _UNSET_LENGTH else DEFAULT_MAX_LENGTH
+
+
+def _explain(what: str, source: Source, error: Exception) -> ModelError:
+    name = f"{source.pretrained}/{source.gguf_file}" if source.gguf_file else source.pretrained
+    text = _one_line(error)
+    if "trust_remote_code" in text:
+        hint = "The model brings its own code. If you trust it: --trust_remote_code."
+    elif source.directory is not None:
+        hint = "Is the download complete? Compare file sizes with the source, or fetch the model again."
+    else:
+        hint = "A hub name needs network access (and a login for gated models); a local model needs its directory."
+    return ModelError(f"{what} {name} cannot be read: {text}", hint=hint)
+
+
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
+
+
+def _looks_like_a_path(name: str) -> bool:
+    return name.startswith((".", "/", "~")) or name.count("/") > 1 or name.endswith(".gguf")

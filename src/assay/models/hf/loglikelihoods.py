@@ -1,0 +1,123 @@
+"""Loglikelihood requests, from text to answers: what cannot be scored, out of memory, and windows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from assay.models.base import Answer, Usage
+from assay.models.hf.budget import TokenBudget, is_out_of_memory
+from assay.models.hf.scoring import LogLikelihood, score_by_tree, score_plainly
+from assay.models.hf.seq2seq import score_seq2seq
+from assay.models.hf.tokenization import Pair, TextEncoder, rolling_windows, to_scored
+from assay.models.hf.tree import TreeRunner
+
+
+class LogLikelihoods:
+    """Answers loglikelihood and rolling requests, by the tree where the model allows it."""
+
+    def __init__(
+        self,
+        model: Any,
+        encoder: TextEncoder,
+        runner: TreeRunner | None,
+        budget: TokenBudget,
+        usage: Usage,
+        *,
+        max_length: int,
+        tree_length: int,
+    ) -> None:
+        self.model = model
+        self.encoder = encoder
+        self.runner = runner
+        self.budget = budget
+        self.usage = usage
+        self.max_length = max_length
+        self.tree_length = tree_length
+        """Longer sequences are scored plainly: the model treats them otherwise when they are alone."""
+        self.seq2seq = bool(model.config.is_encoder_decoder)
+
+    def stream(self, requests: Sequence[tuple[str, str]]) -> Iterator[tuple[int, Answer]]:
+        """For (context, continuation) texts."""
+        pairs = self.encode(requests)
+        fitting = []
+        for position, pair in enumerate(pairs):
+            if failure := self._why_unscorable(pair):
+                yield position, Answer(None, failure=failure)
+            else:
+                fitting.append(position)
+        for index, value in self._score([pairs[position] for position in fitting]):
+            yield fitting[index], Answer(value)
+
+    def stream_rolling(self, texts: Sequence[str]) -> Iterator[tuple[int, Answer]]:
+        """For whole texts; an answer is ready when all of its windows are."""
+        windows, owners = self.windows(texts)
+        missing = Counter(owners)
+        values: dict[int, float] = {}
+        yield from ((position, Answer(0.0)) for position in range(len(texts)) if position not in missing)
+        for index, (value, _) in self._score(windows):
+            values[index] = value
+            missing[owners[index]] -= 1
+            if missing[owners[index]] == 0:
+                # Added up in the order of the text, so that the sum does not depend on which window was ready first.
+                owned = (i for i, owner in enumerate(owners) if owner == owners[index])
+                yield owners[index], Answer(sum(values[i] for i in owned))
+
+    def windows(self, texts: Sequence[str]) -> tuple[list[Pair], list[int]]:
+        """The windows of all texts, and which text each is of."""
+        windows: list[Pair] = []
+        owners: list[int] = []
+        for position, tokens in enumerate(self.encoder.encode(texts)):
+            for window in rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length):
+                lead = len(window.tokens) - len(window.targets) + 1
+                windows.append(Pair(window.tokens[:lead], window.targets))
+                owners.append(position)
+        return windows, owners
+
+    def encode(self, requests: Sequence[tuple[str, str]]) -> list[Pair]:
+        return (self.encoder.encode_pairs_apart if self.seq2seq else self.encoder.encode_pairs)(requests)
+
+    def _why_unscorable(self, pair: Pair) -> str | None:
+        if not pair.continuation:
+            return "the continuation has no tokens of its own, so there is nothing to score"
+        if not self.seq2seq and len(pair.continuation) > self.max_length:
+            return (
+                f"the continuation has {len(pair.continuation)} tokens and the model reads {self.max_length} "
+                "(raise max_length if the model allows it)"
+            )
+        return None
+
+    def _score(self, pairs: list[Pair]) -> Iterator[tuple[int, LogLikelihood]]:
+        """Out of memory: halve the budget and go on with the requests that have no answer yet."""
+        self.usage.prompt_tokens += sum(len(pair.context) + len(pair.continuation) - 1 for pair in pairs)
+        pending = list(range(len(pairs)))
+        while pending:
+            answered = set()
+            try:
+                for index, value in self._score_once([pairs[place] for place in pending]):
+                    answered.add(index)
+                    yield pending[index], value
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+                if self.runner is not None:
+                    self.runner.path.clear()
+                self.budget.halve(error)
+            pending = [place for index, place in enumerate(pending) if index not in answered]
+
+    def _score_once(self, pairs: list[Pair]) -> Iterator[tuple[int, LogLikelihood]]:
+        if self.seq2seq:
+            yield from score_seq2seq(self.model, pairs, self.max_length)
+            return
+        scored = [to_scored(pair, self.max_length) for pair in pairs]
+        by_tree = [i for i, request in enumerate(scored) if self.runner and len(request.tokens) <= self.tree_length]
+        if self.runner is not None and by_tree:
+            before = self.runner.computed
+            for index, value in score_by_tree(self.runner, [scored[i] for i in by_tree], self.budget.tokens):
+                yield by_tree[index], value
+            self.usage.computed_tokens += self.runner.computed - before
+        plain = sorted(set(range(len(scored))) - set(by_tree))
+        for index, value in score_plainly(self.model, [scored[i] for i in plain], self.budget.tokens):
+            yield plain[index], value
+        self.usage.computed_tokens += sum(map(len, {tuple(scored[i].tokens) for i in plain}))

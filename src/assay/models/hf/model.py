@@ -1,0 +1,210 @@
+"""The `hf` backend: a transformers model behind the three methods of an LM."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from assay.errors import ConfigError, ModelError
+from assay.instance import Instance, RequestType
+from assay.models.base import LM, Answer, Message, Usage
+from assay.models.hf import budget as memory
+from assay.models.hf import loading
+from assay.models.hf.chat import ChatFormatter, template_text
+from assay.models.hf.fingerprint import fingerprint, weights_in_memory
+from assay.models.hf.generations import Generations
+from assay.models.hf.loglikelihoods import LogLikelihoods
+from assay.models.hf.selfcheck import SelfCheck, self_check, tree_length
+from assay.models.hf.tokenization import TextEncoder, to_scored
+from assay.models.hf.tree import TreeRunner
+from assay.models.prefix_tree import count_distinct
+
+logger = logging.getLogger(__name__)
+
+WITHOUT_EFFECT = {
+    "logits_cache": "every shared token is computed once anyway",
+    "max_batch_size": "passes are sized in tokens: see tokens_per_pass",
+    "softmax_dtype": "log-softmax is always in float32",
+    "truncation": "contexts are always cut from the left to max_length",
+}
+
+
+class HFLM(LM):
+    """A local model. `pretrained` is a hub name, a directory, a GGUF file, a catalog name, or a loaded model."""
+
+    def __init__(
+        self,
+        pretrained: Any,
+        *,
+        tokenizer: Any = None,
+        dtype: str = "auto",
+        device: str | None = None,
+        max_length: int | None = None,
+        max_gen_toks: int = 256,
+        revision: str = "main",
+        subfolder: str = "",
+        gguf_file: str | None = None,
+        trust_remote_code: bool = False,
+        peft: str | None = None,
+        backend: str = "default",
+        add_bos_token: bool | None = None,
+        prefix_token_id: int | None = None,
+        attn_implementation: str | None = None,
+        use_fast_tokenizer: bool = True,
+        device_map: str | None = None,
+        parallelize: bool = False,
+        chat_template: str | None = None,
+        chat_template_args: Mapping[str, Any] | None = None,
+        think_end_token: str | int | None = None,
+        enable_thinking: bool | None = None,
+        seed: int = 0,
+        batch_size: int | str | None = None,
+        tokens_per_pass: int | None = None,
+        max_rows: int | None = None,
+        threads: int | None = None,
+        tree: bool = True,
+        logits_cache: bool | None = None,
+        max_batch_size: int | None = None,
+        softmax_dtype: str | None = None,
+        truncation: bool | None = None,
+    ) -> None:
+        given = (logits_cache, max_batch_size, softmax_dtype, truncation)
+        for (name, why), value in zip(WITHOUT_EFFECT.items(), given):
+            if value is not None:
+                logger.warning("the model argument %s has no effect: %s", name, why)
+        if enable_thinking and think_end_token is None:
+            raise ConfigError(
+                "enable_thinking needs think_end_token", hint="For example --model_args think_end_token='</think>'."
+            )
+        memory.set_threads(threads)
+        self.source: loading.Source | None = None
+        if isinstance(pretrained, str | Path):
+            kwargs = {"attn_implementation": attn_implementation, "device_map": device_map or ("auto" if parallelize else None)}  # fmt: skip
+            self.source = loading.Source.find(
+                str(pretrained),
+                revision=str(revision),
+                subfolder=subfolder,
+                gguf_file=gguf_file,
+                tokenizer=None if tokenizer is None else str(tokenizer),
+                peft=peft,
+                trust_remote_code=trust_remote_code,
+                use_fast_tokenizer=use_fast_tokenizer,
+                add_bos_token=add_bos_token,
+                model_kwargs={key: value for key, value in kwargs.items() if value is not None},
+            )
+            self.model, tokenizer = loading.load(self.source, dtype=dtype, device=device, backend=backend)
+        else:
+            if tokenizer is None or isinstance(tokenizer, str):
+                raise ConfigError("a model object needs a tokenizer object", hint="HFLM(model, tokenizer=tokenizer)")
+            self.model = pretrained.eval()
+        self.tokenizer = tokenizer
+        self.encoder = TextEncoder(tokenizer, add_bos_token=add_bos_token, prefix_token_id=prefix_token_id)
+        self.max_length = int(max_length or loading.find_max_length(self.model.config, tokenizer))
+        thinking = {} if enable_thinking is None else {"enable_thinking": enable_thinking}
+        self.chat = ChatFormatter(tokenizer, template_text(chat_template), {**(chat_template_args or {}), **thinking})
+        self.enable_thinking = bool(enable_thinking)
+        self._settings = {"max_length": self.max_length, "prefix_token_id": prefix_token_id, "add_bos_token": add_bos_token, "peft": peft, "think_end_token": think_end_token, "max_gen_toks": max_gen_toks, "seed": seed, "dtype": str(self.model.dtype)}  # fmt: skip
+        self._fingerprint: str | None = None
+        self._usage = Usage()
+        self.check = self._check_tree(tree)
+        runner = TreeRunner(self.model) if self.check.passed else None
+        shared = (self.model, self.encoder, runner, memory.TokenBudget(tokens_per_pass or memory.choose_budget(self.model)), self._usage)  # fmt: skip
+        self.loglikelihoods = LogLikelihoods(
+            *shared, max_length=self.max_length, tree_length=tree_length(self.model.config)
+        )
+        self.generations = Generations(
+            *shared,
+            max_length=self.max_length,
+            max_gen_toks=max_gen_toks,
+            think_end_token=_number_or_text(think_end_token),
+            seed=seed,
+        )
+
+    def _check_tree(self, wanted: bool) -> SelfCheck:
+        if not wanted:
+            return SelfCheck(False, reason="it was switched off (tree=False)")
+        if self.model.config.is_encoder_decoder:
+            return SelfCheck(False, reason="it is an encoder-decoder model")
+        check = self_check(self.model)
+        if not check.passed:
+            logger.warning("the prefix tree does not fit this model (%s): each request is computed by itself", check.reason)  # fmt: skip
+        return check
+
+    def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
+        return self._all("loglikelihood", requests)
+
+    def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
+        return self._all("loglikelihood_rolling", requests)
+
+    def generate_until(self, requests: Sequence[Instance]) -> list[str]:
+        return self._all("generate_until", requests)
+
+    def _all(self, request_type: RequestType, requests: Sequence[Instance]) -> list[Any]:
+        responses: list[Any] = [None] * len(requests)
+        for position, answer in self.stream(request_type, requests, [0] * len(requests)):
+            if answer.failure is not None:
+                raise ModelError(f"request {position} cannot be answered: {answer.failure}")
+            responses[position] = answer.response
+        return responses
+
+    def stream(
+        self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
+    ) -> Iterator[tuple[int, Answer]]:
+        arguments: list[Any] = [instance.args for instance in instances]
+        if request_type == "generate_until":
+            yield from self.generations.stream(arguments, draws)
+        elif self.enable_thinking:
+            raise ConfigError(
+                f"enable_thinking does not go with {request_type} requests ({instances[0].task_name})",
+                hint="Run generation tasks only, or leave enable_thinking out.",
+            )
+        elif request_type == "loglikelihood":
+            yield from self.loglikelihoods.stream(arguments)
+        else:
+            yield from self.loglikelihoods.stream_rolling([text for (text,) in arguments])
+
+    def apply_chat_template(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
+        return self.chat.apply(messages, add_generation_prompt)
+
+    def chat_template(self, name: bool | str | None = None) -> str | None:
+        return self.chat.select(name)
+
+    @property
+    def tokenizer_name(self) -> str:
+        return str(self.tokenizer.name_or_path).replace("/", "__")
+
+    @property
+    def usage(self) -> Usage:
+        return self._usage
+
+    def fingerprint(self) -> str:
+        if self._fingerprint is None:
+            source = self.source
+            settings = {**self._settings, "chat_template": self.chat.template, "chat_arguments": self.chat.arguments}
+            if source is None:
+                settings["weights"] = weights_in_memory(self.model)
+            else:
+                settings["name"] = source.pretrained if source.directory is None else None
+            self._fingerprint = fingerprint(
+                settings, source.files() if source else [], self.model.config, self.tokenizer
+            )
+        return self._fingerprint
+
+    def count_tokens(self, request_type: RequestType, instances: Sequence[Instance]) -> int:
+        """Prompt tokens that would go through the model for these requests: what a dry run shows."""
+        arguments: list[Any] = [instance.args for instance in instances]
+        if request_type == "generate_until":
+            return count_distinct(
+                [prompt.tokens for prompt in self.generations.prepare(arguments, [0] * len(arguments))]
+            )
+        if request_type == "loglikelihood":
+            pairs = self.loglikelihoods.encode(arguments)
+        else:
+            pairs = self.loglikelihoods.windows([text for (text,) in arguments])[0]
+        return count_distinct([to_scored(pair, self.max_length).tokens for pair in pairs])
+
+
+def _number_or_text(token: str | int | None) -> str | int | None:
+    return int(token) if isinstance(token, str) and token.isdigit() else token
