@@ -13,7 +13,7 @@ from assay.cli.options import RUN_OPTIONS, with_options
 @with_options(RUN_OPTIONS)
 @click.option("--json", "as_json", is_flag=True, help="Print results.json instead of the table.")
 @click.pass_context
-def command(context: click.Context, as_json: bool, **given: Any) -> None:
+def command(context: click.Context, /, as_json: bool, **given: Any) -> None:
     """Evaluate a model on tasks and groups.
 
     \b

@@ -156,7 +156,7 @@ class Accumulator:
 
     def _write(self, doc: DocRequests, asked: str, flags: Sequence[str], metrics: Mapping[tuple[int, str], dict[str, Any]]) -> None:  # fmt: skip
         assert self.writer is not None
-        shared = {
+        shared: dict[str, Any] = {
             "doc_id": doc.doc_id,
             "doc_hash": doc.doc_hash,
             "request_hash": asked,

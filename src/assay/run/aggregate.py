@@ -46,12 +46,12 @@ def task_outcome(
         original=task.doc_count,
         sample_len=max(
             (len(column.doc_ids) for column in accumulator.columns.values()), default=accumulator.health["docs"]
-        ),  # fmt: skip
+        ),
         scores=scores,
         health=health_of(accumulator, config, scores),
         sample_file=None if directory is None else str(directory.sample_file(planned.name).relative_to(directory.path)),
         task_hash=accumulator.task_hash,
-        data=task.source.provenance,
+        data=task.source.provenance(),
     )
 
 

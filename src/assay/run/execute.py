@@ -72,10 +72,10 @@ class _Run:
             plan = make_plan(self.config, lm, self.manager)
             self.counts.docs_total = plan.doc_total()
             self._lap("load_tasks")
-            self.directory = RunDirectory.create(self.config, self._model_name(lm))
+            self.directory = RunDirectory.create(self.config, self._model_name())
             self._write_run(lm, status="running")
             store = self.store or stack.enter_context(ResponseStore(self.config.store, fresh=self.config.fresh, notify=self.progress.message))  # fmt: skip
-            store.begin(run=str(self.directory.path) if self.directory else "", model=self._model_name(lm))
+            store.begin(run=str(self.directory.path) if self.directory else "", model=self._model_name())
             executor = self._executor(lm)
             accumulators = self._ask(plan, lm, executor, store)
             store.flush()
@@ -85,9 +85,12 @@ class _Run:
         c = self.config
         return load_model(self.model if self.model is not None else c.model, c.model_args, device=c.device, batch_size=c.batch_size, trust_remote_code=c.trust_remote_code)  # fmt: skip
 
-    def _model_name(self, lm: LM) -> str:
+    def _model_name(self) -> str:
+        """What people call it: the checkpoint, the served model, the class, or the backend."""
+        if self.model is not None:
+            return type(self.model).__name__
         args = self.config.model_args
-        return str(args.get("pretrained") or args.get("model") or (self.config.model if self.model is None else type(self.model).__name__))  # fmt: skip
+        return str(args.get("pretrained") or args.get("model") or self.config.model.rpartition(".py:")[2])
 
     def _executor(self, lm: LM) -> Executor:
         return LocalExecutor(lm, stop=self.stop)
@@ -148,7 +151,7 @@ class _Run:
             tasks=tasks,
             groups=plan.groups,
             group_scores=group_scores,
-            model=describe_model(lm, self.config, self._model_name(lm)),
+            model=describe_model(lm, self.config, self._model_name()),
             environment=describe_environment(),
             counts=replace(self.counts),
             seconds=dict(self.seconds),
@@ -165,7 +168,7 @@ class _Run:
                 "format": FORMAT,
                 "status": status,
                 "config": self.config.model_dump(mode="json"),
-                "model": describe_model(lm, self.config, self._model_name(lm)),
+                "model": describe_model(lm, self.config, self._model_name()),
                 "environment": describe_environment(),
                 "date": self.began,
                 "seconds": self.seconds,

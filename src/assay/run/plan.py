@@ -108,7 +108,7 @@ def facts_about(config: RunConfig, lm: LM | None) -> dict[str, Any]:
             "name": str(config.model_args.get("pretrained") or config.model),
             "backend": config.model,
             "params": params,
-        },  # fmt: skip
+        },
         "run": {"num_fewshot": config.num_fewshot, "chat": bool(config.apply_chat_template), "limit": config.limit},
     }
 

@@ -171,7 +171,7 @@ class SampleWriter:
                 "resps",
                 "filtered_resps",
                 "stops",
-            )  # fmt: skip
+            )
         }
         columns["other"] = [to_json(row.other) if row.other else None for row in rows]
         columns["flags"] = [list(row.flags) for row in rows]

@@ -33,7 +33,7 @@ class LocalExecutor:
         # A backend that looks at `should_stop` between packs ends its stream by itself, with the pack complete.
         self.stops_itself = hasattr(lm, "should_stop")
         if self.stops_itself:
-            lm.should_stop = stop
+            setattr(lm, "should_stop", stop)  # noqa: B010  not part of the contract, so not an attribute of its type
 
     def run(
         self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]

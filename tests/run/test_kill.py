@@ -1,0 +1,115 @@
+"""Kill it anywhere, start it again: nothing lost, nothing computed twice, the same result."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sqlite3
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.run.support import command, computed, environment, results_without_times, write_benchmark
+
+pytestmark = pytest.mark.slow
+
+KILLS = 20
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, int]:
+    """The results of a run that nothing disturbed, and how many requests it computed."""
+    folder = tmp_path_factory.mktemp("reference")
+    write_benchmark(folder)
+    subprocess.run(command(folder), env=environment(folder), check=True, capture_output=True)
+    return normal(results_without_times(folder), folder), len(computed(folder))
+
+
+def normal(text: str, folder: Path) -> str:
+    return text.replace(str(folder), "FOLDER")
+
+
+def test_killed_at_random_moments_and_started_again(reference: tuple[str, int], tmp_path: Path) -> None:
+    write_benchmark(tmp_path)
+    rng = random.Random(1)
+    pause = 0.02
+    finished = False
+    for _ in range(KILLS):
+        before = len(computed(tmp_path))
+        process = subprocess.Popen(command(tmp_path, pause=pause), env=environment(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        # Kill while it computes: a few requests after the first new one, wherever start-up ends on this machine.
+        target = before + rng.randint(1, 12)
+        deadline = time.monotonic() + 60
+        while len(computed(tmp_path)) < target and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(rng.random() * 0.05)
+        process.send_signal(signal.SIGKILL)
+        finished = process.wait() == 0
+        if finished:
+            break
+    subprocess.run(command(tmp_path), env=environment(tmp_path), check=True, capture_output=True)
+    expected, total = reference
+    assert normal(results_without_times(tmp_path).replace("pause=0.02", "pause=0.0"), tmp_path) == expected
+    times = Counter(computed(tmp_path))
+    assert len(times) == total, "no request is missing"
+    # In flight when killed: up to a second's worth of answers had not reached the disk.
+    in_flight = KILLS * int(1.0 / pause)
+    assert sum(times.values()) - total <= in_flight
+    assert max(times.values()) <= KILLS
+
+
+def test_two_processes_on_one_store_give_the_same_results(reference: tuple[str, int], tmp_path: Path) -> None:
+    write_benchmark(tmp_path)
+    both = [
+        subprocess.Popen(command(tmp_path, run=f"run{i}", pause=0.005), env=environment(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)  # fmt: skip
+        for i in range(2)
+    ]
+    for process in both:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors.decode()
+    for i in range(2):
+        text = results_without_times(tmp_path, f"run{i}")
+        assert normal(text, tmp_path) == reference[0]
+
+
+def test_a_store_truncated_in_the_middle_is_rebuilt_and_the_run_goes_on(reference: tuple[str, int], tmp_path: Path) -> None:  # fmt: skip
+    write_benchmark(tmp_path)
+    subprocess.run(command(tmp_path), env=environment(tmp_path), check=True, capture_output=True)
+    store = next((tmp_path / "home").rglob("responses.sqlite"))
+    with sqlite3.connect(store) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    size = store.stat().st_size
+    with open(store, "r+b") as file:
+        file.truncate(size // 2)
+    again = subprocess.run(command(tmp_path), env=environment(tmp_path), check=True, capture_output=True, text=True)
+    assert normal(results_without_times(tmp_path), tmp_path) == reference[0]
+    assert "set aside" in again.stderr or "rebuilt" in again.stderr
+
+
+def test_a_full_disk_is_an_error_that_keeps_what_was_written(reference: tuple[str, int], tmp_path: Path) -> None:
+    """The store refuses to grow (a page limit stands for the full disk); with room again, the run goes on."""
+    write_benchmark(tmp_path, docs=400)
+    small = {**environment(tmp_path), "ASSAY_TEST_FULL_AT_PAGES": "30"}
+    patch = tmp_path / "sitecustomize.py"
+    patch.write_text(
+        "import os, sqlite3\n"
+        "real = sqlite3.connect\n"
+        "def connect(*args, **kwargs):\n"
+        "    connection = real(*args, **kwargs)\n"
+        "    if pages := os.environ.get('ASSAY_TEST_FULL_AT_PAGES'):\n"
+        "        connection.execute(f'PRAGMA max_page_count = {pages}')\n"
+        "    return connection\n"
+        "sqlite3.connect = connect\n"
+    )
+    small["PYTHONPATH"] = str(tmp_path)
+    failed = subprocess.run(command(tmp_path), env=small, capture_output=True, text=True)
+    assert failed.returncode == 3, failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert "full" in failed.stderr or "space" in failed.stderr
+    subprocess.run(command(tmp_path), env=environment(tmp_path), check=True, capture_output=True)
+    times = Counter(computed(tmp_path))
+    assert max(times.values()) <= 2
+    assert sum(times.values()) < 2 * len(times), "what was written before the disk was full is used"
