@@ -139,7 +139,8 @@ def test_order_and_company_do_not_change_an_answer(llama: HFLM) -> None:
         assert one[0] == pytest.approx(three[0], abs=1e-4)
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("llama", torch.bfloat16), ("mistral", torch.float16)])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", ["llama", "mistral", "gemma2"])
 def test_half_precision_agrees_within_its_rounding(network: Any, tokenizer: Any, name: str, dtype: torch.dtype) -> None:
     model = HFLM(copy.deepcopy(network(name)).to(dtype), tokenizer=tokenizer, threads=1)
     assert model.check.passed, model.check.reason

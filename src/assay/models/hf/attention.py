@@ -81,7 +81,7 @@ class Attention:
                 mask = mask.unsqueeze(2).expand(-1, -1, group, -1, -1).reshape(mask.shape[0], 1, group * tokens, keys)
         if tokens > 1 and self._has_kernel(query, key, value):
             output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-                folded, key, value, attn_mask=mask, scale=self.scale
+                folded, key, value, attn_mask=_finite(mask, folded.dtype), scale=self.scale
             )
         else:
             output, lse = self._explicit(folded, key, value, mask)
@@ -93,7 +93,7 @@ class Attention:
         if window is not None or not self._has_kernel(query, key, value):
             ahead = torch.full((tokens, tokens), MASKED, device=query.device, dtype=torch.float32).triu(1)
             mask = ahead.view(1, 1, tokens, tokens)
-            return self.part(query, key, value, (mask if window is None else mask + window).to(query.dtype))
+            return self.part(query, key, value, mask if window is None else mask + window)
         group = query.shape[1] // key.shape[1]
         output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             query, _repeat(key, group), _repeat(value, group), is_causal=True, scale=self.scale
@@ -136,6 +136,13 @@ class Attention:
             query_chunk, key_chunk = query_positions // self.chunk, key_positions // self.chunk
             hidden = hidden | (query_chunk.unsqueeze(-1) != key_chunk.unsqueeze(-2))
         return hidden.float() * MASKED if bool(hidden.any()) else None
+
+
+def _finite(mask: Any, dtype: Any) -> Any:
+    """The mask in the dtype of the kernel; half precision would make an infinity of it."""
+    if mask is None or dtype == mask.dtype:
+        return mask
+    return mask.clamp(min=torch.finfo(dtype).min / 4).to(dtype)
 
 
 def _repeat(states: Any, group: int) -> Any:

@@ -105,15 +105,14 @@ class StepPlan:
         parts = [self._own(attention, query, key, value, own_mask)]
         if self.path.length:
             path_key, path_value = self.path.layer(layer)
-            mask = None if path_mask is None else path_mask.to(query.dtype)
-            parts.append(attention.part(query, path_key, path_value, mask))
+            parts.append(attention.part(query, path_key, path_value, path_mask))
         return attention.join(parts)
 
     def _own(self, attention: Attention, query: Any, key: Any, value: Any, mask: Any) -> tuple[Any, Any]:
         if self._is_chain:
-            return attention.chain(query, key, value, None if mask is None else mask.to(query.dtype))
+            return attention.chain(query, key, value, mask)
         output, lse = attention.part(
-            self._side_by_side(query), self._side_by_side(key), self._side_by_side(value), mask.to(query.dtype)
+            self._side_by_side(query), self._side_by_side(key), self._side_by_side(value), mask
         )
         output = output.transpose(1, 2).reshape(self._blocks * self._longest, output.shape[1], -1)
         lse = lse.transpose(1, 2).reshape(self._blocks * self._longest, -1)
