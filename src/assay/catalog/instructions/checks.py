@@ -1,0 +1,204 @@
+"""The instructions of IFEval that a program can check: one function each, from the response to whether it complies.
+
+The rules are those of the benchmark's paper (Zhou et al. 2023, table 4). Where a rule counts sentences, a full stop,
+question mark or exclamation mark before a space and a capital, digit or quote ends one, unless it ends an abbreviation.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+CHECKS: dict[str, Callable[..., bool]] = {}
+Check = Callable[..., bool]
+
+
+def check(name: str) -> Callable[[Check], Check]:
+    def register(function: Check) -> Check:
+        CHECKS[name] = function
+        return function
+
+    return register
+
+
+def _compare(found: int, relation: str | None, wanted: int) -> bool:
+    return found < wanted if relation == "less than" else found >= wanted
+
+
+@check("keywords:existence")
+def has_keywords(text: str, keywords: list[str]) -> bool:
+    return all(re.search(word, text, re.IGNORECASE) for word in keywords)
+
+
+@check("keywords:frequency")
+def keyword_frequency(text: str, keyword: str, frequency: int, relation: str) -> bool:
+    return _compare(len(re.findall(keyword.strip(), text, re.IGNORECASE)), relation, frequency)
+
+
+@check("keywords:forbidden_words")
+def lacks_words(text: str, forbidden_words: list[str]) -> bool:
+    return not any(re.search(rf"\b{word}\b", text, re.IGNORECASE) for word in forbidden_words)
+
+
+@check("keywords:letter_frequency")
+def letter_frequency(text: str, letter: str, let_frequency: int, let_relation: str) -> bool:
+    return _compare(text.lower().count(letter.lower()), let_relation, let_frequency)
+
+
+@check("language:response_language")
+def is_in_language(text: str, language: str) -> bool:
+    return language_of(text) in (language, None)
+
+
+@check("length_constraints:number_sentences")
+def number_sentences(text: str, num_sentences: int, relation: str) -> bool:
+    return _compare(count_sentences(text), relation, num_sentences)
+
+
+@check("length_constraints:number_paragraphs")
+def number_paragraphs(text: str, num_paragraphs: int) -> bool:
+    """Paragraphs are divided by three asterisks; only the first and the last part may be empty."""
+    parts = [part.strip() for part in re.split(r"\s?\*\*\*\s?", text)]
+    return all(parts[1:-1]) and sum(map(bool, parts)) == num_paragraphs
+
+
+@check("length_constraints:number_words")
+def number_words(text: str, num_words: int, relation: str) -> bool:
+    return _compare(len(re.findall(r"\w+", text)), relation, num_words)
+
+
+@check("length_constraints:nth_paragraph_first_word")
+def nth_paragraph_first_word(text: str, num_paragraphs: int, nth_paragraph: int, first_word: str) -> bool:
+    parts = [part.strip() for part in text.split("\n\n")]
+    count = sum(map(bool, parts))
+    if nth_paragraph > count or not parts[nth_paragraph - 1]:
+        return False
+    word = re.match(r"[^.,?!'\"]*", parts[nth_paragraph - 1].split()[0].lstrip("'").lstrip('"'))
+    return count == num_paragraphs and word is not None and word[0].lower() == first_word.lower()
+
+
+@check("detectable_content:number_placeholders")
+def number_placeholders(text: str, num_placeholders: int) -> bool:
+    return len(re.findall(r"\[.*?\]", text)) >= num_placeholders
+
+
+@check("detectable_content:postscript")
+def has_postscript(text: str, postscript_marker: str) -> bool:
+    known = {"P.P.S": r"\s*p\.\s?p\.\s?s.*$", "P.S.": r"\s*p\.\s?s\..*$"}
+    pattern = known.get(postscript_marker.strip(), rf"\s*{postscript_marker.strip().lower()}.*$")
+    return re.search(pattern, text.lower(), re.MULTILINE) is not None
+
+
+@check("detectable_format:number_bullet_lists")
+def number_bullets(text: str, num_bullets: int) -> bool:
+    return len(re.findall(r"^\s*\*[^\*].*$|^\s*-.*$", text, re.MULTILINE)) == num_bullets
+
+
+@check("detectable_format:constrained_response")
+def constrained_response(text: str) -> bool:
+    return any(answer in text for answer in ("My answer is yes.", "My answer is no.", "My answer is maybe."))
+
+
+@check("detectable_format:number_highlighted_sections")
+def number_highlights(text: str, num_highlights: int) -> bool:
+    single = [found.strip("*") for found in re.findall(r"\*[^\n\*]*\*", text)]
+    double = [found[2:-2] for found in re.findall(r"\*\*[^\n\*]*\*\*", text)]
+    return sum(bool(found.strip()) for found in single + double) >= num_highlights
+
+
+@check("detectable_format:multiple_sections")
+def multiple_sections(text: str, section_spliter: str, num_sections: int) -> bool:
+    return len(re.findall(rf"\s?{section_spliter.strip()}\s?\d+\s?", text)) >= num_sections
+
+
+@check("detectable_format:json_format")
+def is_json(text: str) -> bool:
+    body = re.sub(r"\A```(?:json|Json|JSON)?", "", text.strip()).removesuffix("```").strip()
+    try:
+        json.loads(body)
+    except ValueError:
+        return False
+    return True
+
+
+@check("detectable_format:title")
+def has_title(text: str) -> bool:
+    return any(title.lstrip("<").rstrip(">").strip() for title in re.findall(r"<<[^\n]+>>", text))
+
+
+@check("combination:two_responses")
+def two_responses(text: str) -> bool:
+    parts = [part.strip() for part in text.split("******")]
+    given = [part for part in parts if part]
+    return all(parts[1:-1]) and len(given) == 2 and given[0] != given[1]
+
+
+@check("combination:repeat_prompt")
+def repeats_prompt(text: str, prompt_to_repeat: str) -> bool:
+    return text.strip().lower().startswith(prompt_to_repeat.strip().lower())
+
+
+@check("startend:end_checker")
+def ends_with(text: str, end_phrase: str) -> bool:
+    return text.strip().strip('"').lower().endswith(end_phrase.strip().lower())
+
+
+@check("startend:quotation")
+def is_quoted(text: str) -> bool:
+    text = text.strip()
+    return len(text) > 1 and text.startswith('"') and text.endswith('"')
+
+
+@check("change_case:capital_word_frequency")
+def capital_words(text: str, capital_frequency: int, capital_relation: str) -> bool:
+    return _compare(sum(word.isupper() for word in re.findall(r"[\w'-]+", text)), capital_relation, capital_frequency)
+
+
+@check("change_case:english_capital")
+def is_capital_english(text: str) -> bool:
+    return text.isupper() and language_of(text) in ("en", None)
+
+
+@check("change_case:english_lowercase")
+def is_lowercase_english(text: str) -> bool:
+    return text.islower() and language_of(text) in ("en", None)
+
+
+@check("punctuation:no_comma")
+def has_no_comma(text: str) -> bool:
+    return "," not in text
+
+
+_ABBREVIATION = re.compile(r"\b(?:[A-Za-z]|Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|e\.g|i\.e|No|Inc|Ltd|Co|U\.S|Ph\.D)\.$")
+_END = re.compile(r"[.!?]+[\"')\]”’]*(?=\s+[\"'(\[“‘]*[A-Z0-9])")
+
+
+def count_sentences(text: str) -> int:
+    """
+    >>> count_sentences("Dr. Who came. Did he? Yes!"), count_sentences("")
+    (3, 0)
+    """
+    ends = [found for found in _END.finditer(text) if not _ABBREVIATION.search(text[: found.start() + 1])]
+    return len(ends) + 1 if text.strip() else 0
+
+
+def language_of(text: str) -> str | None:
+    """The code of the language; None for a text without any, such as a number."""
+    from assay.errors import MissingPackage
+
+    try:
+        import langdetect  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    except ImportError:
+        raise MissingPackage(
+            "checking the language of a response needs langdetect, which is not installed",
+            hint="pip install langdetect",
+            package="langdetect",
+        ) from None
+    langdetect.DetectorFactory.seed = 0
+    try:
+        found: Any = langdetect.detect(text)
+    except langdetect.LangDetectException:
+        return None
+    return str(found)
