@@ -2,6 +2,7 @@
 
 from assay.run.directory import FORMAT, RunDirectory, plain, sanitize, write_whole
 from assay.run.execute import execute
+from assay.run.forecast import Forecast, forecast
 from assay.run.hashes import request_hash
 from assay.run.interrupt import Interrupted
 from assay.run.outcome import Health, Outcome, TaskOutcome
@@ -13,6 +14,7 @@ from assay.run.samples import SampleRow, SampleWriter, pack_arguments, read_samp
 __all__ = [
     "FORMAT",
     "Counts",
+    "Forecast",
     "Health",
     "Interrupted",
     "Outcome",
@@ -25,6 +27,7 @@ __all__ = [
     "SampleWriter",
     "TaskOutcome",
     "execute",
+    "forecast",
     "make_plan",
     "pack_arguments",
     "plain",

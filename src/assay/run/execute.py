@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from assay.config import RunConfig
+from assay.metrics.sandbox import allow_unsafe_code
 from assay.models import LM, load_model
 from assay.run.accumulate import Accumulator
 from assay.run.aggregate import summarize
@@ -64,6 +65,7 @@ class _Run:
         with ExitStack() as stack:
             self.stop = stack.enter_context(StopRequest())
             seed_everything(self.config.seed)
+            allow_unsafe_code(self.config.confirm_run_unsafe_code)
             self.progress.stage("loading the model")
             lm = self._load_model()
             stack.callback(lm.close)

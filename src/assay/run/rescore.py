@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from assay.config import RunConfig
 from assay.errors import ConfigError
+from assay.metrics.sandbox import allow_unsafe_code
 from assay.run.accumulate import Accumulator
 from assay.run.aggregate import summarize
 from assay.run.directory import RunDirectory
@@ -46,6 +47,7 @@ def rescore(
     began = time.time()
     run = source.read_json("run.json") or {}
     seed_everything(config.seed)
+    allow_unsafe_code(config.confirm_run_unsafe_code)
     plan = make_plan(config, None)
     counts = Counts(docs_total=plan.doc_total())
     replay = Replay(source, rebuilt=not config.apply_chat_template)

@@ -69,9 +69,6 @@ class NgramLM(LM):
     def tokenizer_name(self) -> str:
         return "bytes"
 
-    def count_tokens(self, text: str) -> int:
-        return len(_encode(text))
-
     def fingerprint(self) -> str:
         digest = hashlib.sha256(self._text).hexdigest()
         return f"ngram-1:{self.order}:{self.seed}:{self.max_gen_toks}:{digest}"
