@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import datasets
 
 HUB_PREFIX = "hf://datasets/"
+FILE_FORMATS = frozenset({"json", "csv", "parquet", "arrow", "text"})
+"""Values of `dataset_path` that name a loader of the library, not a dataset of the hub."""
 
 
 def mirror_dir(given: str | os.PathLike[str] | None = None) -> Path | None:
@@ -135,7 +137,7 @@ class DataSource:
 
         if self.path is None:
             raise DataError("the task names no dataset", hint="Give dataset_path or custom_dataset.")
-        if self.mirror is not None and _is_offline():
+        if self.mirror is not None and _is_offline() and not self._is_local():
             where = self.mirror / self.path / (self.name or "default")
             wanted = self.kwargs.get("data_files") or f"{where}/<split>.{{jsonl,json,parquet,csv,tsv}}"
             raise DataError(
@@ -157,6 +159,13 @@ class DataSource:
                 hint="Check the name and the network, or give a local copy with --data_dir.",
             ) from error
         return loaded if isinstance(loaded, Mapping) else {str(kwargs.get("split", "train")): loaded}
+
+    def _is_local(self) -> bool:
+        """Whether the reference means files of this machine: a directory, or a file format with data files of its own."""
+        assert self.path is not None
+        named = self.kwargs.get("data_files") or self.kwargs.get("data_dir")
+        is_format = self.path in FILE_FORMATS and named is not None and HUB_PREFIX not in str(named)
+        return is_format or Path(self.path).exists()
 
     def provenance(self) -> dict[str, Any]:
         """What the run records: the pinned revision, and a hash of the content of every split that was read."""

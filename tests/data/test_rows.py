@@ -1,0 +1,80 @@
+"""Large files are mapped, small ones held; both must look the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.data import columns_of, iter_docs, rows
+from assay.data.rows import read_file
+
+
+@pytest.fixture(autouse=True)
+def _large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(rows, "BLOCK_ROWS", 2)
+
+
+def both(folder: Path, docs: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    file = folder / "docs.jsonl"
+    file.write_text("\n".join(json.dumps(doc) for doc in docs) + "\n\n", encoding="utf-8")
+    monkeypatch.setattr(rows, "IN_MEMORY_BYTES", 0)
+    return read_file(file), datasets.Dataset.from_list(docs)
+
+
+@pytest.mark.parametrize(
+    "docs",
+    [
+        [{"a": 1}, {"a": 2}, {"a": 2.5}],
+        [{"a": None}, {"a": None}, {"a": "x"}],
+        [{"a": []}, {"a": []}, {"a": ["x"]}],
+        [{"a": {"k": 1}}, {"a": {"k": 2}}, {"a": {"k": None, "m": "x"}}],
+        [{"a": "2020-01-01"}, {"a": "2020-01-02T00:00:00"}, {"a": "not a date"}],
+        [{"a": 1, "b": 2}, {"a": 1}, {"a": 3, "c": 4}],
+    ],
+)
+def test_blocks_infer_what_the_whole_would(
+    docs: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large, small = both(tmp_path, docs, monkeypatch)
+    assert list(large) == list(small)
+    assert large.features == small.features
+
+
+def test_a_large_file_is_converted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both(tmp_path, [{"a": i} for i in range(5)], monkeypatch)
+    kept = list((tmp_path / "home" / "data").iterdir())
+    assert [file.suffix for file in kept] == [".arrow"]
+    before = kept[0].stat().st_mtime_ns
+    assert [doc["a"] for doc in read_file(tmp_path / "docs.jsonl")] == [0, 1, 2, 3, 4]
+    assert kept[0].stat().st_mtime_ns == before
+
+
+def test_a_changed_file_is_converted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both(tmp_path, [{"a": 1}], monkeypatch)
+    large, _ = both(tmp_path, [{"a": 1}, {"a": 2}], monkeypatch)
+    assert len(large) == 2
+
+
+@given(st.integers(0, 1100), st.integers(0, 1100))
+def test_walking_blocks_gives_every_doc_once(count: int, start: int) -> None:
+    docs = datasets.Dataset.from_dict({"i": list(range(count)), "t": [str(i) for i in range(count)]})
+    assert [doc["i"] for doc in iter_docs(docs, start)] == list(range(start, count))
+
+
+def test_walking_respects_selection_and_nested_values() -> None:
+    docs = datasets.Dataset.from_list([{"i": i, "d": {"x": [i]}} for i in range(10)]).shuffle(seed=1).select(range(4))
+    assert list(iter_docs(docs)) == list(docs)
+    assert list(iter_docs([{"i": 1}, {"i": 2}])) == [{"i": 1}, {"i": 2}]
+
+
+def test_columns_of_datasets_and_lists() -> None:
+    assert columns_of(datasets.Dataset.from_list([{"b": 1, "a": 2}])) == ["b", "a"]
+    assert columns_of([{"x": 1}, {"y": 2}]) == ["x"]
+    assert columns_of([]) == []

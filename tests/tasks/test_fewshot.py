@@ -1,0 +1,183 @@
+"""Which docs become shots: the draws of lm-evaluation-harness, and never the doc that is asked about."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.tasks.made_up import TEST, TRAIN, arguments, make_task
+
+from assay.errors import DataError
+from assay.tasks import RequestOptions
+from assay.tasks.configurable import ContextSampler
+from assay.tasks.fewshot import FirstSampler, RandomSampler
+
+
+def shots_of(context: str) -> list[str]:
+    """The names of the docs before the one that is asked about."""
+    return [part.split("\n")[0].removeprefix("Q: ") for part in context.split("\n\n")[:-1]]
+
+
+def drawn(task: Any, n: int, **options: Any) -> list[list[str]]:
+    return [shots_of(asked[0][0]) for asked in arguments(task, num_fewshot=n, **options)]
+
+
+def reference_draws(pool: list[Any], asked: list[Any], n: int, seed: int, *, excluding: bool) -> list[list[Any]]:
+    """The rule of lm-evaluation-harness, written down once more on docs."""
+    generator, found = Random(seed), []
+    for doc in asked:
+        if not excluding:
+            found.append(generator.sample(pool, n))
+            continue
+        kept = [shot for shot in generator.sample(pool, n + 1) if shot != doc][:n]
+        if len(kept) < n:
+            kept = generator.sample([shot for shot in pool if shot != doc], n)
+        found.append(kept)
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 12), min_size=4, max_size=25), st.integers(1, 3), st.integers(0, 9))
+def test_draws_with_the_doc_excluded_follow_the_reference(pool: list[int], n: int, seed: int) -> None:
+    if len({*pool}) <= n + 1:
+        return
+    asked = sorted({*pool})
+    if any(sum(x != doc for x in pool) < n for doc in asked):
+        return
+    sampler = RandomSampler(len(pool), seed)
+    mine = [[pool[i] for i in sampler.draw(n, lambda i, doc=doc: pool[i] == doc)] for doc in asked]
+    assert mine == reference_draws(pool, asked, n, seed, excluding=True)
+
+
+def test_draws_without_exclusion_follow_the_reference() -> None:
+    expected = reference_draws([doc["q"] for doc in TRAIN], TEST, 4, 1234, excluding=False)
+    assert drawn(make_task(fewshot_split="train"), 4) == expected
+    assert drawn(make_task(fewshot_split="train"), 4, fewshot_seed=7) != expected
+
+
+def test_neither_split_named_still_draws_one_more() -> None:
+    """`None == None` counts as the same split; many task files have their shots from it."""
+    task = make_task(test_split=None, validation_split="test", training_split="train")
+    assert drawn(task, 2) == reference_draws(
+        [doc["q"] for doc in TRAIN], [doc["q"] for doc in TEST], 2, 1234, excluding=True
+    )
+
+
+def test_first_n() -> None:
+    assert drawn(make_task(fewshot_config={"sampler": "first_n"}), 3) == [["tr0", "tr1", "tr2"]] * 8
+    own = make_task(fewshot_split="test", fewshot_config={"sampler": "first_n"})
+    assert drawn(own, 2)[:3] == [["te1", "te2"], ["te0", "te2"], ["te0", "te1"]]
+    assert FirstSampler(5, None).draw(0, None) == []
+
+
+def test_indices_restrict_the_pool() -> None:
+    task = make_task(fewshot_config={"fewshot_indices": [3, 5, 7]})
+    assert {name for names in drawn(task, 2) for name in names} == {"tr3", "tr5", "tr7"}
+
+
+def test_listed_samples_and_a_function_that_gives_them() -> None:
+    samples = [{"q": "one", "label": 0}, {"q": "two", "label": 1}]
+    for given in (samples, lambda: samples):
+        task = make_task(fewshot_config={"samples": given, "sampler": "first_n"})
+        assert drawn(task, 2)[0] == ["one", "two"]
+
+
+def test_a_sampler_class_of_a_task_file() -> None:
+    class Last(ContextSampler):
+        def sample(self, n: int, eval_doc: Any = None, df: Any = None, **kwargs: Any) -> Any:
+            return self.df[-n:]
+
+    assert drawn(make_task(fewshot_config={"sampler": Last}), 2)[0] == ["tr28", "tr29"]
+
+
+def test_own_process_docs_of_the_pool() -> None:
+    task = make_task(
+        fewshot_split="train", fewshot_config={"process_docs": lambda docs: docs.select([4]), "sampler": "first_n"}
+    )
+    assert drawn(task, 1)[0] == ["tr4"]
+
+
+# ---------------------------------------------------------------------- the doc among its own shots
+
+
+def test_a_doc_is_never_its_own_shot_and_no_other_prompt_changes() -> None:
+    """Test split only: lm-evaluation-harness draws from it without looking, and some docs draw themselves."""
+    docs = [{"q": f"te{i}", "label": i % 2} for i in range(12)]
+    task = make_task(test=docs, training_split=None)
+    names = [doc["q"] for doc in docs]
+    leaky = reference_draws(names, names, 3, 1234, excluding=False)
+    mine = drawn(task, 3)
+    own = [i for i, name in enumerate(names) if name in leaky[i]]
+    assert own, "the case must occur for the test to mean anything"
+    for i, (there, here) in enumerate(zip(leaky, mine)):
+        assert names[i] not in here
+        assert len({*here}) == 3
+        if i in own:
+            assert [a for a, b in zip(there, here) if a == b] == [name for name in there if name != names[i]]
+        else:
+            assert here == there
+    assert task.fewshot_replaced == len(own)
+    marked = [r.doc_id for r in task.iter_requests(RequestOptions(num_fewshot=3)) if r.shot_replaced]
+    assert marked == own
+
+
+def test_a_copy_of_the_doc_in_the_training_split_counts_as_the_doc() -> None:
+    task = make_task(train=[TEST[0], *TRAIN[:2]], fewshot_split="train")
+    for names in drawn(task, 2)[:1]:
+        assert "te0" not in names
+
+
+def test_a_doc_that_is_unequal_to_itself_is_found_by_its_place() -> None:
+    docs = [{"q": f"te{i}", "label": 0, "x": float("nan")} for i in range(3)]
+    task = make_task(test=docs, training_split=None)
+    for i, names in enumerate(drawn(task, 2)):
+        assert f"te{i}" not in names
+
+
+def test_docs_get_their_shots_whoever_else_is_asked() -> None:
+    task = make_task(fewshot_split="train")
+    everything = arguments(task, num_fewshot=3)
+    some = arguments(task, num_fewshot=3, only=frozenset({2, 5}))
+    assert some == [everything[2], everything[5]]
+
+
+# ---------------------------------------------------------------------- too many
+
+
+@pytest.mark.parametrize("sampler", ["default", "first_n"])
+def test_more_shots_than_docs(sampler: str) -> None:
+    with pytest.raises(DataError, match="doc 0: 31 shots were asked for, but the few-shot split has 30 docs"):
+        arguments(make_task(fewshot_split="train", fewshot_config={"sampler": sampler}), num_fewshot=31)
+
+
+@pytest.mark.parametrize("sampler", ["default", "first_n"])
+@pytest.mark.parametrize("split", [None, "test"])
+def test_as_many_shots_as_docs_where_one_is_the_doc_itself(sampler: str, split: str | None) -> None:
+    task = make_task(training_split=None, fewshot_split=split, fewshot_config={"sampler": sampler})
+    with pytest.raises(DataError, match="besides the doc itself"):
+        arguments(task, num_fewshot=8)
+
+
+def test_an_unknown_sampler() -> None:
+    with pytest.raises(Exception, match="few-shot sampler 'frist_n'"):
+        arguments(make_task(fewshot_config={"sampler": "frist_n"}), num_fewshot=1)
+
+
+def test_a_task_that_fixes_no_shots_keeps_none() -> None:
+    assert drawn(make_task(num_fewshot=0), 5)[0] == []
+    assert len(drawn(make_task(num_fewshot=2), 5)[0]) == 5
+
+
+def test_every_shot_is_rendered_once() -> None:
+    calls: list[str] = []
+
+    def text(doc: dict[str, Any]) -> str:
+        calls.append(doc["q"])
+        return str(doc["q"])
+
+    task = make_task(doc_to_text=text, fewshot_split="train", fewshot_config={"sampler": "first_n"})
+    arguments(task, num_fewshot=5)
+    assert [calls.count(f"tr{i}") for i in range(5)] == [1] * 5
