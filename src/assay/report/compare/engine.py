@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from assay.errors import ConfigError, did_you_mean
 from assay.report.compare.groups import NotComparable, compare_group
 from assay.report.compare.model import Comparison, Options, Part, Refusal, Row
-from assay.report.compare.tasks import Differs, TaskDifference, aggregation_for, compare_task
+from assay.report.compare.tasks import Incomparable, TaskDifference, aggregation_for, compare_task
 from assay.report.compare.views import Column, RunView
 from assay.stats import holm, judge, unpaired_difference
 
@@ -38,10 +40,10 @@ class _Pair:
                 f"no task in common: {self.a.path} has {_some(self.a.tasks)}; {self.b.path} has {_some(self.b.tasks)}",
                 hint="Runs are compared task by task, by name.",
             )
-        for side, run, other in (("A", self.a, self.b), ("B", self.b, self.a)):
-            for task in run.tasks:
-                if task not in other.tasks and (wanted is None or task in wanted):
-                    self.refusals.append(Refusal(task, f"only in {side}"))
+        alone_a = [task for task in self.a.tasks if task not in self.b.tasks and (wanted is None or task in wanted)]
+        alone_b = [task for task in self.b.tasks if task not in self.a.tasks and wanted is None]
+        self.refusals += [Refusal(task, "only in A", "only_a") for task in alone_a]
+        self.refusals += [Refusal(task, "only in B", "only_b") for task in alone_b]
         for task in common:
             self._task(task)
         if not self.rows:
@@ -77,17 +79,15 @@ class _Pair:
             )
 
     def _difference(self, task: str, key: str, a: Column, b: Column) -> TaskDifference | None:
-        metric = key.partition(",")[0]
-        rules = {aggregation_for(run, task, metric, column) for run, column in ((self.a, a), (self.b, b))}
+        rules = {aggregation_for(run, task, key, column) for run, column in ((self.a, a), (self.b, b))}
         rule = rules.pop() if len(rules) == 1 else None
         if rule is None:
             return self._as_reported(task, key)
         try:
             return compare_task(a, b, rule, self.options)
-        except Differs as error:
+        except Incomparable as error:
             if task not in self.refused:
-                reason = str(error) if "of 0 docs" not in str(error) else "no doc in common"
-                self.refusals.append(Refusal(task, reason))
+                self.refusals.append(Refusal(task, str(error)))
             self.refused.add(task)
             return None
 
@@ -97,8 +97,6 @@ class _Pair:
         if a is None or b is None or a.value is None or b.value is None:
             self.refusals.append(Refusal(task, f"{key}: the docs' values do not give the reported number"))
             return None
-        import numpy as np
-
         empty = np.empty(0)
         part = Part(unpaired_difference(a, b), b.n, np.empty(0, dtype=np.uint64), lambda: (empty, empty))
         return TaskDifference(part, False, 0, 0, ("as reported: its aggregation cannot be repeated here",), None)
@@ -108,7 +106,7 @@ class _Pair:
             try:
                 part = compare_group(name, key, self.a, self.b, self.parts.get(key, {}), self.refused)
             except NotComparable as error:
-                self.refusals.append(Refusal(name, f"{key}: {error}"))
+                self.refusals.append(Refusal(name, f"{key}: {error}", error.kind))
                 continue
             self._add(name, "group", key, TaskDifference(part, True, 0, 0, (), None))
 

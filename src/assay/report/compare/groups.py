@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -12,9 +13,15 @@ from assay.report.compare.model import Floats, Part
 from assay.report.compare.views import GroupView, RunView
 from assay.stats import Difference, Estimate, normal_cdf, normal_quantile, replicate_difference
 
+_NOTHING = Estimate.missing("not reported")
+
 
 class NotComparable(Exception):
     """Why a group has no difference."""
+
+    def __init__(self, reason: str, kind: Literal["differs", "undefined"] = "differs") -> None:
+        super().__init__(reason)
+        self.kind: Literal["differs", "undefined"] = kind
 
 
 def compare_group(name: str, key: str, a: RunView, b: RunView, parts: Mapping[str, Part], refused: set[str]) -> Part:
@@ -23,11 +30,13 @@ def compare_group(name: str, key: str, a: RunView, b: RunView, parts: Mapping[st
     if right is None or set(left.shares) != set(right.shares) or left.aggregator != right.aggregator:
         raise NotComparable("the runs make this number of different members or by different rules")
     members = list(left.shares)
+    if not members:
+        raise NotComparable(a.reported.get(name, {}).get(key, _NOTHING).undefined or "it is undefined", "undefined")
     without = [m for m in members if m not in parts]
     if without:
         why = "prompts differ" if any(m in refused for m in without) else "not in both runs"
         raise NotComparable(f"{', '.join(without[:3])}{' …' if len(without) > 3 else ''}: {why}")
-    formula = AGGREGATORS[left.aggregator] if left.aggregator in AGGREGATORS else None
+    formula = AGGREGATORS.get(left.aggregator)
     if not isinstance(formula, Formula) or formula.on_samples or formula.bind is not None:
         raise NotComparable(f"the aggregator {left.aggregator} cannot be repeated from the members' numbers")
     chosen = [parts[m] for m in members]
@@ -49,10 +58,8 @@ def _weights(view: GroupView, run: RunView, key: str, parts: Sequence[Part]) -> 
     sizes = np.array([run.reported.get(m, {}).get(key, _NOTHING).n for m in view.shares], dtype=np.float64)
     if sizes.sum() > 0 and np.allclose(given, sizes / sizes.sum(), rtol=1e-6):
         given = np.array([part.size for part in parts], dtype=np.float64)
-    return given / given.sum()
-
-
-_NOTHING = Estimate.missing("not reported")
+    shares_now: Floats = given / given.sum()
+    return shares_now
 
 
 def _share_docs(parts: Sequence[Part]) -> bool:
@@ -70,19 +77,11 @@ def _linear(parts: Sequence[Part], weights: Floats) -> Difference:
         return Difference(Estimate.bare(b - a, n, "a member has no error bar"), a, b, None, "none", centre, None, math.inf, None)  # fmt: skip
     stderr = float(np.linalg.norm(weights * [part.difference.estimate.stderr or 0.0 for part in parts]))
     spread = float(np.linalg.norm(weights * [part.difference.spread or 0.0 for part in parts]))
-    freedom = _freedom(parts, weights)
     reach = normal_quantile(0.975) * spread
     estimate = Estimate(b - a, stderr, centre - reach, centre + reach, n, "paired, independent members")
     p = 1.0 if spread == 0 else 2 * normal_cdf(-abs(b - a) / spread)
     gained, lost = (_sum([getattr(part.difference, side) for part in parts]) for side in ("gained", "lost"))
-    return Difference(estimate, a, b, p, "paired z", centre, spread, freedom, spread**2 * n, gained, lost)
-
-
-def _freedom(parts: Sequence[Part], weights: Floats) -> float:
-    """Members together have docs enough for the normal distribution unless each has a handful."""
-    return (
-        math.inf if sum(part.size for part in parts) >= 30 else float(max(1, sum(p.size for p in parts) - len(parts)))
-    )
+    return Difference(estimate, a, b, p, "paired z", centre, spread, math.inf, spread**2 * n, gained, lost)
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:

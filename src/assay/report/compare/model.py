@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,10 +90,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Something that was not compared, and why."""
+    """Something that was not compared, and why. `undefined` is a number that neither run has."""
 
     name: str
     reason: str
+    kind: Literal["differs", "only_a", "only_b", "undefined"] = "differs"
 
 
 @dataclass(frozen=True)

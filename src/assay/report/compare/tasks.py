@@ -28,26 +28,23 @@ class TaskDifference:
     flips: Flips | None
 
 
-class Differs(Exception):
-    """The prompts of a task differ between the runs; carries how many."""
-
-    def __init__(self, differing: int, common: int) -> None:
-        super().__init__(f"prompts differ on {differing:,} of {common:,} docs in common")
+class Incomparable(Exception):
+    """Why a task is not compared unless asked for in so many words."""
 
 
 def compare_task(a: Column, b: Column, aggregation: str, options: Options) -> TaskDifference:
-    """One metric of one task. Raises `Differs` where pairing would compare unlike things and nobody asked for it."""
+    """One metric of one task. Raises `Incomparable` where a pairing would not mean anything."""
     notes: list[str] = []
     a, b = _scored(a, "A", notes), _scored(b, "B", notes)
     pairs = align(a, b)
     if pairs.differing and not options.ignore_prompts:
         if not options.unpaired:
-            raise Differs(pairs.differing, len(pairs))
+            raise Incomparable(f"prompts differ on {pairs.differing:,} of {len(pairs):,} docs in common")
         notes.append(f"unpaired: prompts differ on {pairs.differing:,} docs")
         return _unpaired(a, b, aggregation, options, notes)
     if len(pairs) == 0:
         if not options.unpaired:
-            raise Differs(0, 0)
+            raise Incomparable("no doc in common")
         notes.append("unpaired: no doc in common")
         return _unpaired(a, b, aggregation, options, notes)
     if pairs.differing:
@@ -120,14 +117,13 @@ def _score(column: Column, aggregation: Aggregation, options: Options) -> Score:
     return estimate(column.values.tolist(), aggregation, column.docs, column.clusters, options.replicates)
 
 
-def aggregation_for(run: RunView, task: str, metric: str, column: Column) -> str | None:
+def aggregation_for(run: RunView, task: str, key: str, column: Column) -> str | None:
     """The aggregation of a metric, if with it the docs give the number that the run reports; None if nothing known does.
 
     A task may aggregate by code of its own, of which the results say no more than its name.
     """
-    said = run.aggregations.get(task, {}).get(metric, "mean")
-    key = next((k for k in run.reported.get(task, {}) if k.partition(",")[0] == metric), None)
-    reported = run.reported.get(task, {}).get(key or "")
+    said = run.aggregations.get(task, {}).get(key.partition(",")[0], "mean")
+    reported = run.reported.get(task, {}).get(key)
     for name in dict.fromkeys([said, "mean"]):
         if name in AGGREGATIONS and _reproduces(name, column, None if reported is None else reported.value):
             return name

@@ -1,0 +1,80 @@
+"""`assay compare`: is B better than A?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("compare", short_help="Is B better than A? Paired, with an interval.")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN_A RUN_B [RUN_C …]")
+@click.option(
+    "--tasks", "-t", multiple=True, metavar="NAMES", help="Only these tasks or groups, and what is below them."
+)
+@click.option("--metric", "-m", multiple=True, metavar="NAME", help="Only this metric: acc, or acc,none.")
+@click.option("--margin", default=0.01, show_default=True, type=click.FloatRange(min=0, min_open=True), help="A difference that does not matter; relative for numbers beyond ±1.")  # fmt: skip
+@click.option("--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 0.5, min_open=True), help="Error rate of the verdicts.")  # fmt: skip
+@click.option("--unpaired", is_flag=True, help="Compare scores as of different docs where prompts or docs differ.")
+@click.option("--ignore_prompts", is_flag=True, help="Pair docs by content even where their prompts differ.")
+@click.option("--bootstrap_iters", default=1000, show_default=True, type=click.IntRange(min=100), help="Replicates of the paired bootstrap.")  # fmt: skip
+@click.option("--flips", is_flag=False, flag_value=5, default=0, type=int, metavar="[N]", help="List up to N docs per task whose verdict changed.  [N: 5]")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@click.option("--html", type=click.Path(dir_okay=False), help="Write a page with a forest plot.")
+def command(
+    runs: tuple[str, ...],
+    tasks: tuple[str, ...],
+    metric: tuple[str, ...],
+    margin: float,
+    alpha: float,
+    unpaired: bool,
+    ignore_prompts: bool,
+    bootstrap_iters: int,
+    flips: int,
+    as_json: bool,
+    html: str | None,
+) -> None:
+    """Compare runs doc by doc: every further run against the first.
+
+    \b
+    assay compare runs/base runs/new
+    assay compare lm_eval_output/ runs/new --metric acc --margin 0.02
+    assay compare runs/base runs/new --flips 10 --html diff.html
+
+    A run is a directory of ours, or files of lm-evaluation-harness (with --log_samples), lighteval (details) or
+    inspect (.eval). Tasks whose prompts differ are not compared unless you say how: --unpaired or --ignore_prompts.
+    """
+    from assay.cli.display import console
+    from assay.report.compare import Options, compare_runs, open_run
+    from assay.report.compare.page import comparison_page
+    from assay.report.compare.render import comparison_table, flip_lines, legend, to_json
+    from assay.run import write_whole
+
+    options = Options(
+        tasks=_names(tasks),
+        metrics=metric,
+        margin=margin,
+        alpha=alpha,
+        unpaired=unpaired,
+        ignore_prompts=ignore_prompts,
+        replicates=bootstrap_iters,
+    )
+    comparisons = compare_runs([open_run(run) for run in runs], options)
+    if html:
+        write_whole(Path(html), comparison_page(comparisons).encode())
+    if as_json:
+        click.echo(to_json(comparisons))
+        return
+    out = console()
+    for comparison in comparisons:
+        out.print(comparison_table(comparison))
+        for line in legend(comparison):
+            click.echo(line)
+        for line in flip_lines(comparison, flips) if flips else ():
+            click.echo(line)
+    if html:
+        click.echo(html)
+
+
+def _names(given: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for part in given for name in part.split(",") if name)

@@ -1,0 +1,141 @@
+"""`assay power`: how many docs, how many repeats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli.options import TASK_OPTIONS, with_options
+
+if TYPE_CHECKING:
+    from assay.report.compare.planning import Assumptions, Plan
+
+
+@click.command("power", short_help="How many docs it takes to see a difference.")
+@click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="Tasks to plan for.  [default: all of --from]")
+@click.option("--effect", required=True, type=click.FloatRange(0, min_open=True), help="The difference to be seen: 0.02 is two points.")  # fmt: skip
+@click.option("--from", "runs", multiple=True, metavar="RUN", help="An earlier run; two of them give the paired variance itself.")  # fmt: skip
+@click.option("--metric", "-m", metavar="NAME", help="Metric to plan for.  [default: the first]")
+@click.option("--power", "wanted", default=0.8, show_default=True, type=click.FloatRange(0.01, 0.999), help="Chance to see the difference if it is there.")  # fmt: skip
+@click.option("--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 0.5, min_open=True), help="Error rate of the two-sided test.")  # fmt: skip
+@click.option("--correlation", default=0.5, show_default=True, type=click.FloatRange(-1, 1), help="Of the two models' scores over docs, where two runs do not tell.")  # fmt: skip
+@click.option("--accuracy", default=0.5, show_default=True, type=click.FloatRange(0, 1), help="Expected accuracy, where no run tells.")  # fmt: skip
+@click.option("--within", default=0.0, type=click.FloatRange(0), help="Variance of one draw of a doc, where repeats do not tell; 0 without sampling.")  # fmt: skip
+@click.option("--repeats", default=1, show_default=True, type=click.IntRange(min=1), help="Draws per doc that are planned.")  # fmt: skip
+@with_options(TASK_OPTIONS)
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
+def command(
+    tasks: tuple[str, ...],
+    effect: float,
+    runs: tuple[str, ...],
+    metric: str | None,
+    wanted: float,
+    alpha: float,
+    correlation: float,
+    accuracy: float,
+    within: float,
+    repeats: int,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Docs and repeats needed to see a difference, and what a run of the present size can see.
+
+    \b
+    assay power --tasks gsm8k --effect 0.02
+    assay power --effect 0.01 --from runs/base --from runs/other
+
+    With two earlier runs the variance of their differences is used, doc by doc; with one, or none, a correlation
+    between the models is assumed and printed.
+    """
+    import json
+    from dataclasses import asdict
+
+    from assay.report.compare.planning import Assumptions
+
+    wish = Assumptions(effect, alpha, wanted, correlation, within, accuracy, repeats)
+    names = [name for part in tasks for name in part.split(",") if name]
+    plans = _from_runs(runs, names, metric, wish) if runs else _from_tasks(names, given, wish)
+    if as_json:
+        click.echo(json.dumps([asdict(plan) for plan in plans], indent=2))
+    else:
+        _show(plans, wish)
+
+
+def _from_runs(runs: tuple[str, ...], names: list[str], metric: str | None, wish: Assumptions) -> list[Plan]:
+    from assay.errors import ConfigError
+    from assay.report.compare import open_run
+    from assay.report.compare.planning import plan_from_runs
+
+    if len(runs) > 2:
+        raise ConfigError(
+            "--from takes one run or two", hint="Give the two whose difference is most like the planned one."
+        )
+    views = [open_run(run) for run in runs]
+    chosen = names or [task for task in views[0].tasks if all(task in view.tasks for view in views)]
+    if not chosen:
+        raise ConfigError("the runs have no task in common")
+    plans = []
+    for task in chosen:
+        try:
+            plans.append(plan_from_runs(views, task, metric, wish))
+        except ConfigError as error:
+            if names:
+                raise
+            click.echo(f"{task}: {error.message}", err=True)
+    return plans
+
+
+def _from_tasks(names: list[str], given: dict[str, Any], wish: Assumptions) -> list[Plan]:
+    from pathlib import Path
+
+    from assay.cli.options import resolve_config
+    from assay.errors import AssayError, ConfigError
+    from assay.report.compare.planning import plan_without_runs
+    from assay.tasks import TaskManager
+
+    if not names:
+        raise ConfigError("no tasks given", hint="Name some with --tasks, or give earlier runs with --from.")
+    config = resolve_config(given)
+    manager = TaskManager(include_path=config.include_path, lm_eval=config.lm_eval or None)
+    loaded = manager.load(names, data_dir=Path(config.data_dir) if config.data_dir else None)
+    plans = []
+    for name, task in loaded.tasks.items():
+        try:
+            docs: int | None = task.doc_count
+        except AssayError as error:
+            # The question does not need the data; only the answer about the present size does.
+            click.echo(f"{name}: the number of docs is not known ({error.message})", err=True)
+            docs = None
+        plans.append(plan_without_runs(name, docs, wish))
+    return plans
+
+
+def _show(plans: list[Plan], wish: Assumptions) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from assay.cli.display import console
+
+    table = Table(header_style="bold", pad_edge=False, box=SIMPLE_HEAD)
+    for name, side in (("task", "left"), ("metric", "left"), ("docs now", "right"), (f"docs for {wish.effect:g}", "right"), ("repeats with docs now", "right"), ("visible now", "right"), ("variance from", "left")):  # fmt: skip
+        table.add_column(name, justify=side)  # type: ignore[arg-type]
+    for plan in plans:
+        table.add_row(
+            plan.task,
+            plan.metric,
+            "" if plan.n is None else f"{plan.n:,}",
+            f"{plan.needed:,}",
+            _repeats(plan),
+            "" if plan.detectable is None else f"{plan.detectable:.4f}",
+            plan.source,
+        )
+    console().print(table)
+    draws = "" if wish.draws == 1 else f", {wish.draws} draws per doc"
+    click.echo(f"Power {wish.power:.0%} at a two-sided error rate of {wish.alpha:g}{draws}; paired, doc by doc.")
+
+
+def _repeats(plan: Plan) -> str:
+    if plan.noise.within_a + plan.noise.within_b == 0:
+        return "–"
+    return "no number will do" if plan.repeats is None else str(plan.repeats)

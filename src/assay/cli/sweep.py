@@ -1,0 +1,118 @@
+"""`assay sweep`: how much of a score is the prompt?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli.options import RUN_OPTIONS, with_options
+
+if TYPE_CHECKING:
+    from assay.config import RunConfig
+    from assay.report.compare.sweeping import Design, SweptTask
+
+
+@click.command("sweep", short_help="How much of a score is the prompt?")
+@with_options(RUN_OPTIONS)
+@click.option("--styles", metavar="NAMES", help="Wordings to cross, as in mc,cloze.  [default: the task's own]")
+@click.option("--shots", metavar="NUMBERS", help="Numbers of examples to cross, as in 0,5.  [default: the task's own]")
+@click.option(
+    "--seeds", default=1, show_default=True, type=click.IntRange(min=1), help="Draws of the few-shot examples."
+)
+@click.option("--metric", "-m", help="The metric to look at.  [default: the first that all conditions have]")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+def command(styles: str | None, shots: str | None, seeds: int, metric: str | None, as_json: bool, **given: Any) -> None:
+    """Evaluate tasks in every wording with every number of shots, and split the variance of the scores.
+
+    \b
+    assay sweep --model hf --model_args pretrained=gpt2 --tasks arc_easy --styles mc,cloze --shots 0,5 --seeds 3
+
+    All wordings and shots are one run, so that they share what their prompts share; each further seed draws other
+    examples. The table says how far the score moves with the prompt, and how much of a doc's score is the doc, the
+    wording, the shots, or one of them liking another.
+    """
+    import json
+
+    from assay.cli.options import resolve_config
+    from assay.report.compare.sweeping import Design, analyse
+
+    config = resolve_config(given)
+    design = Design(tuple(config.tasks), _split(styles), _numbers(shots), seeds)
+    directories = _run(config, design, quiet=as_json)
+    found = analyse(design, directories, metric)
+    if as_json:
+        click.echo(json.dumps([task.to_dict() for task in found], indent=2, ensure_ascii=False))
+    else:
+        _show(found)
+        click.echo(f"Kept in {directories[0].parent}")
+
+
+def _split(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def _numbers(text: str | None) -> tuple[int, ...]:
+    from assay.errors import ConfigError
+
+    parts = _split(text)
+    wrong = [part for part in parts if not part.isdigit()]
+    if wrong:
+        raise ConfigError(f"--shots: {wrong[0]!r} is not a number of examples", hint="Write --shots 0,5.")
+    return tuple(int(part) for part in parts)
+
+
+def _run(config: RunConfig, design: Design, *, quiet: bool) -> list[Path]:
+    """One evaluation a seed. Prompts without examples are the same for all seeds and come from the store after the first."""
+    from datetime import UTC, datetime
+
+    from assay.cli.display import show_progress
+    from assay.report import evaluate
+    from assay.run import sanitize
+
+    stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")[:-3]
+    root = Path(config.run_dir) if config.run_dir else Path(config.output_path or "runs") / "sweeps" / sanitize("_".join(design.tasks))[:80] / stamp  # fmt: skip
+    first = config.seed.fewshot or 0
+    directories = []
+    for number in range(design.seeds):
+        directory = root / f"seed-{first + number}"
+        words = {
+            "tasks": design.variants(),
+            "num_fewshot": None,
+            "run_dir": str(directory),
+            "output_path": None,
+            "seed": config.seed.model_copy(update={"fewshot": first + number}),
+        }
+        with show_progress(quiet=quiet) as progress:
+            evaluate(config.model_copy(update=words), progress=progress)
+        directories.append(directory)
+    return directories
+
+
+def _show(found: list[SweptTask]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from assay.cli.display import console
+    from assay.report.rows import format_number
+
+    out = console()
+    for task in found:
+        table = Table(title=f"{task.task} · {task.metric} · {task.docs:,} docs", title_justify="left", header_style="bold", pad_edge=False, box=SIMPLE_HEAD)  # fmt: skip
+        for name in ("wording", "shots", "seed", "score", "± stderr"):
+            table.add_column(name, justify="left" if name == "wording" else "right")
+        for each in task.conditions:
+            stderr = each.estimate.stderr
+            table.add_row(each.style or "own", "own" if each.shots is None else str(each.shots), str(each.seed), format_number(each.estimate.value or 0.0), "" if stderr is None else format_number(stderr))  # fmt: skip
+        out.print(table)
+        shares = Table(header_style="bold", pad_edge=False, box=SIMPLE_HEAD)
+        shares.add_column("variance of a score comes from")
+        shares.add_column("share", justify="right")
+        for effect, share in sorted(task.components.shares.items(), key=lambda item: -item[1]):
+            if len(effect) > 1 and share < 0.0005:
+                continue
+            shares.add_row(" × ".join(effect), f"{share:.1%}")
+        out.print(shares)
+        c = task.components
+        click.echo(f"Scores range from {format_number(c.low)} to {format_number(c.high)} over the prompts; mean {format_number(c.mean)} ± {format_number(c.stderr)}, prompts counted as draws.\n")  # fmt: skip

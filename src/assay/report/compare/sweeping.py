@@ -1,0 +1,139 @@
+"""One task in many wordings, shots and example draws: how much of a score is the prompt?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from assay.errors import ConfigError
+from assay.report.compare.read_assay import read_assay
+from assay.report.compare.views import Column, RunView
+from assay.stats import Components, Estimate, mean_estimate, variance_components
+
+
+@dataclass(frozen=True)
+class Design:
+    """What is crossed. No styles or shots: as the task has them."""
+
+    tasks: tuple[str, ...]
+    styles: tuple[str, ...] = ()
+    shots: tuple[int, ...] = ()
+    seeds: int = 1
+
+    @property
+    def conditions(self) -> list[tuple[str | None, int | None]]:
+        return list(product(self.styles or (None,), self.shots or (None,)))
+
+    def variants(self) -> list[str]:
+        """The tasks of one plan: every wording with every number of shots.
+
+        >>> Design(("arc_easy",), ("mc", "cloze"), (0, 5)).variants()
+        ['arc_easy:mc:0shot', 'arc_easy:mc:5shot', 'arc_easy:cloze:0shot', 'arc_easy:cloze:5shot']
+        """
+        return [variant(task, style, shots) for task in self.tasks for style, shots in self.conditions]
+
+
+def variant(task: str, style: str | None, shots: int | None) -> str:
+    return ":".join([task, *([style] if style else []), *([f"{shots}shot"] if shots is not None else [])])
+
+
+@dataclass(frozen=True)
+class Condition:
+    style: str | None
+    shots: int | None
+    seed: int
+    estimate: Estimate
+
+
+@dataclass(frozen=True)
+class SweptTask:
+    """One task: its score under every condition, and where the variance of the scores lies."""
+
+    task: str
+    metric: str
+    docs: int
+    conditions: tuple[Condition, ...]
+    components: Components
+
+    def to_dict(self) -> dict[str, Any]:
+        c = self.components
+        return {
+            "task": self.task,
+            "metric": self.metric,
+            "docs": self.docs,
+            "mean": c.mean,
+            "stderr": c.stderr,
+            "low": c.low,
+            "high": c.high,
+            "shares": {" × ".join(effect): share for effect, share in c.shares.items()},
+            "variances": {" × ".join(effect): v for effect, v in c.variances.items()},
+            "conditions": [
+                {"style": x.style, "shots": x.shots, "seed": x.seed, "value": x.estimate.value, "stderr": x.estimate.stderr}
+                for x in self.conditions
+            ],
+        }  # fmt: skip
+
+
+NAMES = ("docs", "wording", "shots", "examples")
+
+
+def analyse(design: Design, directories: Sequence[Path], metric: str | None = None) -> list[SweptTask]:
+    """Read the runs of a sweep (one directory a seed) and split the variance of each task's scores."""
+    runs = [read_assay(path) for path in directories]
+    return [_analyse(task, design, runs, metric) for task in design.tasks]
+
+
+def _analyse(task: str, design: Design, runs: Sequence[RunView], metric: str | None) -> SweptTask:
+    columns = [[run.columns(variant(task, style, shots)) for run in runs] for style, shots in design.conditions]
+    key = _key(task, [c for row in columns for c in row], metric)
+    cells = [[_scored(c[key]) for c in row] for row in columns]
+    docs = _common([column for row in cells for column in row])
+    if len(docs) < 2:
+        raise ConfigError(
+            f"{task}: the conditions have {len(docs)} docs in common", hint="A sweep needs the same docs in all."
+        )
+    shape = (len(docs), max(1, len(design.styles)), max(1, len(design.shots)), len(runs))
+    flat = np.stack([np.stack([_at(column, docs) for column in row]) for row in cells])  # conditions × seeds × docs
+    table = flat.reshape(*shape[1:], len(docs)).transpose(3, 0, 1, 2)
+    conditions = tuple(
+        Condition(style, shots, seed, mean_estimate(flat[i, seed]))
+        for i, (style, shots) in enumerate(design.conditions)
+        for seed in range(len(runs))
+    )
+    return SweptTask(task, key, len(docs), conditions, variance_components(table, NAMES))
+
+
+def _key(task: str, columns: Sequence[dict[str, Column]], metric: str | None) -> str:
+    """The first metric that all conditions have; wordings may be scored by different ones."""
+    shared = [k for k in columns[0] if all(k in c and c[k].numeric for c in columns)]
+    asked = [k for k in shared if metric is None or k == metric or k.partition(",")[0] == metric]
+    if not asked:
+        raise ConfigError(
+            f"{task}: no metric {metric or ''} in all conditions".replace("  ", " "),
+            hint=f"All have {', '.join(shared)}." if shared else "Choose wordings that are scored alike, such as mc and cloze.",
+        )  # fmt: skip
+    return asked[0]
+
+
+def _scored(column: Column) -> Column:
+    """Docs with a score; of copies the first."""
+    found = column.take(np.flatnonzero(~np.isnan(column.values)))
+    _, first = np.unique(found.docs, return_index=True)
+    return found.take(np.sort(first))
+
+
+def _common(columns: Sequence[Column]) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    docs = columns[0].docs
+    for column in columns[1:]:
+        docs = docs[np.isin(docs, column.docs)]
+    return docs
+
+
+def _at(column: Column, docs: np.ndarray[Any, np.dtype[np.uint64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    order = np.argsort(column.docs)
+    return np.asarray(column.values[order[np.searchsorted(column.docs, docs, sorter=order)]], dtype=np.float64)
