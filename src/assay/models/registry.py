@@ -32,7 +32,7 @@ MODELS: Registry[type[Any]] = Registry(
         "openai-chat": "assay.models.openai:OpenAIChat",
         "openai-chat-completions": "assay.models.openai:OpenAIChat",
         "local-chat-completions": "assay.models.openai:LocalChat",
-        "vllm": "assay.models.vllm:VLLM",
+        "vllm": "assay.models.vllm.model:VLLM",
     },
 )
 

@@ -1,0 +1,219 @@
+"""The vLLM backend. Prompts go out sorted by prefix, in chunks, so that its prefix cache hits and answers are kept."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from assay.errors import ConfigError
+from assay.instance import Instance, RequestType
+from assay.models.base import LM, Answer, Message, Usage, check_arguments
+from assay.models.catalog import resolve
+from assay.models.generation import GenerationSettings, draw_seed
+from assay.models.hf.chat import ChatFormatter, template_text
+from assay.models.hf.tokenization import TextEncoder, rolling_windows
+from assay.models.vllm.engines import Engine, ManyEngines, OneEngine, import_vllm
+from assay.models.vllm.protocol import Output, Request, generation_request, read_generation, read_score, score_request
+
+CHUNK = 1024
+"""Requests given to vLLM at a time: enough that it is never short of work, few enough that a stop loses little."""
+
+
+class VLLM(LM):
+    """Arguments that are not named here go to `vllm.LLM` as they are (`gpu_memory_utilization`, `quantization`, …)."""
+
+    def __init__(
+        self,
+        pretrained: str,
+        *,
+        dtype: str = "auto",
+        revision: str | None = None,
+        tokenizer: str | None = None,
+        tokenizer_revision: str | None = None,
+        trust_remote_code: bool = False,
+        tensor_parallel_size: int = 1,
+        data_parallel_size: int = 1,
+        enable_prefix_caching: bool = True,
+        max_length: int | None = None,
+        max_model_len: int | None = None,
+        max_gen_toks: int = 256,
+        batch_size: int | str = "auto",
+        add_bos_token: bool | None = None,
+        prefix_token_id: int | None = None,
+        lora_local_path: str | None = None,
+        chat_template: str | None = None,
+        chat_template_args: Mapping[str, Any] | None = None,
+        enable_thinking: bool | None = None,
+        think_end_token: str | None = None,
+        seed: int = 1234,
+        device: str | None = None,
+        **engine_arguments: Any,
+    ) -> None:
+        if known := getattr(getattr(import_vllm(), "EngineArgs", None), "__dataclass_fields__", None):
+            check_arguments("vllm", engine_arguments, [*self._own_arguments(), *known])
+        path = str(resolve(pretrained) or pretrained)
+        arguments = {
+            "model": path,
+            "tokenizer": tokenizer or path,
+            "dtype": dtype,
+            "revision": revision,
+            "tokenizer_revision": tokenizer_revision,
+            "trust_remote_code": trust_remote_code,
+            "tensor_parallel_size": int(tensor_parallel_size),
+            "enable_prefix_caching": enable_prefix_caching,
+            "max_model_len": max_model_len or max_length,
+            "seed": int(seed),
+            "enable_lora": bool(lora_local_path) or None,
+            **engine_arguments,
+        }
+        self.arguments = {name: value for name, value in arguments.items() if value is not None}
+        self.pretrained, self.seed, self.max_gen_toks = pretrained, int(seed), int(max_gen_toks)
+        self.think_end_token, self.lora = think_end_token, lora_local_path
+        self.chunk = CHUNK if batch_size == "auto" else max(1, int(batch_size))
+        if int(data_parallel_size) > 1:
+            self.engine: Engine = ManyEngines(int(data_parallel_size), self.arguments, lora_local_path)
+            loaded, length = _load_tokenizer(self.arguments), max_model_len or max_length
+        else:
+            engine = OneEngine(self.arguments, lora_local_path)
+            self.engine = engine
+            loaded = engine.llm.get_tokenizer()
+            length = max_model_len or max_length or engine.llm.llm_engine.model_config.max_model_len
+        if length is None:
+            raise ConfigError("data_parallel_size needs to be told the context length", hint="Add max_length=N.")
+        self.max_length = int(length)
+        self.encoder = TextEncoder(loaded, add_bos_token=add_bos_token, prefix_token_id=prefix_token_id)
+        thinking = {} if enable_thinking is None else {"enable_thinking": enable_thinking}
+        self.chat = ChatFormatter(loaded, template_text(chat_template), {**thinking, **(chat_template_args or {})})
+        self._usage = Usage()
+
+    # -- the contract ------------------------------------------------------------------------------------------------
+
+    def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
+        return self._all("loglikelihood", requests)
+
+    def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
+        return self._all("loglikelihood_rolling", requests)
+
+    def generate_until(self, requests: Sequence[Instance]) -> list[str]:
+        return self._all("generate_until", requests)
+
+    def stream(
+        self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
+    ) -> Iterator[tuple[int, Answer]]:
+        if request_type == "generate_until":
+            return self._stream_generations(instances, draws)
+        if request_type == "loglikelihood":
+            return self._stream_pairs(instances)
+        return self._stream_rolling(instances)
+
+    def apply_chat_template(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
+        return self.chat.apply(messages, add_generation_prompt)
+
+    def chat_template(self, name: bool | str | None = None) -> str | None:
+        return self.chat.select(name)
+
+    @property
+    def tokenizer_name(self) -> str:
+        return str(self.arguments["tokenizer"]).replace("/", "__")
+
+    @property
+    def usage(self) -> Usage:
+        return self._usage
+
+    def fingerprint(self) -> str:
+        """By name and settings; a directory whose files change under the same name should get another name."""
+        version = getattr(import_vllm(), "__version__", "")
+        parts = [self.arguments, self.max_length, self.max_gen_toks, self.lora, self.think_end_token]
+        parts += [self.encoder.add_bos_token, self.chat.template, version]
+        return "vllm-1:" + json.dumps(parts, sort_keys=True, default=str)
+
+    def close(self) -> None:
+        self.engine.close()
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _own_arguments(cls) -> list[str]:
+        return [name for name in inspect.signature(cls).parameters if name != "engine_arguments"]
+
+    def _all(self, request_type: RequestType, requests: Sequence[Instance]) -> list[Any]:
+        answers = dict(self.stream(request_type, requests, [0] * len(requests)))
+        return [answers[i].response for i in range(len(requests))]
+
+    def _stream_pairs(self, instances: Sequence[Instance]) -> Iterator[tuple[int, Answer]]:
+        pairs = self.encoder.encode_pairs([(str(i.arguments[0]), str(i.arguments[1])) for i in instances])
+        asked: list[int] = []
+        requests: list[Request] = []
+        for position, pair in enumerate(pairs):
+            if not pair.continuation:
+                yield position, Answer((0.0, True))
+            elif len(pair.continuation) > self.max_length - 2:
+                yield position, Answer(None, failure=f"the continuation has {len(pair.continuation)} tokens and the context length is {self.max_length}")  # fmt: skip
+            else:
+                # One place is for the token that has to be generated.
+                whole = (pair.context + pair.continuation)[-(self.max_length - 1) :]
+                asked.append(position)
+                requests.append(score_request(whole, ()))
+        for at, output in self._run(requests):
+            position = asked[at]
+            yield position, Answer(read_score(output, len(pairs[position].continuation)))
+
+    def _stream_rolling(self, instances: Sequence[Instance]) -> Iterator[tuple[int, Answer]]:
+        requests: list[Request] = []
+        owners: list[tuple[int, int]] = []
+        missing, totals = [0] * len(instances), [0.0] * len(instances)
+        texts = self.encoder.encode([str(instance.arguments[0]) for instance in instances])
+        for position, ids in enumerate(texts):
+            for window in rolling_windows(ids, self.encoder.prefix_token_id, self.max_length - 2):
+                requests.append(score_request(window.tokens, window.targets[-1:]))
+                owners.append((position, len(window.targets)))
+                missing[position] += 1
+            if not ids:
+                yield position, Answer(0.0)
+        for at, output in self._run(requests):
+            position, scored = owners[at]
+            totals[position] += read_score(output, scored)[0]
+            missing[position] -= 1
+            if not missing[position]:
+                yield position, Answer(totals[position])
+
+    def _stream_generations(self, instances: Sequence[Instance], draws: Sequence[int]) -> Iterator[tuple[int, Answer]]:
+        contexts = [str(instance.arguments[0]) for instance in instances]
+        settings = [GenerationSettings.parse(i.arguments[1], max_gen_toks=self.max_gen_toks) for i in instances]
+        requests = []
+        for context, ids, wanted, draw in zip(contexts, self.encoder.encode(contexts), settings, draws):
+            prompt = ids[-max(1, self.max_length - wanted.max_gen_toks) :]
+            # A stop string inside the model's thoughts is not the end of its answer.
+            stops = () if self.think_end_token else wanted.until
+            seed = draw_seed(self.seed, context.encode("utf-8", "surrogatepass"), draw)
+            requests.append(generation_request(prompt, wanted, stops=stops, seed=seed))
+        for position, output in self._run(requests):
+            self._usage.generated_tokens += len(output.token_ids)
+            yield position, read_generation(output, settings[position], self.think_end_token)
+
+    def _run(self, requests: Sequence[Request]) -> Iterator[tuple[int, Output]]:
+        """Sorted by prompt, in chunks; outputs under the positions of their requests."""
+        order = sorted(range(len(requests)), key=_prompt_of(requests))
+        chunks = [order[start : start + self.chunk] for start in range(0, len(order), self.chunk)]
+        for number, outputs in self.engine.generate([[requests[i] for i in chunk] for chunk in chunks]):
+            for position, output in zip(chunks[number], outputs, strict=True):
+                prompt = len(requests[position].prompt)
+                self._usage.prompt_tokens += prompt
+                self._usage.computed_tokens += prompt - output.cached_tokens
+                yield position, output
+
+
+def _prompt_of(requests: Sequence[Request]) -> Callable[[int], tuple[int, ...]]:
+    return lambda position: requests[position].prompt
+
+
+def _load_tokenizer(arguments: Mapping[str, Any]) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(
+        arguments["tokenizer"],
+        revision=arguments.get("tokenizer_revision") or arguments.get("revision") or "main",
+        trust_remote_code=arguments["trust_remote_code"],
+    )
