@@ -5,7 +5,7 @@ from assay.config.functions import Function, FunctionRef
 from assay.config.group import AggMetricConfig, GroupConfig, GroupFilter
 from assay.config.loader import LoadedFile, Origin, load_file_only, load_yaml, locate, resolve_includes
 from assay.config.modules import add_task_root
-from assay.config.parse import check_syntax
+from assay.config.parse import is_well_formed
 from assay.config.run import RunConfig, Seeds
 from assay.config.schema import file_schema
 from assay.config.task import FewshotConfig, FilterConfig, FilterStep, MetricConfig, TaskConfig
@@ -29,8 +29,8 @@ __all__ = [
     "add_task_root",
     "build_group_config",
     "build_task_config",
-    "check_syntax",
     "file_schema",
+    "is_well_formed",
     "load_file_only",
     "load_yaml",
     "locate",

@@ -81,16 +81,18 @@ def read_text(path: Path) -> str:
         ) from None
 
 
-def check_syntax(raw: bytes, path: Path) -> ConfigError | None:
-    """Whether libyaml can follow the file to its end. Nothing is built, so it costs microseconds."""
-    parser = getattr(yaml.cyaml, "CParser", None) if hasattr(yaml, "cyaml") else None
-    if parser is None or len(raw) > MAX_BYTES:
-        return None  # the loader decides
+_Parser: Any = getattr(getattr(yaml, "cyaml", None), "CParser", None)
+
+
+def is_well_formed(raw: bytes) -> bool:
+    """Whether libyaml can follow the text to its end. Nothing is built, so it costs microseconds."""
+    if _Parser is None or len(raw) > MAX_BYTES:
+        return False  # the loader knows, and says why
     try:
-        parser(raw).raw_parse()
-    except yaml.YAMLError as error:
-        return _explain(error, path)
-    return None
+        _Parser(raw).raw_parse()
+    except yaml.YAMLError:
+        return False
+    return True
 
 
 def parse_text(text: str, path: Path) -> Parsed:

@@ -6,8 +6,10 @@ result is kept on disk and used again as long as no file has changed.
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -56,18 +58,39 @@ class Index:
 def build_index(roots: Iterable[Path], *, cache: bool = True) -> Index:
     """Index the roots in order; a later root takes names over from an earlier one."""
     snapshot = take_snapshot(roots)
-    if cache and (kept := load_index(snapshot)) is not None:
-        entries, broken, nameless = kept
-        return Index({row[0]: Entry(*row) for row in entries}, broken, nameless)
+    with _no_collector():
+        return (_kept_index(snapshot) if cache else None) or _new_index(snapshot, cache=cache)
+
+
+def _kept_index(snapshot: Snapshot) -> Index | None:
+    kept = load_index(snapshot)
+    if kept is None:
+        return None
+    entries, broken, nameless = kept
+    return Index({row[0]: Entry(*row) for row in entries}, broken, nameless)
+
+
+def _new_index(snapshot: Snapshot, *, cache: bool) -> Index:
     reader = _Reader(snapshot, load_facts(snapshot) if cache else {})
-    entries_by_name: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     for files in snapshot.files:
-        entries_by_name.update(_index_root(files, reader))
-    index = Index(entries_by_name, reader.broken, reader.nameless)
+        entries.update(_index_root(files, reader))
     if cache:
-        rows = [_short(entry) for entry in entries_by_name.values()]
-        save(snapshot, rows, index.broken, index.nameless, reader.stamps, reader.facts)
-    return index
+        rows = [_short(entry) for entry in entries.values()]
+        save(snapshot, rows, reader.broken, reader.nameless, reader.stamps, reader.facts)
+    return Index(entries, reader.broken, reader.nameless)
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Tens of thousands of small objects, none of them garbage: looking for some takes a fifth of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _short(entry: Entry) -> list[object]:

@@ -1,0 +1,75 @@
+# Every target makes what it needs, `.venv` first. `make test` is what CI runs.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRAS := hf,api,view,ray,dev
+TORCH := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
+
+RIVAL_VERSION := 0.4.13
+RIVAL := .venv-rival
+LM_EVAL := .cache/lm-eval
+# Task files of lm-evaluation-harness, for the tests that compare with it. An own copy can be named instead.
+export ASSAY_LM_EVAL_TASKS ?= $(CURDIR)/$(LM_EVAL)
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test lint format types layers tests bench docs clean
+
+help: ## this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+venv: $(VENV)/.installed ## the environment that all targets use
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or later is needed; give one with PYTHON=…"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet '$(TORCH)'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$(EXTRAS)]'
+	@touch $@
+
+demo: venv ## a first real evaluation, offline
+	$(BIN)/assay demo
+
+lint: format types layers ## everything that reads code without running it
+
+format: venv
+	@echo "== ruff format"
+	@$(BIN)/ruff format --check .
+	@echo "== ruff check"
+	@$(BIN)/ruff check .
+
+types: venv
+	@echo "== mypy"
+	@$(BIN)/mypy
+
+layers: venv
+	@echo "== import-linter"
+	@$(BIN)/lint-imports
+
+test: lint tests ## lint, then all tests
+
+tests: venv $(LM_EVAL)/.installed
+	@echo "== pytest"
+	@$(BIN)/python -m pytest -n 2 -q
+
+$(LM_EVAL)/.installed: | venv
+	$(BIN)/python -m pip install --quiet --no-deps --target $(LM_EVAL) lm-eval==$(RIVAL_VERSION)
+	@touch $@
+
+bench: venv $(RIVAL)/.installed ## measure against lm-evaluation-harness; writes benchmarks/RESULTS.md
+	@set -e; for script in benchmarks/[a-z]*.py; do \
+	    echo "== $$script"; \
+	    rival=$$(grep -q -e --rival $$script && echo "--rival $(CURDIR)/$(RIVAL)/bin/python" || true); \
+	    $(BIN)/python $$script $$rival; done
+
+$(RIVAL)/.installed: constraints.txt
+	test -x $(RIVAL)/bin/python || $(PYTHON) -m venv $(RIVAL)
+	$(RIVAL)/bin/python -m pip install --quiet '$(TORCH)'
+	$(RIVAL)/bin/python -m pip install --quiet -c constraints.txt 'lm-eval[hf]==$(RIVAL_VERSION)'
+	@touch $@
+
+docs: venv ## the documentation as a web site, in site/
+	$(BIN)/mkdocs build --strict
+
+clean: ## remove what the targets made, except the environments
+	rm -rf site .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

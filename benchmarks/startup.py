@@ -1,0 +1,116 @@
+"""How long until the tasks are known: the index cold and warm, `ls tasks` and `--help`, beside lm-evaluation-harness.
+
+    make bench                                    with an lm-evaluation-harness in .venv-rival
+    python benchmarks/startup.py --rival PYTHON   with one of your own
+
+Both sides index the same task files: those of the rival's installation. Each measurement runs in a fresh process;
+assay's and the rival's take turns, and the smallest of the repeats counts, because noise only ever adds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from _results import markdown_table, write_section
+
+OUR_INDEX = """
+import sys, time
+from assay.tasks import TaskManager
+began = time.perf_counter()
+manager = TaskManager(include_path=sys.argv[1], include_defaults=False)
+count = len(manager.entries)
+print(time.perf_counter() - began, count)
+"""
+THEIR_INDEX = """
+import time
+from lm_eval.tasks import TaskManager
+began = time.perf_counter()
+manager = TaskManager()
+print(time.perf_counter() - began, len(manager.all_tasks))
+"""
+
+
+def timed(command: list[str], home: str) -> float:
+    """Wall time of a command, start of the interpreter included."""
+    began = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment(home))
+    return time.perf_counter() - began
+
+
+def inside(python: str, program: str, home: str, *arguments: str) -> tuple[float, int]:
+    """What a program says it took, imports not counted, and how many names it found."""
+    done = subprocess.run([python, "-c", program, *arguments], check=True, capture_output=True, text=True, env=environment(home))  # fmt: skip
+    seconds, count = done.stdout.split()[-2:]
+    return float(seconds), int(count)
+
+
+def environment(home: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in ("ASSAY_LM_EVAL_TASKS", "PYTHONPATH")}
+    return {**kept, "ASSAY_HOME": home, "HF_HUB_OFFLINE": "1", "COLUMNS": "200"}
+
+
+def take_turns(ours: Callable[[], float], theirs: Callable[[], float], repeats: int) -> tuple[float, float]:
+    pairs = [(ours(), theirs()) for _ in range(repeats)]
+    return min(pair[0] for pair in pairs), min(pair[1] for pair in pairs)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rival", metavar="PYTHON", default=os.environ.get("ASSAY_RIVAL"), help="an interpreter that has lm-evaluation-harness; else ASSAY_RIVAL")  # fmt: skip
+    parser.add_argument("--repeats", type=int, default=3)
+    given = parser.parse_args()
+    if not given.rival:
+        parser.error("give --rival PYTHON, or run `make bench`, which makes one")
+    rival = str(Path(given.rival).absolute())
+    find = "import lm_eval, pathlib; print(pathlib.Path(lm_eval.__file__).parent / 'tasks')"
+    tasks = subprocess.run([rival, "-c", find], check=True, capture_output=True, text=True).stdout.split()[-1]
+    assay, lm_eval = str(Path(sys.executable).with_name("assay")), str(Path(rival).with_name("lm-eval"))
+
+    with tempfile.TemporaryDirectory() as warm_home:
+        counts: dict[str, int] = {}
+
+        def ours_cold() -> float:
+            with tempfile.TemporaryDirectory() as home:
+                seconds, counts["assay"] = inside(sys.executable, OUR_INDEX, home, tasks)
+            return seconds
+
+        def ours_warm() -> float:
+            return inside(sys.executable, OUR_INDEX, warm_home, tasks)[0]
+
+        def theirs() -> float:
+            seconds, counts["lm_eval"] = inside(rival, THEIR_INDEX, warm_home)
+            return seconds
+
+        ours_warm()
+        listing = [assay, "ls", "tasks", "--no-defaults", "--include_path", tasks]
+        cold = take_turns(ours_cold, theirs, given.repeats)
+        warm = min(ours_warm() for _ in range(given.repeats * 3))
+        ls = take_turns(lambda: timed(listing, warm_home), lambda: timed([lm_eval, "ls", "tasks"], warm_home), given.repeats)  # fmt: skip
+        help_ = take_turns(lambda: timed([assay, "--help"], warm_home), lambda: timed([lm_eval, "--help"], warm_home), given.repeats * 3)  # fmt: skip
+
+    measured = [
+        (f"index of all task files, cold ({counts['assay']:,} names)", *cold, "8"),
+        ("index of all task files, warm", warm, cold[1], "50"),
+        ("`ls tasks`", *ls, "20"),
+        ("`--help`", *help_, "3"),
+    ]
+    rows = [[what, f"{a:.3f} s", f"{b:.2f} s", f"{b / a:.1f}×", f"{wanted}×"] for what, a, b, wanted in measured]
+    table = markdown_table(["", "assay", "lm-evaluation-harness", "faster", "at least"], rows)
+    same = (
+        "both found the same number of names"
+        if counts["assay"] == counts["lm_eval"]
+        else f"names found differ: {counts}"
+    )
+    print(table, same, sep="\n")
+    write_section("Start-up", f"{table}\n\n{same.capitalize()}.")
+
+
+if __name__ == "__main__":
+    main()
