@@ -162,3 +162,39 @@ def test_a_backend_that_answers_too_little_is_caught() -> None:
 def test_models_of_packages_are_found_by_entry_point() -> None:
     assert "hf" in MODELS
     assert "no-such-model" not in MODELS
+
+
+FOR_LM_EVAL = """
+from lm_eval.api.model import LM
+from lm_eval.api.registry import register_model
+
+
+@register_model("their-model")
+class TheirModel(LM):
+    def __init__(self, size: int = 1, **kwargs) -> None:
+        super().__init__()
+        self.size = size
+
+    def loglikelihood(self, requests, disable_tqdm: bool = False):
+        answers = []
+        for request in requests:
+            answers.append((-float(self.size), False))
+            self.cache_hook.add_partial("loglikelihood", request.args, answers[-1])
+        return answers
+
+    def loglikelihood_rolling(self, requests, disable_tqdm: bool = False):
+        return [0.0 for _ in requests]
+
+    def generate_until(self, requests, disable_tqdm: bool = False):
+        return ["rank %d of %d" % (self.rank, self.world_size) for _ in requests]
+"""
+
+
+def test_a_subclass_of_their_lm_works_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.py"
+    path.write_text(FOR_LM_EVAL)
+    model = load_model(f"{path}:TheirModel", {"size": 7}, batch_size=4, device="cpu")
+    assert model.loglikelihood([ask("loglikelihood", "a", "b")]) == [(-7.0, False)]
+    assert model.generate_until([ask("generate_until", "a", {})]) == ["rank 0 of 1"]
+    with pytest.raises(ModelError, match="chat template"):
+        model.apply_chat_template([{"role": "user", "content": "x"}])

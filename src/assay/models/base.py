@@ -44,6 +44,13 @@ class Usage:
     retries: int = 0
 
 
+class _NoCache:
+    """lm-evaluation-harness hands a cache to its models; here the run keeps every answer, so a model need not."""
+
+    def add_partial(self, *answer: Any) -> None:
+        pass
+
+
 class LM(ABC):
     """A language model. A backend gives the first three methods; the rest is optional.
 
@@ -52,6 +59,11 @@ class LM(ABC):
 
     model_args: Mapping[str, Any] = {}
     """The words the model was loaded with, set by `load_model`; part of the default fingerprint."""
+
+    # What a class written for lm-evaluation-harness expects of its base.
+    cache_hook = _NoCache()
+    rank = 0
+    world_size = 1
 
     @abstractmethod
     def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:

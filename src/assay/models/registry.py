@@ -9,6 +9,7 @@ import hashlib
 import importlib.util
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -103,10 +104,20 @@ def _import_file(path: Path) -> ModuleType:
     sys.modules[name] = module  # dataclasses and pickling look the module up by name
     sys.path.insert(0, str(resolved.parent))
     try:
-        spec.loader.exec_module(module)
+        with _lm_eval():
+            spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
         raise ModelError(f"{path} failed while it was imported: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(str(resolved.parent))
     return module
+
+
+def _lm_eval() -> AbstractContextManager[None]:
+    """The real lm-evaluation-harness for files that import it; where it is not installed, the part that is needed."""
+    if importlib.util.find_spec("lm_eval") is not None:
+        return nullcontext()
+    from assay.config.shim import lm_eval_package
+
+    return lm_eval_package()
