@@ -41,6 +41,8 @@ def command(context: click.Context, /, as_json: bool, **given: Any) -> None:
     else:
         out = console()
         out.print(screen_table(results.data))
+        for line in results.remarks:
+            out.print(line, style="yellow", highlight=False, markup=False)
         if results.directory is not None:
             out.print(f"Kept in [bold]{results.directory.path}[/bold]", highlight=False)
             out.print(f"[dim]Report:  assay report {results.directory.path} --format html\nSamples: assay view {results.directory.path}[/dim]", highlight=False)  # fmt: skip

@@ -40,7 +40,7 @@ def command(run: str, run_dir: str | None, log_samples: bool, as_json: bool, **g
         return
     out = console()
     out.print(screen_table(results.data))
-    for note in results.data["assay"]["notes"]:
+    for note in results.remarks:
         out.print(note, style="yellow", highlight=False, markup=False)
     if run_dir:
         out.print(f"Kept in [bold]{run_dir}[/bold]", highlight=False)

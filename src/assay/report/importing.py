@@ -141,16 +141,16 @@ def _block(data: dict[str, Any], samples: dict[str, str]) -> dict[str, Any]:
         "tree": tree_of(data),
         "health": {
             name: {**vars(Health(docs=data["results"][name].get("sample_len", 0))), "marks": []} for name in tasks
-        },  # fmt: skip
+        },
         "samples": samples,
         "model": {
             "name": data.get("model_name") or data.get("config", {}).get("model", ""),
             "args": {},
             "fingerprint": "",
-        },  # fmt: skip
+        },
         "data": {},
         "output_types": {name: data["configs"][name].get("output_type") for name in tasks},
-        "stop_reason": None,
+        "stop_reasons": {},
         "notes": ["imported from lm-evaluation-harness"],
     }
 

@@ -77,6 +77,12 @@ class Results:
         """Tasks whose health was worse than the run allowed."""
         return [name for name, health in self.data["assay"]["health"].items() if health.get("withheld")]
 
+    @property
+    def remarks(self) -> list[str]:
+        """What is to be said beside the table: why tasks were stopped, what was left out."""
+        block = self.data["assay"]
+        return [*(f"{task}: {reason}" for task, reason in block["stop_reasons"].items()), *block["notes"]]
+
     def table(self, width: int | None = None) -> str:
         return render_text(self.data, width)
 

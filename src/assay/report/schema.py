@@ -80,7 +80,7 @@ def config_entry(outcome: Outcome) -> dict[str, Any]:
             key: outcome.model[key]
             for key in ("model_num_parameters", "model_dtype", "model_revision", "model_sha")
             if key in outcome.model
-        },  # fmt: skip
+        },
         "batch_size": config.batch_size,
         "batch_sizes": [],
         "device": config.device,
@@ -111,7 +111,7 @@ def assay_block(outcome: Outcome) -> dict[str, Any]:
         "model": outcome.model,
         "data": {name: task.data for name, task in outcome.tasks.items()},
         "output_types": {name: task.output_type for name, task in outcome.tasks.items()},
-        "stop_reason": outcome.stop_reason,
+        "stop_reasons": outcome.stop_reasons,
         "notes": outcome.notes,
     }
 

@@ -57,7 +57,9 @@ class Column:
 class Accumulator:
     """Collects one task's scores, health and samples."""
 
-    def __init__(self, task: Task, writer: SampleWriter | None, *, score: bool = True) -> None:
+    def __init__(
+        self, task: Task, writer: SampleWriter | None, *, score: bool = True, keep_hashes: bool = False
+    ) -> None:
         self.task, self.writer, self.scoring = task, writer, score
         self.columns: dict[ScoreKey, Column] = {}
         self.aggregations: dict[str, Aggregation] = {}
@@ -69,6 +71,9 @@ class Accumulator:
         self.health: Counter[str] = Counter()
         self.unparsed_docs: dict[str, array[int]] = {}
         self.choice_counts: Counter[int] = Counter()
+        self.hash_of: dict[int, str] = {}
+        """Doc hashes by doc id, only where something asks for them (`keep_hashes`)."""
+        self._keep_hashes = keep_hashes
         self._digest = hashlib.sha256()
         self._waiting: list[Unit] = []
 
@@ -139,6 +144,8 @@ class Accumulator:
 
     def _note(self, doc: DocRequests, asked: str, flags: Sequence[str]) -> None:
         self.doc_ids.append(doc.doc_id)
+        if self._keep_hashes:
+            self.hash_of[doc.doc_id] = doc.doc_hash
         self.keys.append(int(doc_key(doc.doc_hash)))
         self.prompts.append(int(asked[:16], 16))
         self._digest.update(asked.encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,28 +11,51 @@ import numpy as np
 from assay.config import RunConfig
 from assay.groups import GroupScore, MetricKey
 from assay.run.accumulate import Accumulator
+from assay.run.control import controlled
 from assay.run.directory import RunDirectory
 from assay.run.outcome import Health, TaskOutcome
 from assay.run.plan import Plan, PlannedTask
+from assay.run.until import Watch
 from assay.scoring import estimate, higher_is_better_of, metric_configs
 from assay.stats import Score
 from assay.tasks import Task
 
 
 def summarize(
-    plan: Plan, accumulators: dict[str, Accumulator], config: RunConfig, directory: RunDirectory | None
-) -> tuple[dict[str, TaskOutcome], dict[str, dict[MetricKey, GroupScore]]]:
-    """Every task's outcome and every group's scores."""
-    tasks = {name: task_outcome(planned, accumulators[name], config, directory) for name, planned in plan.tasks.items()}
+    plan: Plan,
+    accumulators: dict[str, Accumulator],
+    config: RunConfig,
+    directory: RunDirectory | None,
+    watches: Mapping[str, Watch] | None = None,
+) -> tuple[dict[str, TaskOutcome], dict[str, dict[MetricKey, GroupScore]], list[str]]:
+    """Every task's outcome, every group's scores, and what is to be said about them."""
+    tasks, notes = {}, []
+    for name, planned in plan.tasks.items():
+        scores, said = controlled(task_scores(accumulators[name], config.bootstrap_iters), accumulators[name], config)
+        scores = anytime(scores, (watches or {}).get(name))
+        tasks[name] = task_outcome(planned, accumulators[name], config, directory, scores)
+        notes += said
     groups = plan.groups.score_groups({name: task.scores for name, task in tasks.items()})
-    return tasks, groups
+    return tasks, groups, notes
+
+
+def anytime(scores: dict[MetricKey, Score], watch: Watch | None) -> dict[MetricKey, Score]:
+    """After `--until ci=…` the interval is the one that was watched: a fixed-n interval would not hold after peeking."""
+    if watch is None or watch.key is None or watch.rule.interval is None:
+        return scores
+    key = MetricKey(*watch.key)
+    low, high = watch.rule.interval
+    return {**scores, key: replace(scores[key], estimate=replace(scores[key].estimate, low=low, high=high, method="confidence sequence"))}  # fmt: skip
 
 
 def task_outcome(
-    planned: PlannedTask, accumulator: Accumulator, config: RunConfig, directory: RunDirectory | None
+    planned: PlannedTask,
+    accumulator: Accumulator,
+    config: RunConfig,
+    directory: RunDirectory | None,
+    scores: dict[MetricKey, Score],
 ) -> TaskOutcome:
     task = planned.task
-    scores = task_scores(accumulator, config.bootstrap_iters)
     # A metric that gives a dict has one direction for all its keys, known only once it has been called.
     found = {metric: higher for metric, higher in accumulator.higher_is_better.items() if higher is not None}
     declared = {each.name: higher_is_better_of(each) for each in metric_configs(task.config)} | found

@@ -13,6 +13,7 @@ from assay.metrics.sandbox import allow_unsafe_code
 from assay.models import LM, load_model
 from assay.run.accumulate import Accumulator
 from assay.run.aggregate import summarize
+from assay.run.control import draw_docs
 from assay.run.directory import FORMAT, RunDirectory
 from assay.run.environment import describe_environment, describe_model
 from assay.run.executors import Executor, LocalExecutor
@@ -22,6 +23,7 @@ from assay.run.outcome import Outcome
 from assay.run.plan import Plan, make_plan, seed_everything
 from assay.run.progress import Counts, Progress, Quiet
 from assay.run.samples import SampleWriter
+from assay.run.until import Watch, watch_for
 from assay.store import ResponseStore
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ class _Run:
     ) -> None:
         self.config, self.model, self.progress, self.manager, self.store = config, model, progress, manager, store
         self.counts = Counts()
+        self.watches: dict[str, Watch] = {}
         self.began = time.time()
         self.seconds: dict[str, float] = {}
         self._mark = time.perf_counter()
@@ -71,7 +74,7 @@ class _Run:
             stack.callback(lm.close)
             self._lap("load_model")
             self.progress.stage("reading tasks")
-            plan = make_plan(self.config, lm, self.manager)
+            plan = draw_docs(make_plan(self.config, lm, self.manager), self.config)
             self.counts.docs_total = plan.doc_total()
             self._lap("load_tasks")
             self.directory = RunDirectory.create(self.config, self._model_name())
@@ -102,8 +105,11 @@ class _Run:
         accumulators = {name: self._accumulator(plan, name) for name in plan.tasks}
         inference = Inference(executor, store, lm.fingerprint(), fresh=self.config.fresh, stop=self.stop, progress=self.progress, counts=self.counts)  # fmt: skip
         try:
-            for window in windows(plan):
-                self._answer(inference, lm, window, accumulators)
+            if self.config.until:
+                self._ask_until(plan, lm, inference, accumulators)
+            else:
+                for window in windows(plan):
+                    self._answer(inference, lm, window, accumulators)
             for accumulator in accumulators.values():
                 accumulator.finish()
         except BaseException:
@@ -112,6 +118,12 @@ class _Run:
             raise
         self._lap("ask_and_score")
         return accumulators
+
+    def _ask_until(self, plan: Plan, lm: LM, inference: Inference, accumulators: dict[str, Accumulator]) -> None:
+        for name, planned in plan.tasks.items():
+            watch = watch_for(planned, self.config)
+            watch.run(accumulators[name], lambda batch: self._answer(inference, lm, batch, accumulators), self.config.seed.fewshot)  # fmt: skip
+            self.watches[name] = watch
 
     def _answer(self, inference: Inference, lm: LM, window: list[Unit], accumulators: dict[str, Accumulator]) -> None:
         def done(unit: Unit) -> None:
@@ -127,7 +139,7 @@ class _Run:
 
     def _accumulator(self, plan: Plan, name: str) -> Accumulator:
         writer = SampleWriter(self.directory.sample_file(name)) if self.directory is not None else None
-        return Accumulator(plan.tasks[name].task, writer, score=not self.config.predict_only)
+        return Accumulator(plan.tasks[name].task, writer, score=not self.config.predict_only, keep_hashes=self.config.control is not None)  # fmt: skip
 
     def _show(self, lm: LM, force: bool = False) -> None:
         now = time.monotonic()
@@ -142,7 +154,7 @@ class _Run:
 
     def _finish(self, plan: Plan, lm: LM, accumulators: dict[str, Accumulator]) -> Outcome:
         self.progress.stage("computing error bars")
-        tasks, group_scores = summarize(plan, accumulators, self.config, self.directory)
+        tasks, group_scores, notes = summarize(plan, accumulators, self.config, self.directory, self.watches)
         self._lap("aggregate")
         self.seconds["total"] = time.time() - self.began
         self._write_run(lm, status="finished")
@@ -159,6 +171,8 @@ class _Run:
             seconds=dict(self.seconds),
             date=self.began,
             directory=self.directory,
+            stop_reasons={name: watch.reason for name, watch in self.watches.items() if watch.reason},
+            notes=notes,
         )
 
     def _write_run(self, lm: LM, status: str) -> None:

@@ -91,7 +91,8 @@ class Outcome:
     seconds: dict[str, float]
     date: float
     directory: RunDirectory | None = None
-    stop_reason: str | None = None
+    stop_reasons: dict[str, str] = field(default_factory=dict)
+    """Why a run with `--until` stopped asking each task."""
     notes: list[str] = field(default_factory=list)
 
     @property

@@ -65,7 +65,7 @@ def rescore(
         progress.update(counts)
     for accumulator in accumulators.values():
         accumulator.finish()
-    tasks, group_scores = summarize(plan, accumulators, config, target)
+    tasks, group_scores, notes = summarize(plan, accumulators, config, target)
     return Outcome(
         config=config,
         tasks=tasks,
@@ -77,7 +77,7 @@ def rescore(
         seconds={"total": time.time() - began},
         date=began,
         directory=target,
-        notes=replay.notes(),
+        notes=[*notes, *replay.notes()],
     )
 
 

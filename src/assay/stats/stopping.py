@@ -55,6 +55,11 @@ class StoppingRule:
             f"--until {text!r} is not understood", hint='Say ci=0.01 (half-width of the interval) or "decided vs RUN".'
         )
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval that `ci=` watches, valid whenever one looks; None for other rules and before the first doc."""
+        return self._interval.interval if self.width is not None and self._interval is not None else None
+
     def fresh(self) -> StoppingRule:
         return StoppingRule(self.text, self.width, self.baseline, self.margin, self.alpha)
 
