@@ -57,7 +57,12 @@ def load_model(
         )
     args = dict(model_args or {})
     offered = {"device": device, "batch_size": batch_size, "trust_remote_code": trust_remote_code or None}
-    cls = class_from_file(name) if ".py:" in name or name.endswith(".py") else MODELS[name]
+    if ".py:" in name or name.endswith(".py"):
+        cls = class_from_file(name)
+        if batch_size == "auto":  # our word for «as you like», which a class from elsewhere need not know
+            del offered["batch_size"]
+    else:
+        cls = MODELS[name]
     if isinstance(cls, type) and issubclass(cls, LM):
         model = cls.create_from_arg_obj(args, offered)
         model.model_args = args
