@@ -28,7 +28,12 @@ class Filter(ABC):
     the list into a single value. Entries come back in the order in which they were given.
     """
 
-    def __init__(self, **kwargs: Any) -> None:
+    extracts = False
+    """Whether the filter can find nothing in a response, so that flags must be carried through the chain."""
+    drops = False
+    """Whether the filter may return `DROPPED`."""
+
+    def __init__(self, **kwargs: Any) -> None:  # noqa: B027
         """Filters written for lm-evaluation-harness pass their leftover arguments up; there is no use for them."""
 
     @abstractmethod

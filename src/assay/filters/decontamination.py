@@ -22,6 +22,8 @@ class Decontaminate(Filter):
     doc. A doc with fewer than `n` words is contaminated only if a whole line equals it.
     """
 
+    drops = True
+
     def __init__(self, path: str, n: int = 13, column: str | None = None) -> None:
         self.path, self.n, self.column = Path(path), n, column
         if not self.path.is_file():

@@ -48,17 +48,26 @@ class FilterEnsemble:
         """Set `filtered_resps[name]` and `unparsed[name]` of each instance that was answered and not dropped."""
         kept = [instance for instance in instances if instance.failure is None]
         resps: list[Any] = [instance.resps for instance in kept]
-        flags = [[False] * len(instance.resps) for instance in kept]
+        carries = any(getattr(step, "extracts", False) for step in self.filters)
+        flags = [[False] * len(instance.resps) for instance in kept] if carries else []
         for step in self.filters:
             given, resps = resps, self._run(step, resps, kept)
-            carry = getattr(step, "carry", None)  # a class from a task file need not derive from Filter
+            # A class from a task file need not derive from Filter: then it carries nothing and drops nothing.
+            carry = getattr(step, "carry", None) if carries else None
             if carry is not None:
                 flags = [carry(*row) for row in zip(flags, given, resps)]
-            if any(filtered is DROPPED for filtered in resps):
+            if getattr(step, "drops", False):
                 alive = [i for i, filtered in enumerate(resps) if filtered is not DROPPED]
-                kept, resps, flags = [[rows[i] for i in alive] for rows in (kept, resps, flags)]
-        for instance, filtered, flag in zip(kept, resps, flags):
-            instance.filtered_resps[self.name] = filtered
+                kept, resps = [kept[i] for i in alive], [resps[i] for i in alive]
+                flags = [flags[i] for i in alive] if carries else []
+        name = self.name
+        for instance, filtered in zip(kept, resps):
+            instance.filtered_resps[name] = filtered
+        if carries:
+            self._note_unparsed(kept, flags)
+
+    def _note_unparsed(self, instances: Sequence[Instance], flags: Sequence[list[bool]]) -> None:
+        for instance, flag in zip(instances, flags):
             instance.unparsed.pop(self.name, None)
             if any(flag):
                 instance.unparsed[self.name] = flag

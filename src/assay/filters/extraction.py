@@ -18,6 +18,7 @@ from assay.instance import Doc
 class Extractor(Filter):
     """A filter that finds something in each response, or gives its `fallback` and raises the unparsed flag."""
 
+    extracts = True
     fallback: Any
 
     def carry(self, unparsed: list[bool], given: Any, filtered: Any) -> list[bool]:

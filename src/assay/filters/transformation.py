@@ -45,6 +45,8 @@ class Uppercase(Transformation):
 class MapFilter(Transformation):
     """Look each response up in `mapping_dict`; what is not in it becomes `default_value`."""
 
+    extracts = True
+
     def __init__(self, mapping_dict: Mapping[Any, Any] | None = None, default_value: Any = None) -> None:
         if not isinstance(mapping_dict, Mapping | None):
             raise ConfigError(f"filter map: mapping_dict is {type(mapping_dict).__name__}, not a mapping")
@@ -111,6 +113,8 @@ class StripThinking(Transformation):
     With `start` and `end` of the model's tags: `<think>so 4</think> 4` gives `4`. A response that opens a trace and
     never closes it has no answer yet: it becomes the empty text, and is unparsed.
     """
+
+    extracts = True
 
     def __init__(self, start: str = "<think>", end: str = "</think>") -> None:
         self.start, self.end = start, end

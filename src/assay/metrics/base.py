@@ -45,7 +45,6 @@ class ChoiceBatch:
     """Many docs with equally many choices as arrays [docs, choices]; `gold` marks the right choices."""
 
     lls: Floats
-    is_greedy: NDArray[np.bool_]
     gold: NDArray[np.bool_]
     char_lens: Floats
     byte_lens: Floats

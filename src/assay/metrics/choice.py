@@ -61,7 +61,8 @@ def likelihood(result: ChoiceResult) -> tuple[Any, tuple[float, ...]]:
 
 def _batch_accuracy(scores: Callable[[ChoiceBatch], Floats], batch: ChoiceBatch) -> Floats:
     best = scores(batch).argmax(axis=1)
-    return batch.gold[np.arange(len(best)), best].astype(np.float64)
+    right: Floats = batch.gold[np.arange(len(best)), best].astype(np.float64)
+    return right
 
 
 def _accuracy(name: str, by: Normalisation, scores: Callable[[ChoiceBatch], Floats] | None, **more: Any) -> Metric:

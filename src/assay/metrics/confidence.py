@@ -105,7 +105,8 @@ def _calibration_statistics(pairs: Sequence[tuple[float, int]]) -> Floats:
 
 
 def _calibration_finish(sums: Floats) -> Floats:
-    return np.abs(sums[..., :BINS]).sum(-1) / sums[..., BINS]
+    error: Floats = np.abs(sums[..., :BINS]).sum(-1) / sums[..., BINS]
+    return error
 
 
 def expected_calibration_error(pairs: Sequence[tuple[float, int]]) -> float:

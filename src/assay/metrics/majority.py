@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from math import comb
 from typing import Any
 
@@ -26,7 +26,7 @@ def majority_probability(right: int, others: Sequence[int], k: int) -> float | N
     if total < k:
         return None
 
-    @lru_cache(maxsize=None)
+    @cache
     def ways(i: int, left: int, most: int) -> tuple[float, ...]:
         """Ways to take `left` draws of answers i…, none more than `most` times, by how many reach `most`."""
         if i == len(counts):

@@ -57,5 +57,9 @@ def divide(lls: Floats, lengths: Floats) -> Floats:
 
 def softmax(scores: Floats) -> Floats:
     """Probabilities of the choices against each other; shifted by the largest so that nothing underflows to 0/0."""
-    shifted = np.exp(scores - scores.max())
-    return shifted / shifted.sum()  # type: ignore[no-any-return]
+    largest = scores.max()
+    if not np.isfinite(largest):
+        raise ScoringError("every choice has probability zero, so there are no probabilities to compare")
+    shifted = np.exp(scores - largest)
+    probabilities: Floats = shifted / shifted.sum()
+    return probabilities

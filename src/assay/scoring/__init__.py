@@ -3,6 +3,7 @@
 from assay.config import TaskConfig
 from assay.scoring.base import Key, Scorer, ScoringContext, ScoringResult, declared
 from assay.scoring.chance import Chance, chance_test
+from assay.scoring.choices import MultipleChoiceScorer
 from assay.scoring.custom import CustomScorer
 from assay.scoring.estimate import aggregate, estimate
 from assay.scoring.health import Health
@@ -17,7 +18,7 @@ from assay.scoring.resolve import (
     resolve_metrics,
 )
 from assay.scoring.results import GenResult, MCResult, Results
-from assay.scoring.scorers import GenerateScorer, LoglikelihoodScorer, MultipleChoiceScorer, RollingScorer
+from assay.scoring.scorers import GenerateScorer, LoglikelihoodScorer, RollingScorer
 
 SCORERS: dict[str, type[Scorer]] = {
     "generate_until": GenerateScorer,

@@ -12,6 +12,7 @@ from assay.errors import AssayError, ScoringError
 from assay.instance import Instance
 from assay.metrics import Aggregation
 from assay.scoring.health import Health
+from assay.scoring.randomness import RandomStream
 from assay.scoring.resolve import (
     ResolvedMetric,
     aggregation_of,
@@ -100,6 +101,7 @@ class Scorer(ABC):
 
     def __init__(self, *, multiple_target: bool | None = None) -> None:
         self.multiple_target = multiple_target
+        self.randomness = RandomStream()
 
     @abstractmethod
     def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
@@ -109,11 +111,10 @@ class Scorer(ABC):
         result = ScoringResult()
         answered = self._answered(instances_by_doc, result.health)
         for context in self._contexts(answered, task_config):
-            kept = {
-                i: doc for i, doc in answered.items() if all(context.filter_name in each.filtered_resps for each in doc)
-            }
+            kept = self._kept(answered, context.filter_name)
             result.health.count_filter(context.filter_name, kept, len(answered) - len(kept))
-            self.score_filter(ScoringContext(kept, context.filter, task_config), result)
+            with self.randomness.active():
+                self.score_filter(ScoringContext(kept, context.filter, task_config), result)
         result.metadata["health"] = result.health.as_dict()
         return result
 
@@ -142,6 +143,12 @@ class Scorer(ABC):
     def _contexts(self, instances: InstancesByDoc, config: TaskConfig) -> Iterator[ScoringContext]:
         for each in filters_of(config):
             yield ScoringContext(instances, each, config)
+
+    @staticmethod
+    def _kept(answered: dict[int, Sequence[Instance]], filter_name: str) -> dict[int, Sequence[Instance]]:
+        """Docs that the filter did not drop; usually all of them, and then the same mapping."""
+        dropped = {i for i, doc in answered.items() for each in doc if filter_name not in each.filtered_resps}
+        return {i: doc for i, doc in answered.items() if i not in dropped} if dropped else answered
 
     def _answered(self, instances_by_doc: InstancesByDoc, health: Health) -> dict[int, Sequence[Instance]]:
         """Docs all of whose requests were answered. A failed request is not a wrong answer: its doc is left out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,6 @@ class Health:
     failed: dict[int, str] = field(default_factory=dict)
     tied: set[int] = field(default_factory=set)
     no_gold: set[int] = field(default_factory=set)
-    not_finite: set[int] = field(default_factory=set)
     unparsed: dict[str, set[int]] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
     prompts: Counter[int] = field(default_factory=Counter)
@@ -31,21 +31,38 @@ class Health:
     def count_doc(self, doc_id: int, instances: Sequence[Instance]) -> bool:
         """Take note of a doc's instances; False if a request failed, so that the doc cannot be scored."""
         self.docs += 1
-        self.prompts[hash(tuple(instance.args[:2] if instance.request_type == "loglikelihood" else instance.args[:1] for instance in instances))] += 1  # fmt: skip
+        self.prompts[prompt_hash(instances)] += 1
         for instance in instances:
             if instance.failure is not None:
                 self.failed[doc_id] = instance.failure
                 return False
+        if instances[0].request_type == "loglikelihood" and instances[-1].request_type == "loglikelihood":
+            # One sum for the usual case: it is finite, or −∞, unless some term has no business here.
+            total = sum([instance.resps[0][0] for instance in instances])
+            return bool(total < math.inf) or self._loglikelihoods_are_sound(doc_id, instances)
+        for instance in instances:
+            if instance.request_type != "generate_until":
+                continue
             if "length" in instance.stop_reasons:
                 self.truncated.add(doc_id)
-            if instance.request_type == "generate_until" and any(is_empty(response) for response in instance.resps):
+            if any(map(is_empty, instance.resps)):
                 self.empty.add(doc_id)
+        return self._loglikelihoods_are_sound(doc_id, instances)
+
+    def _loglikelihoods_are_sound(self, doc_id: int, instances: Sequence[Instance]) -> bool:
+        for instance in instances:
+            if instance.request_type != "generate_until" and (wrong := not_a_loglikelihood(instance.resps)):
+                self.failed[doc_id] = wrong
+                return False
         return True
 
     def count_filter(self, name: str, instances: Mapping[int, Sequence[Instance]], left_out: int) -> None:
         self.left_out[name] = self.left_out.get(name, 0) + left_out
-        found = {i for i, doc in instances.items() if any(all(each.unparsed.get(name) or [False]) for each in doc)}
-        self.unparsed.setdefault(name, set()).update(found)
+        found = self.unparsed.setdefault(name, set())
+        for doc_id, doc in instances.items():
+            for instance in doc:
+                if instance.unparsed and all(instance.unparsed.get(name, [False])):
+                    found.add(doc_id)
 
     @property
     def duplicates(self) -> int:
@@ -87,7 +104,6 @@ class Health:
             self.failed | other.failed,
             self.tied | other.tied,
             self.no_gold | other.no_gold,
-            self.not_finite | other.not_finite,
             unparsed,
             dict(Counter(self.left_out) + Counter(other.left_out)),
             self.prompts + other.prompts,
@@ -96,3 +112,23 @@ class Health:
 
 def is_empty(response: Any) -> bool:
     return isinstance(response, str) and not response.strip()
+
+
+def not_a_loglikelihood(responses: Sequence[Any]) -> str | None:
+    """Why a response cannot be compared: NaN and +∞ are no logarithm of a probability. −∞ is: that of zero."""
+    for response in responses:
+        ll = response[0] if isinstance(response, tuple | list) else response
+        if ll != ll or ll == math.inf:
+            return f"the model gave the loglikelihood {ll}"
+    return None
+
+
+def prompt_hash(instances: Sequence[Instance]) -> int:
+    """Equal for docs that ask the model the very same."""
+    first = instances[0]
+    if first.request_type == "generate_until":
+        return hash(first.arguments[0])
+    try:
+        return hash(tuple([instance.arguments for instance in instances]))
+    except TypeError:  # images and sounds come in dicts
+        return hash(tuple([instance.arguments[:2] for instance in instances]))

@@ -1,4 +1,4 @@
-"""The scorers of the four output types."""
+"""The scorers of generations and of loglikelihoods of whole texts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from assay.errors import ScoringError
 from assay.instance import Instance
 from assay.scoring.base import Scorer
 from assay.scoring.resolve import ResolvedMetric
-from assay.scoring.results import GenResult, MCResult, filtered
+from assay.scoring.results import GenResult, filtered
 
 
 class GenerateScorer(Scorer):
@@ -87,13 +87,6 @@ def reduce_draws(metric: ResolvedMetric, values: list[Any]) -> Any:
     if metric.reducer is not None:
         return metric.reducer(values)
     return sum(values) / len(values)
-
-
-class MultipleChoiceScorer(Scorer):
-    """Loglikelihoods of choices against the index of the right one."""
-
-    def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
-        return metric.fn(MCResult.from_instances(instances, filter_name), **metric.kwargs)
 
 
 class LoglikelihoodScorer(Scorer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -114,8 +115,6 @@ def _run_warden(job: bytes, settings: dict[str, float], folder: str) -> tuple[by
 
 
 def _kill_group(warden: subprocess.Popen[bytes]) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(warden.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     warden.wait()

@@ -14,6 +14,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import contextlib
 import json
 import select
 import signal
@@ -63,10 +64,8 @@ def supervise(child: int, seconds: float) -> None:
     """Wait for the child, at most so long; then kill it and every process that came of it."""
     watch = os.pidfd_open(child)
     ended, _, _ = select.select([watch], [], [], seconds)
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     kill_descendants()
     os._exit(ENDED if ended else KILLED)
 
@@ -75,10 +74,8 @@ def kill_descendants() -> None:
     """Orphans are handed to this process, so killing its children until there are none ends the whole tree."""
     while True:
         for pid in children():
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass

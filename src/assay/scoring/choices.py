@@ -1,0 +1,141 @@
+"""Scoring choice tasks: doc by doc, or many docs at once where every metric can."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.instance import Instance
+from assay.metrics import ChoiceBatch
+from assay.scoring.base import Scorer, ScoringContext, ScoringResult
+from assay.scoring.resolve import ResolvedMetric, resolve_metrics
+from assay.scoring.results import MCResult, gold_indices
+
+SMALL = 16
+"""Docs below which arrays cost more than they save."""
+
+
+class MultipleChoiceScorer(Scorer):
+    """Loglikelihoods of choices against the index of the right one."""
+
+    def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
+        return metric.fn(MCResult.from_instances(instances, filter_name), **metric.kwargs)
+
+    def score_filter(self, context: ScoringContext, result: ScoringResult) -> None:
+        metrics = resolve_metrics(context.task_config, context.filter)
+        at_once = [metric for metric in metrics if metric.metric and metric.metric.batch and not metric.kwargs]
+        docs = {} if len(context.instances) < SMALL else by_width(context.instances, context.filter_name)
+        if not docs or len(at_once) < len(metrics):
+            note_choices(context, result)
+            super().score_filter(context, result)
+            return
+        for metric in metrics:
+            self.declare(result, metric.name, metric.aggregation, metric.higher_is_better)
+        self._score_batches(list(context.instances), docs, at_once, context.filter_name, result)
+
+    def _score_batches(
+        self,
+        doc_ids: list[int],
+        docs: Mapping[int, Batch],
+        metrics: Sequence[ResolvedMetric],
+        filter_name: str,
+        result: ScoringResult,
+    ) -> None:
+        """Docs with equally many choices are one batch; their values go back to where each doc stands."""
+        values = {metric.name: np.empty(len(doc_ids)) for metric in metrics}
+        for batch in docs.values():
+            arrays = batch.arrays()
+            for metric in metrics:
+                assert metric.metric is not None
+                assert metric.metric.batch is not None
+                values[metric.name][batch.rows] = metric.metric.batch(arrays)
+            rows = np.asarray(batch.rows)
+            result.health.tied.update(doc_ids[row] for row in rows[ties(arrays.lls)])
+            result.health.no_gold.update(doc_ids[row] for row in rows[arrays.gold.sum(axis=1) == 0])
+        right = (0.0, 1.0)  # two objects shared by all docs, not one float object per value
+        for name, column in values.items():
+            key = (name, filter_name)
+            result.sample_scores.setdefault(key, []).extend([right[v] for v in column.astype(np.int8).tolist()])
+            result.doc_ids.setdefault(key, []).extend(doc_ids)
+
+
+class Batch:
+    """Docs with equally many choices, gathered into flat lists."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.rows: list[int] = []
+        self.lls: list[float] = []
+        self.lengths: list[int] = []
+        self.bytes: list[int] = []
+        self.targets: list[Any] = []
+
+    def arrays(self) -> ChoiceBatch:
+        shape = (len(self.rows), self.width)
+        return ChoiceBatch(
+            np.array(self.lls, dtype=np.float64).reshape(shape),
+            gold_table(self.targets, self.width),
+            np.array(self.lengths, dtype=np.float64).reshape(shape),
+            np.array(self.bytes, dtype=np.float64).reshape(shape),
+        )
+
+
+def by_width(instances_by_doc: Mapping[int, Sequence[Instance]], filter_name: str) -> dict[int, Batch]:
+    """Batches by number of choices; empty if a doc has requests beyond its choices (mutual information)."""
+    batches: dict[int, Batch] = {}
+    for row, instances in enumerate(instances_by_doc.values()):
+        first = instances[0]
+        choices = first.choices
+        if choices is None or len(choices) != len(instances):
+            return {}
+        width = len(choices)
+        batch = batches.get(width)
+        if batch is None:
+            batch = batches[width] = Batch(width)
+        batch.rows.append(row)
+        batch.lls += [instance.filtered_resps[filter_name][0] for instance in instances]
+        lengths = [*map(len, choices)]
+        batch.lengths += lengths
+        if all(map(str.isascii, choices)):
+            batch.bytes += lengths
+        else:
+            batch.bytes += [len(choice.encode("utf-8", "surrogatepass")) for choice in choices]
+        target = first.target
+        batch.targets.append(target if type(target) is int else gold_indices(target, choices))
+    return batches
+
+
+def gold_table(targets: Sequence[Any], width: int) -> NDArray[np.bool_]:
+    """Which choices are right; an index that does not exist makes none right."""
+    table = np.zeros((len(targets), width), dtype=np.bool_)
+    if all(type(target) is int for target in targets):
+        index = np.array(targets, dtype=np.int64)
+        real = (index >= 0) & (index < width)
+        table[np.flatnonzero(real), index[real]] = True
+        return table
+    for row, target in enumerate(targets):
+        for index in target if isinstance(target, list) else [target]:
+            if 0 <= index < width:
+                table[row, index] = True
+    return table
+
+
+def ties(lls: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Docs whose best choice is not alone: their answer is an accident of order."""
+    flags: NDArray[np.bool_] = (lls == lls.max(axis=1, keepdims=True)).sum(axis=1) > 1
+    return flags
+
+
+def note_choices(context: ScoringContext, result: ScoringResult) -> None:
+    for doc_id, instances in context.instances.items():
+        if instances[0].request_type != "loglikelihood":
+            continue
+        doc = MCResult.from_instances(instances, context.filter_name)
+        if len(doc.lls) > 1 and sum(ll == max(doc.lls) for ll in doc.lls) > 1:
+            result.health.tied.add(doc_id)
+        targets = doc.target if isinstance(doc.target, list) else [doc.target]
+        if all(target < 0 for target in targets):
+            result.health.no_gold.add(doc_id)

@@ -1,0 +1,43 @@
+"""Scores that task code computes with `random` or `numpy.random` are the same in every run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+DRAWN = 24
+"""Three random names of eight letters, which lm-evaluation-harness makes up for a task and throws away."""
+
+
+class RandomStream:
+    """The state of both global generators for one task, kept between batches of its docs.
+
+    A task's draws then depend neither on the tasks before it nor on how its docs were split into batches. The seeds are
+    those that lm-evaluation-harness starts a run with; by the time it scores a lone task it has drawn `DRAWN` numbers.
+    """
+
+    def __init__(self, python: int = 0, numpy: int = 1234) -> None:
+        import numpy as np
+
+        generator = random.Random(python)
+        for _ in range(DRAWN):
+            generator.random()
+        self._python: Any = generator.getstate()
+        self._numpy: Any = np.random.RandomState(numpy).get_state()
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Let the global generators run on from this stream, and put their own states back afterwards."""
+        import numpy as np
+
+        python, numpy = random.getstate(), np.random.get_state()
+        random.setstate(self._python)
+        np.random.set_state(self._numpy)
+        try:
+            yield
+        finally:
+            self._python, self._numpy = random.getstate(), np.random.get_state()
+            random.setstate(python)
+            np.random.set_state(numpy)
