@@ -328,6 +328,16 @@ def test_a_consumer_that_stops_early_stops_the_requests() -> None:
         model.close()
 
 
+def test_asked_to_stop_it_awaits_what_is_under_way_and_sends_no_more() -> None:
+    with FaultyServer(delay=0.02) as server:
+        model = connect(server, num_concurrent=4)
+        model.should_stop = lambda: len(server.bodies) >= 10
+        answers = dict(model.stream("generate_until", generations(60), [0] * 60))
+        model.close()
+    assert len(answers) == len(server.bodies) == sum(server.answered.values())
+    assert 10 <= len(answers) < 20
+
+
 # -- settings -------------------------------------------------------------------------------------------------------
 
 

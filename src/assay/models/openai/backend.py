@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -107,6 +107,15 @@ class ServerLM(LM):
     def usage(self) -> Usage:
         self._usage.retries = self.transport.retries
         return self._usage
+
+    @property
+    def should_stop(self) -> Callable[[], bool]:
+        """The run sets it: paid requests under way are awaited when it says yes, and no others are sent."""
+        return self.transport.should_stop
+
+    @should_stop.setter
+    def should_stop(self, ask: Callable[[], bool]) -> None:
+        self.transport.should_stop = ask
 
     def fingerprint(self) -> str:
         """The address and the name are all that is known of the weights; a changed server should get a new name."""

@@ -73,6 +73,8 @@ class Transport:
         self.settings = settings
         self.limit = AdaptiveLimit(settings.ceiling)
         self.retries = 0
+        self.should_stop: Callable[[], bool] = lambda: False
+        """Asked before each request: once it says yes, those under way are awaited and no others are sent."""
         self._random = random.Random(0)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client: httpx.AsyncClient | None = None
@@ -181,6 +183,8 @@ class _Batch(Generic[T]):
             async with asyncio.TaskGroup() as group:
                 for position, job in enumerate(self.jobs):
                     await self._slot()
+                    if self.transport.should_stop():
+                        return
                     group.create_task(self._answer(position, job))
         except BaseExceptionGroup as several:
             raise next((e for e in several.exceptions if isinstance(e, AssayError)), several.exceptions[0]) from several
@@ -194,6 +198,8 @@ class _Batch(Generic[T]):
             await self._free()
             if not isinstance(outcome, _Again):
                 break
+            if self.transport.should_stop():
+                return  # neither answered nor failed: the next run asks again
             self.limit.complained(epoch)
             self.transport.retries += 1
             throttled, errors = (throttled + 1, errors) if outcome.throttled else (throttled, errors + 1)
