@@ -20,7 +20,7 @@ MAX_BYTES = 8_000_000
 MAX_DEPTH = 100
 MAX_NODES = 2_000_000
 _SURELY_SHALLOW = 2_000
-"""Below this size a file cannot nest deeply enough to hurt; above it the nesting is measured first."""
+"""Indentation alone cannot nest deeply in so few characters; brackets and dashes can, and are counted."""
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -126,7 +126,7 @@ def compose_file(path: Path) -> yaml.Node | None:
 
 def _compose(text: str, path: Path) -> yaml.Node | None:
     try:
-        if len(text) > _SURELY_SHALLOW:
+        if len(text) > _SURELY_SHALLOW or sum(map(text.count, ("[", "{", "- "))) > MAX_DEPTH:
             _check_depth(text, path)
         loader = _Loader(text)
         try:
@@ -136,7 +136,7 @@ def _compose(text: str, path: Path) -> yaml.Node | None:
         if node is not None and "*" in text:
             _check_expansion(node, path)
     except yaml.YAMLError as error:
-        raise _explain(error, path) from None
+        raise _explain(error, path, text) from None
     except RecursionError:
         raise _too_deep(path) from None
     return node
@@ -186,15 +186,17 @@ def _check_expansion(root: yaml.Node, path: Path) -> None:
         )
 
 
-def _explain(error: yaml.YAMLError, path: Path) -> ConfigError:
+def _explain(error: yaml.YAMLError, path: Path, text: str = "") -> ConfigError:
     if not isinstance(error, yaml.MarkedYAMLError):
         return ConfigError(f"{path}: not valid YAML: {str(error).splitlines()[0]}")
     mark = error.problem_mark or error.context_mark
     place = f"{path}:{mark.line + 1}" if mark else str(path)
     problem = error.problem or error.context or "syntax error"
+    lines = text.splitlines()
+    line = lines[mark.line] if mark and mark.line < len(lines) else ""
     hint = None
-    if "'\\t'" in problem or "\t" in problem:
-        hint = "YAML does not allow tabs in front of a key. Indent with spaces."
+    if "\t" in line[: len(line) - len(line.lstrip())]:
+        problem, hint = "found a tab in front of a key", "YAML does not allow that. Indent with spaces."
     elif "mapping values are not allowed" in problem:
         hint = "A value that contains `: ` must be in quotes."
     elif "could not determine a constructor" in problem:
