@@ -114,7 +114,7 @@ def test_out_of_memory_halves_the_budget_and_loses_nothing(llama: HFLM, monkeypa
         ask("loglikelihood", f"Question {i}: What do plants need?", f" {word}") for i in range(9) for word in words
     ]
     expected = llama.loglikelihood(instances)
-    real, budget = TreeRunner.run, llama.loglikelihoods.budget
+    real, budget = TreeRunner.run, llama.loglikelihoods.engine.budget
     monkeypatch.setattr(budget, "tokens", 64)
 
     def cramped(self: TreeRunner, step: Any, *args: Any, **kwargs: Any) -> Any:

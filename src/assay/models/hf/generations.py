@@ -4,112 +4,155 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from assay.errors import ConfigError
-from assay.models.base import Answer, Usage
+from assay.models.base import Answer
 from assay.models.generation import GenerationSettings, draw_seed
-from assay.models.hf.budget import TokenBudget
+from assay.models.hf.budget import free_memory
+from assay.models.hf.engine import Engine
 from assay.models.hf.plain_generation import generate_plainly
+from assay.models.hf.rows import Prompt, RowGenerator
 from assay.models.hf.stops import StopRules, final_text, stop_reason
 from assay.models.hf.tokenization import TextEncoder
-from assay.models.hf.tree import TreeRunner
 
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """One generation: token ids to continue, how, and the seed of this draw."""
-
-    tokens: tuple[int, ...]
-    settings: GenerationSettings
-    rules: StopRules
-    seed: int
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """Prompts of equal key have equal answers: draws of a greedy prompt are one generation."""
-        settings = self.settings
-        how = (
-            settings.temperature,
-            settings.top_p,
-            settings.top_k,
-            settings.min_p,
-            repr(sorted(settings.other.items())),
-        )
-        return (self.tokens, how, self.rules, 0 if settings.greedy else self.seed)
+_ROWS = {"cpu": 64, "cuda": 256}
+"""Rows at a time, memory permitting. More is hardly faster by the token."""
+_ORDINARY: dict[str, Any] = {"num_beams": 1, "use_cache": True, "num_return_sequences": 1, "repetition_penalty": 1.0}
+_SAMPLING = ("top_p", "top_k", "min_p")
+_LEFT_TO_TRANSFORMERS = frozenset(
+    [
+        "no_repeat_ngram_size",
+        "bad_words_ids",
+        "suppress_tokens",
+        "begin_suppress_tokens",
+        "min_new_tokens",
+        "min_length",
+        "typical_p",
+        "forced_bos_token_id",
+        "forced_eos_token_id",
+        "sequence_bias",
+        "encoder_repetition_penalty",
+    ]
+)
 
 
 class Generations:
     """Answers generation requests."""
 
     def __init__(
-        self,
-        model: Any,
-        encoder: TextEncoder,
-        runner: TreeRunner | None,
-        budget: TokenBudget,
-        usage: Usage,
-        *,
-        max_length: int,
-        max_gen_toks: int,
-        think_end_token: str | int | None,
-        seed: int,
+        self, engine: Engine, *, max_gen_toks: int, max_rows: int | None, think_end_token: str | int | None, seed: int
     ) -> None:
-        self.model = model
-        self.encoder = encoder
-        self.runner = runner
-        self.budget = budget
-        self.usage = usage
-        self.max_length = max_length
+        self.engine = engine
         self.max_gen_toks = max_gen_toks
+        self.max_rows = max_rows or _ROWS.get(engine.model.device.type, 128)
         self.think_end_token = think_end_token
         self.seed = seed
-        self.seq2seq = bool(model.config.is_encoder_decoder)
-        self.eos, self.eos_text = _end_tokens(model, encoder)
+        self.eos, self.eos_text = _end_tokens(engine.model, engine.encoder)
+        self._config = _generation_config(engine.model)
+        self._unusual_config = sorted(self._config.keys() & _LEFT_TO_TRANSFORMERS)
 
     def stream(
         self, requests: Sequence[tuple[str, Mapping[str, Any]]], draws: Sequence[int]
     ) -> Iterator[tuple[int, Answer]]:
         prompts = self.prepare(requests, draws)
-        self.usage.prompt_tokens += sum(len(prompt.tokens) for prompt in prompts)
+        self.engine.usage.prompt_tokens += sum(len(prompt.tokens) for prompt in prompts)
         positions: dict[tuple[Any, ...], list[int]] = defaultdict(list)
         for position, prompt in enumerate(prompts):
             positions[prompt.key].append(position)
-        for _key, owners in positions.items():
-            prompt = prompts[owners[0]]
-            ids = generate_plainly(
-                self.model, self.encoder, list(prompt.tokens), prompt.settings, prompt.rules, seed=prompt.seed
+        owners = list(positions.values())
+        for index, ids in self._generate([prompts[group[0]] for group in owners]):
+            answer = self.answer(ids, prompts[owners[index][0]].rules)
+            yield from ((owner, answer) for owner in owners[index])
+
+    def _generate(self, prompts: list[Prompt]) -> Iterator[tuple[int, list[int]]]:
+        """Out of memory: fewer rows and smaller passes, and on with the prompts that have no answer yet."""
+        pending = list(range(len(prompts)))
+        while pending:
+            answered = set()
+            try:
+                for index, ids in self._generate_once([prompts[place] for place in pending]):
+                    answered.add(index)
+                    yield pending[index], ids
+            except Exception as error:
+                self.engine.recover(error)
+                self.max_rows = max(1, self.max_rows // 2)
+            pending = [place for index, place in enumerate(pending) if index not in answered]
+
+    def _generate_once(self, prompts: list[Prompt]) -> Iterator[tuple[int, list[int]]]:
+        runner = self.engine.runner
+        together = [index for index, prompt in enumerate(prompts) if self._can_share(prompt)]
+        if runner is not None and together:
+            before = runner.computed
+            rows = RowGenerator(
+                runner,
+                self.engine.encoder,
+                tokens_per_pass=self.engine.budget.tokens,
+                max_rows=self.max_rows,
+                cache_bytes=int(0.4 * free_memory(runner.device)),
             )
-            answer = self.answer(ids, prompt.rules)
-            yield from ((owner, answer) for owner in owners)
+            for index, ids in rows.run([prompts[place] for place in together]):
+                yield together[index], ids
+            self.engine.usage.computed_tokens += runner.computed - before
+        for index in sorted(set(range(len(prompts))) - set(together)):
+            prompt = prompts[index]
+            self.engine.usage.computed_tokens += len(prompt.tokens)
+            yield index, generate_plainly(self.engine.model, self.engine.encoder, prompt.tokens, prompt.settings, prompt.rules, seed=prompt.seed)  # fmt: skip
+
+    def _can_share(self, prompt: Prompt) -> bool:
+        """Settings beyond the common ones are left to transformers' own generation."""
+        unusual = {name: value for name, value in prompt.settings.other.items() if _ORDINARY.get(name, ...) != value}
+        unusual.pop("repetition_penalty", None)
+        return (
+            self.engine.runner is not None
+            and not unusual
+            and not self._unusual_config
+            and len(prompt.tokens) + prompt.rules.max_gen_toks <= self.engine.tree_length
+        )
 
     def prepare(self, requests: Sequence[tuple[str, Mapping[str, Any]]], draws: Sequence[int]) -> list[Prompt]:
         """Contexts in token ids, cut from the left so that the answer has room."""
-        settings = [GenerationSettings.parse(kwargs, max_gen_toks=self.max_gen_toks) for _, kwargs in requests]
-        contexts = self.encoder.encode([context for context, _ in requests])
+        settings = [self._settings(kwargs) for _, kwargs in requests]
+        contexts = self.engine.encoder.encode([context for context, _ in requests])
         return [
             self._prompt(tokens, setting, draw) for tokens, setting, draw in zip(contexts, settings, draws, strict=True)
         ]
 
+    def _settings(self, kwargs: Mapping[str, Any]) -> GenerationSettings:
+        settings = GenerationSettings.parse(kwargs, max_gen_toks=self.max_gen_toks)
+        named = {name: self._config[name] for name in _SAMPLING if name in self._config and kwargs.get(name) is None}
+        return settings if settings.greedy or not named else replace(settings, **named)
+
     def _prompt(self, tokens: list[int], settings: GenerationSettings, draw: int) -> Prompt:
-        room = self.max_length if self.seq2seq else self.max_length - settings.max_gen_toks
+        room = self.engine.max_length if self.engine.seq2seq else self.engine.max_length - settings.max_gen_toks
         if room <= 0:
             raise ConfigError(
-                f"max_gen_toks is {settings.max_gen_toks} and the model reads {self.max_length} tokens in all, "
+                f"max_gen_toks is {settings.max_gen_toks} and the model reads {self.engine.max_length} tokens in all, "
                 "so no room is left for the prompt",
                 hint="Lower max_gen_toks (--gen_kwargs max_gen_toks=…) or raise max_length.",
             )
-        kept = tuple(tokens[-room:]) or (self.encoder.prefix_token_id,)
+        kept = tuple(tokens[-room:]) or (self.engine.encoder.prefix_token_id,)
         rules = StopRules(settings.until, self.eos, self.eos_text, settings.max_gen_toks, self.think_end_token)
         seed = draw_seed(self.seed, np.asarray(kept, dtype="<i4").tobytes(), draw)
-        return Prompt(kept, settings, rules, seed)
+        penalty = settings.other.get("repetition_penalty") or self._config.get("repetition_penalty") or 1.0
+        return Prompt(kept, settings, rules, seed, float(penalty))
 
     def answer(self, ids: Sequence[int], rules: StopRules) -> Answer:
-        self.usage.generated_tokens += len(ids)
-        return Answer(final_text(ids, rules, self.encoder), stop_reason(ids, rules, self.encoder) if ids else "eos")
+        self.engine.usage.generated_tokens += len(ids)
+        return Answer(
+            final_text(ids, rules, self.engine.encoder), stop_reason(ids, rules, self.engine.encoder) if ids else "eos"
+        )
+
+
+def _generation_config(model: Any) -> dict[str, Any]:
+    """What the model's own generation config asks for, beyond what transformers does without one."""
+    config = getattr(model, "generation_config", None)
+    neutral = {"no_repeat_ngram_size": 0, "min_length": 0, "typical_p": 1.0, "encoder_repetition_penalty": 1.0}
+    found = {} if config is None else config.to_diff_dict()
+    return {name: value for name, value in found.items() if value is not None and neutral.get(name, ...) != value}
 
 
 def _end_tokens(model: Any, encoder: TextEncoder) -> tuple[frozenset[int], str]:

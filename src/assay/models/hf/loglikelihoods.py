@@ -4,39 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from assay.models.base import Answer, Usage
-from assay.models.hf.budget import TokenBudget, is_out_of_memory
+from assay.models.base import Answer
+from assay.models.hf.engine import Engine
 from assay.models.hf.scoring import LogLikelihood, score_by_tree, score_plainly
 from assay.models.hf.seq2seq import score_seq2seq
-from assay.models.hf.tokenization import Pair, TextEncoder, rolling_windows, to_scored
-from assay.models.hf.tree import TreeRunner
+from assay.models.hf.tokenization import Pair, rolling_windows, to_scored
 
 
 class LogLikelihoods:
     """Answers loglikelihood and rolling requests, by the tree where the model allows it."""
 
-    def __init__(
-        self,
-        model: Any,
-        encoder: TextEncoder,
-        runner: TreeRunner | None,
-        budget: TokenBudget,
-        usage: Usage,
-        *,
-        max_length: int,
-        tree_length: int,
-    ) -> None:
-        self.model = model
-        self.encoder = encoder
-        self.runner = runner
-        self.budget = budget
-        self.usage = usage
-        self.max_length = max_length
-        self.tree_length = tree_length
-        """Longer sequences are scored plainly: the model treats them otherwise when they are alone."""
-        self.seq2seq = bool(model.config.is_encoder_decoder)
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
 
     def stream(self, requests: Sequence[tuple[str, str]]) -> Iterator[tuple[int, Answer]]:
         """For (context, continuation) texts."""
@@ -68,29 +48,31 @@ class LogLikelihoods:
         """The windows of all texts, and which text each is of."""
         windows: list[Pair] = []
         owners: list[int] = []
-        for position, tokens in enumerate(self.encoder.encode(texts)):
-            for window in rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length):
+        for position, tokens in enumerate(self.engine.encoder.encode(texts)):
+            for window in rolling_windows(tokens, self.engine.encoder.prefix_token_id, self.engine.max_length):
                 lead = len(window.tokens) - len(window.targets) + 1
                 windows.append(Pair(window.tokens[:lead], window.targets))
                 owners.append(position)
         return windows, owners
 
     def encode(self, requests: Sequence[tuple[str, str]]) -> list[Pair]:
-        return (self.encoder.encode_pairs_apart if self.seq2seq else self.encoder.encode_pairs)(requests)
+        return (self.engine.encoder.encode_pairs_apart if self.engine.seq2seq else self.engine.encoder.encode_pairs)(
+            requests
+        )
 
     def _why_unscorable(self, pair: Pair) -> str | None:
         if not pair.continuation:
             return "the continuation has no tokens of its own, so there is nothing to score"
-        if not self.seq2seq and len(pair.continuation) > self.max_length:
+        if not self.engine.seq2seq and len(pair.continuation) > self.engine.max_length:
             return (
-                f"the continuation has {len(pair.continuation)} tokens and the model reads {self.max_length} "
+                f"the continuation has {len(pair.continuation)} tokens and the model reads {self.engine.max_length} "
                 "(raise max_length if the model allows it)"
             )
         return None
 
     def _score(self, pairs: list[Pair]) -> Iterator[tuple[int, LogLikelihood]]:
         """Out of memory: halve the budget and go on with the requests that have no answer yet."""
-        self.usage.prompt_tokens += sum(len(pair.context) + len(pair.continuation) - 1 for pair in pairs)
+        self.engine.usage.prompt_tokens += sum(len(pair.context) + len(pair.continuation) - 1 for pair in pairs)
         pending = list(range(len(pairs)))
         while pending:
             answered = set()
@@ -99,25 +81,22 @@ class LogLikelihoods:
                     answered.add(index)
                     yield pending[index], value
             except Exception as error:
-                if not is_out_of_memory(error):
-                    raise
-                if self.runner is not None:
-                    self.runner.path.clear()
-                self.budget.halve(error)
+                self.engine.recover(error)
             pending = [place for index, place in enumerate(pending) if index not in answered]
 
     def _score_once(self, pairs: list[Pair]) -> Iterator[tuple[int, LogLikelihood]]:
-        if self.seq2seq:
-            yield from score_seq2seq(self.model, pairs, self.max_length)
+        if self.engine.seq2seq:
+            yield from score_seq2seq(self.engine.model, pairs, self.engine.max_length)
             return
-        scored = [to_scored(pair, self.max_length) for pair in pairs]
-        by_tree = [i for i, request in enumerate(scored) if self.runner and len(request.tokens) <= self.tree_length]
-        if self.runner is not None and by_tree:
-            before = self.runner.computed
-            for index, value in score_by_tree(self.runner, [scored[i] for i in by_tree], self.budget.tokens):
+        runner = self.engine.runner
+        scored = [to_scored(pair, self.engine.max_length) for pair in pairs]
+        by_tree = [i for i, request in enumerate(scored) if runner and len(request.tokens) <= self.engine.tree_length]
+        if runner is not None and by_tree:
+            before = runner.computed
+            for index, value in score_by_tree(runner, [scored[i] for i in by_tree], self.engine.budget.tokens):
                 yield by_tree[index], value
-            self.usage.computed_tokens += self.runner.computed - before
+            self.engine.usage.computed_tokens += runner.computed - before
         plain = sorted(set(range(len(scored))) - set(by_tree))
-        for index, value in score_plainly(self.model, [scored[i] for i in plain], self.budget.tokens):
+        for index, value in score_plainly(self.engine.model, [scored[i] for i in plain], self.engine.budget.tokens):
             yield plain[index], value
-        self.usage.computed_tokens += sum(map(len, {tuple(scored[i].tokens) for i in plain}))
+        self.engine.usage.computed_tokens += sum(map(len, {tuple(scored[i].tokens) for i in plain}))

@@ -13,6 +13,7 @@ from assay.models.base import LM, Answer, Message, Usage
 from assay.models.hf import budget as memory
 from assay.models.hf import loading
 from assay.models.hf.chat import ChatFormatter, template_text
+from assay.models.hf.engine import Engine
 from assay.models.hf.fingerprint import fingerprint, weights_in_memory
 from assay.models.hf.generations import Generations
 from assay.models.hf.loglikelihoods import LogLikelihoods
@@ -109,15 +110,20 @@ class HFLM(LM):
         self._fingerprint: str | None = None
         self._usage = Usage()
         self.check = self._check_tree(tree)
-        runner = TreeRunner(self.model) if self.check.passed else None
-        shared = (self.model, self.encoder, runner, memory.TokenBudget(tokens_per_pass or memory.choose_budget(self.model)), self._usage)  # fmt: skip
-        self.loglikelihoods = LogLikelihoods(
-            *shared, max_length=self.max_length, tree_length=tree_length(self.model.config)
+        engine = Engine(
+            self.model,
+            self.encoder,
+            TreeRunner(self.model) if self.check.passed else None,
+            memory.TokenBudget(tokens_per_pass or memory.choose_budget(self.model)),
+            self._usage,
+            self.max_length,
+            tree_length(self.model.config),
         )
+        self.loglikelihoods = LogLikelihoods(engine)
         self.generations = Generations(
-            *shared,
-            max_length=self.max_length,
+            engine,
             max_gen_toks=max_gen_toks,
+            max_rows=max_rows,
             think_end_token=_number_or_text(think_end_token),
             seed=seed,
         )

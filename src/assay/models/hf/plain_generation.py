@@ -6,6 +6,7 @@ as beam search. Slow, and right by definition.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -31,7 +32,13 @@ class _Stop(StoppingCriteria):  # type: ignore[misc]
 
 
 def generate_plainly(
-    model: Any, encoder: TextEncoder, prompt: list[int], settings: GenerationSettings, rules: StopRules, *, seed: int
+    model: Any,
+    encoder: TextEncoder,
+    prompt: Sequence[int],
+    settings: GenerationSettings,
+    rules: StopRules,
+    *,
+    seed: int,
 ) -> list[int]:
     """The ids that follow the prompt."""
     seq2seq = bool(model.config.is_encoder_decoder)
@@ -42,7 +49,7 @@ def generate_plainly(
         options.update({"min_p": settings.min_p} if settings.min_p else {})
         torch.manual_seed(seed)
     prompt_length = 1 if seq2seq else len(prompt)
-    tokens = torch.tensor([prompt], device=model.get_input_embeddings().weight.device)
+    tokens = torch.tensor([list(prompt)], device=model.get_input_embeddings().weight.device)
     pad = encoder.tokenizer.pad_token_id
     try:
         with torch.inference_mode():

@@ -1,0 +1,204 @@
+"""Generation with shared prefixes: prompts are computed as a tree, rows continue them side by side.
+
+Rows come and go one by one. While some are being generated, the prompts of the next are computed as soon as there is
+room, so the passes stay full and no row waits for the slowest of a batch.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from assay.models.generation import GenerationSettings
+from assay.models.hf.decoding import Base, DecodePlan, Slots
+from assay.models.hf.sampling import choose_tokens, penalise
+from assay.models.hf.stops import StopRules, stop_reason
+from assay.models.hf.tokenization import TextEncoder
+from assay.models.hf.tree import KeysValues, TreeRunner
+from assay.models.prefix_tree import PrefixTree, Step
+
+_SHARED_FROM = 64
+"""A shorter prefix is copied into each row: keeping it apart would cost more than it saves."""
+_MOST_BASES = 8
+"""Rows of more prefixes than this are rare, and each prefix is a computation of its own in every layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One generation: token ids to continue, how, and the seed of this draw."""
+
+    tokens: tuple[int, ...]
+    settings: GenerationSettings
+    rules: StopRules
+    seed: int
+    repetition_penalty: float = 1.0
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Prompts of equal key have equal answers: all draws of a greedy prompt are one generation."""
+        settings = self.settings
+        how = (settings.temperature, settings.top_p, settings.top_k, settings.min_p, self.repetition_penalty)
+        return (self.tokens, how, repr(sorted(settings.other.items())), self.rules, 0 if settings.greedy else self.seed)
+
+
+@dataclass(slots=True)
+class Row:
+    """A generation under way. Its last id is not in the cache yet."""
+
+    index: int
+    prompt: Prompt
+    base: Base | None
+    length: int
+    """Tokens in its slot."""
+    generator: np.random.Generator
+    ids: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """A prompt that has been computed and waits for a slot."""
+
+    index: int
+    base: Base
+    states: KeysValues
+    places: Any
+    logits: Any
+
+
+class RowGenerator:
+    """Runs prompts to their ends, at most `max_rows` at a time."""
+
+    def __init__(
+        self, runner: TreeRunner, encoder: TextEncoder, *, tokens_per_pass: int, max_rows: int, cache_bytes: int
+    ) -> None:
+        self.runner = runner
+        self.encoder = encoder
+        self.tokens_per_pass = tokens_per_pass
+        self.max_rows = max_rows
+        self.cache_bytes = cache_bytes
+        self.decoded = 0
+        """Tokens that went through the model after the prompts."""
+        self._slots = Slots()
+        self._rows: list[Row] = []
+        self._base: Base | None = None
+
+    def run(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, list[int]]]:
+        """Yield `(position, generated ids)` as rows end."""
+        readers: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for index, prompt in enumerate(prompts):
+            readers[prompt.tokens].append(index)
+        tree = PrefixTree(list(readers))
+        ending: dict[int, list[int]] = {tree.ends[i]: indices for i, indices in enumerate(readers.values())}
+        steps = tree.schedule(self.tokens_per_pass)
+        waiting: deque[_Arrival] = deque()
+        self.runner.path.cut(0)
+        exhausted = False
+        while True:
+            while len(self._rows) < self.max_rows and not (exhausted and not waiting):
+                if not waiting:
+                    step = next(steps, None)
+                    exhausted = step is None
+                    if step is not None:
+                        waiting.extend(self._compute(tree, step, ending))
+                elif self._has_room(prompts[waiting[0].index]):
+                    yield from self._admit(waiting.popleft(), prompts)
+                else:
+                    break
+            if not self._rows:
+                return
+            yield from self._advance()
+
+    def _compute(self, tree: PrefixTree, step: Step, ending: dict[int, list[int]]) -> Iterator[_Arrival]:
+        """Run a step of the prompt tree; whoever ends in it can start."""
+        ends = {
+            piece.at + piece.length - 1: ending[piece.node]
+            for piece in step.pieces
+            if piece.node in ending and piece.offset + piece.length == len(tree.nodes[piece.node].tokens)
+        }
+        places = sorted(ends)
+        logits, states = self.runner.run(step, places, capture=not step.keep)
+        if step.keep or (self._base is not None and self._base.length != step.depth):
+            self._base = None
+        if not places:
+            return
+        if self._base is None:
+            self._base = Base(self.runner.path.copy(), self.runner.path.length)
+        for row, place in enumerate(places):
+            own = np.empty(0, dtype=np.int64) if step.keep else _ancestors(step, place)
+            for index in ends[place]:
+                yield _Arrival(index, self._base, states, torch.from_numpy(own), logits[row])
+
+    def _has_room(self, prompt: Prompt) -> bool:
+        if not self._rows:
+            return True
+        layers = self._slots.layers
+        per_token = sum(part[0, :, 0].numel() * part.element_size() for pair in layers for part in pair)
+        longest = max(row.length - len(row.ids) + row.prompt.rules.max_gen_toks for row in self._rows)
+        longest = max(longest, len(prompt.tokens) + prompt.rules.max_gen_toks)
+        return bool(per_token * longest * (len(self._rows) + 1) <= self.cache_bytes)
+
+    def _admit(self, arrival: _Arrival, prompts: Sequence[Prompt]) -> Iterator[tuple[int, list[int]]]:
+        prompt = prompts[arrival.index]
+        base = arrival.base
+        apart = base.length >= _SHARED_FROM and self._may_share(base)
+        start = 0 if apart else base.length
+        length = start + len(arrival.places)
+        slot = len(self._rows)
+        self._slots.reserve(arrival.states or base.states, slot + 1, length + 1)
+        if start:
+            self._slots.fill(slot, 0, base.states, torch.arange(start))
+        if len(arrival.places):
+            self._slots.fill(slot, start, arrival.states, arrival.places.to(arrival.states[0][0].device))
+        row = Row(arrival.index, prompt, base if apart else None, length, np.random.default_rng(prompt.seed))
+        self._rows.append(row)
+        yield from self._extend([row], arrival.logits.unsqueeze(0))
+
+    def _may_share(self, base: Base) -> bool:
+        shared = {id(row.base) for row in self._rows if row.base is not None}
+        return id(base) in shared or len(shared) < _MOST_BASES
+
+    def _advance(self) -> Iterator[tuple[int, list[int]]]:
+        """One pass: every row's last token goes in, its next comes out."""
+        rows = self._rows
+        self._slots.reserve(self._slots.layers, len(rows), max(row.length for row in rows) + 1)
+        plan = DecodePlan(self._slots, [row.base for row in rows], [row.length for row in rows], self.runner.device)
+        tokens = np.array([row.ids[-1] for row in rows])
+        places = torch.arange(len(rows), device=self.runner.device)
+        before = self.runner.computed
+        logits = self.runner.forward(plan, tokens, plan.positions, places)
+        self.runner.computed = before
+        self.decoded += len(rows)
+        for row in rows:
+            row.length += 1
+        yield from self._extend(list(rows), logits)
+
+    def _extend(self, rows: list[Row], logits: Any) -> Iterator[tuple[int, list[int]]]:
+        for row, scores in zip(rows, logits):
+            if row.prompt.repetition_penalty != 1.0:
+                seen = torch.tensor(sorted({*row.prompt.tokens, *row.ids}), device=scores.device)
+                penalise(scores, seen, row.prompt.repetition_penalty)
+        chosen = choose_tokens(logits, [row.prompt.settings for row in rows], [row.generator for row in rows])
+        for row, token in zip(rows, chosen):
+            row.ids.append(token)
+            if stop_reason(row.ids, row.prompt.rules, self.encoder) is not None:
+                self._drop(row)
+                yield row.index, row.ids
+
+    def _drop(self, row: Row) -> None:
+        slot = next(place for place, other in enumerate(self._rows) if other is row)
+        last = self._rows.pop()
+        if last is not row:
+            self._slots.move(len(self._rows), slot, last.length)
+            self._rows[slot] = last
+
+
+def _ancestors(step: Step, place: int) -> Any:
+    """Places in the step that the token at `place` sees, itself included."""
+    block = int(np.searchsorted(step.blocks, place, side="right")) - 1
+    first = step.blocks[block]
+    return np.flatnonzero(step.ancestors(block)[place - first]) + first
