@@ -68,6 +68,12 @@ def test_data_files_of_the_hub_and_of_the_dataset(tmp_path: Path) -> None:
     assert [doc["n"] for doc in globbed["train"]] == [1, 2]
 
 
+def test_shards_of_a_split_are_one(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "d/default/test-00001-of-00002.jsonl", ROWS[1:])
+    write_jsonl(tmp_path / "d/default/test-00000-of-00002.jsonl", ROWS[:1])
+    assert [doc["n"] for doc in DataSource("d", data_dir=tmp_path)["test"]] == [1, 2]
+
+
 def test_offline_and_not_in_the_mirror_names_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(DataError) as caught:

@@ -80,8 +80,8 @@ def test_indices_restrict_the_pool() -> None:
 
 def test_listed_samples_and_a_function_that_gives_them() -> None:
     samples = [{"q": "one", "label": 0}, {"q": "two", "label": 1}]
-    for given in (samples, lambda: samples):
-        task = make_task(fewshot_config={"samples": given, "sampler": "first_n"})
+    for listed in (samples, lambda: samples):
+        task = make_task(fewshot_config={"samples": listed, "sampler": "first_n"})
         assert drawn(task, 2)[0] == ["one", "two"]
 
 
@@ -98,6 +98,12 @@ def test_own_process_docs_of_the_pool() -> None:
         fewshot_split="train", fewshot_config={"process_docs": lambda docs: docs.select([4]), "sampler": "first_n"}
     )
     assert drawn(task, 1)[0] == ["tr4"]
+
+
+def test_an_explicit_null_leaves_the_pool_unprocessed() -> None:
+    fields: dict[str, Any] = {"process_docs": lambda docs: docs.map(lambda doc: {"q": doc["q"].upper()})}
+    task = make_task(fewshot_split="train", fewshot_config={"process_docs": None, "sampler": "first_n"}, **fields)
+    assert arguments(task, num_fewshot=1)[0][0][0] == "Q: tr0\nA: x\n\nQ: TE0\nA:"
 
 
 # ---------------------------------------------------------------------- the doc among its own shots

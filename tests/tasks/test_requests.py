@@ -159,6 +159,11 @@ def test_no_docs_and_no_split() -> None:
         arguments(make_task(process_docs=lambda docs: docs.select([])))
 
 
+def test_process_docs_that_fails() -> None:
+    with pytest.raises(DataError, match=r"made_up: process_docs failed on the split 'test': KeyError: 'gone'"):
+        arguments(make_task(process_docs=lambda docs: docs.map(lambda doc: {"x": doc["gone"]})))
+
+
 def test_an_all_digit_question_further_down_stays_text() -> None:
     docs = [{"q": "one", "label": 0}, {"q": "7", "label": 1}]
     assert arguments(make_task(test=docs, doc_to_text="{{q}}"))[1][0] == ("7", " x")

@@ -2,7 +2,17 @@
 
 from assay.data.docs import Docs, columns_of, iter_docs
 from assay.data.hashing import doc_hash
-from assay.data.seeded import seeded_globals
+from assay.data.seeded import NUMPY_SEED, RANDOM_SEED, seeded_globals
 from assay.data.source import DataSource, mirror_dir
 
-__all__ = ["DataSource", "Docs", "columns_of", "doc_hash", "iter_docs", "mirror_dir", "seeded_globals"]
+__all__ = [
+    "NUMPY_SEED",
+    "RANDOM_SEED",
+    "DataSource",
+    "Docs",
+    "columns_of",
+    "doc_hash",
+    "iter_docs",
+    "mirror_dir",
+    "seeded_globals",
+]

@@ -11,8 +11,8 @@ NUMPY_SEED = 1234
 
 
 @contextmanager
-def seeded_globals(random_seed: int = RANDOM_SEED, numpy_seed: int = NUMPY_SEED) -> Iterator[None]:
-    """Seed `random` and `numpy.random` inside the block and put their states back afterwards.
+def seeded_globals(random_seed: int | None = RANDOM_SEED, numpy_seed: int | None = NUMPY_SEED) -> Iterator[None]:
+    """Seed `random` and `numpy.random` inside the block (None leaves one alone) and put their states back afterwards.
 
     The docs of a task then depend neither on the tasks loaded before it nor on the order of the run. Progress bars of
     the `datasets` library are off meanwhile: the run shows its own.
@@ -24,8 +24,10 @@ def seeded_globals(random_seed: int = RANDOM_SEED, numpy_seed: int = NUMPY_SEED)
     datasets.disable_progress_bars()
 
     python_state, numpy_state = random.getstate(), np.random.get_state()
-    random.seed(random_seed)
-    np.random.seed(numpy_seed)
+    if random_seed is not None:
+        random.seed(random_seed)
+    if numpy_seed is not None:
+        np.random.seed(numpy_seed)
     try:
         yield
     finally:

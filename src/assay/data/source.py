@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from assay.errors import DataError, did_you_mean
 if TYPE_CHECKING:
     import datasets
 
+_SHARD = re.compile(r"-\d+-of-\d+$")
 HUB_PREFIX = "hf://datasets/"
 FILE_FORMATS = frozenset({"json", "csv", "parquet", "arrow", "text"})
 """Values of `dataset_path` that name a loader of the library, not a dataset of the hub."""
@@ -79,11 +81,7 @@ class DataSource:
             return {}
         data_files = self.kwargs.get("data_files")
         if data_files is None:
-            folder = self.mirror / self.path / (self.name or "default")
-            found = sorted(
-                file for suffix in SUFFIXES for end in ("", ".gz") for file in folder.glob(f"*{suffix}{end}")
-            )
-            return {_split_of(file): [file] for file in reversed(found)}
+            return _splits_in(self.mirror / self.path / (self.name or "default"))
         named = data_files if isinstance(data_files, Mapping) else {"train": data_files}
         files = {split: self._mirrored(_listed(given)) for split, given in named.items()}
         return {split: paths for split, paths in files.items() if paths}
@@ -180,9 +178,15 @@ class DataSource:
         return record
 
 
-def _split_of(file: Path) -> str:
-    name = file.name.removesuffix(".gz")
-    return name.rpartition(".")[0]
+def _splits_in(folder: Path) -> dict[str, list[Path]]:
+    """Split to files: `test.jsonl`, or the shards `test-00000-of-00002.parquet`. The first suffix of the list wins."""
+    found: dict[str, list[Path]] = {}
+    for suffix in (f"{suffix}{end}" for suffix in SUFFIXES for end in ("", ".gz")):
+        mine: dict[str, list[Path]] = {}
+        for file in sorted(folder.glob(f"*{suffix}")):
+            mine.setdefault(_SHARD.sub("", file.name.removesuffix(suffix)), []).append(file)
+        found = {**mine, **found}
+    return found
 
 
 def _listed(given: str | list[str]) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from assay.config import FunctionRef, TaskConfig
-from assay.data import DataSource, Docs, columns_of, iter_docs, mirror_dir, seeded_globals
+from assay.data import NUMPY_SEED, RANDOM_SEED, DataSource, Docs, columns_of, iter_docs, mirror_dir, seeded_globals
 from assay.errors import AssayError, ConfigError, DataError
 from assay.instance import Doc, Instance, OutputType
 from assay.tasks.fewshot import SAMPLERS
@@ -35,8 +35,10 @@ class Task(Scored):
         self.instances: list[Instance] = []
         self.fewshot_replaced = 0
         """Docs of the last request building that would have been among their own shots and got another one."""
+        self.seeds: tuple[int | None, int | None] = (RANDOM_SEED, NUMPY_SEED)
+        """Seeds of `random` and `numpy.random` for code of the task that prepares docs."""
         self._data_dir = mirror_dir(data_dir)
-        self._processed: dict[tuple[str, int], Docs] = {}
+        self._processed: dict[tuple[str, Any], Docs] = {}
 
     @staticmethod
     def from_config(config: TaskConfig, *, data_dir: str | Path | None = None, name: str | None = None) -> Task:
@@ -75,14 +77,26 @@ class Task(Scored):
 
     def docs(self, split: str, process: Any = None) -> Docs:
         """The docs of a split; `process` runs once per split, always from the same random state."""
-        key = (split, hash(process) if process is not None else 0)
+        key = (split, process)
         if key not in self._processed:
             docs: Docs = self.source[split]
             if process is not None:
-                with seeded_globals():
-                    docs = process(docs)
+                docs = self._run_process(process, docs, split)
             self._processed[key] = docs if hasattr(docs, "__getitem__") else [*docs]
         return self._processed[key]
+
+    def _run_process(self, process: Any, docs: Docs, split: str) -> Docs:
+        try:
+            with seeded_globals(*self.seeds):
+                processed: Docs = process(docs)
+        except AssayError:
+            raise
+        except Exception as error:  # code of a task file may raise anything
+            raise DataError(
+                f"task {self.task_name}: process_docs failed on the split {split!r}: {type(error).__name__}: {error}",
+                hint=f"Columns: {', '.join(columns_of(docs))}.",
+            ) from error
+        return processed
 
     @cached_property
     def eval_docs(self) -> Docs:
@@ -105,7 +119,7 @@ class Task(Scored):
         """The pool: `fewshot_split`, else listed `samples`, else the training, validation or evaluated split."""
         config, own = self.config, self.config.fewshot_config
         if split := self._fewshot_split:
-            return self.docs(split, own.process_docs or config.process_docs)
+            return self.docs(split, own.process_docs if "process_docs" in own.model_fields_set else config.process_docs)
         if own.samples is not None:
             return own.samples if isinstance(own.samples, list) else [*own.samples()]
         split = config.training_split or config.validation_split or config.test_split
@@ -209,24 +223,22 @@ class Task(Scored):
 
     @cached_property
     def _shot_fields(self) -> tuple[Field, Field | None, Field, Field]:
-        """Question, choices, answer and prefix of a shot: the few-shot config's own fields, else the task's."""
-        own = self.config.fewshot_config
-        given = own.doc_to_choice if own.doc_to_choice is not None else self.config.doc_to_choice
-        text = self.doc_to_text if own.doc_to_text is None else text_field(own.doc_to_text, self.features, has_choices=self.has_choices)  # fmt: skip
-        target = self.doc_to_target if own.doc_to_target is None else target_field(own.doc_to_target, self.features, has_choices=self.has_choices)  # fmt: skip
-        choices = (
-            None
-            if not given
-            else self.doc_to_choice
-            if own.doc_to_choice is None
-            else choice_field(given, self.features)
-        )
-        return (
-            text,
-            choices,
-            target,
-            free_field(own.gen_prefix if own.gen_prefix is not None else self.config.gen_prefix),
-        )
+        """Question, choices, answer and prefix of a shot: the few-shot config's own fields, else the task's.
+
+        An explicit null says that shots have no choices, or no prefix.
+        """
+        own, columns = self.config.fewshot_config, self.features
+        text: Field = self.doc_to_text
+        target: Field = self.doc_to_target
+        choices: Field | None = self.doc_to_choice if self.config.doc_to_choice else None
+        if own.doc_to_text is not None:
+            text = text_field(own.doc_to_text, columns, has_choices=self.has_choices)
+        if own.doc_to_target is not None:
+            target = target_field(own.doc_to_target, columns, has_choices=self.has_choices)
+        if "doc_to_choice" in own.model_fields_set:
+            choices = choice_field(own.doc_to_choice, columns) if own.doc_to_choice else None
+        prefix = own.gen_prefix if "gen_prefix" in own.model_fields_set else self.config.gen_prefix
+        return text, choices, target, free_field(prefix)
 
     def render_shot(self, doc: Doc) -> Shot:
         """A solved example, ready for any prompt."""

@@ -110,17 +110,9 @@ def style_config(config: TaskConfig, styler: TaskStyler, questions: Questions) -
 
 
 def _fewshot(config: FewshotConfig, text: StyledText, answer: StyledShot) -> FewshotConfig:
-    drawing = {
-        name: getattr(config, name) for name in ("sampler", "split", "process_docs", "samples", "fewshot_indices")
-    }
-    return FewshotConfig(
-        **drawing,
-        doc_to_text=text,
-        doc_to_target=answer,
-        gen_prefix="",
-        fewshot_delimiter=config.fewshot_delimiter,
-        target_delimiter="",
-    )
+    drawing = ("sampler", "split", "process_docs", "samples", "fewshot_indices", "fewshot_delimiter")
+    kept = {name: getattr(config, name) for name in drawing if name in config.model_fields_set}
+    return FewshotConfig(**kept, doc_to_text=text, doc_to_target=answer, gen_prefix="", target_delimiter="")
 
 
 def apply_style(config: TaskConfig) -> TaskConfig:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from assay.config import TaskConfig
+from assay.config import FewshotConfig, TaskConfig
 from assay.errors import ConfigError, did_you_mean
 from assay.tasks.styled import StyledField, style_config
 from assay.tasks.styles import STYLERS, make_styler
@@ -59,8 +59,7 @@ def _style(name: str, options: dict[str, Any]) -> dict[str, Any]:
 def _stripped(config: TaskConfig) -> TaskConfig:
     """Data, shots and fields of the task, without what belonged to its former wording."""
     kept = {key: getattr(config, key) for key in config.model_fields_set if key not in _WORDED_ANEW}
-    drawing = config.fewshot_config
-    if drawing.doc_to_text is not None or drawing.doc_to_target is not None or drawing.doc_to_choice is not None:
-        wording = ("doc_to_text", "doc_to_choice", "doc_to_target", "gen_prefix", "target_delimiter")
-        kept["fewshot_config"] = drawing.model_copy(update=dict.fromkeys(wording))
+    shots = config.fewshot_config
+    wording = {"doc_to_text", "doc_to_choice", "doc_to_target", "gen_prefix", "target_delimiter"}
+    kept["fewshot_config"] = FewshotConfig(**{key: getattr(shots, key) for key in shots.model_fields_set - wording})
     return TaskConfig(**kept)
