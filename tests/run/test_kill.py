@@ -40,7 +40,7 @@ def test_killed_at_random_moments_and_started_again(reference: tuple[str, int], 
         before = len(computed(tmp_path))
         process = subprocess.Popen(command(tmp_path, pause=pause), env=environment(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
         # Kill while it computes: a few requests after the first new one, wherever start-up ends on this machine.
-        target = before + rng.randint(1, 12)
+        target = before + rng.randint(1, 30)
         deadline = time.monotonic() + 60
         while len(computed(tmp_path)) < target and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -54,10 +54,8 @@ def test_killed_at_random_moments_and_started_again(reference: tuple[str, int], 
     assert normal(results_without_times(tmp_path).replace("pause=0.02", "pause=0.0"), tmp_path) == expected
     times = Counter(computed(tmp_path))
     assert len(times) == total, "no request is missing"
-    # In flight when killed: up to a second's worth of answers had not reached the disk.
-    in_flight = KILLS * int(1.0 / pause)
-    assert sum(times.values()) - total <= in_flight
-    assert max(times.values()) <= KILLS
+    # In flight when killed: what was answered in the last moment had not reached the disk.
+    assert sum(times.values()) - total <= KILLS * int(0.5 / pause)
 
 
 def test_two_processes_on_one_store_give_the_same_results(reference: tuple[str, int], tmp_path: Path) -> None:

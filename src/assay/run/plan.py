@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.config import RunConfig, Seeds
+from assay.config import FunctionRef, RunConfig, Seeds
 from assay.errors import ConfigError, did_you_mean
 from assay.groups import GroupManager
+from assay.scoring import ensembles_of, filters_of, resolve_metrics
 from assay.tasks import RequestOptions, Task, TaskManager
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def plan_task(task: Task, config: RunConfig, chat: Callable[..., str] | None) ->
             hint="Add --confirm_run_unsafe_code to run it in a sandbox (separate process, no network, limits).",
         )
     shots = shots_for(task, config)
+    task.seeds = (config.seed.python, config.seed.numpy)
     options = RequestOptions(
         num_fewshot=shots,
         limit=config.limit,
@@ -111,6 +113,29 @@ def facts_about(config: RunConfig, lm: LM | None) -> dict[str, Any]:
         },
         "run": {"num_fewshot": config.num_fewshot, "chat": bool(config.apply_chat_template), "limit": config.limit},
     }
+
+
+def load_scoring_code(plan: Plan) -> None:
+    """Import what tasks score with, so that a missing package is found before the first request, not after the last."""
+    for planned in plan.tasks.values():
+        config = planned.task.config
+        ensembles_of(config)
+        if isinstance(config.process_results, FunctionRef):
+            config.process_results.load()
+        elif config.process_results is None:
+            for each in filters_of(config):
+                resolve_metrics(config, each)
+
+
+def seed_for_scoring(seeds: Seeds, tasks: int) -> None:
+    """Seed again, and leave the generator where lm-evaluation-harness leaves it when scoring begins.
+
+    It draws three names of eight letters for each task it loads; task code that draws while scoring (ifeval picks a
+    letter where a doc names none) then gives the same score here.
+    """
+    seed_everything(seeds)
+    for _ in range(3 * 8 * tasks):
+        random.random()
 
 
 def seed_everything(seeds: Seeds) -> None:

@@ -1,7 +1,7 @@
 """The response store: answers by the content of the question, shared by all runs and processes.
 
 Reading and writing share one connection under a lock. Writing is done by a thread of its own in batches, at most
-about half a second behind, so that a run never waits for the disk and a killed one loses next to nothing.
+a tenth of a second behind, so that a run never waits for the disk and a killed one loses next to nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = logging.getLogger("assay.store")
 READ_CHUNK = 1000
 WRITE_CHUNK = 1000
 WAKE_AT = 8000
-FLUSH_SECONDS = 0.5
+FLUSH_SECONDS = 0.1
 
 _VALUES = "(?, ?, ?, ?, ?)"
 
@@ -90,7 +90,7 @@ class ResponseStore:
         return found
 
     def put(self, key: bytes, response: Response, stop_reason: str | None = None) -> None:
-        """Keep an answer. Returns at once; it is on disk about half a second later."""
+        """Keep an answer. Returns at once; it is on disk about a tenth of a second later."""
         if self._failure is not None:
             self._raise_failure()
         text = encode_response(response)
