@@ -6,6 +6,7 @@ where the data are at hand, rendered for the first doc. No model is asked and no
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -124,7 +125,7 @@ def _check_filter(step: Any) -> None:
         raise ConfigError(f"unknown filter {step.function!r}", hint=did_you_mean(step.function, FILTERS))
     try:
         build_filter(step)
-    except (TypeError, ValueError, KeyError) as error:
+    except (TypeError, ValueError, KeyError, re.error) as error:
         raise ConfigError(f"the filter {step.function} cannot be made from {step.kwargs}: {error}") from error
 
 

@@ -1,0 +1,291 @@
+"""`ls`, `show` and `validate` on real files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.cli.main import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
+    for name in ("ASSAY_LM_EVAL_TASKS", "ASSAY_DATA_DIR", "ASSAY_INCLUDE_PATH"):
+        monkeypatch.delenv(name, raising=False)
+
+    def call(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            main(words)
+        printed = capsys.readouterr()
+        return int(caught.value.code or 0), printed.out, printed.err
+
+    return call
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "tasks"
+    put(folder, "base", "dataset_path: d\ntest_split: test\ndoc_to_text: '{{q}}'\ndoc_to_target: a\n")
+    put(folder, "a.yaml", "include: base\ntask: a\ntag: letters\noutput_type: generate_until\n")
+    put(folder, "b.yaml", "include: base\ntask: b\ntag: letters\n")
+    put(folder, "g.yaml", "group: g\ntask: [a, b]\naggregate_metric_list:\n  - metric: exact_match\n")
+    return folder
+
+
+def put(root: Path, name: str, text: str | bytes) -> Path:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def options(root: Path) -> list[str]:
+    return ["--no-defaults", "--include_path", str(root)]
+
+
+def test_ls_json_has_name_kind_and_path(run: Run, root: Path) -> None:
+    code, out, _ = run("ls", "--json", *options(root))
+    rows = json.loads(out)
+    assert code == 0
+    assert [(row["name"], row["kind"]) for row in rows] == [
+        ("a", "task"),
+        ("b", "task"),
+        ("g", "group"),
+        ("letters", "tag"),
+    ]
+    assert rows[0]["path"] == str(root / "a.yaml")
+
+
+def test_ls_by_kind_and_pattern(run: Run, root: Path) -> None:
+    assert [row["name"] for row in json.loads(run("ls", "tasks", "a*", "--json", *options(root))[1])] == ["a"]
+    assert [row["name"] for row in json.loads(run("ls", "lett", "--json", *options(root))[1])] == ["letters"]
+    assert run("ls", "tasks", *options(root))[1].splitlines()[1].split() == [
+        "a",
+        "task",
+        "generate_until",
+        str(root / "a.yaml"),
+    ]
+    assert run("ls", "nonsense", "x", *options(root))[0] == 2
+
+
+def test_ls_of_nothing(run: Run, root: Path) -> None:
+    assert json.loads(run("ls", "zzz", "--json", *options(root))[1]) == []
+    assert "no tasks" in run("ls", "tasks", "zzz", *options(root))[2]
+
+
+def test_ls_shows_broken_files_with_their_error(run: Run, root: Path) -> None:
+    put(root, "broken.yaml", "- 1\n")
+    put(root, "named.yaml", "task: named\nx: [\n")
+    code, out, _ = run("ls", "--json", *options(root))
+    errors = {row["name"]: row.get("error", "") for row in json.loads(out)}
+    assert code == 0
+    assert "found a list" in errors["broken.yaml"]
+    assert "not valid YAML" in errors["named"]
+    assert errors["a"] == ""
+
+
+@pytest.mark.parametrize(("kind", "one"), [("models", "dummy"), ("metrics", "exact_match"), ("filters", "take_first")])
+def test_ls_of_registries(run: Run, kind: str, one: str) -> None:
+    rows = json.loads(run("ls", kind, "--json")[1])
+    found = next(row for row in rows if row["name"] == one)
+    assert (found["kind"], ":" in found["path"]) == (kind.removesuffix("s"), True)
+
+
+def test_show_names_the_file_and_line_of_every_field(run: Run, root: Path) -> None:
+    code, out, _ = run("show", "a", *options(root))
+    assert code == 0
+    lines = {line.partition(":")[0]: line for line in out.splitlines()}
+    assert lines["doc_to_text"].endswith(f"# {root / 'base'}:3")
+    assert lines["task"].endswith(f"# {root / 'a.yaml'}:2")
+    assert "repeats: 1" in out
+    data = json.loads(run("show", "a", "--json", *options(root))[1])[0]
+    assert data["config"]["dataset_path"] == "d"
+    assert data["origins"]["dataset_path"] == {"path": str(root / "base"), "line": 1}
+
+
+def test_show_prints_the_tree_of_a_group(run: Run, root: Path) -> None:
+    put(root, "top.yaml", "group: top\ntask:\n  - g\n  - {task: a, if: 'model.params > 1'}\n")
+    assert run("show", "top", "--tree", *options(root))[1].splitlines() == [
+        "top",
+        "├── g  [exact_match: mean]",
+        "│   ├── a",
+        "│   └── b",
+        "└── a  if model.params > 1",
+    ]
+
+
+def test_show_a_doc_as_the_model_would_get_it(run: Run, root: Path, tmp_path: Path) -> None:
+    put(tmp_path, "data/d/default/test.jsonl", '{"q": "One?", "a": "1"}\n{"q": "Two?\\n", "a": "2"}\n')
+    words = ["show", "a", "--doc", "1", "--data_dir", str(tmp_path / "data"), *options(root)]
+    code, out, _ = run(*words)
+    assert code == 0
+    assert "Two?⏎" in out
+    (request,) = json.loads(run(*words, "--json")[1])
+    assert request["arguments"][0] == "Two?\n"
+    assert run("show", "a", "--doc", "5", "--data_dir", str(tmp_path / "data"), *options(root))[0] == 2
+
+
+def validate(run: Run, root: Path, *words: str) -> tuple[int, dict[str, Any]]:
+    code, out, _ = run("validate", *words, "--json", *options(root))
+    return code, json.loads(out)
+
+
+def test_validate_counts(run: Run, root: Path) -> None:
+    code, found = validate(run, root)
+    assert code == 0
+    assert found["tasks"] == {"loaded": 2, "failed": 0}
+    assert found["groups"] == {"loaded": 1, "failed": 0}
+    assert found["failures"] == []
+    assert "tasks: 2 loaded, 0 failed" in run("validate", *options(root))[1]
+
+
+WRONG = {
+    "unknown key": ("taks: x\n", "unknown key 'taks'"),
+    "include": ("include: absent\n", "no file"),
+    "function": ("process_docs: !function utils.nope\n", "utils.py has no 'nope'"),
+    "module": ("process_docs: !function absent.f\n", "no module 'absent'"),
+    "metric": ("metric_list: [{metric: exact_mach}]\n", "unknown metric 'exact_mach'"),
+    "aggregation": ("metric_list: [{metric: exact_match, aggregation: meen}]\n", "unknown aggregation 'meen'"),
+    "filter": ("filter_list: [{name: f, filter: [{function: regexx}]}]\n", "unknown filter 'regexx'"),
+    "filter argument": (
+        "filter_list: [{name: f, filter: [{function: regex, pattern: x}]}]\n",
+        "cannot be made from|pattern",
+    ),
+    "regex": (
+        "filter_list: [{name: f, filter: [{function: regex, regex_pattern: '('}]}]\n",
+        "cannot be made from|pattern",
+    ),
+    "template": ("doc_to_text: '{{q'\n", "not valid Jinja"),
+    "sampler": ("fewshot_config: {sampler: random_n}\n", "unknown few-shot sampler"),
+    "split": ("test_split: null\n", "no split to evaluate"),
+    "dataset": ("dataset_path: null\n", "names no dataset"),
+    "package": ("process_docs: !function needs.f\n", "needs the package 'surely_not_installed'"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_validate_really_checks(run: Run, root: Path, case: str) -> None:
+    text, reason = WRONG[case]
+    put(root, "utils.py", "def process(docs):\n    return docs\n")
+    put(root, "needs.py", "import surely_not_installed\n")
+    include = "" if case == "include" else "include: base\n"
+    put(root, "wrong.yaml", f"task: wrong\n{include}{text}")
+    code, found = validate(run, root)
+    assert code == 2
+    assert found["tasks"] == {"loaded": 2, "failed": 1}
+    (failure,) = found["failures"]
+    assert failure["name"] == "wrong"
+    assert failure["path"] == str(root / "wrong.yaml")
+    assert re.search(reason, failure["reason"]), failure["reason"]
+    assert failure["missing_package"] == ("surely_not_installed" if case == "package" else None)
+    assert f"{root / 'wrong.yaml'}:" in failure["reason"] or case in ("include", "dataset", "split")
+
+
+def test_validate_renders_the_first_doc_where_the_data_are_at_hand(run: Run, root: Path, tmp_path: Path) -> None:
+    put(tmp_path, "data/d/default/test.jsonl", '{"question": "One?", "a": "1"}\n')
+    code, found = validate(run, root, "a", "--data_dir", str(tmp_path / "data"))
+    assert code == 2
+    assert "'q'" in found["failures"][0]["reason"]
+    assert "question" in found["failures"][0]["reason"]
+
+
+def test_validate_names_bad_groups(run: Run, root: Path) -> None:
+    put(root, "x.yaml", "group: x\ntask: [y]\n")
+    put(root, "y.yaml", "group: y\ntask: [x]\n")
+    put(root, "z.yaml", "group: z\ntask: [absent]\n")
+    put(root, "w.yaml", "group: w\ntask: [a]\naggregate_metric_list: [{metric: acc, aggregation: meen}]\n")
+    code, found = validate(run, root)
+    reasons = {failure["name"]: failure["reason"] for failure in found["failures"]}
+    assert code == 2
+    assert found["groups"] == {"loaded": 1, "failed": 4}
+    assert "x → y → x" in reasons["x"]
+    assert "no task, group or tag named 'absent'" in reasons["z"]
+    assert "unknown aggregator 'meen'" in reasons["w"]
+
+
+def test_validate_blames_a_group_for_what_it_writes_itself(run: Run, root: Path) -> None:
+    put(root, "h.yaml", "group: h\ntask:\n  - {task: own, dataset_path: d}\n  - {task: b, doc_to_text: '{{'}\n")
+    _, found = validate(run, root)
+    assert found["tasks"] == {"loaded": 2, "failed": 0}
+    assert [failure["name"] for failure in found["failures"]] == ["h", "h"]
+
+
+def test_validate_collects_warnings_and_goes_on(run: Run, root: Path) -> None:
+    put(root, "slip.yaml", "task: slip\ninclude: base\nmetric_list: [{metric: exact_match, high_is_better: true}]\n")
+    code, found = validate(run, root)
+    assert code == 0
+    assert "high_is_better is read as higher_is_better" in found["warnings"][0]
+
+
+def test_what_task_modules_print_does_not_spoil_the_json(run: Run, root: Path) -> None:
+    put(root, "loud.py", "print('hello')\ndef f(docs):\n    return docs\n")
+    put(root, "loud.yaml", "task: loud\ninclude: base\nprocess_docs: !function loud.f\n")
+    assert validate(run, root)[0] == 0
+
+
+BAD_FILES: dict[str, str | bytes] = {
+    "empty": "",
+    "syntax": "task: bad\nx: [1\n",
+    "tabs": "task: bad\nmetadata:\n\tversion: 1\n",
+    "list": "- task: bad\n",
+    "circle": "include: bad.yaml\ntask: bad\n",
+    "not utf-8": b"task: bad\ndescription: caf\xe9\n",
+    "laughs": "a0: &a0 [ha]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 40)) + "task: bad\n",
+    "nested": "task: bad\na: " + "[" * 50_000 + "]" * 50_000,
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+@pytest.mark.parametrize("verb", ["validate", "show"])
+def test_every_bad_file_is_exit_code_2_and_a_message(run: Run, root: Path, case: str, verb: str) -> None:
+    path = put(root, "bad.yaml", BAD_FILES[case])
+    code, out, err = run(verb, str(path), *options(root))
+    assert code == 2
+    assert "bad.yaml" in out + err
+    assert "Traceback" not in out + err
+
+
+def test_a_file_without_permission(run: Run, root: Path) -> None:
+    path = put(root, "bad.yaml", "task: bad\n")
+    path.chmod(0)
+    if os.geteuid() == 0:
+        pytest.skip("root may read everything; the loader's own test steps down")
+    assert run("validate", str(path), *options(root))[0] == 2
+
+
+def test_two_files_with_one_name_is_exit_code_2(run: Run, root: Path) -> None:
+    put(root, "second.yaml", "task: a\ninclude: base\n")
+    code, _, err = run("show", "a", *options(root))
+    assert code == 2
+    assert "defined more than once" in err
+    assert validate(run, root)[1]["tasks"]["failed"] == 1
+
+
+def test_python_tasks_are_found_by_their_file(run: Run, tmp_path: Path) -> None:
+    path = put(
+        tmp_path,
+        "capitals.py",
+        "from assay.tasks import MCStyle\n\n\nclass Capitals:\n"
+        "    NAME = 'Capitals'\n    DATASET_PATH = 'x'\n    SAMPLE_SPLIT = 'test'\n    FEWSHOT_SPLIT = 'train'\n"
+        "    SUBJECTS = ['europe', 'asia']\n    TASK_STYLER = MCStyle()\n"
+        "    def _get_raw_question(self, item):\n        return item['q']\n"
+        "    def _get_choices(self, item):\n        return item['c']\n"
+        "    def _get_correct_index(self, item):\n        return item['a']\n",
+    )
+    rows = json.loads(run("ls", "--json", *options(path))[1])
+    assert [(row["name"], row["kind"]) for row in rows] == [
+        ("Capitals", "group"),
+        ("Capitals_asia", "task"),
+        ("Capitals_europe", "task"),
+    ]
+    assert "├── Capitals_europe" in run("show", "Capitals", "--tree", *options(path))[1]
