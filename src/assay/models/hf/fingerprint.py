@@ -34,8 +34,8 @@ def fingerprint(settings: Mapping[str, Any], files: list[Path], config: Any, tok
 
 
 def weights_in_memory(model: Any) -> str:
-    """For a model that was handed over as an object: a few values of every parameter."""
-    digest = hashlib.sha256()
+    """For a model that was handed over as an object: its architecture and a few values of every parameter."""
+    digest = hashlib.sha256(f"{type(model).__name__}{model.config.to_json_string(use_diff=False)}".encode())
     for name, parameter in sorted(model.state_dict().items()):
         flat = parameter.detach().reshape(-1)
         some = flat[:: max(1, flat.numel() // 64)].float().cpu()

@@ -116,7 +116,7 @@ class Generations:
     def prepare(self, requests: Sequence[tuple[str, Mapping[str, Any]]], draws: Sequence[int]) -> list[Prompt]:
         """Contexts in token ids, cut from the left so that the answer has room."""
         settings = [self._settings(kwargs) for _, kwargs in requests]
-        contexts = self.engine.encoder.encode([context for context, _ in requests])
+        contexts = self.engine.encoder.encode_prompts([context for context, _ in requests])
         return [
             self._prompt(tokens, setting, draw) for tokens, setting, draw in zip(contexts, settings, draws, strict=True)
         ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,8 +59,25 @@ class TextEncoder:
 
     def encode(self, texts: Sequence[str], *, add_special_tokens: bool | None = None) -> list[list[int]]:
         """Token ids of each text. Each distinct text is encoded once."""
+        return self._encode(texts, add_special_tokens, self._decoded_prefix)
+
+    def encode_prompts(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of prompts to continue. Here it is the BOS text, not the prefix token, that keeps specials off."""
+        return self._encode(texts, None, lambda: self.tokenizer.bos_token or "")
+
+    def _encode(
+        self, texts: Sequence[str], add_special_tokens: bool | None, find_prefix: Callable[[], str]
+    ) -> list[list[int]]:
+        prefix = find_prefix() if add_special_tokens is None else ""
+        by_specials: dict[bool | None, list[str]] = defaultdict(list)
+        for text in dict.fromkeys(texts):
+            if add_special_tokens is not None:
+                specials: bool | None = add_special_tokens
+            else:
+                specials = False if prefix and text.startswith(prefix) else self.add_bos_token
+            by_specials[specials].append(text)
         ids: dict[str, list[int]] = {}
-        for specials, group in self._by_specials(dict.fromkeys(texts), add_special_tokens):
+        for specials, group in by_specials.items():
             options = {} if specials is None else {"add_special_tokens": specials}
             ids.update(zip(group, self.tokenizer(group, **options)["input_ids"]))
         return [list(ids[text]) for text in texts]
@@ -97,21 +115,6 @@ class TextEncoder:
         if ids and ids[0] == self.prefix_token_id:
             return Pair(ids[:1], ids[1:])
         return Pair([self.prefix_token_id], ids)
-
-    def _by_specials(
-        self, texts: dict[str, None], add_special_tokens: bool | None
-    ) -> Iterator[tuple[bool | None, list[str]]]:
-        if add_special_tokens is not None:
-            prefixed: list[str] = []
-            rest = list(texts)
-        else:
-            prefix = self._decoded_prefix()
-            prefixed = [text for text in texts if prefix and text.startswith(prefix)]
-            rest = [text for text in texts if not (prefix and text.startswith(prefix))]
-        if prefixed:
-            yield False, prefixed
-        if rest:
-            yield (self.add_bos_token if add_special_tokens is None else add_special_tokens), rest
 
     def _decoded_prefix(self) -> str:
         if self._prefix_text is None:

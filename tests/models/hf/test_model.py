@@ -1,0 +1,156 @@
+"""The backend as a whole: chat, thinking, encoder-decoder models, counts, and requests that cannot be answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from assay.errors import ConfigError, ModelError
+from assay.instance import Instance
+from assay.models.hf import HFLM
+from assay.models.hf.stops import StopRules, final_text, stop_reason
+
+
+def ask(request_type: Any, *arguments: Any) -> Instance:
+    return Instance(request_type, {}, arguments, 0)
+
+
+def test_a_continuation_longer_than_the_context_fails_alone(llama: HFLM) -> None:
+    long = " door" * 400
+    answers = dict(
+        llama.stream("loglikelihood", [ask("loglikelihood", "A", long), ask("loglikelihood", "A", " man")], [0, 0])
+    )
+    assert answers[0].failure is not None
+    assert "256" in answers[0].failure
+    assert answers[1].failure is None
+    with pytest.raises(ModelError, match="request 0 cannot be answered"):
+        llama.loglikelihood([ask("loglikelihood", "A", long)])
+
+
+def test_a_continuation_without_tokens_fails_alone(llama: HFLM) -> None:
+    (answer,) = dict(llama.stream("loglikelihood", [ask("loglikelihood", "A", "")], [0])).values()
+    assert answer.failure is not None
+    assert "nothing to score" in answer.failure
+
+
+def test_an_empty_context_is_scored_from_the_prefix_token(llama: HFLM) -> None:
+    ids = llama.encoder.encode(["light"], add_special_tokens=False)[0]
+    with torch.inference_mode():
+        logits = llama.model(torch.tensor([[0, *ids[:-1]]])).logits[0]
+    expected = float(torch.log_softmax(logits, -1)[range(len(ids)), ids].sum())
+    assert llama.loglikelihood([ask("loglikelihood", "", "light")])[0][0] == pytest.approx(expected, abs=1e-4)
+
+
+def test_no_requests_no_answers(llama: HFLM) -> None:
+    for request_type in ("loglikelihood", "loglikelihood_rolling", "generate_until"):
+        assert list(llama.stream(request_type, [], [])) == []  # type: ignore[arg-type]
+
+
+def test_counting_says_what_would_be_computed(llama: HFLM) -> None:
+    requests = [
+        ask("loglikelihood", f"Question {i}: How many legs?", f" {x}") for i in range(3) for x in ("eight", "two")
+    ]
+    before = llama.usage.computed_tokens
+    counted = llama.count_tokens("loglikelihood", requests)
+    assert llama.usage.computed_tokens == before, "counting computes nothing"
+    llama.loglikelihood(requests)
+    assert llama.usage.computed_tokens - before == counted
+    prompts = [ask("generate_until", f"Question {i}:", {"max_gen_toks": 2}) for i in range(3)]
+    before = llama.usage.computed_tokens
+    llama.generate_until(prompts)
+    assert llama.usage.computed_tokens - before == llama.count_tokens("generate_until", prompts)
+    text = [ask("loglikelihood_rolling", "The man walks. " * 3)]
+    assert llama.count_tokens("loglikelihood_rolling", text) == len(llama.encoder.encode([text[0].args[0]])[0])
+
+
+MESSAGES = [{"role": "user", "content": "Which?"}, {"role": "assistant", "content": "the hen"}]
+
+
+def test_chat_template_with_an_open_and_a_closed_end(llama: HFLM) -> None:
+    assert llama.apply_chat_template(MESSAGES[:1]) == "<s>user\nWhich?</s>\n<s>assistant\n"
+    assert llama.apply_chat_template(MESSAGES, add_generation_prompt=False).endswith("<s>assistant\nthe hen")
+
+
+def test_named_templates(network: Any, tokenizer: Any) -> None:
+    import copy
+
+    several = copy.deepcopy(tokenizer)
+    several.chat_template = {"default": "D", "tools": "T"}
+    model = HFLM(network("llama"), tokenizer=several, threads=1)
+    assert model.apply_chat_template(MESSAGES[:1]) == "D"
+    assert model.chat_template("tools") == "T"
+    assert model.apply_chat_template(MESSAGES[:1]) == "T"
+    with pytest.raises(ConfigError, match="Did you mean tools"):
+        model.chat_template("tool")
+
+
+def test_a_template_that_raises_is_named(network: Any, tokenizer: Any) -> None:
+    refusing = "{% for m in messages %}{% if m['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}{{ m['content'] }}{% endfor %}"  # fmt: skip
+    model = HFLM(network("llama"), tokenizer=tokenizer, chat_template=refusing, threads=1)
+    system = {"role": "system", "content": "Be brief."}
+    assert model.apply_chat_template([system, *MESSAGES[:1]]) == "Which?", "without the system turn it works"
+    model = HFLM(network("llama"), tokenizer=tokenizer, chat_template="{{ raise_exception('never') }}", threads=1)
+    with pytest.raises(ModelError, match="never"):
+        model.apply_chat_template(MESSAGES[:1])
+
+
+def test_no_template_at_all(network: Any, bare_tokenizer: Any, tmp_path: Any) -> None:
+    import copy
+
+    silent = copy.deepcopy(bare_tokenizer)
+    silent.chat_template = None
+    model = HFLM(network("llama"), tokenizer=silent, threads=1)
+    with pytest.raises(ModelError, match="has no chat template"):
+        model.apply_chat_template(MESSAGES)
+    with pytest.raises(ConfigError, match="neither a template nor a file"):
+        HFLM(network("llama"), tokenizer=silent, chat_template="no_such_file.jinja", threads=1)
+    (tmp_path / "chat.jinja").write_text("{{ messages[0]['content'] }}")
+    model = HFLM(network("llama"), tokenizer=silent, chat_template=str(tmp_path / "chat.jinja"), threads=1)
+    assert model.apply_chat_template(MESSAGES) == "Which?"
+
+
+def test_thinking_needs_its_end_and_generation_tasks(network: Any, tokenizer: Any) -> None:
+    with pytest.raises(ConfigError, match="think_end_token"):
+        HFLM(network("llama"), tokenizer=tokenizer, enable_thinking=True)
+    model = HFLM(network("llama"), tokenizer=tokenizer, enable_thinking=True, think_end_token="</think>", threads=1)
+    with pytest.raises(ConfigError, match="does not go with loglikelihood"):
+        model.loglikelihood([ask("loglikelihood", "A", " b")])
+
+
+def test_stop_strings_wait_for_the_end_of_thinking(llama: HFLM) -> None:
+    def ids(text: str) -> list[int]:
+        return llama.encoder.encode([text], add_special_tokens=False)[0]
+
+    rules = StopRules(("\n\n",), frozenset({1}), "</s>", 500, "</think>")
+    assert stop_reason(ids("first\n\n"), rules, llama.encoder) is None
+    assert stop_reason(ids("first\n\n</think>12\n\n"), rules, llama.encoder) == "stop"
+    assert final_text(ids("first\n\n</think> 12\n\nmore"), rules, llama.encoder) == "12"
+    assert final_text(ids("no end"), rules, llama.encoder) == "no end"
+    number = StopRules(("\n\n",), frozenset({1}), "</s>", 500, ids("=")[0])
+    assert final_text([*ids("1 + 1"), *ids("="), *ids(" 2"), 1], number, llama.encoder) == "2"
+
+
+def test_a_special_token_can_mark_the_end_of_thinking(llama: HFLM) -> None:
+    rules = StopRules(("\n\n",), frozenset({1}), "</s>", 500, "<s>")
+    text = llama.encoder.encode(["thoughts<s> 12\n\nmore"], add_special_tokens=False)[0]
+    assert final_text(text, rules, llama.encoder) == "12"
+
+
+def test_encoder_decoder_models_work_plainly(t5: HFLM) -> None:
+    assert not t5.check.passed
+    (found,) = t5.loglikelihood([ask("loglikelihood", "Question: Which animal?", " the hen")])
+    context = t5.encoder.encode(["Question: Which animal?"])[0]
+    labels = t5.encoder.encode([" the hen"], add_special_tokens=False)[0]
+    with torch.inference_mode():
+        logits = t5.model(input_ids=torch.tensor([context]), labels=torch.tensor([labels])).logits[0]
+    expected = float(torch.log_softmax(logits, -1)[range(len(labels)), labels].sum())
+    assert found[0] == pytest.approx(expected, abs=1e-4)
+    text = t5.generate_until([ask("generate_until", "Question: Which animal?", {"max_gen_toks": 6})])[0]
+    output = t5.model.generate(torch.tensor([context]), max_new_tokens=6, do_sample=False)
+    assert text == t5.encoder.decode(output[0].tolist()[1:])
+
+
+def test_rolling_of_an_encoder_decoder_model(t5: HFLM) -> None:
+    assert t5.loglikelihood_rolling([ask("loglikelihood_rolling", "The man walks.")])[0] < 0
