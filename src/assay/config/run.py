@@ -101,6 +101,7 @@ class RunConfig(_Config):
     ray_address: str | None = None
     replicas: int | None = Field(default=None, ge=1)
     gpus_per_replica: float = 0.0
+    cpus_per_replica: float | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:

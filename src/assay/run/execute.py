@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from assay.config import RunConfig
+from assay.errors import ConfigError
 from assay.metrics.sandbox import allow_unsafe_code
 from assay.models import LM, load_model
 from assay.run.accumulate import Accumulator
@@ -90,6 +91,12 @@ class _Run:
 
     def _load_model(self) -> LM:
         c = self.config
+        if c.executor == "ray":
+            from assay.run.executors.ray import load_on_cluster
+
+            if self.model is not None:
+                raise ConfigError("a model object cannot be sent to a cluster", hint="Name it: path/to/file.py:Class.")
+            return load_on_cluster(c, self.progress.message)
         return load_model(self.model if self.model is not None else c.model, c.model_args, device=c.device, batch_size=c.batch_size, trust_remote_code=c.trust_remote_code)  # fmt: skip
 
     def _model_name(self) -> str:
@@ -149,6 +156,8 @@ class _Run:
             return
         if (usage := lm.usage) is not None:
             self.counts.tokens_asked, self.counts.tokens_computed = usage.prompt_tokens, usage.computed_tokens
+        if callable(status := getattr(lm, "status", None)):
+            self.counts.replicas = status()
         self.progress.update(self.counts)
         if self.directory is not None and now - self._wrote_progress >= 1.0:
             self.directory.write_json("progress.json", {**asdict(self.counts), "updated": time.time()})

@@ -20,6 +20,8 @@ class Counts:
     tokens_computed: int = 0
     running: dict[str, tuple[str, float, int]] = field(default_factory=dict)
     """Task → (metric, mean so far, docs so far)."""
+    replicas: str = ""
+    """On a cluster: who is there, how fast each is, what was lost."""
 
     @property
     def answered(self) -> int:

@@ -1,0 +1,127 @@
+"""A Ray cluster: the one that is named, the one this process is in, or a small one on this machine."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from assay.errors import ConfigError, ModelError
+
+CONNECT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one replica asks for."""
+
+    cpus: float
+    gpus: float
+
+    def __str__(self) -> str:
+        parts = [f"{self.cpus:g} CPU"] if self.cpus else []
+        return " and ".join([*parts, *([f"{self.gpus:g} GPU"] if self.gpus else [])]) or "nothing"
+
+    def fits(self, available: dict[str, float]) -> int:
+        """How many such replicas fit into these resources of one node."""
+        counts = [
+            int((available.get(kind, 0.0) + 1e-9) // need)
+            for kind, need in (("CPU", self.cpus), ("GPU", self.gpus))
+            if need
+        ]
+        return min(counts, default=1_000_000)
+
+
+def import_ray() -> Any:
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "--executor ray needs the package ray, which is not installed", hint="pip install 'assay[ray]'"
+        ) from error
+    return ray
+
+
+def connect(address: str | None, replicas: int | None) -> bool:
+    """Join a cluster, or start one here. True when it was started here, and is to be ended here."""
+    ray = import_ray()
+    if ray.is_initialized():
+        return False
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    address = address or os.environ.get("RAY_ADDRESS")
+    if address is None:
+        cores = available_cores()
+        ray.init(address="local", num_cpus=max(cores, replicas or 1), include_dashboard=False, **quiet)
+        return True
+    if address not in ("auto", "local"):
+        _require_listener(address)
+    try:
+        ray.init(address=address, **quiet)
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        raise ModelError(
+            f"no Ray cluster could be joined at {address!r}: {str(error).splitlines()[0] if str(error) else type(error).__name__}",
+            hint="Start one with `ray start --head`, or leave --ray_address out to use this machine alone.",
+        ) from error
+    return False
+
+
+def available_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def node_resources() -> list[dict[str, float]]:
+    """The resources of every node that is alive."""
+    return [dict(node["Resources"]) for node in import_ray().nodes() if node["Alive"]]
+
+
+def plan_replicas(replicas: int | None, gpus: float, cpus: float | None, nodes: list[dict[str, float]]) -> tuple[int, Resources]:  # fmt: skip
+    """How many replicas, and what each takes.
+
+    Not told how many: as many as the GPUs allow, or one per node. Not told how many CPUs: an even share of the smallest
+    node for replicas that compute on CPUs, one for those that have a GPU.
+    """
+    if cpus is None:
+        smallest = min((node.get("CPU", 1.0) for node in nodes), default=1.0)
+        per_node = -(-(replicas or len(nodes) or 1) // max(1, len(nodes)))
+        cpus = 1.0 if gpus else float(max(1, int(smallest) // per_node))
+    each = Resources(cpus, gpus)
+    room = sum(each.fits(node) for node in nodes)
+    if not room:
+        raise ConfigError(
+            f"a replica needs {each}, and no node of the cluster has that; nodes: {_describe(nodes)}",
+            hint="Ask for less with --gpus_per_replica, or add nodes.",
+        )
+    if replicas is None:
+        replicas = room if gpus else max(1, len(nodes))
+    if replicas > room:
+        raise ConfigError(
+            f"{replicas} replicas need {replicas} × {each}, and the cluster has room for {room}; nodes: {_describe(nodes)}",
+            hint=f"Say --replicas {room}, or add nodes.",
+        )
+    return replicas, each
+
+
+def _describe(nodes: list[dict[str, float]]) -> str:
+    return "; ".join(f"{n.get('CPU', 0):g} CPU, {n.get('GPU', 0):g} GPU" for n in nodes) or "none"
+
+
+def _require_listener(address: str) -> None:
+    """A wrong address would keep Ray trying for minutes."""
+    parts = urlsplit(address if "://" in address else f"tcp://{address}")
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if not host or port is None:
+        raise ConfigError(f"--ray_address is {address!r}", hint="Give auto, HOST:PORT, or ray://HOST:PORT.")
+    try:
+        socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
+    except OSError as error:
+        raise ModelError(
+            f"nobody listens at {address}: {error}",
+            hint="Start a cluster with `ray start --head`, look at the address, or leave --ray_address out.",
+        ) from error

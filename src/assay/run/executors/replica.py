@@ -1,0 +1,96 @@
+"""What runs on the other side: an actor that holds the model once and answers shards."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from assay.errors import AssayError
+from assay.instance import Instance, RequestType
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """How to load the model; what `load_model` takes."""
+
+    name: str
+    model_args: Mapping[str, Any]
+    device: str | None = None
+    batch_size: int | str | None = None
+    trust_remote_code: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What the driver has to know of the model, which it does not load itself."""
+
+    node: str
+    node_id: str
+    fingerprint: str
+    tokenizer_name: str
+    max_length: int | None
+    info: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFailure:
+    node: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShardAnswers:
+    """`answers` are (place in the shard, response, stop_reason, failure); `usage` is the replica's total so far."""
+
+    answers: list[tuple[int, Any, str | None, str | None]]
+    usage: Mapping[str, float] | None
+    seconds: float
+
+
+class Replica:
+    """Loading is a call of its own, so that a model that does not load is an answer and not a dead actor."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.spec = spec
+        self.node = socket.gethostname()
+
+    def load(self) -> Loaded | LoadFailure:
+        import ray
+
+        from assay.models import load_model
+
+        spec = self.spec
+        try:
+            self.lm = load_model(spec.name, spec.model_args, device=spec.device, batch_size=spec.batch_size, trust_remote_code=spec.trust_remote_code)  # fmt: skip
+            info = getattr(self.lm, "get_model_info", None)
+            return Loaded(
+                node=self.node,
+                node_id=ray.get_runtime_context().get_node_id(),
+                fingerprint=self.lm.fingerprint(),
+                tokenizer_name=self.lm.tokenizer_name,
+                max_length=getattr(self.lm, "max_length", None),
+                info=info() if callable(info) else {},
+            )
+        except Exception as error:  # whatever it is, the driver tells the user, with the name of this node
+            text = str(error) if isinstance(error, AssayError) else f"{type(error).__name__}: {error}"
+            return LoadFailure(self.node, text)
+
+    def answer(self, request_type: RequestType, arguments: Sequence[tuple[Any, ...]], draws: Sequence[int]) -> ShardAnswers:  # fmt: skip
+        began = time.perf_counter()
+        instances = [Instance(request_type, {}, args, index) for index, args in enumerate(arguments)]
+        answers = [
+            (at, a.response, a.stop_reason, a.failure) for at, a in self.lm.stream(request_type, instances, draws)
+        ]
+        usage = self.lm.usage
+        return ShardAnswers(answers, None if usage is None else asdict(usage), time.perf_counter() - began)
+
+    def apply_chat_template(self, messages: list[dict[str, Any]], add_generation_prompt: bool, name: bool | str | None) -> str:  # fmt: skip
+        if name is not None:
+            self.lm.chat_template(name)
+        return self.lm.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
+
+    def chat_template(self, name: bool | str | None) -> str | None:
+        return self.lm.chat_template(name)
