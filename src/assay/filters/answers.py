@@ -39,19 +39,22 @@ class Boxed(AnswerFilter):
     '\\\\frac{1}{2}'
     """
 
-    _OPEN = re.compile(r"\\(?:boxed|fbox)\s*\{")
+    _MARK = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 
     def extract(self, text: str) -> str | None:
-        for opening in reversed(list(self._OPEN.finditer(text))):
-            depth, start = 1, opening.end()
-            for i in range(start, len(text)):
-                if text[i] == "\\":
-                    continue
-                escaped = i > start and text[i - 1] == "\\"
-                depth += 0 if escaped else (text[i] == "{") - (text[i] == "}")
-                if depth == 0:
-                    return text[start:i].strip()
-        return None
+        """One pass over the braces, however many are never closed; an escaped brace is no brace."""
+        open_braces: list[int | None] = []  # where a box's content starts, or None for any other brace
+        last: tuple[int, int] | None = None
+        for mark in self._MARK.finditer(text):
+            if mark[0] == "}":
+                start = open_braces.pop() if open_braces else None
+                if start is not None and (last is None or start > last[0]):
+                    last = (start, mark.start())
+            elif mark[0] == "{":
+                open_braces.append(None)
+            elif mark[0].endswith("{") and len(mark[0]) > 2:
+                open_braces.append(mark.end())
+        return None if last is None else text[last[0] : last[1]].strip()
 
 
 @FILTERS.register("number")
@@ -114,8 +117,10 @@ class JsonPath(AnswerFilter):
         for start in (i for i, mark in enumerate(text) if mark in "{["):
             try:
                 value, _ = decoder.raw_decode(text, start)
-            except (ValueError, RecursionError):
+            except ValueError:
                 continue
+            except RecursionError:  # brackets without end: nothing inside them will decode either
+                return None
             return self._walk(value)
         return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,11 +110,11 @@ class Scorer(ABC):
     def score(self, instances_by_doc: InstancesByDoc, task_config: TaskConfig) -> ScoringResult:
         result = ScoringResult()
         answered = self._answered(instances_by_doc, result.health)
-        for context in self._contexts(answered, task_config):
-            kept = self._kept(answered, context.filter_name)
-            result.health.count_filter(context.filter_name, kept, len(answered) - len(kept))
-            with self.randomness.active():
-                self.score_filter(ScoringContext(kept, context.filter, task_config), result)
+        with self.randomness.active(instances_by_doc.keys()):
+            for each in filters_of(task_config):
+                kept = self._kept(answered, each.name)
+                result.health.count_filter(each.name, kept, len(answered) - len(kept))
+                self.score_filter(ScoringContext(kept, each, task_config), result)
         result.metadata["health"] = result.health.as_dict()
         return result
 
@@ -139,10 +139,6 @@ class Scorer(ABC):
     def declare(result: ScoringResult, name: str, aggregation: Aggregation, higher_is_better: bool | None) -> None:
         result.aggregations.setdefault(name, aggregation)
         result.higher_is_better.setdefault(name, higher_is_better)
-
-    def _contexts(self, instances: InstancesByDoc, config: TaskConfig) -> Iterator[ScoringContext]:
-        for each in filters_of(config):
-            yield ScoringContext(instances, each, config)
 
     @staticmethod
     def _kept(answered: dict[int, Sequence[Instance]], filter_name: str) -> dict[int, Sequence[Instance]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,8 +19,14 @@ class RandomStream:
     """
 
     def __init__(self, python: int = 0, numpy: int = 1234) -> None:
+        self._seeds = python, numpy
+        self._last_doc = -1
+        self._restart()
+
+    def _restart(self) -> None:
         import numpy as np
 
+        python, numpy = self._seeds
         generator = random.Random(python)
         for _ in range(DRAWN):
             generator.random()
@@ -28,10 +34,16 @@ class RandomStream:
         self._numpy: Any = np.random.RandomState(numpy).get_state()
 
     @contextmanager
-    def active(self) -> Iterator[None]:
-        """Let the global generators run on from this stream, and put their own states back afterwards."""
+    def active(self, doc_ids: Collection[int]) -> Iterator[None]:
+        """Let the global generators run on from this stream, and put their own states back afterwards.
+
+        Docs that do not follow those of the last call begin the task anew, and the stream with it.
+        """
         import numpy as np
 
+        if doc_ids and min(doc_ids) <= self._last_doc:
+            self._restart()
+        self._last_doc = max(doc_ids, default=self._last_doc)
         python, numpy = random.getstate(), np.random.get_state()
         random.setstate(self._python)
         np.random.set_state(self._numpy)
