@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,20 @@ from assay.tasks.manager import default_roots
 jsonschema = pytest.importorskip("jsonschema")
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """As an editor sees a file: a function is text with a tag."""
 
 
 _Loader.add_constructor("!function", lambda loader, node: str(node.value))
 
 
+@cache
+def validator(kind: str) -> Any:
+    return jsonschema.Draft202012Validator(file_schema(kind))
+
+
 def errors(kind: str, data: Any) -> list[str]:
-    return [error.message for error in jsonschema.Draft202012Validator(file_schema(kind)).iter_errors(data)]
+    return [error.message for error in validator(kind).iter_errors(data)]
 
 
 def test_the_schemas_are_schemas() -> None:

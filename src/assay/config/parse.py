@@ -22,6 +22,9 @@ MAX_NODES = 2_000_000
 _SURELY_SHALLOW = 2_000
 """Indentation alone cannot nest deeply in so few characters; brackets and dashes can, and are counted."""
 
+_MANY_OPENED = 500
+"""libyaml takes time that grows with the square of the nesting; the loader stops it in time."""
+
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -86,7 +89,7 @@ _Parser: Any = getattr(getattr(yaml, "cyaml", None), "CParser", None)
 
 def is_well_formed(raw: bytes) -> bool:
     """Whether libyaml can follow the text to its end. Nothing is built, so it costs microseconds."""
-    if _Parser is None or len(raw) > MAX_BYTES:
+    if _Parser is None or len(raw) > MAX_BYTES or sum(map(raw.count, (b"[", b"{", b"- "))) > _MANY_OPENED:
         return False  # the loader knows, and says why
     try:
         _Parser(raw).raw_parse()

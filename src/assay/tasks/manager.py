@@ -69,7 +69,7 @@ class TaskManager:
             *(path for path in given if path not in self.python_files),
         ]
         for root in self.roots:
-            if not root.is_dir():
+            if not os.path.isdir(root):
                 raise ConfigError(
                     f"include_path: {root} is no directory", hint="Give a directory of task files, or a Python file."
                 )
@@ -135,9 +135,10 @@ class TaskManager:
         if expander.split_variant(name) is not None:
             return expander.expand(name)
         path = Path(name).expanduser()
-        if path.is_dir():
+        # Not `path.is_dir()`, which fails below a directory that may not be entered.
+        if os.path.isdir(path):
             return [key for file in self._files(path, name) for key in expander.expand_file(file)]
-        if path.is_file():
+        if os.path.isfile(path):
             if not self._is_known(path):
                 add_task_root(path.parent)
             return expander.expand_file(path.resolve())
