@@ -93,6 +93,21 @@ def test_a_sampler_class_of_a_task_file() -> None:
     assert drawn(make_task(fewshot_config={"sampler": Last}), 2)[0] == ["tr28", "tr29"]
 
 
+def test_a_sampler_class_cannot_give_a_doc_itself_either() -> None:
+    class First(ContextSampler):
+        def sample(self, n: int, eval_doc: Any = None, df: Any = None, **kwargs: Any) -> Any:
+            assert eval_doc is None, "test only: lm-evaluation-harness does not pass the doc"
+            return self.df[:n]
+
+    task = make_task(training_split=None, fewshot_config={"sampler": First})
+    names = drawn(task, 2)
+    assert names[2:] == [["te0", "te1"]] * 6
+    assert "te0" not in names[0]
+    assert names[0][1] == "te1"
+    assert names[1][0] == "te0"
+    assert task.fewshot_replaced == 2
+
+
 def test_own_process_docs_of_the_pool() -> None:
     task = make_task(
         fewshot_split="train", fewshot_config={"process_docs": lambda docs: docs.select([4]), "sampler": "first_n"}

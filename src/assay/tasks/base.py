@@ -9,18 +9,19 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from assay.config import FunctionRef, TaskConfig
-from assay.data import NUMPY_SEED, RANDOM_SEED, DataSource, Docs, columns_of, iter_docs, mirror_dir, seeded_globals
-from assay.errors import AssayError, ConfigError, DataError
+from assay.data import NUMPY_SEED, RANDOM_SEED, mirror_dir
+from assay.errors import AssayError, DataError
 from assay.instance import Doc, Instance, OutputType
 from assay.tasks.fewshot import SAMPLERS
-from assay.tasks.fields import Field, choice_field, free_field, media_field, prefix_field, target_field, text_field
+from assay.tasks.fields import Field, choice_field, free_field, target_field, text_field
 from assay.tasks.prompt import Shot, chat_prompt, join_spaced, make_shot, plain_prompt
+from assay.tasks.reading import TaskDocs
 from assay.tasks.requests import DocRequests, RequestOptions, count_docs, select_docs
 from assay.tasks.scored import Scored
 from assay.tasks.shots import ForeignSampler, ShotBook
 
 
-class Task(Scored):
+class Task(TaskDocs, Scored):
     """One task. A new type gives `OUTPUT_TYPE`, `construct_requests` and a default scorer, nothing else."""
 
     OUTPUT_TYPE: ClassVar[OutputType]
@@ -35,10 +36,9 @@ class Task(Scored):
         self.instances: list[Instance] = []
         self.fewshot_replaced = 0
         """Docs of the last request building that would have been among their own shots and got another one."""
-        self.seeds: tuple[int | None, int | None] = (RANDOM_SEED, NUMPY_SEED)
-        """Seeds of `random` and `numpy.random` for code of the task that prepares docs."""
+        self.seeds = (RANDOM_SEED, NUMPY_SEED)
         self._data_dir = mirror_dir(data_dir)
-        self._processed: dict[tuple[str, Any], Docs] = {}
+        self._processed = {}
 
     @staticmethod
     def from_config(config: TaskConfig, *, data_dir: str | Path | None = None, name: str | None = None) -> Task:
@@ -61,134 +61,6 @@ class Task(Scored):
             self.groups.append(group)
             group.add(self)
 
-    # ------------------------------------------------------------------ docs
-
-    @cached_property
-    def source(self) -> DataSource:
-        config = self.config
-        return DataSource(
-            config.dataset_path,
-            config.dataset_name,
-            config.dataset_kwargs,
-            custom=config.custom_dataset,
-            metadata=config.metadata,
-            data_dir=self._data_dir,
-        )
-
-    def docs(self, split: str, process: Any = None) -> Docs:
-        """The docs of a split; `process` runs once per split, always from the same random state."""
-        key = (split, process)
-        if key not in self._processed:
-            docs: Docs = self.source[split]
-            if process is not None:
-                docs = self._run_process(process, docs, split)
-            self._processed[key] = docs if hasattr(docs, "__getitem__") else [*docs]
-        return self._processed[key]
-
-    def _run_process(self, process: Any, docs: Docs, split: str) -> Docs:
-        try:
-            with seeded_globals(*self.seeds):
-                processed: Docs = process(docs)
-        except AssayError:
-            raise
-        except Exception as error:  # code of a task file may raise anything
-            raise DataError(
-                f"task {self.task_name}: process_docs failed on the split {split!r}: {type(error).__name__}: {error}",
-                hint=f"Columns: {', '.join(columns_of(docs))}.",
-            ) from error
-        return processed
-
-    @cached_property
-    def eval_docs(self) -> Docs:
-        """The docs that are asked about: the test split, else the validation split."""
-        split = self.config.eval_split
-        if split is None:
-            raise ConfigError(
-                f"task {self.task_name}: no split to evaluate", hint="Give test_split or validation_split."
-            )
-        docs = self.docs(split, self.config.process_docs)
-        if len(docs) == 0:
-            raise DataError(f"task {self.task_name}: the split {split!r} of {self.source.label} has no docs")
-        return docs
-
-    @property
-    def doc_count(self) -> int:
-        return len(self.eval_docs)
-
-    def fewshot_docs(self) -> Docs:
-        """The pool: `fewshot_split`, else listed `samples`, else the training, validation or evaluated split."""
-        config, own = self.config, self.config.fewshot_config
-        if split := self._fewshot_split:
-            return self.docs(split, own.process_docs if "process_docs" in own.model_fields_set else config.process_docs)
-        if own.samples is not None:
-            return own.samples if isinstance(own.samples, list) else [*own.samples()]
-        split = config.training_split or config.validation_split or config.test_split
-        return self.docs(cast(str, split), config.process_docs)
-
-    @property
-    def _fewshot_split(self) -> str | None:
-        return self.config.fewshot_config.split or self.config.fewshot_split
-
-    # ------------------------------------------------------------------ fields of a doc
-
-    @cached_property
-    def features(self) -> list[str]:
-        """Columns of the evaluated docs: a field that is the name of one means its value."""
-        return columns_of(self.eval_docs)
-
-    @property
-    def has_choices(self) -> bool:
-        return self.config.doc_to_choice is not None
-
-    @cached_property
-    def _text(self) -> Field:
-        return text_field(self.config.doc_to_text, self.features, has_choices=self.has_choices)
-
-    @cached_property
-    def _target(self) -> Field:
-        return target_field(self.config.doc_to_target, self.features, has_choices=self.has_choices)
-
-    @cached_property
-    def _choices(self) -> Field:
-        return choice_field(self.config.doc_to_choice, self.features)
-
-    @cached_property
-    def _prefix(self) -> Field:
-        return prefix_field(self.config.gen_prefix, self.features)
-
-    @cached_property
-    def _description(self) -> Field:
-        return free_field(self.config.description)
-
-    @cached_property
-    def _media(self) -> dict[str, Field]:
-        given = {"visual": self.config.doc_to_image, "audio": self.config.doc_to_audio}
-        return {key: media_field(value, self.features, f"doc_to_{key}") for key, value in given.items() if value}
-
-    def doc_to_text(self, doc: Doc) -> Any:
-        return self._text(doc)
-
-    def doc_to_target(self, doc: Doc) -> Any:
-        return self._target(doc)
-
-    def doc_to_choice(self, doc: Doc) -> list[str]:
-        choices: list[str] = self._choices(doc)
-        return choices
-
-    @cached_property
-    def multiple_input(self) -> bool:
-        """Whether the contexts differ and the continuation is shared (winogrande). The first doc decides for all."""
-        return self.has_choices and isinstance(self.doc_to_text(self._first_doc), int)
-
-    @cached_property
-    def multiple_target(self) -> bool:
-        """Whether there are several right answers. The first doc decides for all."""
-        return isinstance(self.doc_to_target(self._first_doc), list)
-
-    @cached_property
-    def _first_doc(self) -> Doc:
-        return next(iter_docs(self.eval_docs))
-
     # ------------------------------------------------------------------ shots
 
     @property
@@ -206,17 +78,18 @@ class Task(Scored):
     def _shot_book(self, options: RequestOptions) -> ShotBook | ForeignSampler:
         own = self.config.fewshot_config
         pool = self.fewshot_docs()
+        # Also where both are absent: the draws of many task files depend on it.
+        excludes = self._fewshot_split == self.config.test_split
         if isinstance(own.sampler, FunctionRef | type):
             cls = own.sampler.load() if isinstance(own.sampler, FunctionRef) else own.sampler
-            return ForeignSampler(cls, pool, options.fewshot_seed, self.render_shot)
+            return ForeignSampler(cls, pool, options.fewshot_seed, self.render_shot, excludes=excludes)
         positions = own.fewshot_indices
         sampler = SAMPLERS[cast(str, own.sampler)](len(pool if positions is None else positions), options.fewshot_seed)
         return ShotBook(
             pool,
             sampler,
             self.render_shot,
-            # Also where both are absent: the draws of many task files depend on it.
-            excludes=self._fewshot_split == self.config.test_split,
+            excludes=excludes,
             positions=positions,
             pool_is_asked=pool is self.eval_docs,
         )
@@ -267,6 +140,7 @@ class Task(Scored):
         n = self.num_fewshot(options) if self.NEEDS_CONTEXT else 0
         book = self._shot_book(options) if n else None
         only = options.only
+        self.fewshot_replaced = 0
         for doc_id, doc in select_docs(self.eval_docs, options):
             try:
                 before = book.replaced if book else 0
@@ -282,9 +156,8 @@ class Task(Scored):
                     f"task {self.task_name}, doc {doc_id}: {type(error).__name__}: {error}",
                     hint=f"Columns: {', '.join(map(str, doc))}.",
                 ) from error
+            self.fewshot_replaced += requests.shot_replaced
             yield requests
-        if book:
-            self.fewshot_replaced = book.replaced
 
     def _requests_of(self, doc_id: int, doc: Doc, shots: Sequence[Shot], options: RequestOptions) -> DocRequests:
         context = self._context(doc, shots, options) if self.NEEDS_CONTEXT else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from random import Random
 from typing import Any, cast
 
 from assay.data import Docs
@@ -84,12 +85,26 @@ class ShotBook:
 class ForeignSampler:
     """A sampler class of a task file, written for lm-evaluation-harness: it draws docs, not positions."""
 
-    def __init__(self, cls: Callable[..., Any], pool: Docs, seed: int | None, render: Callable[[Doc], Shot]) -> None:
-        self._docs = [*pool]
+    def __init__(
+        self, cls: Callable[..., Any], pool: Docs, seed: int | None, render: Callable[[Doc], Shot], *, excludes: bool
+    ) -> None:
+        self._docs: list[Doc] = [*pool]
         self._sampler = cls(self._docs, rnd=None)
         self._sampler.set_rnd(seed)
-        self._render = render
+        self._seed, self._render, self._excludes = seed, render, excludes
         self.replaced = 0
 
     def for_doc(self, doc_id: int, doc: Doc, n: int) -> list[Shot]:
-        return [self._render(found) for found in self._sampler.sample(n=n, eval_doc=doc)]
+        drawn = [*self._sampler.sample(n=n, eval_doc=doc if self._excludes else None)]
+        if doc in drawn:
+            self.replaced += 1
+            others = [other for other in self._docs if other != doc and other not in drawn]
+            missing = drawn.count(doc)
+            if len(others) < missing:
+                raise DataError(
+                    f"{n} shots were asked for, but the few-shot split has fewer docs besides the doc itself",
+                    hint="Ask for fewer with --num_fewshot, or name a larger fewshot_split.",
+                )
+            spare = iter(Random(f"{self._seed}/{doc_id}").sample(others, missing))
+            drawn = [next(spare) if shot == doc else shot for shot in drawn]
+        return [self._render(shot) for shot in drawn]

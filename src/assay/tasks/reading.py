@@ -1,0 +1,150 @@
+"""The reading side of a task: its docs, each split processed once, and what the fields of its file make of a doc."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+from assay.config import TaskConfig
+from assay.data import DataSource, Docs, columns_of, iter_docs, seeded_globals
+from assay.errors import AssayError, ConfigError, DataError
+from assay.instance import Doc
+from assay.tasks.fields import Field, choice_field, free_field, media_field, prefix_field, target_field, text_field
+
+
+class TaskDocs:
+    """What a task reads. Nothing is read before it is asked for."""
+
+    config: TaskConfig
+    task_name: str
+    seeds: tuple[int | None, int | None]
+    """Seeds of `random` and `numpy.random` for code of the task that prepares docs."""
+    _data_dir: Path | None
+    _processed: dict[tuple[str, Any], Docs]
+
+    @cached_property
+    def source(self) -> DataSource:
+        config = self.config
+        return DataSource(
+            config.dataset_path,
+            config.dataset_name,
+            config.dataset_kwargs,
+            custom=config.custom_dataset,
+            metadata=config.metadata,
+            data_dir=self._data_dir,
+        )
+
+    def docs(self, split: str, process: Any = None) -> Docs:
+        """The docs of a split; `process` runs once per split, always from the same random state."""
+        key = (split, process)
+        if key not in self._processed:
+            docs: Docs = self.source[split]
+            if process is not None:
+                docs = self._run_process(process, docs, split)
+            self._processed[key] = docs if hasattr(docs, "__getitem__") else [*docs]
+        return self._processed[key]
+
+    def _run_process(self, process: Any, docs: Docs, split: str) -> Docs:
+        try:
+            with seeded_globals(*self.seeds):
+                processed: Docs = process(docs)
+        except AssayError:
+            raise
+        except Exception as error:  # code of a task file may raise anything
+            raise DataError(
+                f"task {self.task_name}: process_docs failed on the split {split!r}: {type(error).__name__}: {error}",
+                hint=f"Columns: {', '.join(columns_of(docs))}.",
+            ) from error
+        return processed
+
+    @cached_property
+    def eval_docs(self) -> Docs:
+        """The docs that are asked about: the test split, else the validation split."""
+        split = self.config.eval_split
+        if split is None:
+            raise ConfigError(
+                f"task {self.task_name}: no split to evaluate", hint="Give test_split or validation_split."
+            )
+        docs = self.docs(split, self.config.process_docs)
+        if len(docs) == 0:
+            raise DataError(f"task {self.task_name}: the split {split!r} of {self.source.label} has no docs")
+        return docs
+
+    @property
+    def doc_count(self) -> int:
+        return len(self.eval_docs)
+
+    def fewshot_docs(self) -> Docs:
+        """The pool: `fewshot_split`, else listed `samples`, else the training, validation or evaluated split."""
+        config, own = self.config, self.config.fewshot_config
+        if split := self._fewshot_split:
+            return self.docs(split, own.process_docs if "process_docs" in own.model_fields_set else config.process_docs)
+        if own.samples is not None:
+            return own.samples if isinstance(own.samples, list) else [*own.samples()]
+        split = config.training_split or config.validation_split or config.test_split
+        return self.docs(cast(str, split), config.process_docs)
+
+    @property
+    def _fewshot_split(self) -> str | None:
+        return self.config.fewshot_config.split or self.config.fewshot_split
+
+    # ------------------------------------------------------------------ fields of a doc
+
+    @cached_property
+    def features(self) -> list[str]:
+        """Columns of the evaluated docs: a field that is the name of one means its value."""
+        return columns_of(self.eval_docs)
+
+    @property
+    def has_choices(self) -> bool:
+        return self.config.doc_to_choice is not None
+
+    @cached_property
+    def _text(self) -> Field:
+        return text_field(self.config.doc_to_text, self.features, has_choices=self.has_choices)
+
+    @cached_property
+    def _target(self) -> Field:
+        return target_field(self.config.doc_to_target, self.features, has_choices=self.has_choices)
+
+    @cached_property
+    def _choices(self) -> Field:
+        return choice_field(self.config.doc_to_choice, self.features)
+
+    @cached_property
+    def _prefix(self) -> Field:
+        return prefix_field(self.config.gen_prefix, self.features)
+
+    @cached_property
+    def _description(self) -> Field:
+        return free_field(self.config.description)
+
+    @cached_property
+    def _media(self) -> dict[str, Field]:
+        given = {"visual": self.config.doc_to_image, "audio": self.config.doc_to_audio}
+        return {key: media_field(value, self.features, f"doc_to_{key}") for key, value in given.items() if value}
+
+    def doc_to_text(self, doc: Doc) -> Any:
+        return self._text(doc)
+
+    def doc_to_target(self, doc: Doc) -> Any:
+        return self._target(doc)
+
+    def doc_to_choice(self, doc: Doc) -> list[str]:
+        choices: list[str] = self._choices(doc)
+        return choices
+
+    @cached_property
+    def multiple_input(self) -> bool:
+        """Whether the contexts differ and the continuation is shared (winogrande). The first doc decides for all."""
+        return self.has_choices and isinstance(self.doc_to_text(self._first_doc), int)
+
+    @cached_property
+    def multiple_target(self) -> bool:
+        """Whether there are several right answers. The first doc decides for all."""
+        return isinstance(self.doc_to_target(self._first_doc), list)
+
+    @cached_property
+    def _first_doc(self) -> Doc:
+        return next(iter_docs(self.eval_docs))
