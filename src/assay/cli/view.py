@@ -1,0 +1,44 @@
+"""`assay view`: runs and samples in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("view", short_help="Look at runs and samples in a browser.")
+@click.argument(
+    "directories", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="[DIR]..."
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Listen here; a free port if not given.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Another address makes a token part of the URL.")
+@click.option("--open/--no-open", "open_browser", default=True, help="Open the browser.")
+@click.option(
+    "--bundle", type=click.Path(file_okay=False, path_type=Path), help="Write a static site here instead of serving."
+)
+@click.option("--bundle_samples", type=click.IntRange(0), default=200, show_default=True, help="Docs of each task that get a page in the bundle.")  # fmt: skip
+def command(directories: tuple[Path, ...], port: int, host: str, open_browser: bool, bundle: Path | None, bundle_samples: int) -> None:  # fmt: skip
+    """Show the runs below each DIR (the current directory if none is given): ours, and those of lm-evaluation-harness.
+
+    \b
+    assay view runs
+    assay view runs/a runs/b --bundle site
+    """
+    from assay.errors import ConfigError
+
+    try:
+        from assay.report.view import serve, write_bundle
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"the viewer needs the package {error.name!r}", hint="pip install 'assay[view]'") from error
+
+    chosen = [*directories] or [Path()]
+    if bundle is not None:
+        pages = write_bundle(chosen, bundle, samples=bundle_samples)
+        click.echo(f"{pages:,} pages; open {bundle / 'index.html'}")
+        return
+
+    def ready(address: str) -> None:
+        click.echo(f"Viewing {', '.join(str(path) for path in chosen)} at {address}  (Ctrl-C ends)")
+
+    serve(chosen, host=host, port=port, open_browser=open_browser, ready=ready)

@@ -1,0 +1,183 @@
+"""What the page of a task draws: distribution, health, calibration, score by length of prompt."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from assay.report.view.database import SAMPLES, Database, Row, quoted
+from assay.report.view.present import choices_of
+from assay.report.view.queries import FLAGS, HALF, METRIC, SampleFile
+from assay.run import unpack_arguments
+from assay.stats import wilson
+
+SAMPLED = 4000
+"""Rows whose texts are read for calibration and lengths: enough for a plot, whatever the run's size."""
+BINS = 24
+
+
+@dataclass(frozen=True)
+class TaskStats:
+    distributions: dict[str, dict[str, Any]]
+    """Metric → counts of right and wrong, or a histogram."""
+    flags: dict[str, int]
+    rows: int
+    calibration: dict[str, Any] | None
+    lengths: dict[str, Any] | None
+    sampled: int = 0
+    plots: dict[str, Any] = field(default_factory=dict)
+
+
+class TaskStatistics:
+    """Computed once per file, filter and metric."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._known: dict[tuple[Path, int, str, str], TaskStats] = {}
+
+    def of(self, file: SampleFile, filter_name: str, metric: str, *, choices: bool) -> TaskStats:
+        key = (file.path, file.rows, filter_name, metric)
+        if key not in self._known:
+            if len(self._known) > 200:
+                self._known.clear()
+            self._known[key] = self._compute(file, filter_name, metric, choices=choices)
+        return self._known[key]
+
+    def _compute(self, file: SampleFile, filter_name: str, metric: str, *, choices: bool) -> TaskStats:
+        sample = self._sample(file, filter_name)
+        return TaskStats(
+            distributions={
+                name: found for name in file.metrics if (found := self._distribution(file, filter_name, name))
+            },
+            flags=self._flags(file, filter_name),
+            rows=self._count(file, filter_name),
+            calibration=calibration(sample, metric) if choices else None,
+            lengths=by_length(sample, metric),
+            sampled=len(sample),
+        )
+
+    def _count(self, file: SampleFile, filter_name: str) -> int:
+        return int(
+            self.database.one(f"SELECT count(*) AS n FROM {SAMPLES} WHERE filter = ?", [str(file.path), filter_name])[
+                "n"
+            ]
+        )
+
+    def _distribution(self, file: SampleFile, filter_name: str, metric: str) -> dict[str, Any] | None:
+        column = quoted(METRIC + metric)
+        where = f"WHERE filter = ? AND isfinite({column})"
+        about = self.database.one(
+            f"SELECT count(*) AS n, min({column}) AS low, max({column}) AS high, avg({column}) AS mean,"
+            f" bool_and({column} IN (0, 1)) AS binary FROM {SAMPLES} {where}",
+            [str(file.path), filter_name],
+        )
+        if not about["n"]:
+            return None
+        low, high = float(about["low"]), float(about["high"])
+        if about["binary"]:
+            right = round(about["mean"] * about["n"])
+            return {"kind": "binary", "n": about["n"], "right": right, "wrong": about["n"] - right}
+        width = (high - low) / BINS or 1.0
+        rows = self.database.rows(
+            f"SELECT least(floor(({column} - ?) / ?), ?)::INT AS bin, count(*) AS n FROM {SAMPLES} {where} GROUP BY bin ORDER BY bin",
+            [low, width, BINS - 1, str(file.path), filter_name],
+        )
+        counts = {row["bin"]: row["n"] for row in rows}
+        return {
+            "kind": "histogram",
+            "n": about["n"],
+            "mean": about["mean"],
+            "edges": [low + i * width for i in range(BINS + 1)],
+            "counts": [counts.get(i, 0) for i in range(BINS)],
+        }
+
+    def _flags(self, file: SampleFile, filter_name: str) -> dict[str, int]:
+        if "flags" not in file.columns:
+            return {}
+        counts = ", ".join(f"count(*) FILTER (list_contains(flags, '{flag}')) AS {flag}" for flag in FLAGS)
+        found = self.database.one(f"SELECT {counts} FROM {SAMPLES} WHERE filter = ?", [str(file.path), filter_name])
+        return {name: count for name, count in found.items() if count}
+
+    def _sample(self, file: SampleFile, filter_name: str) -> list[Row]:
+        """Rows in runs of 64, spread evenly over the file."""
+        stride = max(1, file.rows // SAMPLED) * 64
+        metrics = ", ".join(quoted(METRIC + name) for name in file.metrics)
+        return self.database.rows(
+            f"SELECT arguments, resps, target{', ' + metrics if metrics else ''} FROM {SAMPLES}"
+            " WHERE file_row_number % ? < 64 AND filter = ? ORDER BY file_row_number LIMIT ?",
+            [str(file.path), stride, filter_name, SAMPLED],
+        )
+
+
+def calibration(rows: Sequence[Row], metric: str, bins: int = 10) -> dict[str, Any] | None:
+    """How often the likeliest choice is right, by the share of probability it has. None where there are no likelihoods."""
+    import json
+
+    counts, right, confidences = [0] * bins, [0] * bins, [0.0] * bins
+    for row in rows:
+        value = row.get(METRIC + metric)
+        found = (
+            choices_of(unpack_arguments(row["arguments"]), json.loads(row["resps"]), None) if value is not None else ()
+        )
+        if len(found) < 2:
+            continue
+        confidence = max(choice.share for choice in found)
+        place = min(bins - 1, int(confidence * bins))
+        counts[place] += 1
+        right[place] += row[METRIC + metric] >= HALF
+        confidences[place] += confidence
+    total = sum(counts)
+    if not total:
+        return None
+    points = [
+        {"n": n, "confidence": confidences[i] / n, "accuracy": right[i] / n, **_interval(right[i], n)}
+        for i, n in enumerate(counts)
+        if n
+    ]
+    error = sum(p["n"] * abs(p["accuracy"] - p["confidence"]) for p in points) / total
+    return {"points": points, "n": total, "error": error}
+
+
+def by_length(rows: Sequence[Row], metric: str, bins: int = 8) -> dict[str, Any] | None:
+    """The mean score in bins of equal size by length of prompt, in characters."""
+    pairs = sorted(
+        (len(str(unpack_arguments(row["arguments"])[0][0])), float(row[METRIC + metric]))
+        for row in rows
+        if row.get(METRIC + metric) is not None
+        and math.isfinite(row[METRIC + metric])
+        and row["arguments"] not in (None, "[]")
+    )
+    if len(pairs) < 2 * bins or pairs[0][0] == pairs[-1][0]:
+        return None
+    binary = all(value in (0.0, 1.0) for _, value in pairs)
+    points = []
+    for i in range(bins):
+        part = pairs[i * len(pairs) // bins : (i + 1) * len(pairs) // bins]
+        values = [value for _, value in part]
+        mean = sum(values) / len(values)
+        point: dict[str, Any] = {"from": part[0][0], "to": part[-1][0], "n": len(part), "mean": mean}
+        point |= _interval(sum(values), len(values)) if binary else _spread(values, mean)
+        points.append(point)
+    return {"points": points, "n": len(pairs)}
+
+
+def _interval(right: float, n: int) -> dict[str, float]:
+    low, high = wilson(right, n)
+    return {"low": low, "high": high}
+
+
+def _spread(values: Sequence[float], mean: float) -> dict[str, float]:
+    variance = sum((value - mean) ** 2 for value in values) / max(1, len(values) - 1)
+    reach = 1.96 * math.sqrt(variance / len(values))
+    return {"low": mean - reach, "high": mean + reach}
+
+
+def health_lines(flags: Mapping[str, int], rows: int) -> list[dict[str, Any]]:
+    """Flags with their share, largest first."""
+    return [
+        {"name": name, "count": count, "share": count / rows if rows else 0.0}
+        for name, count in sorted(flags.items(), key=lambda item: -item[1])
+    ]

@@ -1,0 +1,99 @@
+"""Text of models and docs for a page. It is hostile: every character is shown, none acts.
+
+Control characters become visible signs, direction overrides and invisible characters are named, and a text too long for a page is
+cut, with its length.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Any
+
+from markupsafe import Markup, escape
+
+LONGEST = 20_000
+"""Characters of one text on a page; the rest can be downloaded."""
+
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff]"
+    "|[\U000e0000-\U000e007f\U000f0000-\U0010ffff]"
+)
+
+
+def show(text: Any, longest: int = LONGEST) -> Markup:
+    """A text as HTML: escaped, with what cannot be seen made visible.
+
+    >>> show("a\\x1b[31m<b>\\u202e")
+    Markup('a<i class="ctl" title="ESCAPE U+001B">␛</i>[31m&lt;b&gt;<i class="ctl" title="RIGHT-TO-LEFT OVERRIDE U+202E">U+202E</i>')
+    """
+    plain = text if isinstance(text, str) else str(text)
+    cut = len(plain) - longest
+    if cut > 0:
+        plain = plain[:longest]
+    parts: list[str] = []
+    last = 0
+    for match in _INVISIBLE.finditer(plain):
+        parts += [str(escape(plain[last : match.start()])), _sign(match[0])]
+        last = match.end()
+    parts.append(str(escape(plain[last:])))
+    if cut > 0:
+        parts.append(f'<span class="cut">… {cut:,} more characters</span>')
+    # Every part is escaped or built here from a table.
+    return Markup("".join(parts))
+
+
+def _sign(character: str) -> str:
+    code = ord(character)
+    name = _NAMES.get(code) or unicodedata.name(character, "CONTROL CHARACTER")
+    sign = chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else f"U+{code:04X}"
+    return f'<i class="ctl" title="{escape(name)} U+{code:04X}">{sign}</i>'
+
+
+_NAMES = {0x00: "NULL", 0x07: "BELL", 0x08: "BACKSPACE", 0x0D: "CARRIAGE RETURN", 0x1B: "ESCAPE", 0x7F: "DELETE"}
+
+
+def snippet(text: str, longest: int = 160) -> Markup:
+    """The beginning of a text on one line."""
+    line = " ".join(text[: longest * 4].split())
+    return show(line[:longest] + ("…" if len(line) > longest or len(text) > longest * 4 else ""), longest + 1)
+
+
+_INLINE = re.compile(r"`(?P<code>[^`\n]+)`|\*\*(?P<bold>[^*\n]+)\*\*|(?<!\w)\*(?P<italic>[^*\n]+)\*(?!\w)")
+
+
+def markdown(text: str, longest: int = LONGEST) -> Markup:
+    """Headings, lists, emphasis and code of Markdown. Links, images and HTML stay text: nothing here can be followed.
+
+    >>> markdown("# Sum\\n**4** <script>")
+    Markup('<h4>Sum</h4><p><b>4</b> &lt;script&gt;</p>')
+    """
+    blocks: list[Markup] = []
+    fenced: list[str] | None = None
+    for line in text[:longest].split("\n"):
+        if line.lstrip().startswith("```"):
+            if fenced is not None:
+                blocks.append(Markup("<pre>{}</pre>").format(show("\n".join(fenced))))
+            fenced = [] if fenced is None else None
+        elif fenced is not None:
+            fenced.append(line)
+        elif heading := re.match(r"#{1,6}\s+(.*)", line):
+            blocks.append(Markup("<h4>{}</h4>").format(_inline(heading[1])))
+        elif item := re.match(r"\s*(?:[-*+]|\d+[.)])\s+(.*)", line):
+            blocks.append(Markup('<p class="item">{}</p>').format(_inline(item[1])))
+        elif line.strip():
+            blocks.append(Markup("<p>{}</p>").format(_inline(line)))
+    if fenced is not None:
+        blocks.append(Markup("<pre>{}</pre>").format(show("\n".join(fenced))))
+    return Markup("").join(blocks)
+
+
+def _inline(line: str) -> Markup:
+    parts: list[Markup] = []
+    last = 0
+    for match in _INLINE.finditer(line):
+        parts.append(show(line[last : match.start()]))
+        tag = {"code": "code", "bold": "b", "italic": "i"}[str(match.lastgroup)]
+        parts.append(Markup(f"<{tag}>{{}}</{tag}>").format(show(match[str(match.lastgroup)])))
+        last = match.end()
+    return Markup("").join([*parts, show(line[last:])])
