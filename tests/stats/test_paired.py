@@ -53,7 +53,7 @@ def test_public_example_is_significant_only_when_paired() -> None:
     assert (paired.gained, paired.lost) == (55, 25)
     assert paired.p_value < 0.002
     assert unpaired.p_value > 0.1
-    assert paired.estimate.stderr == mean_stderr(b - a)
+    assert paired.estimate.stderr == pytest.approx(mean_stderr(b - a), rel=1e-12)
 
 
 @pytest.mark.parametrize("draw", [answers, margins])

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from assay.stats.bootstrap import Clusters, bootstrap_estimate, bootstrap_replicates
-from assay.stats.closed import mean_stderr
 from assay.stats.estimate import B_DEFAULT, Estimate, Floats, Keys
 from assay.stats.quantiles import t_quantile, t_sf
 from assay.stats.significance import mcnemar
@@ -87,7 +86,8 @@ def _binary(a: Floats, b: Floats, level: float, gained: int, lost: int) -> Diffe
     value = (gained - lost) / n
     centre = (gained - lost) / (n + 2)
     spread = math.sqrt((gained + lost + 1) - (gained - lost) ** 2 / (n + 2)) / (n + 2)
-    stderr = mean_stderr(b - a)
+    # Σ(d − d̄)² of differences that are −1, 0 or 1.
+    stderr = math.sqrt((gained + lost - n * value**2) / (n - 1) / n) if n > 1 else None
     reach = t_quantile((1 + level) / 2, math.inf) * spread
     method = "one doc" if stderr is None else "paired, Agresti-Min"
     low, high = (None, None) if stderr is None else (max(-1.0, centre - reach), min(1.0, centre + reach))

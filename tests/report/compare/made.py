@@ -121,7 +121,7 @@ def _group_entry(group: Mapping[str, Any]) -> dict[str, Any]:
         "stderr": 0.01,
         "low": 0.0,
         "high": 1.0,
-        "n": 0,
+        "n": 800,
         "method": "made",
         "undefined": group.get("undefined"),
         "aggregator": group.get("aggregator", "mean"),

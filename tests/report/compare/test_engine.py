@@ -26,7 +26,7 @@ def test_rows_hold_the_paired_difference_and_the_exact_test(tmp_path: Path) -> N
     row = found.row("hard", "acc,none")
     a, b = np.array(BASE["hard"]["acc,none"]), np.array(NEW["hard"]["acc,none"])
     assert row.difference.estimate.value == pytest.approx((b - a).mean())
-    assert row.difference.estimate.stderr == mean_stderr(b - a)
+    assert row.difference.estimate.stderr == pytest.approx(mean_stderr(b - a), rel=1e-12)
     assert row.difference.p_value == mcnemar(int((b > a).sum()), int((b < a).sum()))
     assert row.p_adjusted == max(min(1.0, 2 * row.difference.p_value), 0.0)
     assert (row.verdict.kind, row.paired, row.difference.test) == ("better", True, "mcnemar")

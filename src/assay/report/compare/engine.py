@@ -10,7 +10,7 @@ import numpy as np
 from assay.errors import ConfigError, did_you_mean
 from assay.report.compare.groups import NotComparable, compare_group
 from assay.report.compare.model import Comparison, Options, Part, Refusal, Row
-from assay.report.compare.tasks import Incomparable, TaskDifference, aggregation_for, compare_task
+from assay.report.compare.tasks import Alignments, Incomparable, TaskDifference, aggregation_for, compare_task
 from assay.report.compare.views import Column, RunView
 from assay.stats import holm, judge, unpaired_difference
 
@@ -69,8 +69,9 @@ class _Pair:
 
     def _task(self, task: str) -> None:
         columns_a, columns_b = self.a.columns(task), self.b.columns(task)
+        known: Alignments = {}
         for key in (key for key in columns_a if key in columns_b and self.options.wants(key)):
-            found = self._difference(task, key, columns_a[key], columns_b[key])
+            found = self._difference(task, key, columns_a[key], columns_b[key], known)
             if found is not None:
                 self._add(task, "task", key, found)
         if not any(key in columns_b for key in columns_a):
@@ -78,13 +79,13 @@ class _Pair:
                 Refusal(task, f"no metric in common ({_some(list(columns_a))}; {_some(list(columns_b))})")
             )
 
-    def _difference(self, task: str, key: str, a: Column, b: Column) -> TaskDifference | None:
+    def _difference(self, task: str, key: str, a: Column, b: Column, known: Alignments) -> TaskDifference | None:
         rules = {aggregation_for(run, task, key, column) for run, column in ((self.a, a), (self.b, b))}
         rule = rules.pop() if len(rules) == 1 else None
         if rule is None:
             return self._as_reported(task, key)
         try:
-            return compare_task(a, b, rule, self.options)
+            return compare_task(a, b, rule, self.options, known)
         except Incomparable as error:
             if task not in self.refused:
                 self.refusals.append(Refusal(task, str(error)))

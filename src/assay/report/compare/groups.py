@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.groups import AGGREGATORS, Formula
 from assay.report.compare.model import Floats, Part
@@ -64,9 +65,13 @@ def _weights(view: GroupView, run: RunView, key: str, parts: Sequence[Part]) -> 
 
 def _share_docs(parts: Sequence[Part]) -> bool:
     """A doc in two members makes them dependent."""
-    distinct = [np.unique(part.docs) for part in parts]
-    everything = np.concatenate(distinct)
-    return len(np.unique(everything)) < len(everything)
+    return _distinct(np.concatenate([part.docs for part in parts])) < sum(_distinct(part.docs) for part in parts)
+
+
+def _distinct(keys: NDArray[np.uint64]) -> int:
+    """How many different keys; sorting is several times faster than numpy's own way on a million of them."""
+    ordered = np.sort(keys)
+    return len(keys) and 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
 
 
 def _linear(parts: Sequence[Part], weights: Floats) -> Difference:

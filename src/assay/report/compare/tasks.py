@@ -32,11 +32,17 @@ class Incomparable(Exception):
     """Why a task is not compared unless asked for in so many words."""
 
 
-def compare_task(a: Column, b: Column, aggregation: str, options: Options) -> TaskDifference:
+Alignments = dict[tuple[int, int], Alignment]
+"""By the identity of the docs: all metrics of a filter share them, and are aligned once."""
+
+
+def compare_task(a: Column, b: Column, aggregation: str, options: Options, known: Alignments) -> TaskDifference:
     """One metric of one task. Raises `Incomparable` where a pairing would not mean anything."""
     notes: list[str] = []
     a, b = _scored(a, "A", notes), _scored(b, "B", notes)
-    pairs = align(a, b)
+    pairs = known.get((id(a.docs), id(b.docs))) or align(a, b)
+    if not notes:
+        known[id(a.docs), id(b.docs)] = pairs
     if pairs.differing and not options.ignore_prompts:
         if not options.unpaired:
             raise Incomparable(f"prompts differ on {pairs.differing:,} of {len(pairs):,} docs in common")
