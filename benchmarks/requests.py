@@ -19,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from _results import markdown_table, write_section
+
 WORDS = [
     "amber",
     "basil",
@@ -124,12 +126,6 @@ def run(python: str, *args: str, home: str) -> dict[str, object]:
     return found
 
 
-def report(lines: list[tuple[str, str, str, str]]) -> None:
-    widths = [max(len(row[i]) for row in lines) for i in range(4)]
-    for row in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rival", metavar="PYTHON", help="an interpreter that has lm-evaluation-harness")
@@ -141,24 +137,31 @@ def main() -> None:
         print(json.dumps(build(args.build)))
         return
     with tempfile.TemporaryDirectory() as folder:
-        lines = [("", "docs", "µs per doc", "own memory, MB")]
+        rows = []
         mine = {}
         for docs in (args.docs, args.many):
             mirror = Path(folder) / str(docs)
             write_docs(mirror / "made_up" / "default", docs)
             mine[docs] = run(sys.executable, __file__, "--build", str(mirror), home=folder)
-            seconds = float(str(mine[docs]["seconds"]))
-            lines.append(("assay", f"{docs:,}", f"{seconds / docs * 1e6:.1f}", f"{mine[docs]['megabytes']:.0f}"))
+            memory = f"{mine[docs]['megabytes']:.0f} MB"
+            rows.append(["assay", f"{docs:,}", per_doc(mine[docs], docs), memory, "", ""])
         if args.rival:
             data = Path(folder) / str(args.docs) / "made_up" / "default"
             other = run(args.rival, "-c", RIVAL, str(data), json.dumps(TASK), home=folder)
             if [other["requests"], other["last"]] != [mine[args.docs]["requests"], mine[args.docs]["last"]]:
                 sys.exit("the two harnesses do not build the same requests")
-            seconds = float(str(other["seconds"]))
-            lines.append(("lm-evaluation-harness", f"{args.docs:,}", f"{seconds / args.docs * 1e6:.1f}", ""))
-            ratio = seconds / float(str(mine[args.docs]["seconds"]))
-            lines.append(("", "", f"{ratio:.0f} times faster", ""))
-        report(lines)
+            ratio = f"{float(str(other['seconds'])) / float(str(mine[args.docs]['seconds'])):.0f}×"
+            rows.append(["lm-evaluation-harness", f"{args.docs:,}", per_doc(other, args.docs), "", "", ""])
+            rows[0][4:] = [ratio, "20×"]
+    header = ["five shots, four choices, from templates", "docs", "per doc", "own memory", "faster", "at least"]
+    table = markdown_table(header, rows)
+    print(table)
+    if args.rival:
+        write_section("Building requests", f"{table}\n\nBoth built the same requests.")
+
+
+def per_doc(measured: dict[str, object], docs: int) -> str:
+    return f"{float(str(measured['seconds'])) / docs * 1e6:,.0f} µs"
 
 
 if __name__ == "__main__":
