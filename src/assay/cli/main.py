@@ -32,7 +32,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "models": ("assay.cli.models:command", "Fetch and list local models."),
     "store": ("assay.cli.store:command", "Look after the response store."),
     "demo": ("assay.cli.demo:command", "A first real evaluation, offline."),
-    "selftest": ("assay.cli.selftest:command", "Check that this installation measures right."),
+    "selftest": ("assay.cli.selftest:command", "Check that a model agrees with itself."),
 }
 """Verb to `module:attribute` and its line in `--help`. A verb whose module is not there is not listed."""
 

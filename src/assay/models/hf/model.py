@@ -18,9 +18,11 @@ from assay.models.hf.fingerprint import fingerprint, weights_in_memory
 from assay.models.hf.generations import Generations
 from assay.models.hf.loglikelihoods import LogLikelihoods
 from assay.models.hf.selfcheck import SelfCheck, self_check, tree_length
+from assay.models.hf.selftest import TOLERANCE, own_checks
 from assay.models.hf.tokenization import TextEncoder, to_scored
 from assay.models.hf.tree import TreeRunner
 from assay.models.prefix_tree import count_distinct
+from assay.models.selftest import Check
 
 logger = logging.getLogger(__name__)
 
@@ -197,6 +199,14 @@ class HFLM(LM):
                 settings, source.files() if source else [], self.model.config, self.tokenizer
             )
         return self._fingerprint
+
+    @property
+    def tolerance(self) -> float:
+        """Difference in log-likelihood that rounding explains, for `assay selftest`."""
+        return TOLERANCE.get(self.model.dtype, 1e-3)
+
+    def own_checks(self, tolerance: float) -> Iterator[Check]:
+        return own_checks(self.loglikelihoods.engine, self.check, tolerance)
 
     def count_tokens(self, request_type: RequestType, instances: Sequence[Instance]) -> int:
         """Prompt tokens that would go through the model for these requests: what a dry run shows."""

@@ -1,0 +1,47 @@
+"""`assay selftest`: does a backend agree with itself?"""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("selftest", short_help="Check that a model gives the same answer however it is asked.")
+@click.argument("model")
+@click.option("--model_args", "-a", multiple=True, metavar="K=V,…", help="Arguments of the model, as for `assay run`.")
+@click.option("--device", help="Torch device.")
+@click.option("--trust_remote_code", is_flag=True, help="Let a model bring its own code.")
+@click.option("--tolerance", type=float, help="Largest difference in log-likelihood.  [default: by the model's dtype]")
+def command(model: str, model_args: tuple[str, ...], device: str | None, trust_remote_code: bool, tolerance: float | None) -> None:  # fmt: skip
+    """Ask MODEL the same in different ways and compare the answers.
+
+    MODEL is a backend (see `assay ls models`), or what `pretrained=` takes: a hub name, a directory, a GGUF file.
+
+    \b
+    assay selftest smollm2-135m
+    assay selftest local-completions --model_args base_url=http://localhost:8000/v1,model=m
+
+    Exit code 1 if a check fails.
+    """
+    from rich.table import Table
+
+    from assay.cli.display import console
+    from assay.cli.options import resolve_config
+    from assay.models import MODELS, load_model
+    from assay.models.selftest import run_checks
+
+    name, arguments = model, resolve_config({"model_args": model_args}).model_args
+    if model not in MODELS and ".py" not in model:
+        name, arguments = "hf", {"pretrained": model, **arguments}
+    lm = load_model(name, arguments, device=device, trust_remote_code=trust_remote_code)
+    table = Table("check", "", "largest difference", "flipped", "", title=f"selftest of {model}", title_justify="left")
+    failed = 0
+    for check in run_checks(lm, tolerance=tolerance):
+        failed += check.passed is False
+        verdict = {True: "[green]ok[/green]", False: "[red]failed[/red]", None: "skipped"}[check.passed]
+        difference = "" if check.difference is None else f"{check.difference:.2g}"
+        flipped = "" if check.flipped is None else f"{check.flipped:.0%}"
+        table.add_row(check.name, verdict, difference, flipped, check.note)
+    lm.close()
+    console().print(table)
+    if failed:
+        raise SystemExit(1)

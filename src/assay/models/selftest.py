@@ -1,0 +1,151 @@
+"""A backend against itself: answers must not depend on company, order or where the whitespace stands.
+
+Needs no reference and no data, so it works for any model and any server. Most wrong scores come from one of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assay.errors import AssayError
+from assay.instance import Instance
+from assay.models.base import LM
+
+QUESTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("Question: What do plants need to grow?\nAnswer:", (" light", " sand", " gold and silver", " noise")),
+    ("Question: How many legs does a spider have?\nAnswer:", (" eight", " two", " one hundred and four", " none")),
+    ("Question: Which of these is a fruit?\nAnswer:", (" an apple", " a chair", " a river in the north", " blue")),
+    ("The capital of France is", (" Paris", " Rome", " Buenos Aires", " a small dog")),
+    ("She opened the door and", (" walked in.", " the the of.", " saw that it was raining outside.", " blue.")),
+    ("2 + 2 =", (" 4", " 5", " four hundred", " cat")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`passed` is None where a check does not apply; `flipped` is the share of questions whose best choice changed."""
+
+    name: str
+    passed: bool | None
+    difference: float | None = None
+    flipped: float | None = None
+    note: str = ""
+
+
+def run_checks(lm: LM, *, tolerance: float | None = None) -> Iterator[Check]:
+    """Every check in turn. A backend may add its own with a method `own_checks(tolerance)`."""
+    limit = tolerance if tolerance is not None else float(getattr(lm, "tolerance", 1e-3))
+    own: Callable[[float], Iterator[Check]] | None = getattr(lm, "own_checks", None)
+    if own is not None:
+        yield from own(limit)
+    for check in (one_by_one, order, token_boundary, chat_round_trip, stop_strings, draws):
+        name = check.__name__.replace("_", " ")
+        try:
+            yield check(lm, limit)
+        except AssayError as error:
+            yield Check(name, None, note=error.message)
+
+
+def compare(name: str, found: Sequence[float], expected: Sequence[float], tolerance: float) -> Check:
+    """Scores of all choices of all questions, in order."""
+    difference = max(abs(one - two) for one, two in zip(found, expected, strict=True))
+    flips = sum(_best(one) != _best(two) for one, two in zip(_by_question(found), _by_question(expected)))
+    return Check(name, difference <= tolerance, difference, flips / len(QUESTIONS))
+
+
+def _by_question(scores: Sequence[float]) -> list[Sequence[float]]:
+    size = len(QUESTIONS[0][1])
+    return [scores[start : start + size] for start in range(0, len(scores), size)]
+
+
+def _best(scores: Sequence[float]) -> int:
+    return max(range(len(scores)), key=scores.__getitem__)
+
+
+def requests() -> list[Instance]:
+    return [_score(context, choice) for context, choices in QUESTIONS for choice in choices]
+
+
+def _score(context: str, continuation: str) -> Instance:
+    return Instance("loglikelihood", {}, (context, continuation), 0)
+
+
+def _values(lm: LM, instances: Sequence[Instance]) -> list[float]:
+    return [value for value, _ in lm.loglikelihood(list(instances))]
+
+
+def one_by_one(lm: LM, tolerance: float) -> Check:
+    """All requests in one call, and each in a call of its own."""
+    together = _values(lm, requests())
+    alone = [_values(lm, [request])[0] for request in requests()]
+    return compare("one by one", together, alone, tolerance)
+
+
+def order(lm: LM, tolerance: float) -> Check:
+    return compare("order", _values(lm, requests()), _values(lm, requests()[::-1])[::-1], tolerance)
+
+
+def token_boundary(lm: LM, tolerance: float) -> Check:
+    """A space at the end of the context or at the start of the continuation is the same text.
+
+    Scored with the continuation it changes nothing; counted as context, as a model of bytes may do, it takes the same
+    from every choice of a question. Anything else favours some choices.
+    """
+    moved = [_score(context + " ", choice.removeprefix(" ")) for context, choices in QUESTIONS for choice in choices]
+    found, expected = _values(lm, moved), _values(lm, requests())
+    pairs = zip(_by_question(found), _by_question(expected))
+    level = [value + ours[0] - theirs[0] for ours, theirs in pairs for value in theirs]
+    return compare("token boundary", found, level, tolerance)
+
+
+def chat_round_trip(lm: LM, tolerance: float) -> Check:
+    """What was said is in the prompt, once each and in order, and an open end continues where a closed one stops."""
+    name = "chat round trip"
+    turns = [("user", "first words"), ("assistant", "second words"), ("user", "third words")]
+    messages: list[dict[str, Any]] = [{"role": role, "content": content} for role, content in turns]
+    try:
+        prompt = lm.apply_chat_template(messages)
+        partial = lm.apply_chat_template(messages[:2], add_generation_prompt=False)
+    except AssayError as error:
+        return Check(name, None, note=error.message)
+    places = [prompt.find(content) for _, content in turns]
+    if -1 in places or places != sorted(places) or any(prompt.count(content) != 1 for _, content in turns):
+        return Check(name, False, note="a turn is missing, doubled or out of order")
+    if not prompt.startswith(partial):
+        return Check(name, False, note="an answer to be continued is not a prefix of the whole conversation")
+    return Check(name, True)
+
+
+def stop_strings(lm: LM, tolerance: float) -> Check:
+    """Text with a stop string is the text without it, cut there."""
+    name = "stop strings"
+    contexts = [context for context, _ in QUESTIONS]
+
+    def generate(until: list[list[str]]) -> list[str]:
+        kwargs = [{"until": stops, "max_gen_toks": 16, "do_sample": False} for stops in until]
+        return lm.generate_until([Instance("generate_until", {}, pair, 0) for pair in zip(contexts, kwargs)])
+
+    free = generate([[] for _ in contexts])
+    stops = [text[len(text) // 2 : len(text) // 2 + 3] for text in free]
+    if not any(stops):
+        return Check(name, None, note="the model generates nothing")
+    stopped = generate([[stop] if stop else [] for stop in stops])
+    wrong = sum(cut != (text.split(stop)[0] if stop else text) for text, stop, cut in zip(free, stops, stopped))
+    return Check(
+        name, wrong == 0, flipped=wrong / len(contexts), note="" if wrong == 0 else "the text is cut elsewhere"
+    )
+
+
+def draws(lm: LM, tolerance: float) -> Check:
+    """The same draw of the same prompt is the same text, whatever was asked beside it."""
+    kwargs = {"max_gen_toks": 8, "do_sample": True, "temperature": 1.0}
+    instances = [Instance("generate_until", {}, (context, kwargs), 0) for context, _ in QUESTIONS for _ in range(2)]
+    numbers = [draw for _ in QUESTIONS for draw in range(2)]
+    together = dict(lm.stream("generate_until", instances, numbers))
+    again = [
+        next(iter(lm.stream("generate_until", [instance], [number])))[1] for instance, number in zip(instances, numbers)
+    ]
+    wrong = sum(together[place].response != answer.response for place, answer in enumerate(again))
+    return Check("draws", wrong == 0, flipped=wrong / len(instances), note="" if wrong == 0 else "sampling is not reproducible")  # fmt: skip
