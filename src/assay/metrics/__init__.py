@@ -12,7 +12,7 @@ from assay.metrics.base import (
     register_metric,
 )
 from assay.metrics.normalisation import Normalisation, normalise
-from assay.metrics.reducers import REDUCERS, Reducer, get_reducer
+from assay.metrics.reducers import REDUCERS, Reducer, count_right, get_reducer
 
 DEFAULT_METRICS: dict[str, tuple[str, ...]] = {
     "loglikelihood": ("perplexity", "acc"),
@@ -34,6 +34,7 @@ __all__ = [
     "Metric",
     "Normalisation",
     "Reducer",
+    "count_right",
     "get_reducer",
     "normalise",
     "register_metric",

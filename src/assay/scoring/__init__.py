@@ -4,6 +4,7 @@ from assay.config import TaskConfig
 from assay.scoring.base import Key, Scorer, ScoringContext, ScoringResult, declared
 from assay.scoring.chance import Chance, chance_test
 from assay.scoring.choices import MultipleChoiceScorer
+from assay.scoring.compare_filters import Disagreement, disagreements, unparsed_bounds
 from assay.scoring.custom import CustomScorer
 from assay.scoring.estimate import aggregate, estimate
 from assay.scoring.health import Health
@@ -39,6 +40,7 @@ __all__ = [
     "SCORERS",
     "Chance",
     "CustomScorer",
+    "Disagreement",
     "GenResult",
     "GenerateScorer",
     "Health",
@@ -57,6 +59,7 @@ __all__ = [
     "apply_filters",
     "chance_test",
     "declared",
+    "disagreements",
     "ensembles_of",
     "estimate",
     "filters_of",
@@ -64,4 +67,5 @@ __all__ = [
     "metric_configs",
     "resolve_metrics",
     "scorer_for",
+    "unparsed_bounds",
 ]

@@ -59,6 +59,8 @@ class ScoringResult:
     aggregations: dict[str, Aggregation] = field(default_factory=dict)
     higher_is_better: dict[str, bool | None] = field(default_factory=dict)
     health: Health = field(default_factory=Health)
+    draw_counts: dict[Key, list[tuple[int, int]]] = field(default_factory=dict)
+    """(draws, right draws) per doc, for metrics that reduced repeated draws; parallel to `sample_scores`."""
 
     def add(self, key: Key, doc_id: int, value: Any) -> None:
         self.sample_scores.setdefault(key, []).append(value)
@@ -84,12 +86,23 @@ class ScoringResult:
             {**self.aggregations, **other.aggregations},
             {**self.higher_is_better, **other.higher_is_better},
             self.health + other.health,
+            {**self.draw_counts},
         )
         for key, values in other.sample_scores.items():
             joined.sample_scores[key] = [*joined.sample_scores.get(key, []), *values]
             joined.doc_ids[key] = [*joined.doc_ids.get(key, []), *other.doc_ids.get(key, [])]
+            if key in other.draw_counts:
+                joined.draw_counts[key] = [*joined.draw_counts.get(key, []), *other.draw_counts[key]]
         joined.metadata["health"] = joined.health.as_dict()
         return joined
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """The value that a reducer made of repeated draws, and how many of them were right."""
+
+    value: Any
+    counts: tuple[int, int]
 
 
 class Scorer(ABC):
@@ -133,6 +146,9 @@ class Scorer(ABC):
         for name, part in value.items() if isinstance(value, dict) else [(metric.name, value)]:
             if name != metric.name:
                 self.declare(result, name, metric.aggregation, metric.higher_is_better)
+            if isinstance(part, Reduced):
+                result.draw_counts.setdefault((name, filter_name), []).append(part.counts)
+                part = part.value
             result.add((name, filter_name), doc_id, part)
 
     @staticmethod

@@ -7,7 +7,8 @@ from typing import Any
 
 from assay.errors import ScoringError
 from assay.instance import Instance
-from assay.scoring.base import Scorer
+from assay.metrics import count_right
+from assay.scoring.base import Reduced, Scorer
 from assay.scoring.resolve import ResolvedMetric
 from assay.scoring.results import GenResult, filtered
 
@@ -84,9 +85,10 @@ def reduce_draws(metric: ResolvedMetric, values: list[Any]) -> Any:
     """One value per draw to one value per doc; key by key where the metric gives a dict."""
     if values and isinstance(values[0], dict):
         return {key: reduce_draws(metric, [value[key] for value in values]) for key in values[0]}
-    if metric.reducer is not None:
-        return metric.reducer(values)
-    return sum(values) / len(values)
+    value = sum(values) / len(values) if metric.reducer is None else metric.reducer(values)
+    if not all(isinstance(each, int | float) for each in values):
+        return value
+    return Reduced(value, (len(values), count_right(values)))
 
 
 class LoglikelihoodScorer(Scorer):
