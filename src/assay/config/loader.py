@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -48,7 +49,7 @@ def load_file_only(path: Path) -> dict[str, Any]:
 
 
 def _load(path: Path, above: tuple[Path, ...]) -> LoadedFile:
-    path = path.resolve()
+    path = _real_path(path)
     if path in above:
         circle = " → ".join(file.name for file in (*above[above.index(path) :], path))
         raise ConfigError(f"{above[-1]}: include goes in a circle: {circle}", hint="Remove one of these includes.")
@@ -59,6 +60,19 @@ def _load(path: Path, above: tuple[Path, ...]) -> LoadedFile:
         return LoadedFile(own, origins)
     merged = resolve_includes(parsed.data["include"], Origin(path, parsed.lines.get("include", 1)), (*above, path))
     return LoadedFile({**merged.data, **own}, {**merged.origins, **origins})
+
+
+def _real_path(path: Path) -> Path:
+    """`path.resolve()`, with the directory looked up once for the hundreds of files in it."""
+    folder, name = os.path.split(path)
+    if os.path.islink(path) or name in ("", ".", ".."):
+        return path.resolve()
+    return _real_folder(folder) / name
+
+
+@lru_cache(maxsize=4096)
+def _real_folder(folder: str) -> Path:
+    return Path(folder).resolve()
 
 
 def resolve_includes(include: Any, origin: Origin, above: tuple[Path, ...] = ()) -> LoadedFile:

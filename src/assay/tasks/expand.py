@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from assay.config import (
     GroupConfig,
@@ -33,6 +33,10 @@ from assay.tasks.index import Entry
 _SINGLE_COLON = re.compile(r"(?<!:):(?!:)")
 _MEMBER_KEYS = frozenset({"task", "group", "if"})
 _DEFINES_TASK = frozenset({"dataset_path", "custom_dataset", "include", "class", "doc_to_text"})
+
+
+Built: TypeAlias = dict[tuple[str, Path | None], tuple[TaskConfig, Mapping[str, Origin]]]
+"""Configs of tasks as their own files give them, with the origins of their fields, by name and file."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ class Expander:
         *,
         metadata: Mapping[str, Any] | None = None,
         ready: Mapping[str, TaskConfig | GroupConfig] | None = None,
-        built: dict[tuple[str, Path | None], TaskConfig] | None = None,
+        built: Built | None = None,
     ) -> None:
         """`ready` holds configs that were made by Python files; `built` keeps what was read, for the next expander."""
         self.entries = entries
@@ -133,6 +137,10 @@ class Expander:
         if entry.kind == "group":
             self._check_circle(entry.name, place)
             return [self._group(entry.name, loaded or load_yaml(entry.path), entry.path, place)]
+        # A task nobody overrides is the same in every group, and validating all groups meets it a dozen times.
+        kept = None if place.overrides or loaded is not None else self._built.get((entry.name, entry.path))
+        if kept is not None:
+            return [self._register(entry.name, kept[0], place, entry.path, kept[1])]
         loaded = loaded or load_yaml(entry.path)
         fields = {**loaded.data, **place.overrides}
         return [self._task(entry.name, fields, {**loaded.origins, **place.origins}, place, entry.path)]
@@ -148,12 +156,9 @@ class Expander:
         metadata = fields.get("metadata") or {}
         if self.metadata:
             metadata = {**(metadata if isinstance(metadata, dict) else {"_metadata": metadata}), **self.metadata}
-        # A task nobody overrides is the same in every group, and validating all groups meets it a dozen times.
-        config = None if place.overrides else self._built.get((name, path))
-        if config is None:
-            config = build_task_config({**fields, "task": name, "metadata": metadata}, origins)
-            if not place.overrides and name in self.entries:
-                self._built[name, path] = config
+        config = build_task_config({**fields, "task": name, "metadata": metadata}, origins)
+        if not place.overrides and name in self.entries:
+            self._built[name, path] = (config, origins)
         return self._register(name, config, place, path, origins)
 
     def _register(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay.config import GroupConfig, Origin, TaskConfig, add_task_root
 from assay.errors import ConfigError
-from assay.tasks.expand import Expander, Expansion, GroupSpec
+from assay.tasks.expand import Built, Expander, Expansion, GroupSpec
 from assay.tasks.index import Entry, Index, build_index
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class TaskManager:
                 )
             add_task_root(root)
         self.metadata = dict(metadata or {})
-        self._built: dict[tuple[str, Path | None], TaskConfig] = {}
+        self._built: Built = {}
 
     @cached_property
     def index(self) -> Index:
@@ -125,7 +125,8 @@ class TaskManager:
     def is_plain(self, name: str, config: TaskConfig) -> bool:
         """Whether a config is that of the task's own file, not changed by any group."""
         entry = self.entries.get(name)
-        return entry is not None and self._built.get((name, entry.path)) is config
+        kept = None if entry is None else self._built.get((name, entry.path))
+        return kept is not None and kept[0] is config
 
     def match(self, pattern: str) -> list[str]:
         """All names that fit a shell pattern, sorted."""
