@@ -71,8 +71,8 @@ from assay.models import LM, Answer
 
 
 class Noted(LM):
-    def __init__(self, log, pause=0.0):
-        self.log, self.pause = log, float(pause)
+    def __init__(self, log):
+        self.log, self.pause = log, float(os.environ.get("NOTED_PAUSE", "0"))
 
     def stream(self, request_type, instances, draws):
         for position, (instance, draw) in enumerate(zip(instances, draws)):
@@ -110,7 +110,7 @@ def write_benchmark(folder: Path, docs: int = 30) -> None:
     (folder / "noted.py").write_text(MODEL)
 
 
-def command(folder: Path, *words: str, run: str = "run", pause: float = 0.0, tasks: str = "both") -> list[str]:
+def command(folder: Path, *words: str, run: str = "run", tasks: str = "both") -> list[str]:
     """`assay run` on that benchmark."""
     return [
         sys.executable,
@@ -120,7 +120,7 @@ def command(folder: Path, *words: str, run: str = "run", pause: float = 0.0, tas
         "--model",
         f"{folder / 'noted.py'}:Noted",
         "--model_args",
-        f"log={folder / 'log.txt'},pause={pause}",
+        f"log={folder / 'log.txt'}",
         "--include_path",
         str(folder),
         "--tasks",
@@ -131,8 +131,9 @@ def command(folder: Path, *words: str, run: str = "run", pause: float = 0.0, tas
     ]
 
 
-def environment(folder: Path) -> dict[str, str]:
-    return {**os.environ, "ASSAY_HOME": str(folder / "home"), "HF_DATASETS_CACHE": str(folder / "cache"), "CI": "true"}
+def environment(folder: Path, pause: float = 0.0) -> dict[str, str]:
+    """`pause` is the time that the model takes for a request."""
+    return {**os.environ, "NOTED_PAUSE": str(pause), "ASSAY_HOME": str(folder / "home"), "HF_DATASETS_CACHE": str(folder / "cache"), "CI": "true"}
 
 
 def results_without_times(folder: Path, run: str = "run") -> str:

@@ -1,0 +1,78 @@
+"""Every golden of lm-evaluation-harness through the whole house: requests, responses, scores, results, standard errors."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from tests.parity.fake_model import FakeModel, recorded_responses
+from tests.parity.goldens import PARITY, golden_paths, load_golden, manager, require_parity_data
+
+import assay
+from assay.config import RunConfig
+from assay.store import ResponseStore
+
+pytestmark = [pytest.mark.parity]
+
+LEAKS = {"lambada_openai__fs5-limit12-seed42"}
+"""Here lm-evaluation-harness puts a doc, solved, among its own shots. We draw another shot for that doc: see docs."""
+
+
+@cache
+def compare() -> ModuleType:
+    """`compare.py`, which lies beside the goldens and decides what counts as identical."""
+    spec = importlib.util.spec_from_file_location("parity_compare", PARITY / "compare.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def config_of(golden: dict[str, Any], folder: Path) -> RunConfig:
+    settings = golden["settings"]
+    task = golden["name"]
+    if settings["override"]:
+        base = manager().entries[task].path
+        path = folder / f"{task}.yaml"
+        path.write_text(json.dumps({"include": str(base), "task": task, **settings["override"]}))
+        task = str(path)
+    return RunConfig(
+        tasks=[task],
+        num_fewshot=settings["num_fewshot"],
+        limit=settings["limit"],
+        apply_chat_template=settings["apply_chat_template"],
+        fewshot_as_multiturn=settings["fewshot_as_multiturn"],
+        system_instruction=settings["system_instruction"],
+        gen_kwargs=settings["gen_kwargs"],
+        bootstrap_iters=settings["bootstrap_iters"],
+        seed={"fewshot": settings["seeds"]["fewshot"]},
+        run_dir=str(folder / "run"),
+        log_samples=True,
+        data_dir=str(PARITY / "hub"),
+        confirm_run_unsafe_code=True,
+    )
+
+
+@pytest.mark.parametrize("path", golden_paths(), ids=lambda path: path.name.removesuffix(".json.gz"))
+def test_run_gives_what_lm_evaluation_harness_gave(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    require_parity_data()
+    name = path.name.removesuffix(".json.gz")
+    golden = load_golden(path)
+    model = FakeModel(recorded_responses(golden) if golden["settings"]["hints"] else None)
+    with ResponseStore(tmp_path / "store.sqlite") as store:
+        assay.evaluate(config_of(golden, tmp_path), model=model, manager=manager(), store=store)
+    output, samples = compare().load_output(tmp_path / "run", golden["samples"])
+    capsys.readouterr()
+    bad = sum(compare().compare_samples(task, rows, samples.get(task)) for task, rows in golden["samples"].items())
+    bad += compare().compare_results(golden, output, compare().SECTIONS)
+    report = capsys.readouterr().out
+    if name in LEAKS:
+        assert "prompts 11/12" in report
+        return
+    assert bad == 0, report
