@@ -30,6 +30,8 @@ class StoppingRule:
     n: int = 0
     _interval: ConfidenceSequence | None = field(default=None, repr=False)
     _flips: DiscordantEvidence | None = field(default=None, repr=False)
+    _score: ConfidenceSequence | None = field(default=None, repr=False)
+    """Of the score itself, while the rule looks at differences."""
 
     @classmethod
     def parse(cls, text: str, *, alpha: float = 0.05) -> StoppingRule:
@@ -57,8 +59,9 @@ class StoppingRule:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The interval that `ci=` watches, valid whenever one looks; None for other rules and before the first doc."""
-        return self._interval.interval if self.width is not None and self._interval is not None else None
+        """Of the score, valid whenever one looks; None before the first doc. A fixed-n interval is not, after a stop."""
+        watched = self._interval if self.width is not None else self._score
+        return None if watched is None else watched.interval
 
     def fresh(self) -> StoppingRule:
         return StoppingRule(self.text, self.width, self.baseline, self.margin, self.alpha)
@@ -98,6 +101,9 @@ class StoppingRule:
             wanted = self.margin if self.margin is not None else 0.05
             self._interval = ConfidenceSequence(width=wanted / 2, level=1 - self.alpha / (2 if self.margin else 1))
             self._flips = DiscordantEvidence()
+            self._score = ConfidenceSequence(width=0.05, level=1 - self.alpha)
+        assert self._score is not None
+        self._score.update(b)
         if not binary and self._flips is not None:
             self._flips = None
         return self._decision(a, b)

@@ -11,12 +11,15 @@ from assay.stats.estimate import Floats
 from assay.stats.paired import Difference
 from assay.stats.quantiles import normal_quantile, t_quantile
 
-Kind = Literal["better", "worse", "equivalent", "undecided"]
+Kind = Literal["better", "worse", "equivalent", "same", "undecided"]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`docs_needed` is set for *undecided*: with so many docs, one of the other verdicts is certain to come."""
+    """`docs_needed` is set for *undecided*: with so many docs, one of the other verdicts is certain to come.
+
+    *same* says nothing of docs that were not asked: too few to call the runs equivalent, but not one differs.
+    """
 
     kind: Kind
     margin: float
@@ -26,6 +29,8 @@ class Verdict:
         match self.kind:
             case "equivalent":
                 return f"no difference larger than {self.margin:g}"
+            case "same":
+                return "the same on every doc"
             case "undecided" if self.docs_needed is not None:
                 return f"undecided: would need {self.docs_needed:,} docs"
             case _:
@@ -53,6 +58,8 @@ def judge(
     inner = difference.bounds(1 - 2 * alpha)
     if inner is not None and max(abs(inner[0]), abs(inner[1])) < margin:
         return Verdict("equivalent", margin)
+    if value == 0 and difference.estimate.stderr == 0:
+        return Verdict("same", margin)
     return Verdict("undecided", margin, _docs_to_decide(difference, margin, alpha / max(1, tests), alpha))
 
 

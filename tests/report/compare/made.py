@@ -28,6 +28,7 @@ def write_run(
     reported: Mapping[tuple[str, str], float] | None = None,
     model: str = "made",
     configs: Mapping[str, Mapping[str, Any]] | None = None,
+    stopped: Mapping[str, str] | None = None,
 ) -> Path:
     """`scores`: task → `metric,filter` → a value per doc. Docs are numbered unless `docs` names their contents.
 
@@ -90,6 +91,7 @@ def write_run(
             "health": {},
             "samples": {task: str(directory.sample_file(task).relative_to(path)) for task in scores},
             "model": {"name": model},
+            "stop_reasons": dict(stopped or {}),
         },
     }
     directory.write_json("run.json", {"format": FORMAT, "status": "finished"})

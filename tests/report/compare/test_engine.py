@@ -52,6 +52,19 @@ def test_a_run_against_itself_has_no_difference_and_no_flips(tmp_path: Path) -> 
         assert str(row.verdict) == "no difference larger than 0.05"
 
 
+def test_few_docs_without_a_flip_are_the_same_but_not_equivalent(tmp_path: Path) -> None:
+    scores = {"t": {"acc,none": [1.0, 0.0, 1.0]}}
+    found = compare(write_run(tmp_path / "a", scores), write_run(tmp_path / "b", scores))
+    assert str(found.row("t", "acc,none").verdict) == "the same on every doc"
+
+
+def test_runs_that_stopped_early_are_marked(tmp_path: Path) -> None:
+    stopped = {"hard": "better than base after 200 docs", "easy": "all docs were asked before the rule was satisfied"}
+    found = compare(write_run(tmp_path / "a", BASE), write_run(tmp_path / "b", NEW, stopped=stopped))
+    assert found.row("hard", "acc,none").notes == ("B stopped early: p does not count its looks",)
+    assert found.row("easy", "acc,none").notes == ()
+
+
 def test_holm_counts_all_tasks_of_all_runs(tmp_path: Path) -> None:
     paths = [write_run(tmp_path / "a", BASE), write_run(tmp_path / "b", NEW), write_run(tmp_path / "c", BASE)]
     first, second = compare_runs([open_run(p) for p in paths])
@@ -302,6 +315,6 @@ def test_json_holds_every_row_and_is_valid(tmp_path: Path) -> None:
     runs = [open_run(write_run(tmp_path / n, s, groups=GROUPS)) for n, s in (("a", BASE), ("b", NEW))]
     data = json.loads(to_json(compare_runs(runs)))
     assert {row["name"] for row in data["rows"]} == {*BASE, *GROUPS}
-    assert all(row["verdict"] in ("better", "worse", "equivalent", "undecided") for row in data["rows"])
+    assert all(row["verdict"] in ("better", "worse", "equivalent", "same", "undecided") for row in data["rows"])
     many = json.loads(to_json(compare_runs([*runs, runs[0]])))
     assert len(many["comparisons"]) == 2

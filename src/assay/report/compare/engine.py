@@ -126,9 +126,13 @@ class _Pair:
             paired=found.paired,
             only_a=found.only_a,
             only_b=found.only_b,
-            notes=found.notes,
+            notes=(*found.notes, *self._stopped(name)),
             flips=found.flips,
         )
+
+    def _stopped(self, name: str) -> list[str]:
+        """A p-value for a fixed number of docs does not count the looks that ended the run."""
+        return [f"{side} stopped early: p does not count its looks" for side, run in (("A", self.a), ("B", self.b)) if name in run.stopped and not run.stopped[name].startswith("all docs")]  # fmt: skip
 
     def _order(self) -> Iterator[str]:
         names = dict.fromkeys([name for _, name in self.a.tree] + list(self.a.tasks))

@@ -40,6 +40,7 @@ def read_assay(path: Path) -> RunView:
         tree=tuple((node["depth"], node["name"]) for node in block["tree"]),
         aliases={node["name"]: node["alias"] for node in block["tree"]},
         repeats={task: int(config.get("repeats") or 1) for task, config in data.get("configs", {}).items()},
+        stopped=block.get("stop_reasons", {}),
         show_docs=lambda task, ids: read_docs(files[task], ids),
     )
 

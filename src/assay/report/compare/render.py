@@ -13,7 +13,7 @@ from assay.report.rows import format_number
 if TYPE_CHECKING:
     from rich.table import Table
 
-_COLOURS = {"better": "green", "worse": "red", "equivalent": "cyan", "undecided": "yellow"}
+_COLOURS = {"better": "green", "worse": "red", "equivalent": "cyan", "same": "cyan", "undecided": "yellow"}
 
 
 def signed(value: float) -> str:
@@ -33,7 +33,14 @@ def comparison_table(comparison: Comparison) -> Table:
 
     rows = comparison.rows
     title = f"A {comparison.a.label}\nB {comparison.b.label}"
-    table = Table(title=escape(title), title_justify="left", header_style="bold", pad_edge=False, box=SIMPLE_HEAD)
+    table = Table(
+        title=escape(title),
+        title_justify="left",
+        header_style="bold",
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        box=SIMPLE_HEAD,
+    )
     filters = any(row.filter != "none" for row in rows)
     flips = any(row.difference.gained is not None for row in rows)
     table.add_column("task", overflow="fold", min_width=16)

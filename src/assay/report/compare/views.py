@@ -77,6 +77,8 @@ class RunView:
     """(depth, name) in the order of a table."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     repeats: Mapping[str, int] = field(default_factory=dict)
+    stopped: Mapping[str, str] = field(default_factory=dict)
+    """Tasks that `--until` ended, and why."""
     show_docs: Callable[[str, NDArray[np.int64]], list[dict[str, Any]]] | None = None
     """Task and doc ids to what was asked and answered, where the format keeps it."""
 
