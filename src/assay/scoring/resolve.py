@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assay.config import FilterConfig, Function, FunctionRef, MetricConfig, TaskConfig
-from assay.errors import ConfigError
+from assay.errors import ConfigError, did_you_mean
 from assay.filters import DEFAULT_FILTER, FilterEnsemble
 from assay.instance import Instance
 from assay.metrics import AGGREGATIONS, DEFAULT_METRICS, METRICS, Aggregation, Kind, Metric, Reducer, get_reducer
@@ -19,6 +19,12 @@ KINDS: dict[str, Kind] = {
     "loglikelihood": "loglikelihood",
     "loglikelihood_rolling": "rolling",
 }
+
+DEAF = {
+    *("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match", "f1", "mcc", "brier_score", "likelihood"),
+    *("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "bypass"),
+}
+"""Metrics of lm-evaluation-harness that ignore whatever arguments a task file gives them outside generation."""
 
 
 @dataclass(frozen=True)
@@ -84,27 +90,34 @@ def resolve_metric(config: MetricConfig, kind: Kind, task: TaskConfig) -> Resolv
         "kwargs": dict(config.kwargs),
     }
     if isinstance(config.metric, str) and not config.hf_evaluate and config.metric in METRICS:
-        metric = METRICS[config.metric]
-        form = metric.form(kind)
-        if form is not None and kind != "generation":
-            common["kwargs"] = _accepted(form, config.kwargs)
-        return None if form is None else ResolvedMetric(fn=form, metric=metric, **common)
+        return _registered(METRICS[config.metric], kind, common)
     if isinstance(config.metric, str) and kind != "generation":
         # Choice tasks never call an `evaluate` metric; a name that both know means ours.
         found = METRICS.get(config.metric)
-        form = found.form(kind) if found else None
-        return None if form is None else ResolvedMetric(fn=form, metric=found, **common)
+        return None if found is None else _registered(found, kind, common)
     function = _function(config)
     if kind != "generation" and getattr(function, "kind", None) != kind:
         return None
     return ResolvedMetric(fn=function, foreign=True, takes_pair=not _binds(function, config.kwargs), **common)
 
 
-def _accepted(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments a choice metric takes. lm-evaluation-harness drops the others, and task files give them (`average`)."""
-    parameters = inspect.signature(function).parameters
-    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    return {name: value for name, value in kwargs.items() if takes_any or name in parameters}
+def _registered(metric: Metric, kind: Kind, common: dict[str, Any]) -> ResolvedMetric | None:
+    form = metric.form(kind)
+    if form is None:
+        return None
+    if kind != "generation":
+        common = {**common, "kwargs": _accepted(metric.name, form, common["kwargs"])}
+    return ResolvedMetric(fn=form, metric=metric, **common)
+
+
+def _accepted(name: str, form: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that a metric takes. Those of lm-evaluation-harness take none and its task files give them some."""
+    known = set(inspect.signature(form).parameters)
+    unknown = sorted(given.keys() - known)
+    if unknown and name not in DEAF:
+        hint = did_you_mean(unknown[0], known) or f"It takes: {', '.join(sorted(known))}."
+        raise ConfigError(f"metric {name} has no argument {unknown[0]!r}", hint=hint)
+    return {key: value for key, value in given.items() if key in known}
 
 
 def _function(config: MetricConfig) -> Callable[..., Any]:

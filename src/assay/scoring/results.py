@@ -15,10 +15,12 @@ from assay.instance import Doc, Instance
 class Results(Protocol):
     """What every result has. `Results.create` makes the one that fits the instances."""
 
-    results: Any
     target: Any
     scores: dict[str, Any]
     instances: Sequence[Instance]
+
+    @property
+    def results(self) -> Any: ...
 
     @classmethod
     def from_instances(cls, instances: Sequence[Instance], filter_name: str | None = None) -> Self: ...
@@ -47,10 +49,10 @@ def filtered(instance: Instance, filter_name: str | None) -> Any:
 
 
 @dataclass
-class GenResult:
-    """The generations of one doc. `results` lists all draws; `prediction` is what the filter left, list or not."""
+class GenResult(Results):
+    """The generations of one doc. `results` lists all its draws; `prediction` is what the filter left, list or not."""
 
-    results: Sequence[Any]
+    draws: Sequence[Any]
     target: Any
     instances: Sequence[Instance]
     repeats: int = 1
@@ -66,6 +68,10 @@ class GenResult:
         return cls(draws, one.target, instances, one.repeats, filter_name or "none", responses[0])
 
     @property
+    def results(self) -> Sequence[Any]:
+        return self.draws
+
+    @property
     def doc(self) -> Doc:
         return self.instances[0].doc
 
@@ -74,7 +80,7 @@ class GenResult:
 
 
 @dataclass
-class MCResult:
+class MCResult(Results):
     """The choices of one doc.
 
     `target` is the index of the right choice, a list of them, or an index beyond the choices where the doc names none.
