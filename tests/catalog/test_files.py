@@ -14,12 +14,56 @@ from assay.errors import AssayError
 from assay.tasks import RequestOptions, Resolved, TaskManager
 
 CATALOG = Path(assay.__file__).parent / "catalog"
-ASKED_FOR = """
-mmlu mmlu_pro arc_easy arc_challenge hellaswag winogrande piqa boolq openbookqa sciq commonsense_qa social_iqa copa rte cb
-wic race truthfulqa_mc1 truthfulqa_mc2 truthfulqa_gen gsm8k gsm8k_cot hendrycks_math500 mgsm bbh agieval drop squadv2
-triviaqa nq_open lambada_openai wikitext blimp humaneval mbpp ifeval xnli xcopa belebele logiqa pubmedqa bbq
-gpqa_main_zeroshot openllm leaderboard olmes_core9 quick demo
-""".split()
+ASKED_FOR = [
+    "mmlu",
+    "mmlu_pro",
+    "arc_easy",
+    "arc_challenge",
+    "hellaswag",
+    "winogrande",
+    "piqa",
+    "boolq",
+    "openbookqa",
+    "sciq",
+    "commonsense_qa",
+    "social_iqa",
+    "copa",
+    "rte",
+    "cb",
+    "wic",
+    "race",
+    "truthfulqa_mc1",
+    "truthfulqa_mc2",
+    "truthfulqa_gen",
+    "gsm8k",
+    "gsm8k_cot",
+    "hendrycks_math500",
+    "mgsm",
+    "bbh",
+    "agieval",
+    "drop",
+    "squadv2",
+    "triviaqa",
+    "nq_open",
+    "lambada_openai",
+    "wikitext",
+    "blimp",
+    "humaneval",
+    "mbpp",
+    "ifeval",
+    "xnli",
+    "xcopa",
+    "belebele",
+    "logiqa",
+    "pubmedqa",
+    "bbq",
+    "gpqa_main_zeroshot",
+    "openllm",
+    "leaderboard",
+    "olmes_core9",
+    "quick",
+    "demo",
+]
 NO_STYLE = {
     "truthfulqa_mc2": "several answers are right",
     "winogrande": "contexts vary, not choices; see winogrande_options",
