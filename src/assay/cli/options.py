@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from assay.config.words import parse_words
 from assay.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -28,31 +29,73 @@ def _bool(name: str, *letters: str, help: str) -> Callable[[F], F]:
     return _flag(name, *letters, is_flag=True, flag_value=True, type=bool, help=help)
 
 
-class OptionalText(click.Option):
-    """`--flag` or `--flag VALUE`."""
-
-
 TASK_OPTIONS: Sequence[Callable[[Any], Any]] = (
-    _flag("--include_path", multiple=True, metavar="DIR", help="More task files: a directory or file; may be given many times, and splits on the path separator."),  # fmt: skip
-    _flag("--lm_eval", is_flag=False, flag_value="true", metavar="[DIR]", help="Add the tasks of an installed lm-evaluation-harness, or of this directory."),  # fmt: skip
-    _flag("--data_dir", metavar="DIR", help="A local mirror of datasets, looked at first: DIR/<dataset_path>/<dataset_name or default>/<split>.jsonl"),  # fmt: skip
+    _flag(
+        "--include_path",
+        multiple=True,
+        metavar="DIR",
+        help="More task files: a directory or file; may be given many times, and splits on the path separator.",
+    ),
+    _flag(
+        "--lm_eval",
+        is_flag=False,
+        flag_value="true",
+        metavar="[DIR]",
+        help="Add the tasks of an installed lm-evaluation-harness, or of this directory.",
+    ),
+    _flag(
+        "--data_dir",
+        metavar="DIR",
+        help="A local mirror of datasets, looked at first: DIR/<dataset_path>/<dataset_name or default>/<split>.jsonl",
+    ),
 )
 
 RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
-    _flag("--config", "-C", type=click.Path(exists=True, dir_okay=False), help="YAML with any of these flags, or the run.json of an earlier run."),  # fmt: skip
+    _flag(
+        "--config",
+        "-C",
+        type=click.Path(exists=True, dir_okay=False),
+        help="YAML with any of these flags, or the run.json of an earlier run.",
+    ),
     _flag("--model", "-M", help="A backend (see `assay ls models`), or path/to/file.py:Class.  [default: hf]"),
-    _flag("--model_args", "-a", multiple=True, metavar="K=V,…", help="Arguments of the model: key=value,… or JSON; repeated flags merge."),  # fmt: skip
-    _flag("--tasks", "-t", multiple=True, metavar="NAMES", help="Tasks, groups, tags, globs, files; commas or repeated. Variants by name: arc_easy:cloze, gsm8k:8shot."),  # fmt: skip
-    _flag("--num_fewshot", "-f", type=click.IntRange(min=0), help="Examples in the prompt; a task that fixes 0 keeps 0."),  # fmt: skip
+    _flag(
+        "--model_args",
+        "-a",
+        multiple=True,
+        metavar="K=V,…",
+        help="Arguments of the model: key=value,… or JSON; repeated flags merge.",
+    ),
+    _flag(
+        "--tasks",
+        "-t",
+        multiple=True,
+        metavar="NAMES",
+        help="Tasks, groups, tags, globs, files; commas or repeated. Variants by name: arc_easy:cloze, gsm8k:8shot.",
+    ),
+    _flag(
+        "--num_fewshot", "-f", type=click.IntRange(min=0), help="Examples in the prompt; a task that fixes 0 keeps 0."
+    ),
     _flag("--batch_size", "-b", help="A number, or auto: as many tokens as fit.  [default: auto]"),
     _flag("--device", help="Torch device.  [default: the best there is]"),
     _flag("--limit", "-L", type=float, help="Docs per task: a number, or a fraction below 1."),
     _flag("--samples", "-E", metavar="JSON", help='Explicit docs: {"task": [ids]}, or a file with it.'),
     _flag("--gen_kwargs", multiple=True, metavar="K=V,…", help="Generation settings laid over each task's own."),
     _flag("--repeats", type=click.IntRange(min=1), help="Draws per request, instead of each task's own number."),
-    _flag("--apply_chat_template", is_flag=False, flag_value="true", metavar="[NAME]", help="Ask through the model's chat template, or the one of that name."),  # fmt: skip
+    _flag(
+        "--apply_chat_template",
+        is_flag=False,
+        flag_value="true",
+        metavar="[NAME]",
+        help="Ask through the model's chat template, or the one of that name.",
+    ),
     _flag("--system_instruction", help="Text of the system turn."),
-    _flag("--fewshot_as_multiturn", is_flag=False, flag_value="true", metavar="[BOOL]", help="Examples as turns of the conversation.  [default: with a chat template]"),  # fmt: skip
+    _flag(
+        "--fewshot_as_multiturn",
+        is_flag=False,
+        flag_value="true",
+        metavar="[BOOL]",
+        help="Examples as turns of the conversation.  [default: with a chat template]",
+    ),
     *TASK_OPTIONS,
     _flag("--output_path", "-o", metavar="DIR", help="Runs are kept below this directory.  [default: runs]"),
     _flag("--run_dir", metavar="DIR", help="Keep the run in exactly this directory."),
@@ -60,7 +103,11 @@ RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
     _bool("--predict_only", "-x", help="Answers only, no scores."),
     _bool("--write_out", "-w", help="Print the first prompt of each task."),
     _flag("--seed", help="One number, or python,numpy,torch,fewshot.  [default: 0,1234,1234,1234]"),
-    _flag("--bootstrap_iters", type=click.IntRange(min=0), help="Bootstrap replicates; 0 turns error bars off.  [default: 1000]"),  # fmt: skip
+    _flag(
+        "--bootstrap_iters",
+        type=click.IntRange(min=0),
+        help="Bootstrap replicates; 0 turns error bars off.  [default: 1000]",
+    ),
     _flag("--metadata", multiple=True, metavar="JSON", help="Passed to tasks, and on to custom datasets."),
     _flag("--store", metavar="PATH", help="The response store.  [default: in the user cache directory]"),
     _bool("--fresh", help="Ask the model again even where the store has the answer."),
@@ -72,10 +119,18 @@ RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
     _flag("--max_unparsed", type=float, help="… of answers could not be read by any filter."),
     _flag("--until", metavar="RULE", help='Stop when the score is known: "ci=0.01" or "decided vs RUN".'),
     _flag("--control", metavar="RUN", help="Tighten intervals by the scores of an earlier run on the full set."),
+    _flag(
+        "--log_to",
+        multiple=True,
+        metavar="NAME[:K=V,…]",
+        dest="loggers",
+        help="Also send results to a tracker: wandb, mlflow, tensorboard; with its settings after a colon.",
+    ),
     _flag("--executor", type=click.Choice(["local", "ray"]), help="Where the model runs.  [default: local]"),
     _flag("--ray_address", metavar="ADDRESS", help="auto, or HOST:PORT of a Ray cluster."),
     _flag("--replicas", type=click.IntRange(min=1), help="Model replicas on the cluster."),
     _flag("--gpus_per_replica", type=float, help="GPUs each replica holds."),
+    _flag("--cpus_per_replica", type=float, help="CPUs each replica holds.  [default: an even share of a node]"),
 )
 
 
@@ -137,6 +192,9 @@ def _plain(name: str, value: Any) -> Any:
         return int(value)
     if name == "limit" and isinstance(value, float) and value >= 1 and value.is_integer():
         return int(value)
+    if name == "loggers" and isinstance(value, tuple):
+        parts = (text.partition(":") for text in value)
+        return {logger: parse_words(settings, flag=f"--log_to {logger}") for logger, _, settings in parts}
     if name == "samples" and isinstance(value, str):
         return read_samples_argument(value)
     return value

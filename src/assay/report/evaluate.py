@@ -48,4 +48,8 @@ def evaluate(
         if config.log_samples or config.predict_only:
             write_sample_files(outcome.directory, list(outcome.tasks))
         outcome.directory.write_json("results.json", results.data)
+    if config.loggers:
+        from assay.report.loggers import log_results
+
+        log_results(results, config.loggers)
     return results

@@ -86,7 +86,7 @@ def _write_eval(results: Results, task: str, file: Path, path: Path) -> Path:
                     {"stderr": {"name": "stderr", "value": entry["stderr"], "params": {}}}
                     if entry["stderr"] is not None
                     else {}
-                ),  # fmt: skip
+                ),
             },
         }
         for key, entry in results.data["assay"]["estimates"][task].items()
@@ -129,7 +129,7 @@ def _inspect_samples(file: Path) -> Iterator[dict[str, Any]]:
                 "output": {
                     "model": "",
                     "choices": [{"message": {"role": "assistant", "content": _text(resps)}, "stop_reason": "stop"}],
-                },  # fmt: skip
+                },
                 "scores": {},
                 "metadata": {"doc_hash": row["doc_hash"], "request_hash": row["request_hash"]},
                 "store": {},

@@ -25,8 +25,8 @@ from assay.stats import normal_quantile
 
 
 def import_lm_eval(source: str | Path, run_dir: str | Path) -> Results:
-    """Convert the newest results file below `source`, with its samples."""
-    files = sorted(Path(source).rglob("results*.json"))
+    """Convert a results file, or the newest one below a directory, with its samples."""
+    files = [Path(source)] if Path(source).is_file() else sorted(Path(source).rglob("results*.json"))
     if not files:
         raise ConfigError(
             f"no results*.json below {source}", hint="Give the output directory of lm-evaluation-harness."
@@ -53,12 +53,13 @@ def read_results(path: Path) -> dict[str, Any]:
 
 
 def sample_files(results: Path, data: dict[str, Any]) -> Iterator[tuple[str, Path]]:
-    """The newest samples file of each task."""
+    """The samples file of each task: that of the same run, or where names tell no run apart, the newest."""
+    stamp = results.stem.removeprefix("results")
     for task in data.get("configs", {}):
         pattern = re.compile(rf"samples_{re.escape(task)}(_\d{{4}}-.*)?\.jsonl")
         found = sorted(path for path in results.parent.glob("samples_*.jsonl") if pattern.fullmatch(path.name))
         if found:
-            yield task, found[-1]
+            yield task, next((path for path in found if path.name == f"samples_{task}{stamp}.jsonl"), found[-1])
 
 
 def _convert(path: Path, task: str, data: dict[str, Any], directory: RunDirectory) -> str:

@@ -55,7 +55,7 @@ def sample_object(row: dict[str, Any]) -> dict[str, Any]:
         "target": target if isinstance(target, str) else str(target),
         "arguments": {
             f"gen_args_{i}": {f"arg_{j}": part for j, part in enumerate(request)} for i, request in enumerate(arguments)
-        },  # fmt: skip
+        },
         "resps": json.loads(row["resps"]),
         "filtered_resps": json.loads(row["filtered_resps"]),
         "filter": row["filter"],

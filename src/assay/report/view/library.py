@@ -91,7 +91,7 @@ class Library:
             if not (target / "results.json").is_file():
                 from assay.report.importing import import_lm_eval
 
-                import_lm_eval(run.path.parent, target)
+                import_lm_eval(run.path, target)
         return target
 
     def results(self, run: Run) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from assay.report.html import Axis
 from assay.report.rows import estimate_of
 from assay.report.view.database import SAMPLES
 from assay.report.view.library import Run
-from assay.report.view.present import Sample, answer_of, as_text, present, question_of
+from assay.report.view.present import Sample, answer_of, present, question_of, target_of
 from assay.report.view.queries import METRIC, ONLY, Query, SampleFile, metrics_of
 from assay.report.view.site import Context, NotFound, Site
 from assay.report.view.taskstats import health_lines
@@ -160,13 +160,12 @@ def samples_page(site: Site, run_id: str, task: str, params: Mapping[str, str]) 
 
 
 def list_row(row: dict[str, Any], at: TaskPlace, position: int) -> dict[str, Any]:
-    target = as_text(_loads(row["target"]))
     return {
         "doc_id": row["doc_id"],
         "position": position,
         "filter": row["filter"],
         "question": question_of(row, at.shots, at.delimiter).strip() or "(empty prompt)",
-        "target": target,
+        "target": target_of(row),
         "answer": answer_of(row),
         "metrics": metrics_of(row),
         "flags": row.get("flags") or [],
@@ -228,12 +227,3 @@ def neighbours_by_id(site: Site, file: SampleFile, doc_id: int) -> dict[str, int
     sides = "max(doc_id) FILTER (doc_id < ?) AS previous, min(doc_id) FILTER (doc_id > ?) AS next"
     found: dict[str, int | None] = site.database.one(f"SELECT {sides} FROM {SAMPLES}", [doc_id, doc_id, str(file.path)])
     return found
-
-
-def _loads(text: str | None) -> Any:
-    import json
-
-    try:
-        return json.loads(text) if text is not None else None
-    except ValueError:
-        return text

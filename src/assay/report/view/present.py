@@ -80,7 +80,8 @@ class Sample:
 
     @property
     def target_text(self) -> str:
-        return as_text(self.target)
+        named = [f"{choice.label}  {choice.text.strip()}" for choice in self.choices if choice.is_target]
+        return "\n".join(named) or as_text(self.target)
 
 
 def present(rows: Sequence[Row], config: Mapping[str, Any], shots: int) -> Sample:
@@ -128,6 +129,16 @@ def answer_of(row: Row) -> str:
             return str(requests[best][1]).strip() if len({str(r[1]) for r in requests}) > 1 else f"choice {best}"
         return f"log-likelihood {pairs[0][0]:.2f}"  # type: ignore[index]
     return as_text(found[0] if isinstance(found, list) and len(found) == 1 else found)
+
+
+def target_of(row: Row) -> str:
+    """The target, short: a choice by its text, where the row has one."""
+    target = _json(row["target"], None)
+    if isinstance(target, int) and not isinstance(target, bool):
+        requests = unpack_arguments(row["arguments"] or "[]")
+        if 0 <= target < len(requests) and len({str(request[-1]) for request in requests}) > 1:
+            return str(requests[target][-1]).strip()
+    return as_text(target)
 
 
 def split_prompt(context: str, shots: int, delimiter: str = "\n\n") -> Prompt:
@@ -276,7 +287,8 @@ def _label(position: int) -> str:
 def _step(step: Any) -> str:
     if not isinstance(step, Mapping):
         return str(step)
-    arguments = step.get("kwargs") or {key: value for key, value in step.items() if key != "function"}
+    own = {key: value for key, value in step.items() if key not in ("function", "kwargs")}
+    arguments = {**own, **(step.get("kwargs") or {})}
     shown = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
     return f"{step.get('function')}({shown})" if shown else str(step.get("function"))
 

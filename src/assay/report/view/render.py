@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from assay.report.rows import format_number
 from assay.report.version import assay_version
-from assay.report.view.text import markdown, show, snippet
+from assay.report.view.text import markdown, name, show, snippet
 
 
 @cache
@@ -31,6 +31,7 @@ def environment() -> Environment:
         "when": when,
         "duration": duration,
         "show": show,
+        "name": name,
         "snippet": snippet,
         "markdown": markdown,
         "pretty": pretty,

@@ -59,6 +59,12 @@ def snippet(text: str, longest: int = 160) -> Markup:
     return show(line[:longest] + ("…" if len(line) > longest or len(text) > longest * 4 else ""), longest + 1)
 
 
+def name(text: str, longest: int = 80) -> Markup:
+    """The name of a task, which may break after an underscore."""
+    # `show` writes no underscore of its own.
+    return Markup(str(show(text, longest)).replace("_", "_<wbr>"))
+
+
 _INLINE = re.compile(r"`(?P<code>[^`\n]+)`|\*\*(?P<bold>[^*\n]+)\*\*|(?<!\w)\*(?P<italic>[^*\n]+)\*(?!\w)")
 
 

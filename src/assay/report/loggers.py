@@ -1,0 +1,83 @@
+"""Results to experiment trackers: thin, lazy, and plug-ins like everything else.
+
+A logger is a function `(results, settings)`. Trackers are imported when one is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from assay.errors import ConfigError
+from assay.registry import Registry
+from assay.report.results import Results
+from assay.report.rows import rows_of
+
+Logger = Callable[[Results, dict[str, Any]], None]
+
+LOGGERS: Registry[Logger] = Registry("logger", group="assay.loggers")
+
+
+def log_results(results: Results, loggers: dict[str, dict[str, Any]]) -> None:
+    """Send results to every logger that the run names."""
+    for name, settings in loggers.items():
+        LOGGERS[name](results, settings)
+
+
+def numbers(results: Results) -> Iterator[tuple[str, float]]:
+    """`task/metric,filter` and `…_stderr`, for trackers that keep named numbers; a task in two groups counts once."""
+    seen: set[str] = set()
+    for row in rows_of(results.data):
+        name = f"{row.name}/{row.metric},{row.filter}"
+        if row.metric and name not in seen and row.estimate.value is not None and not row.withheld:
+            seen.add(name)
+            yield name, row.estimate.value
+            if row.estimate.stderr is not None:
+                yield f"{row.name}/{row.metric}_stderr,{row.filter}", row.estimate.stderr
+
+
+@LOGGERS.register("wandb")
+def log_to_wandb(results: Results, settings: dict[str, Any]) -> None:
+    """Weights & Biases: numbers in the summary, the table as a table. Settings go to `wandb.init`."""
+    wandb = _import("wandb")
+    run = wandb.init(**{"project": "assay", "job_type": "eval", **settings}, config=results.data["config"])
+    run.summary.update(dict(numbers(results)))
+    frame = results.to_pandas()
+    columns = list(frame.columns)
+    run.log({"results": wandb.Table(columns=columns, data=[[None if v != v else v for v in row] for row in frame.values.tolist()])})  # fmt: skip
+    run.finish()
+
+
+@LOGGERS.register("mlflow")
+def log_to_mlflow(results: Results, settings: dict[str, Any]) -> None:
+    """MLflow: a run with the numbers as metrics. Settings: `tracking_uri`, `experiment`, and what `start_run` takes."""
+    mlflow = _import("mlflow")
+    settings = dict(settings)
+    if uri := settings.pop("tracking_uri", None):
+        mlflow.set_tracking_uri(uri)
+    mlflow.set_experiment(settings.pop("experiment", "assay"))
+    with mlflow.start_run(**settings):
+        mlflow.log_params({key: str(value)[:500] for key, value in results.data["config"].items()})
+        # MLflow allows no commas in names.
+        mlflow.log_metrics({name.replace(",", "/").replace("@", "_at_"): value for name, value in numbers(results)})
+
+
+@LOGGERS.register("tensorboard")
+def log_to_tensorboard(results: Results, settings: dict[str, Any]) -> None:
+    """TensorBoard: scalars at `step` (a training step, say) in `log_dir`."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ConfigError("the logger tensorboard needs torch and tensorboard", hint="pip install torch tensorboard") from error  # fmt: skip
+    with SummaryWriter(settings.get("log_dir", "runs/tensorboard")) as writer:
+        for name, value in numbers(results):
+            writer.add_scalar(name, value, global_step=int(settings.get("step", 0)))
+
+
+def _import(name: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ConfigError(f"the logger {name} needs the package {name}", hint=f"pip install {name}") from error
