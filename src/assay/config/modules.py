@@ -14,6 +14,14 @@ from typing import Any
 from assay.config.shim import lm_eval_package, spec_of
 from assay.errors import ConfigError, MissingPackage, did_you_mean
 
+_SOLD_AS = {
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+    "PIL": "pillow",
+    "cv2": "opencv-python",
+    "bert_score": "bert-score",
+}
+"""Modules whose package has another name."""
 _task_roots: set[Path] = set()
 
 
@@ -139,7 +147,9 @@ def _missing(error: ModuleNotFoundError, who: str) -> ConfigError:
     if package == "lm_eval" or not package:
         return ConfigError(f"{who}: {error}", hint="Copy the helper into the task's own module.")
     return MissingPackage(
-        f"{who} needs the package {package!r}, which is not installed", hint=f"pip install {package}", package=package
+        f"{who} needs the package {package!r}, which is not installed",
+        hint=f"pip install {_SOLD_AS.get(package, package)}",
+        package=package,
     )
 
 
