@@ -146,6 +146,7 @@ def test_nothing_stands_before_a_prefix_without_a_question() -> None:
         (1, ["a", "b"], None, "q b;"),
         ("t", None, None, "q t;"),
         (["first", "second"], None, None, "q first;"),
+        ([1, 0], ["a", "b"], None, "q b;"),
         ("t", None, "P", "q P t;"),
         ("", None, None, "q"),
         ("", None, "P", "q P"),

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from assay.config import FunctionRef, TaskConfig
 from assay.data import Docs, mirror_dir
-from assay.errors import ConfigError
+from assay.errors import AssayError, ConfigError
 from assay.instance import Doc, Instance, RequestType
 from assay.tasks.base import Task
 from assay.tasks.prompt import Shot
@@ -30,8 +30,13 @@ def build_class_task(config: TaskConfig, *, data_dir: str | Path | None, name: s
     given = {field: getattr(config, field) for field in config.model_fields_set - {"class_", "class_config"}}
     parameters = inspect.signature(cls.__init__).parameters.values()
     takes_config = any(p.name == "config" or p.kind is p.VAR_KEYWORD for p in parameters)
-    # The fields that a class may read although they are none of ours (unitxt's `recipe`).
-    task = cls(config={**config.class_config, **given}) if takes_config else cls()
+    try:
+        # Also the fields that a class may read although they are none of ours (unitxt's `recipe`).
+        task = cls(config={**(config.model_extra or {}), **given}) if takes_config else cls()
+    except AssayError:
+        raise
+    except Exception as error:  # code of a task file may raise anything
+        raise ConfigError(f"task {config.task}: {config.class_} cannot be made: {error}") from error
     if not isinstance(task, ConfigurableTask):
         raise ConfigError(
             f"task {config.task}: {config.class_} gives {type(task).__name__}, expected a task",

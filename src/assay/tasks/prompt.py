@@ -74,15 +74,15 @@ def make_shot(
     if answer is None or answer == "":
         text = question + prefix_delimiter(question, prefix, target_delimiter) + (prefix or "")
         return Shot(doc, question, prefix or None, text)
+    if isinstance(answer, list):
+        if not answer:
+            raise DataError("the target of a shot is an empty list")
+        answer = answer[0]
     if choices and isinstance(answer, int):
         try:
             answer = choices[answer]
         except IndexError:
             raise DataError(f"the target of a shot is {answer}, but it has {len(choices)} choices") from None
-    elif isinstance(answer, list):
-        if not answer:
-            raise DataError("the target of a shot is an empty list")
-        answer = answer[0]
     if not isinstance(answer, str):
         raise DataError(
             f"the answer of a shot is {answer!r}, expected text", hint="Write doc_to_target so that it gives text."
