@@ -112,3 +112,23 @@ def test_a_full_disk_is_an_error_that_keeps_what_was_written(reference: tuple[st
     times = Counter(computed(tmp_path))
     assert max(times.values()) <= 2
     assert sum(times.values()) < 2 * len(times), "what was written before the disk was full is used"
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_keeps_what_was_answered_and_says_how_to_go_on(times: int, reference: tuple[str, int], tmp_path: Path) -> None:  # fmt: skip
+    write_benchmark(tmp_path)
+    process = subprocess.Popen(command(tmp_path), env=environment(tmp_path, 0.03), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    while len(computed(tmp_path)) < 20 and process.poll() is None:
+        time.sleep(0.02)
+    for _ in range(times):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.005)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    before = computed(tmp_path)
+    assert 20 <= len(before) < reference[1]
+    subprocess.run(command(tmp_path), env=environment(tmp_path), check=True, capture_output=True)
+    twice = [request for request, count in Counter(computed(tmp_path)).items() if count > 1]
+    assert len(twice) <= times - 1, "one Ctrl-C loses nothing; the second may cut off the request in flight"
+    assert normal(results_without_times(tmp_path), tmp_path) == reference[0]
