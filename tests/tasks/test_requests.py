@@ -159,6 +159,11 @@ def test_no_docs_and_no_split() -> None:
         arguments(make_task(process_docs=lambda docs: docs.select([])))
 
 
+def test_prompts_of_other_packages_are_refused() -> None:
+    with pytest.raises(ConfigError, match="doc 0: use_prompt is 'promptsource:x'"):
+        arguments(make_task(use_prompt="promptsource:x"))
+
+
 def test_process_docs_that_fails() -> None:
     with pytest.raises(DataError, match=r"made_up: process_docs failed on the split 'test': KeyError: 'gone'"):
         arguments(make_task(process_docs=lambda docs: docs.map(lambda doc: {"x": doc["gone"]})))

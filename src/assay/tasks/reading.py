@@ -102,6 +102,11 @@ class TaskDocs:
 
     @cached_property
     def _text(self) -> Field:
+        if self.config.use_prompt:
+            raise ConfigError(
+                f"use_prompt is {self.config.use_prompt!r}, and prompts of other packages are not read",
+                hint="Write the prompt into doc_to_text and doc_to_target.",
+            )
         return text_field(self.config.doc_to_text, self.features, has_choices=self.has_choices)
 
     @cached_property
