@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.errors import ScoringError
 from assay.instance import Instance
 from assay.metrics import ChoiceBatch
-from assay.scoring.base import Scorer, ScoringContext, ScoringResult
+from assay.scoring.base import Scorer, ScoringContext, ScoringResult, guarded
 from assay.scoring.resolve import ResolvedMetric, resolve_metrics
 from assay.scoring.results import MCResult, gold_indices
 
@@ -104,7 +105,13 @@ def by_width(instances_by_doc: Mapping[int, Sequence[Instance]], filter_name: st
         else:
             batch.bytes += [len(choice.encode("utf-8", "surrogatepass")) for choice in choices]
         target = first.target
-        batch.targets.append(target if type(target) is int else gold_indices(target, choices))
+        if type(target) is not int:
+            place = f"task {first.task_name!r}, doc {first.doc_id}, filter {filter_name!r}"
+            try:
+                target = gold_indices(target, choices)
+            except ScoringError as error:
+                raise ScoringError(f"{place}: {error.message}", hint=error.hint) from error
+        batch.targets.append(target)
     return batches
 
 
@@ -133,7 +140,8 @@ def note_choices(context: ScoringContext, result: ScoringResult) -> None:
     for doc_id, instances in context.instances.items():
         if instances[0].request_type != "loglikelihood":
             continue
-        doc = MCResult.from_instances(instances, context.filter_name)
+        where = ("choices", context.filter_name, instances[0].task_name or context.task_config.task, doc_id)
+        doc = guarded(where, MCResult.from_instances, instances, context.filter_name)
         if len(doc.lls) > 1 and sum(ll == max(doc.lls) for ll in doc.lls) > 1:
             result.health.tied.add(doc_id)
         targets = doc.target if isinstance(doc.target, list) else [doc.target]

@@ -8,7 +8,7 @@ from typing import Any
 from assay.errors import ScoringError
 from assay.instance import Instance
 from assay.metrics import count_right
-from assay.scoring.base import Reduced, Scorer
+from assay.scoring.base import Reduced, Scorer, ScoringContext, ScoringResult
 from assay.scoring.resolve import ResolvedMetric
 from assay.scoring.results import GenResult, filtered
 
@@ -19,6 +19,10 @@ class GenerateScorer(Scorer):
     A filter that leaves several draws of a doc leads to one value per draw, reduced by the metric's or the task's
     reducer (the mean if none is named), unless the metric wants the draws together.
     """
+
+    def score_filter(self, context: ScoringContext, result: ScoringResult) -> None:
+        result.health.no_gold.update(i for i, doc in context.instances.items() if doc[0].target is None)
+        super().score_filter(context, result)
 
     def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
         result = GenResult.from_instances(instances, filter_name)

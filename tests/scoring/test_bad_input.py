@@ -1,0 +1,117 @@
+"""Whatever comes in: a clear error or a counted health entry, never a wrong number."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from tests.scoring.parts import choice, config, generation, score
+
+from assay.errors import ScoringError
+from assay.scoring import disagreements, unparsed_bounds
+
+GSM = {"name": "strict", "filter": ["regex", "take_first"]}
+LOOSE = {"name": "loose", "filter": [{"function": "number"}, "take_first"]}
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+def test_docs_with_impossible_loglikelihoods_are_left_out_and_counted(wrong):
+    docs = [choice([-1.0, wrong], 0, 0), *(choice([-1.0, -2.0], 0, i) for i in range(1, 30))]
+    found = score(config("multiple_choice"), *docs)
+    assert len(found.sample_scores["acc", "none"]) == 29
+    assert found.health.failed == {0: f"the model gave the loglikelihood {wrong}"}
+    assert found.metadata["health"]["failed"] == 1
+
+
+def test_a_probability_of_zero_is_a_probability():
+    found = score(config("multiple_choice"), choice([-math.inf, -2.0], 1), choice([-math.inf, -math.inf], 0, 1))
+    assert found.sample_scores["acc", "none"] == [1.0, 1.0]
+    assert found.health.tied == {1}
+
+
+def test_failed_requests_are_never_scored():
+    docs = [generation(target="x", failure="503 from the server"), generation("x", target="x", doc_id=1)]
+    found = score(config(), *docs)
+    assert found.sample_scores["exact_match", "none"] == [1.0]
+    assert found.doc_ids["exact_match", "none"] == [1]
+    assert found.metadata["health"] | {"docs": 2, "failed": 1} == found.metadata["health"]
+
+
+def test_empty_truncated_and_repeated_questions_are_counted():
+    empty = generation("  \n", target="x")
+    cut = generation("x", target="x", doc_id=1, stop_reasons=["length"])
+    again = generation("x", target="x", doc_id=2)
+    again[0].arguments = cut[0].arguments
+    health = score(config(), empty, cut, again).metadata["health"]
+    assert (health["empty"], health["truncated"], health["duplicate_prompts"]) == (1, 1, 1)
+
+
+def test_ties_and_missing_gold_are_counted():
+    docs = [choice([-1.0, -1.0], 0), choice([-1.0, -2.0], 9, 1), choice([-1.0, -2.0], "neither", 2)]
+    found = score(config("multiple_choice"), *docs)
+    assert found.sample_scores["acc", "none"] == [1.0, 0.0, 0.0]
+    assert (found.health.tied, found.health.no_gold) == ({0}, {1, 2})
+    assert score(config(), generation("x", target=None)).health.no_gold == {0}
+
+
+@pytest.mark.parametrize("docs", [5, 50])
+def test_a_target_that_is_no_index_is_an_error_that_names_the_doc(docs):
+    with pytest.raises(ScoringError, match=r"doc 4.*given as \{"):
+        score(config("multiple_choice"), *(choice([-1.0], {"a": 1} if i == 4 else 0, i) for i in range(docs)))
+
+
+def test_unparsed_answers_are_scored_counted_and_bounded():
+    docs = [generation("#### 4", target="4"), generation("it is 5", target="5", doc_id=1), generation("?", target="6", doc_id=2)]  # fmt: skip
+    found = score(config(filter_list=[GSM, LOOSE]), *docs)
+    assert found.sample_scores["exact_match", "strict"] == [1.0, 0.0, 0.0]
+    assert found.health.unparsed == {"strict": {1, 2}, "loose": {2}}
+    assert found.metadata["health"]["unparsed"] == {"strict": 2, "loose": 1}
+    assert found.health.unparsed_everywhere == {2}
+    assert found.health.flags(2) == ["unparsed:strict", "unparsed:loose"]
+    key = ("exact_match", "strict")
+    assert unparsed_bounds(found.sample_scores[key], found.doc_ids[key], {1, 2}) == (pytest.approx(1 / 3), 1.0)
+    (apart,) = disagreements(found)
+    assert (apart.filters, apart.doc_ids, apart.compared) == (("strict", "loose"), (1,), 3)
+
+
+def test_docs_dropped_by_a_filter_are_left_out_under_it_only(tmp_path):
+    known = tmp_path / "known.txt"
+    known.write_text("a b c\n")
+    filters = [{"name": "clean", "filter": [{"function": "decontaminate", "path": str(known), "n": 3}, "take_first"]}, {"name": "all", "filter": ["take_first"]}]  # fmt: skip
+    docs = [generation("x", target="x"), generation("x", target="x", doc_id=1)]
+    docs[1][0].doc = {"id": 1, "text": "A, b; c!"}
+    found = score(config(filter_list=filters), *docs)
+    assert found.doc_ids == {("exact_match", "clean"): [0], ("exact_match", "all"): [0, 1]}
+    assert found.metadata["health"]["left_out"] == {"clean": 1}
+
+
+@pytest.mark.parametrize(
+    "text", ["🙂" * 1000, "مرحبا بالعالم", "\u202eabc\u202c", "\x00\x01", "\ud800", "a" * 10_000_000]
+)
+@pytest.mark.parametrize("metric", ["exact_match", "token_f1", "bleu"])
+def test_any_text_is_scored(text, metric):
+    found = score(config(metric_list=[metric], filter_list=[{"name": "f", "filter": ["remove_whitespace", "take_first"]}]), generation(text, target=text))  # fmt: skip
+    assert found.sample_scores[metric, "f"] in ([1.0], [[text.strip(), text.strip()]], [[text, text.strip()]])
+
+
+@pytest.mark.parametrize("target", [["a", "b"], [], 7, None, 2.5, ""])
+def test_targets_of_any_type_do_not_crash_or_match_by_accident(target):
+    if target == []:
+        with pytest.raises(ScoringError, match="empty list of right answers"):
+            score(config(), generation("zzz", target=target))
+    else:
+        assert score(config(), generation("zzz", target=target)).sample_scores["exact_match", "none"] == [0.0]
+
+
+def test_a_metric_that_raises_names_everything():
+    def picky(references, predictions):
+        raise KeyError("answer")
+
+    with pytest.raises(ScoringError) as error:
+        score(config(metric_list=[{"metric": picky}]), generation("x", target="y", doc_id=5))
+    assert error.value.message == "task 'demo', doc 5, filter 'none', metric 'picky': KeyError: 'answer'"
+
+
+def test_no_docs_are_no_scores():
+    found = score(config())
+    assert (found.sample_scores, found.metadata["health"]["docs"]) == ({}, 0)
