@@ -9,8 +9,6 @@ TORCH := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
 RIVAL_VERSION := 0.4.13
 RIVAL := .venv-rival
 LM_EVAL := .cache/lm-eval
-# Task files of lm-evaluation-harness, for the tests that compare with it. An own copy can be named instead.
-export ASSAY_LM_EVAL_TASKS ?= $(CURDIR)/$(LM_EVAL)
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test lint format types layers tests bench docs clean
@@ -48,12 +46,14 @@ layers: venv
 
 test: lint tests ## lint, then all tests
 
+# Task files of lm-evaluation-harness, for the tests that compare with it. An own copy can be named instead.
+tests: export ASSAY_LM_EVAL_TASKS ?= $(CURDIR)/$(LM_EVAL)
 tests: venv $(LM_EVAL)/.installed
 	@echo "== pytest"
 	@$(BIN)/python -m pytest -n 2 -q
 
 $(LM_EVAL)/.installed: | venv
-	$(BIN)/python -m pip install --quiet --no-deps --target $(LM_EVAL) lm-eval==$(RIVAL_VERSION)
+	$(BIN)/python -m pip install --quiet --no-deps --no-compile --target $(LM_EVAL) lm-eval==$(RIVAL_VERSION)
 	@touch $@
 
 bench: venv $(RIVAL)/.installed ## measure against lm-evaluation-harness; writes benchmarks/RESULTS.md

@@ -85,6 +85,9 @@ def test_the_directory_of_lm_eval_comes_from_the_environment_or_a_path(
     monkeypatch.setenv("ASSAY_LM_EVAL_TASKS", str(tmp_path / "site"))
     assert "far" in TaskManager().entries
     assert "far" not in TaskManager(lm_eval=False).entries
+    monkeypatch.setenv("ASSAY_LM_EVAL_TASKS", str(tmp_path / "absent"))
+    with pytest.raises(ConfigError, match=r"ASSAY_LM_EVAL_TASKS: .*absent is no directory"):
+        TaskManager()
 
 
 def test_a_group_pushes_its_other_keys_down_and_the_outer_group_wins(root: Path) -> None:

@@ -190,25 +190,30 @@ def default_roots() -> list[Path]:
 
 
 def lm_eval_roots(chosen: bool | str | Path | None) -> list[Path]:
-    """The task directory of lm-evaluation-harness: a path, True for the installed one, None for what the environment says."""
-    if chosen is None or chosen is False:
-        named = os.environ.get(LM_EVAL_VARIABLE)
-        return [_tasks_below(Path(named))] if named and chosen is None else []
-    if chosen is not True:
-        return [_tasks_below(Path(chosen))]
-    if named := os.environ.get(LM_EVAL_VARIABLE):
-        return [_tasks_below(Path(named))]
+    """Task files of lm-evaluation-harness: of a path, of the installation (True), or as the environment says (None)."""
+    named = os.environ.get(LM_EVAL_VARIABLE)
+    if chosen is False or (chosen is None and not named):
+        return []
+    if chosen is not None and chosen is not True:
+        return [_tasks_below(Path(chosen), "lm_eval")]
+    if named:
+        return [_tasks_below(Path(named), LM_EVAL_VARIABLE)]
     from importlib.util import find_spec
 
     spec = find_spec("lm_eval")
     if spec is None or not spec.submodule_search_locations:
-        raise ConfigError("--lm_eval: lm-evaluation-harness is not installed", hint=f"pip install --no-deps lm-eval, or set {LM_EVAL_VARIABLE}.")  # fmt: skip
+        raise ConfigError(
+            "--lm_eval: lm-evaluation-harness is not installed",
+            hint=f"pip install --no-deps lm-eval, or set {LM_EVAL_VARIABLE} to a copy of its task files.",
+        )
     return [Path(next(iter(spec.submodule_search_locations))) / "tasks"]
 
 
-def _tasks_below(path: Path) -> Path:
+def _tasks_below(path: Path, who: str) -> Path:
     """The directory itself, or the `tasks` of the installation it holds."""
     path = path.expanduser().absolute()
+    if not os.path.isdir(path):
+        raise ConfigError(f"{who}: {path} is no directory", hint="Name the directory of its task files.")
     for inner in (path / "lm_eval" / "tasks", path / "tasks"):
         if inner.is_dir() and (inner / "__init__.py").is_file():
             return inner
