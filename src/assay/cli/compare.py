@@ -67,7 +67,7 @@ def command(
         return
     out = console()
     for comparison in comparisons:
-        out.print(comparison_table(comparison))
+        out.print(comparison_table(comparison, out.width))
         for line in legend(comparison):
             click.echo(line)
         for line in flip_lines(comparison, flips) if flips else ():

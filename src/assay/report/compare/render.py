@@ -26,12 +26,11 @@ def signed(value: float) -> str:
     return f"+{text}" if value > 0 else text
 
 
-def comparison_table(comparison: Comparison) -> Table:
+def comparison_table(comparison: Comparison, width: int = 150) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table
 
-    rows = comparison.rows
     title = f"A {comparison.a.label}\nB {comparison.b.label}"
     table = Table(
         title=escape(title),
@@ -41,39 +40,49 @@ def comparison_table(comparison: Comparison) -> Table:
         padding=(0, 1, 0, 0),
         box=SIMPLE_HEAD,
     )
-    filters = any(row.filter != "none" for row in rows)
-    flips = any(row.difference.gained is not None for row in rows)
-    table.add_column("task", overflow="fold", min_width=16)
+    shown = _shown(comparison, width)
+    table.add_column("task", overflow="fold", min_width=10)
     table.add_column("metric", overflow="fold")
-    for name in ("A", "B", "B − A ± stderr", "95 % interval", "n"):
+    for name in shown:
         table.add_column(name, justify="right", no_wrap=True)
-    if flips:
-        table.add_column("flips", justify="right", no_wrap=True)
-    table.add_column("p", justify="right", no_wrap=True)
-    table.add_column("verdict", overflow="fold", min_width=24)
+    table.add_column("verdict", overflow="fold", min_width=10)
     seen = None
-    for row in rows:
+    for row in comparison.rows:
         name = "" if row.name == seen else f"{'  ' * row.depth}{escape(row.alias)}"
         seen = row.name
-        metric = f"{row.metric} ({row.filter})" if filters and row.filter != "none" else row.metric
-        cells = [f"[bold]{name}[/bold]" if row.kind == "group" else name, escape(metric), *_numbers(row)]
-        if flips:
-            d = row.difference
-            cells.append("" if d.gained is None else f"+{d.gained:,} −{d.lost:,}")
+        metric = row.metric if row.filter == "none" else f"{row.metric} ({row.filter})"
         verdict = f"[{_COLOURS[row.verdict.kind]}]{row.verdict}[/]" if row.verdict else ""
-        table.add_row(*cells, p_text(row), verdict + escape(_notes(row)))
+        cells = _cells(row)
+        table.add_row(
+            f"[bold]{name}[/bold]" if row.kind == "group" else name,
+            escape(metric),
+            *(escape(cells[column]) for column in shown),
+            verdict + escape(_notes(row)),
+        )
     return table
 
 
-def _numbers(row: Row) -> list[str]:
+def _shown(comparison: Comparison, width: int) -> list[str]:
+    """The columns that fit: a narrow terminal keeps the difference and the verdict."""
+    columns = ["A", "B", "B − A ± stderr", "95 % interval", "n", "flips", "p"]
+    if width < 116 or all(row.difference.gained is None for row in comparison.rows):
+        columns.remove("flips")
+    if width < 105:
+        columns.remove("p")
+    return columns[2:] if width < 96 else columns
+
+
+def _cells(row: Row) -> dict[str, str]:
     d, e = row.difference, row.difference.estimate
-    return [
-        format_number(d.a),
-        format_number(d.b),
-        "" if e.value is None else signed(e.value) + ("" if e.stderr is None else f" ± {format_number(e.stderr)}"),
-        "" if e.low is None or e.high is None else f"[{signed(e.low)}, {signed(e.high)}]".replace("[", r"\["),
-        f"{e.n:,}",
-    ]
+    return {
+        "A": format_number(d.a),
+        "B": format_number(d.b),
+        "B − A ± stderr": "" if e.value is None else signed(e.value) + ("" if e.stderr is None else f" ± {format_number(e.stderr)}"),
+        "95 % interval": "" if e.low is None or e.high is None else f"[{signed(e.low)}, {signed(e.high)}]",
+        "n": f"{e.n:,}",
+        "flips": "" if d.gained is None else f"+{d.gained:,} −{d.lost:,}",
+        "p": p_text(row),
+    }  # fmt: skip
 
 
 def p_text(row: Row) -> str:
@@ -93,7 +102,7 @@ def render_comparison(comparison: Comparison, width: int = 150) -> str:
     from rich.console import Console
 
     console = Console(width=width, record=True, file=io.StringIO(), force_terminal=False)
-    console.print(comparison_table(comparison))
+    console.print(comparison_table(comparison, width))
     text = console.export_text(styles=False).rstrip()
     return "\n".join([text, *legend(comparison)]) + "\n"
 
