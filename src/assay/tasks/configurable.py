@@ -32,7 +32,7 @@ def build_class_task(config: TaskConfig, *, data_dir: str | Path | None, name: s
     takes_config = any(p.name == "config" or p.kind is p.VAR_KEYWORD for p in parameters)
     try:
         # Also the fields that a class may read although they are none of ours (unitxt's `recipe`).
-        task = cls(config={**(config.model_extra or {}), **given}) if takes_config else cls()
+        task = cls(config={**config.class_config, **given}) if takes_config else cls()
     except AssayError:
         raise
     except Exception as error:  # code of a task file may raise anything
