@@ -187,7 +187,7 @@ def test_a_sentence_is_continued_not_asked(mirror: Path) -> None:
 
 def test_contexts_that_vary_have_no_question(mirror: Path) -> None:
     config = PLAIN.override(doc_to_text="answer", doc_to_target="tail")
-    with pytest.raises(DataError, match="doc 0"):
+    with pytest.raises(DataError, match="doc 0: the task varies its contexts"):
         asked(apply_variant(config, ["mc"]), mirror)
 
 

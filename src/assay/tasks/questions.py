@@ -62,19 +62,19 @@ class FieldQuestions:
     target: Any
 
     def __call__(self, doc: Doc) -> Question:
+        text = self._text(doc) if self.question is None else str(self._question(doc))
+        if not isinstance(text, str):
+            raise DataError(
+                "the task varies its contexts, not its choices, so no question can be derived from it",
+                hint="Give doc_to_question, doc_to_choice and doc_to_target.",
+            )
         choices = self._choice(doc)
         if not isinstance(choices, list | tuple) or not choices:
             raise DataError(f"doc_to_choice gives {choices!r}, expected a list of texts")
         choices = [str(choice) for choice in choices]
         index = index_of(self._target(doc), choices)
         if self.question is not None:
-            return checked(Question(str(self._question(doc)), choices, index))
-        text = self._text(doc)
-        if not isinstance(text, str):
-            raise DataError(
-                "the task varies its contexts, not its choices, so no question can be derived from it",
-                hint="Give doc_to_question, doc_to_choice and doc_to_target.",
-            )
+            return checked(Question(text, choices, index))
         # Some tasks put the space before a continuation into the choice; a listed option has none.
         return checked(derive_question(text, [choice.strip() or choice for choice in choices], index))
 
@@ -141,12 +141,8 @@ def derive_question(text: str, choices: Sequence[str], correct_index: int) -> Qu
     body, prefixes = _PREFIX.subn("", body, count=1)
     question = Question(body.strip(), choices, correct_index, asks=bool(cues or prefixes))
     if all(len(choice.strip(" ().")) == 1 for choice in choices) and (listed := _listed(body, choices)):
-        question = replace_choices(question, *listed)
+        question = question._replace(text=listed[0], choices=listed[1], asks=True)
     return question._replace(has_prefix=not prefixes and _INNER_PREFIX.search(question.text) is not None)
-
-
-def replace_choices(question: Question, text: str, choices: Sequence[str]) -> Question:
-    return question._replace(text=text, choices=choices, asks=True)
 
 
 def _listed(body: str, labels: Sequence[str]) -> tuple[str, list[str]] | None:

@@ -25,14 +25,13 @@ class _LastDoc:
 
     def __init__(self, questions: Questions) -> None:
         self.questions = questions
-        self._doc: Doc | None = None
-        self._question: Question
+        self._last: tuple[Doc, Question] | None = None
 
     def __call__(self, doc: Doc) -> Question:
-        if doc is not self._doc:
-            self._question = self.questions(doc)
-            self._doc = doc
-        return self._question
+        last = self._last
+        if last is None or last[0] is not doc:
+            last = self._last = (doc, self.questions(doc))
+        return last[1]
 
     def __repr__(self) -> str:
         return repr(self.questions)
