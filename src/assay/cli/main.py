@@ -28,7 +28,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "show": ("assay.cli.show:command", "A task or group as it is understood, and who set what."),
     "validate": ("assay.cli.validate:command", "Check task files without running them."),
     "schema": ("assay.cli.schema:command", "JSON Schema of task and group files."),
-    "new": ("assay.cli.new:command", "Start a task file from a dataset."),
+    "new": ("assay.cli.new:command", "Start a task, group, metric, filter or model."),
     "models": ("assay.cli.models:command", "Fetch and list local models."),
     "store": ("assay.cli.store:command", "Look after the response store."),
     "demo": ("assay.cli.demo:command", "A first real evaluation, offline."),
