@@ -136,10 +136,11 @@ def main() -> None:
             ("GB", f"{peak:.2f}", f"{LIMIT_GB:.0f}"),
         ],
     )
+    load = f"Load of the machine while measuring: {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores."
     head = f"Two runs of {given.docs:,} docs in {given.tasks} tasks, {len(rows)} rows compared with `assay compare --json`."
-    print(head, table, sep="\n\n")
+    print(head, table, load, sep="\n\n")
     if given.docs == 1_000_000:
-        write_section("Comparing runs", f"{head}\n\n{table}")
+        write_section("Comparing runs", f"{head}\n\n{table}\n\n{load}")
 
 
 if __name__ == "__main__":
