@@ -78,3 +78,15 @@ def test_columns_of_datasets_and_lists() -> None:
     assert columns_of(datasets.Dataset.from_list([{"b": 1, "a": 2}])) == ["b", "a"]
     assert columns_of([{"x": 1}, {"y": 2}]) == ["x"]
     assert columns_of([]) == []
+
+
+def test_pictures_are_decoded_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    import numpy as np
+
+    pictures = [np.full((2, 2, 3), i, dtype=np.uint8) for i in range(9)]
+    docs = datasets.Dataset.from_dict({"p": pictures}, features=datasets.Features({"p": datasets.Image()}))
+    asked: list[Any] = []
+    original = datasets.Dataset.__getitem__
+    monkeypatch.setattr(datasets.Dataset, "__getitem__", lambda self, key: (asked.append(key), original(self, key))[1])
+    assert [doc["p"].getpixel((0, 0))[0] for doc in iter_docs(docs)] == list(range(9))
+    assert asked == [slice(0, 4), slice(4, 8), slice(8, 12)]

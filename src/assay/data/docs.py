@@ -15,6 +15,8 @@ else:
     Docs: TypeAlias = Any
 
 BLOCK = 512
+BLOCK_OF_MEDIA = 4
+"""Rows fetched at a time; few where every row holds pictures or sound."""
 
 
 def columns_of(docs: Docs) -> list[str]:
@@ -35,8 +37,15 @@ def iter_docs(docs: Docs, start: int = 0) -> Iterator[Doc]:
         for position in range(start, len(docs)):
             yield cast(Doc, docs[position])
         return
-    for first in range(start, len(docs), BLOCK):
-        block = cast(dict[str, Sequence[Any]], docs[first : first + BLOCK])
+    size = BLOCK_OF_MEDIA if _has_media(docs) else BLOCK
+    for first in range(start, len(docs), size):
+        block = cast(dict[str, Sequence[Any]], docs[first : first + size])
         names = list(block)
         for values in zip(*(block[name] for name in names)):
             yield dict(zip(names, values))
+
+
+def _has_media(docs: Any) -> bool:
+    from datasets.features.features import require_decoding
+
+    return any(require_decoding(feature) for feature in docs.features.values())
