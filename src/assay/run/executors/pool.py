@@ -157,7 +157,9 @@ class ReplicaPool:
         self.workers = []
 
     def _start(self) -> Worker:
-        actor = self._actor_class.options(num_cpus=self.resources.cpus, num_gpus=self.resources.gpus).remote(self.spec)
+        # Spread over the nodes: replicas side by side would share one machine's memory bandwidth, and die with it.
+        options = {"num_cpus": self.resources.cpus, "num_gpus": self.resources.gpus, "scheduling_strategy": "SPREAD"}
+        actor = self._actor_class.options(**options).remote(self.spec)
         self.started += 1
         return Worker(self.started, actor, actor.load.remote())
 

@@ -177,23 +177,30 @@ class _Dispatch:
     def _take(
         self, worker: Worker, shard: Shard, outcome: ShardAnswers | Died | Raised
     ) -> Iterator[tuple[int, Answer]]:
-        worker.running.remove(shard)
-        if isinstance(outcome, ShardAnswers):
-            worker.usage = outcome.usage or {}
-            worker.requests += len(shard)
-            worker.seconds += outcome.seconds
-            self.pool.deaths_in_a_row = 0
-            for place, response, stop_reason, failure in outcome.answers:
-                yield shard.positions[place], Answer(response, stop_reason, failure)
-            return
         if isinstance(outcome, Died):
-            for reference in [r for r, (other, _) in self.under_way.items() if other is worker]:
-                del self.under_way[reference]
-            self.returned.extend(worker.running)  # they only waited behind the one that it died of
-            if self.pool.replace(worker, outcome.reason):
-                self.returned.append(shard)
-                return
-        yield from self._blame(shard, outcome.reason)
+            yield from self._bury(worker, outcome)
+            return
+        worker.running.remove(shard)
+        if isinstance(outcome, Raised):
+            yield from self._blame(shard, outcome.reason)
+            return
+        worker.usage = outcome.usage or {}
+        worker.requests += len(shard)
+        worker.seconds += outcome.seconds
+        self.pool.deaths_in_a_row = 0
+        for place, response, stop_reason, failure in outcome.answers:
+            yield shard.positions[place], Answer(response, stop_reason, failure)
+
+    def _bury(self, worker: Worker, death: Died) -> Iterator[tuple[int, Answer]]:
+        """Give a dead replica's shards back. Only the oldest was being worked on; the others waited behind it."""
+        for reference in [r for r, (other, _) in self.under_way.items() if other is worker]:
+            del self.under_way[reference]
+        at_work, *waiting = worker.running
+        self.returned.extend(waiting)
+        if self.pool.replace(worker, death.reason):
+            self.returned.append(at_work)
+        else:
+            yield from self._blame(at_work, death.reason)
 
     def _blame(self, shard: Shard, reason: str) -> Iterator[tuple[int, Answer]]:
         """Try the shard elsewhere, and the third time report its requests as failed."""
