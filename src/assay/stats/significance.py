@@ -16,6 +16,14 @@ def binomial_tail(successes: int, n: int, p: float) -> float:
     return 1.0 if successes <= 0 else float(betainc(successes, n - successes + 1, p))
 
 
+def binomial_probabilities(n: int, p: float) -> Floats:
+    """P(X = 0), …, P(X = n). Through logarithms of the gamma function: `scipy.stats` takes a second to import."""
+    from scipy.special import gammaln, xlog1py, xlogy
+
+    k = np.arange(n + 1)
+    return np.asarray(np.exp(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + xlogy(k, p) + xlog1py(n - k, -p)))
+
+
 def mcnemar(gained: int, lost: int) -> float:
     """Two-sided exact p-value that flips in both directions are equally likely.
 
@@ -34,12 +42,10 @@ def chance_p_value(correct: int, chances: Floats | Sequence[float]) -> float:
     >>> round(chance_p_value(2, [0.5, 0.5]), 6)
     0.25
     """
-    from scipy.stats import binom
-
     distribution = np.ones(1)
     for p, count in zip(*np.unique(np.asarray(chances, dtype=np.float64), return_counts=True), strict=True):
         # Docs with equally many choices are one binomial; their sums add up by convolution.
-        distribution = np.convolve(distribution, binom.pmf(np.arange(count + 1), count, p))
+        distribution = np.convolve(distribution, binomial_probabilities(int(count), float(p)))
     return float(min(1.0, distribution[max(0, correct) :].sum()))
 
 
