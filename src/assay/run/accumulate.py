@@ -31,9 +31,12 @@ class Column:
     doc_ids: array[int] = field(default_factory=lambda: array("q"))
     values: Any = field(default_factory=lambda: array("d"))
     total: float = 0.0
+    draws: list[tuple[int, int]] = field(default_factory=list)
+    """(draws, right draws) of each doc, where docs were drawn repeatedly."""
 
-    def extend(self, doc_ids: Sequence[int], values: Sequence[Any]) -> None:
+    def extend(self, doc_ids: Sequence[int], values: Sequence[Any], draws: Sequence[tuple[int, int]] = ()) -> None:
         self.doc_ids.extend(doc_ids)
+        self.draws.extend(draws)
         if isinstance(self.values, array):
             try:
                 self.values.extend(values)
@@ -47,6 +50,12 @@ class Column:
     def in_doc_order(self) -> tuple[list[int], list[Any]]:
         order = sorted(range(len(self.doc_ids)), key=self.doc_ids.__getitem__)
         return [self.doc_ids[i] for i in order], [self.values[i] for i in order]
+
+    def draws_in_doc_order(self) -> list[tuple[int, int]] | None:
+        """None where docs were asked once, or some of them have no count."""
+        if not self.draws or len(self.draws) != len(self.doc_ids):
+            return None
+        return [self.draws[i] for i in sorted(range(len(self.doc_ids)), key=self.doc_ids.__getitem__)]
 
     @property
     def mean(self) -> float | None:
@@ -126,7 +135,7 @@ class Accumulator:
     def _score(self, batch: Sequence[Unit]) -> None:
         result = self._scored([unit.requests for unit in batch]) if self.scoring else ScoringResult()
         for key, values in result.sample_scores.items():
-            self.columns.setdefault(key, Column()).extend(result.doc_ids[key], values)
+            self.columns.setdefault(key, Column()).extend(result.doc_ids[key], values, result.draw_counts.get(key, ()))
         self.aggregations |= result.aggregations
         self.higher_is_better |= result.higher_is_better
         metrics = by_doc(result) if self.writer is not None else {}

@@ -90,7 +90,7 @@ def task_scores(accumulator: Accumulator, bootstrap_iters: int) -> dict[MetricKe
         doc_ids, values = column.in_doc_order()
         # Metrics may skip docs: pick the keys of those that have a value.
         at = np.searchsorted(ids[order], np.asarray(doc_ids, dtype=np.int64))
-        score = estimate(values, accumulator.aggregations[metric], keys[at], None if clusters is None else clusters[at], bootstrap_iters)  # fmt: skip
+        score = estimate(values, accumulator.aggregations[metric], keys[at], None if clusters is None else clusters[at], bootstrap_iters, counts=column.draws_in_doc_order())  # fmt: skip
         scores[MetricKey(metric, filter_name)] = replace(score, higher_is_better=accumulator.higher_is_better.get(metric))  # fmt: skip
     return scores
 
