@@ -20,6 +20,7 @@ from assay.stats import (
     repeats_needed,
     summary_above_threshold,
 )
+from assay.stats.tango import paired_score, tango_interval
 
 
 def rate(outcomes: list[bool]) -> float:
@@ -77,6 +78,38 @@ def test_gate_passes_a_model_at_the_margin_one_time_in_twenty(draw, n: int, marg
     passes = [non_inferiority(paired_difference(*draw(rng, n, -margin)), margin).passed for _ in range(REPETITIONS)]
     assert rate(passes) <= ALARM
     assert rate(passes) > 0.01
+
+
+@pytest.mark.parametrize(
+    ("n", "margin", "gain"), [(100, 0.05, 0.01), (50, 0.1, 0.001), (1000, 0.01, 0.005), (20, 0.2, 0.05)]
+)
+def test_gate_holds_where_flips_are_few_and_one_sided(n: int, margin: float, gain: float) -> None:
+    """Exactly, over all outcomes: plain value ± z·SE passes 8 % in the first case."""
+    from scipy.stats import multinomial, norm
+
+    rate = 0.0
+    reach = round(n * (2 * gain + margin) + 8 * math.sqrt(n * (2 * gain + margin)) + 8)
+    z = norm.ppf(0.95)
+    for lost in range(min(n, reach) + 1):
+        for gained in range(min(n - lost, reach) + 1):
+            # The lower bound lies above −margin where the score against −margin is larger than z.
+            if paired_score(gained, lost, n, -margin) > z:
+                shares = [gain, gain + margin, 1 - 2 * gain - margin]
+                rate += multinomial.pmf([gained, lost, n - gained - lost], n, shares)
+    assert rate <= 0.0505
+
+
+@pytest.mark.parametrize(
+    ("gained", "lost", "n"), [(0, 0, 30), (5, 0, 30), (3, 9, 40), (40, 40, 2000), (30, 0, 30), (0, 7, 7)]
+)
+def test_interval_is_where_the_score_reaches_its_quantile(gained: int, lost: int, n: int) -> None:
+    low, high = tango_interval(gained, lost, n, 0.9)
+    assert -1 <= low <= (gained - lost) / n <= high <= 1
+    if low > -0.999:
+        assert paired_score(gained, lost, n, low) == pytest.approx(1.6449, abs=1e-3)
+    if high < 0.999:
+        assert paired_score(gained, lost, n, high) == pytest.approx(-1.6449, abs=1e-3)
+    assert tango_interval(lost, gained, n, 0.9) == pytest.approx((-high, -low))
 
 
 def test_gate_passes_an_equal_model_when_there_are_docs_enough() -> None:

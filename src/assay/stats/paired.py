@@ -7,7 +7,9 @@ always B − A.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -15,36 +17,37 @@ from assay.stats.bootstrap import Clusters, bootstrap_estimate, bootstrap_replic
 from assay.stats.estimate import B_DEFAULT, Estimate, Floats, Keys
 from assay.stats.quantiles import t_quantile, t_sf
 from assay.stats.significance import mcnemar
+from assay.stats.tango import tango_interval
 from assay.stats.weights import cluster_index
 
 
 @dataclass(frozen=True)
 class Difference:
-    """B − A with what is needed to judge it.
-
-    `centre`, `spread` and `freedom` give an interval at any level (`bounds`); for 0/1 scores they are not quite the
-    difference and its standard error, see `_binary`.
-    """
+    """B − A with what is needed to judge it."""
 
     estimate: Estimate
     a: float
     b: float
     p_value: float | None
     test: str
-    centre: float
     spread: float | None
+    """The standard error to combine and to plan with: above zero even where no doc differs."""
     freedom: float
     doc_variance: float | None
     """Variance of the difference on one doc: how many docs a decision takes."""
     gained: int | None = None
     lost: int | None = None
+    interval: Callable[[float], tuple[float, float]] | None = field(default=None, repr=False, compare=False)
+    """Level to interval, where there is a better one than value ± t·SE."""
 
     def bounds(self, level: float) -> tuple[float, float] | None:
         """A two-sided interval at this level."""
-        if self.spread is None:
+        if self.spread is None or self.estimate.value is None:
             return None
+        if self.interval is not None:
+            return self.interval(level)
         reach = t_quantile((1 + level) / 2, self.freedom) * self.spread
-        return self.centre - reach, self.centre + reach
+        return self.estimate.value - reach, self.estimate.value + reach
 
 
 def paired_difference(
@@ -66,7 +69,7 @@ def paired_difference(
         raise ValueError(f"{len(a)} scores of A and {len(b)} of B are no pairs")
     if len(a) == 0:
         nothing = Estimate.missing("no docs in common")
-        return Difference(nothing, math.nan, math.nan, None, "none", 0.0, None, math.inf, None)
+        return Difference(nothing, math.nan, math.nan, None, "none", None, math.inf, None)
     binary = bool(((a == 0) | (a == 1)).all() and ((b == 0) | (b == 1)).all())
     gained = int(((a == 0) & (b == 1)).sum()) if binary else None
     lost = int(((a == 1) & (b == 0)).sum()) if binary else None
@@ -78,26 +81,19 @@ def paired_difference(
 
 
 def _binary(a: Floats, b: Floats, level: float, gained: int, lost: int) -> Difference:
-    """McNemar's test; the interval adds half a doc to each of the four outcomes (Agresti and Min 2005).
-
-    Without that, two runs with no flips at all would have an interval of zero width.
-    """
+    """McNemar's test and Tango's interval. The spread counts half a doc more of each outcome (Agresti and Min 2005)."""
     n = len(a)
     value = (gained - lost) / n
-    centre = (gained - lost) / (n + 2)
-    spread = math.sqrt((gained + lost + 1) - (gained - lost) ** 2 / (n + 2)) / (n + 2)
-    # Σ(d − d̄)² of differences that are −1, 0 or 1.
-    stderr = math.sqrt((gained + lost - n * value**2) / (n - 1) / n) if n > 1 else None
-    reach = t_quantile((1 + level) / 2, math.inf) * spread
-    method = "one doc" if stderr is None else "paired, Agresti-Min"
-    low, high = (None, None) if stderr is None else (max(-1.0, centre - reach), min(1.0, centre + reach))
-    estimate = Estimate(value, stderr, low, high, n, method, level=level)
-    doc_variance = None if stderr is None else spread**2 * (n + 2)
+    means = float(a.mean()), float(b.mean())
     p = mcnemar(gained, lost)
-    known = None if stderr is None else spread
-    return Difference(
-        estimate, float(a.mean()), float(b.mean()), p, "mcnemar", centre, known, math.inf, doc_variance, gained, lost
-    )
+    if n == 1:
+        return Difference(Estimate.bare(value, 1, "one doc"), *means, p, "mcnemar", None, math.inf, None, gained, lost)
+    # Σ(d − d̄)² of differences that are −1, 0 or 1.
+    stderr = math.sqrt(max(0.0, gained + lost - n * value**2) / (n - 1) / n)
+    spread = math.sqrt((gained + lost + 1) - (gained - lost) ** 2 / (n + 2)) / (n + 2)
+    interval = partial(tango_interval, gained, lost, n)
+    estimate = Estimate(value, stderr, *interval(level), n, "paired score", level=level)
+    return Difference(estimate, *means, p, "mcnemar", spread, math.inf, spread**2 * (n + 2), gained, lost, interval)
 
 
 def _clustered(
@@ -109,14 +105,14 @@ def _clustered(
     value = float(d.mean())
     if count < 2:
         bare = Estimate.bare(value, len(d), "one cluster")
-        return Difference(bare, float(a.mean()), float(b.mean()), None, "none", value, None, 1.0, None, gained, lost)
+        return Difference(bare, float(a.mean()), float(b.mean()), None, "none", None, 1.0, None, gained, lost)
     sums = np.bincount(index, weights=d - value, minlength=count)
     stderr = math.sqrt(count / (count - 1) * float(sums @ sums)) / len(d)
     reach = t_quantile((1 + level) / 2, count - 1) * stderr
     estimate = Estimate(value, stderr, value - reach, value + reach, len(d), "paired, clustered t", level=level)
     p = _t_p_value(value, stderr, count - 1)
     return Difference(
-        estimate, float(a.mean()), float(b.mean()), p, "clustered t", value, stderr, count - 1, stderr**2 * len(d), gained, lost
+        estimate, float(a.mean()), float(b.mean()), p, "clustered t", stderr, count - 1, stderr**2 * len(d), gained, lost
     )  # fmt: skip
 
 
@@ -126,7 +122,7 @@ def _continuous(a: Floats, b: Floats, keys: Keys | None, replicates: int, level:
     stderr = float(d.std(ddof=1)) / math.sqrt(n) if n > 1 else None
     if stderr is None:
         bare = Estimate.bare(value, n, "one doc")
-        return Difference(bare, float(a.mean()), float(b.mean()), None, "none", value, None, 1.0, None)
+        return Difference(bare, float(a.mean()), float(b.mean()), None, "none", None, 1.0, None)
     if keys is None or replicates < 2:
         reach = t_quantile((1 + level) / 2, n - 1) * stderr
         estimate, test = Estimate(value, stderr, value - reach, value + reach, n, "paired t", level=level), "paired t"
@@ -137,7 +133,7 @@ def _continuous(a: Floats, b: Floats, keys: Keys | None, replicates: int, level:
         estimate = Estimate(value, stderr, drawn.low, drawn.high, n, "paired bootstrap", level=level)
         test = "paired bootstrap"
     p = _t_p_value(value, stderr, n - 1)
-    return Difference(estimate, float(a.mean()), float(b.mean()), p, test, value, stderr, n - 1, stderr**2 * n)
+    return Difference(estimate, float(a.mean()), float(b.mean()), p, test, stderr, n - 1, stderr**2 * n)
 
 
 def replicate_difference(
@@ -152,30 +148,30 @@ def replicate_difference(
     drawn = bootstrap_estimate(value, draws_b - draws_a, n, units=units, level=level)
     freedom = max(1, (n if units is None else units) - 1)
     if drawn.stderr is None:
-        return Difference(drawn, a, b, None, "none", value, None, freedom, None)
+        return Difference(drawn, a, b, None, "none", None, freedom, None)
     reach = t_quantile((1 + level) / 2, freedom) * drawn.stderr
     estimate = replace(drawn, low=value - reach, high=value + reach, method="paired bootstrap")
     p = _t_p_value(value, drawn.stderr, freedom)
-    return Difference(estimate, a, b, p, "paired bootstrap", value, drawn.stderr, freedom, drawn.stderr**2 * n)
+    return Difference(estimate, a, b, p, "paired bootstrap", drawn.stderr, freedom, drawn.stderr**2 * n)
 
 
 def unpaired_difference(a: Estimate, b: Estimate) -> Difference:
     """Two runs on different docs, or prompts: the errors add up (Welch)."""
     if a.value is None or b.value is None:
         why = a.undefined or b.undefined or "undefined"
-        return Difference(Estimate.missing(why), math.nan, math.nan, None, "none", 0.0, None, math.inf, None)
+        return Difference(Estimate.missing(why), math.nan, math.nan, None, "none", None, math.inf, None)
     value = b.value - a.value
     n = min(a.n, b.n)
     if a.stderr is None or b.stderr is None:
         bare = Estimate.bare(value, n, "no standard error")
-        return Difference(bare, a.value, b.value, None, "none", value, None, math.inf, None)
+        return Difference(bare, a.value, b.value, None, "none", None, math.inf, None)
     variance = a.stderr**2 + b.stderr**2
     stderr = math.sqrt(variance)
     freedom = _welch(a, b) if variance > 0 else math.inf
     reach = t_quantile((1 + a.level) / 2, freedom) * stderr
     estimate = Estimate(value, stderr, value - reach, value + reach, n, "unpaired", level=a.level)
     p = _t_p_value(value, stderr, freedom)
-    return Difference(estimate, a.value, b.value, p, "unpaired t", value, stderr, freedom, variance * n)
+    return Difference(estimate, a.value, b.value, p, "unpaired t", stderr, freedom, variance * n)
 
 
 def _welch(a: Estimate, b: Estimate) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from assay.groups import AGGREGATORS, Formula
 from assay.report.compare.model import Floats, Part
 from assay.report.compare.views import GroupView, RunView
-from assay.stats import Difference, Estimate, normal_cdf, normal_quantile, replicate_difference
+from assay.stats import Difference, Estimate, normal_cdf, replicate_difference
 
 _NOTHING = Estimate.missing("not reported")
 
@@ -77,16 +78,25 @@ def _distinct(keys: NDArray[np.uint64]) -> int:
 def _linear(parts: Sequence[Part], weights: Floats) -> Difference:
     a, b = (float(weights @ [getattr(p.difference, side) for p in parts]) for side in ("a", "b"))
     n = sum(part.size for part in parts)
-    centre = float(weights @ [part.difference.centre for part in parts])
     if any(part.difference.spread is None or part.difference.estimate.stderr is None for part in parts):
-        return Difference(Estimate.bare(b - a, n, "a member has no error bar"), a, b, None, "none", centre, None, math.inf, None)  # fmt: skip
+        bare = Estimate.bare(b - a, n, "a member has no error bar")
+        return Difference(bare, a, b, None, "none", None, math.inf, None)
     stderr = float(np.linalg.norm(weights * [part.difference.estimate.stderr or 0.0 for part in parts]))
     spread = float(np.linalg.norm(weights * [part.difference.spread or 0.0 for part in parts]))
-    reach = normal_quantile(0.975) * spread
-    estimate = Estimate(b - a, stderr, centre - reach, centre + reach, n, "paired, independent members")
+    interval = partial(_combined, parts, weights)
+    estimate = Estimate(b - a, stderr, *interval(0.95), n, "paired, independent members")
     p = 1.0 if spread == 0 else 2 * normal_cdf(-abs(b - a) / spread)
     gained, lost = (_sum([getattr(part.difference, side) for part in parts]) for side in ("gained", "lost"))
-    return Difference(estimate, a, b, p, "paired z", centre, spread, math.inf, spread**2 * n, gained, lost)
+    return Difference(estimate, a, b, p, "paired z", spread, math.inf, spread**2 * n, gained, lost, interval)
+
+
+def _combined(parts: Sequence[Part], weights: Floats, level: float) -> tuple[float, float]:
+    """The members' intervals put together, each side by itself (Zou and Donner 2008)."""
+    values = np.array([part.difference.estimate.value for part in parts], dtype=np.float64)
+    ends = np.array([part.difference.bounds(level) or (math.nan, math.nan) for part in parts])
+    value = float(weights @ values)
+    low, high = (float(np.linalg.norm(weights * (ends[:, side] - values))) for side in (0, 1))
+    return value - low, value + high
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:
