@@ -80,7 +80,14 @@ def write_choices(folder: Path, name: str, wording: str, facts: str, rng: random
             others = rng.sample([a for _, a in pairs if a != answer], 3)
             choices = [answer, *others]
             rng.shuffle(choices)
-            rows.append({"question": wording.format(thing), "choices": choices, "answer": choices.index(answer), "round": round_})
+            rows.append(
+                {
+                    "question": wording.format(thing),
+                    "choices": choices,
+                    "answer": choices.index(answer),
+                    "round": round_,
+                }
+            )
     write_rows(folder / f"{name}_train.jsonl", rows[:8])
     write_rows(folder / f"{name}.jsonl", rows[8:])
     (folder / f"{name}.yaml").write_text(CHOICE.format(name=name, folder=folder))
@@ -102,8 +109,16 @@ class Pupil(LM):
 
     def knows(self, instance: Instance) -> bool:
         # Half of what a pupil knows depends on the question alone, so that two pupils agree more often than by chance.
-        shared = int.from_bytes(hashlib.sha256(json.dumps(instance.doc, sort_keys=True).encode()).digest()[:8], "big") / 2**64
-        own = int.from_bytes(hashlib.sha256((self.name + json.dumps(instance.doc, sort_keys=True)).encode()).digest()[:8], "big") / 2**64
+        shared = (
+            int.from_bytes(hashlib.sha256(json.dumps(instance.doc, sort_keys=True).encode()).digest()[:8], "big")
+            / 2**64
+        )
+        own = (
+            int.from_bytes(
+                hashlib.sha256((self.name + json.dumps(instance.doc, sort_keys=True)).encode()).digest()[:8], "big"
+            )
+            / 2**64
+        )
         return 0.6 * shared + 0.4 * own < self.skill
 
     def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
@@ -121,17 +136,24 @@ class Pupil(LM):
         return [self.answer(request) for request in requests]
 
     def answer(self, request: Instance) -> str:
-        number = request.doc["answer"] if self.knows(request) else request.doc["answer"] + 1 + int(9 * self.chance(request, "off"))
+        number = (
+            request.doc["answer"]
+            if self.knows(request)
+            else request.doc["answer"] + 1 + int(9 * self.chance(request, "off"))
+        )
         steps = request.doc["steps"].rsplit("=", 1)[0]
         ending = f"#### {number}" if self.chance(request, "form") < 0.7 else f"So she takes in {number} coins."
-        return "" if self.chance(request, "mute") < 0.04 else f" First count the rolls: {steps}= {number} coins.\n{ending}"
+        return (
+            "" if self.chance(request, "mute") < 0.04 else f" First count the rolls: {steps}= {number} coins.\n{ending}"
+        )
 
     def fingerprint(self) -> str:
         return f"pupil-{self.name}-{self.skill}"
 
 
 def make_run(benchmark: Path, out: Path, name: str, skill: float) -> Path:
-    assay.evaluate(model=Pupil(name, skill), model_args={"pretrained": name}, tasks=["general"], include_path=[str(benchmark)], include_defaults=False, run_dir=str(out), store=str(out.parent / f".{name}.db"))  # fmt: skip
+    model = type(name, (Pupil,), {})(name, skill)  # a model from Python is known by its class
+    assay.evaluate(model=model, tasks=["general"], include_path=[str(benchmark)], include_defaults=False, run_dir=str(out), store=str(out.parent / f".{name}.db"))  # fmt: skip
     return out
 
 
@@ -149,7 +171,9 @@ def make_foreign_run(out: Path) -> Path:
     out.mkdir(parents=True)
     stamp = "2026-01-02T03-04-05.000001"
     results = {
-        "results": {"tiny": {"name": "tiny", "alias": "tiny", "sample_len": 3, "acc,none": 2 / 3, "acc_stderr,none": 0.33}},
+        "results": {
+            "tiny": {"name": "tiny", "alias": "tiny", "sample_len": 3, "acc,none": 2 / 3, "acc_stderr,none": 0.33}
+        },
         "group_subtasks": {"tiny": []},
         "configs": {"tiny": {"task": "tiny", "output_type": "multiple_choice", "num_fewshot": 0}},
         "versions": {"tiny": 1.0},
@@ -164,7 +188,9 @@ def make_foreign_run(out: Path) -> Path:
     (out / f"results_{stamp}.json").write_text(json.dumps(results))
     lines = []
     for i in range(3):
-        arguments = {f"gen_args_{j}": {"arg_0": f"Is {i} even?", "arg_1": f" {word}"} for j, word in enumerate(("yes", "no"))}
+        arguments = {
+            f"gen_args_{j}": {"arg_0": f"Is {i} even?", "arg_1": f" {word}"} for j, word in enumerate(("yes", "no"))
+        }
         resps = [[[str(-0.5 - i), "True"]], [[str(-1.0), "False"]]]
         lines.append({"doc_id": i, "doc": {"q": f"Is {i} even?"}, "target": str(i % 2), "arguments": arguments, "resps": resps, "filtered_resps": [r[0] for r in resps], "filter": "none", "metrics": ["acc"], "acc": float(i != 1), "doc_hash": "x", "prompt_hash": "y", "target_hash": "z"})  # fmt: skip
     (out / f"samples_tiny_{stamp}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
