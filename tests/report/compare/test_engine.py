@@ -207,6 +207,16 @@ def test_numbers_that_docs_do_not_give_are_compared_as_reported(tmp_path: Path) 
     assert row.notes == ("as reported: its aggregation cannot be repeated here",)
 
 
+def test_runs_with_a_control_are_compared_on_their_own_docs(tmp_path: Path) -> None:
+    a, b = write_run(tmp_path / "a", BASE), write_run(tmp_path / "b", NEW, reported={("hard", "acc,none"): 0.123})
+    data = json.loads((b / "results.json").read_text())
+    data["assay"]["estimates"]["hard"]["acc,none"]["method"] = "control variate"
+    (b / "results.json").write_text(json.dumps(data))
+    row = compare(a, b).row("hard", "acc,none")
+    assert row.paired
+    assert row.difference.b == pytest.approx(np.mean(NEW["hard"]["acc,none"]))
+
+
 GROUPS = {
     "top": {"key": "acc,none", "aggregator": "mean", "children": {"easy": 0.6, "hard": 0.4}},
     "even": {"key": "acc,none", "aggregator": "mean", "children": {"easy": 0.5, "hard": 0.5}},

@@ -130,8 +130,10 @@ def aggregation_for(run: RunView, task: str, key: str, column: Column) -> str | 
     """
     said = run.aggregations.get(task, {}).get(key.partition(",")[0], "mean")
     reported = run.reported.get(task, {}).get(key)
+    # With a control run the reported number is not the mean of these docs, but an estimate of that of all docs.
+    value = None if reported is None or reported.method == "control variate" else reported.value
     for name in dict.fromkeys([said, "mean"]):
-        if name in AGGREGATIONS and _reproduces(name, column, None if reported is None else reported.value):
+        if name in AGGREGATIONS and _reproduces(name, column, value):
             return name
     return None
 
