@@ -137,6 +137,11 @@ def _parse(path: Path, scanned: Facts | None = None) -> Facts:
         data = load_file_only(path)
     except ConfigError as error:
         return (scanned or Facts())._replace(error=str(error))
+    return facts_of(data)
+
+
+def facts_of(data: dict[str, Any]) -> Facts:
+    """The facts in a mapping that the parser has read."""
     task, group, tag, include = (data.get(key) for key in ("task", "group", "tag", "include"))
     return Facts(
         task=str(task) if isinstance(task, str | int | float) else None,
