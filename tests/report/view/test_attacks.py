@@ -59,7 +59,8 @@ class Hostile(LM):
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run whose model, docs, targets and aliases are all hostile."""
     folder = tmp_path_factory.mktemp("hostile")
-    rows = [{"id": i, "question": payload[:2000], "answer": payload[:500]} for i, payload in enumerate(PAYLOADS)]
+    texts = [payload.encode("utf-8", "replace").decode() for payload in PAYLOADS]
+    rows = [{"id": i, "question": text[:2000], "answer": text[:500]} for i, text in enumerate(texts)]
     (folder / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "task.yaml").write_text(
         f"task: attack\ntask_alias: '<img src=x onerror=alert(2)>'\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {folder}/docs.jsonl}}}}\n"
