@@ -37,6 +37,14 @@ def test_failed_requests_are_never_scored():
     assert found.metadata["health"] | {"docs": 2, "failed": 1} == found.metadata["health"]
 
 
+def test_one_failed_choice_leaves_the_doc_out():
+    docs = [choice([-1.0, -2.0], 0, i) for i in range(20)]
+    docs[3][1].failure, docs[3][1].resps = "time out", []
+    found = score(config("multiple_choice"), *docs)
+    assert found.health.failed == {3: "time out"}
+    assert len(found.sample_scores["acc", "none"]) == 19
+
+
 def test_empty_truncated_and_repeated_questions_are_counted():
     empty = generation("  \n", target="x")
     cut = generation("x", target="x", doc_id=1, stop_reasons=["length"])

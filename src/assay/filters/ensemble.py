@@ -9,7 +9,7 @@ from typing import Any
 from assay.config import FilterConfig, FilterStep, FunctionRef
 from assay.errors import AssayError, ConfigError, ScoringError
 from assay.filters.base import DROPPED, FILTERS, Filter
-from assay.instance import Instance
+from assay.instance import Doc, Instance
 
 DEFAULT_FILTER = FilterConfig(name="none", filter=[FilterStep(function="take_first")])
 """What a task without `filter_list` uses."""
@@ -48,17 +48,18 @@ class FilterEnsemble:
         """Set `filtered_resps[name]` and `unparsed[name]` of each instance that was answered and not dropped."""
         kept = [instance for instance in instances if instance.failure is None]
         resps: list[Any] = [instance.resps for instance in kept]
+        docs = [instance.doc for instance in kept]
         carries = any(getattr(step, "extracts", False) for step in self.filters)
         flags = [[False] * len(instance.resps) for instance in kept] if carries else []
         for step in self.filters:
-            given, resps = resps, self._run(step, resps, kept)
+            given, resps = resps, self._run(step, resps, docs, kept)
             # A class from a task file need not derive from Filter: then it carries nothing and drops nothing.
             carry = getattr(step, "carry", None) if carries else None
             if carry is not None:
                 flags = [carry(*row) for row in zip(flags, given, resps)]
             if getattr(step, "drops", False):
                 alive = [i for i, filtered in enumerate(resps) if filtered is not DROPPED]
-                kept, resps = [kept[i] for i in alive], [resps[i] for i in alive]
+                kept, resps, docs = [kept[i] for i in alive], [resps[i] for i in alive], [docs[i] for i in alive]
                 flags = [flags[i] for i in alive] if carries else []
         name = self.name
         for instance, filtered in zip(kept, resps):
@@ -74,12 +75,12 @@ class FilterEnsemble:
                 if all(flag):
                     self.unparsed.add((instance.doc_id, instance.idx))
 
-    def _run(self, step: Filter, resps: list[Any], instances: Sequence[Instance]) -> list[Any]:
+    def _run(self, step: Filter, resps: list[Any], docs: list[Doc], instances: Sequence[Instance]) -> list[Any]:
         if not instances:
             return []
         where = f"filter {self.name!r}, step {type(step).__name__}, task {instances[0].task_name!r}"
         try:
-            filtered = list(step.apply(resps, [instance.doc for instance in instances]))
+            filtered = list(step.apply(resps, docs))
         except AssayError:
             raise
         except Exception as error:

@@ -122,7 +122,7 @@ class Scorer(ABC):
 
     def score(self, instances_by_doc: InstancesByDoc, task_config: TaskConfig) -> ScoringResult:
         result = ScoringResult()
-        answered = self._answered(instances_by_doc, result.health)
+        answered = result.health.count_docs(instances_by_doc)
         with self.randomness.active(instances_by_doc.keys()):
             for each in filters_of(task_config):
                 kept = self._kept(answered, each.name)
@@ -159,16 +159,9 @@ class Scorer(ABC):
     @staticmethod
     def _kept(answered: dict[int, Sequence[Instance]], filter_name: str) -> dict[int, Sequence[Instance]]:
         """Docs that the filter did not drop; usually all of them, and then the same mapping."""
-        dropped = {i for i, doc in answered.items() for each in doc if filter_name not in each.filtered_resps}
+        # Filters drop docs, not single requests, so a doc's first request speaks for all.
+        dropped = {i for i, doc in answered.items() if filter_name not in doc[0].filtered_resps}
         return {i: doc for i, doc in answered.items() if i not in dropped} if dropped else answered
-
-    def _answered(self, instances_by_doc: InstancesByDoc, health: Health) -> dict[int, Sequence[Instance]]:
-        """Docs all of whose requests were answered. A failed request is not a wrong answer: its doc is left out."""
-        answered: dict[int, Sequence[Instance]] = {}
-        for doc_id, instances in instances_by_doc.items():
-            if health.count_doc(doc_id, instances):
-                answered[doc_id] = instances
-        return answered
 
 
 def declared(config: TaskConfig, name: str) -> tuple[Aggregation, bool | None]:

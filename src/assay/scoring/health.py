@@ -26,20 +26,35 @@ class Health:
     no_gold: set[int] = field(default_factory=set)
     unparsed: dict[str, set[int]] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
-    prompts: Counter[int] = field(default_factory=Counter)
+    prompts: list[int] = field(default_factory=list)
+    """A hash of what each doc asks."""
 
-    def count_doc(self, doc_id: int, instances: Sequence[Instance]) -> bool:
-        """Take note of a doc's instances; False if a request failed, so that the doc cannot be scored."""
-        self.docs += 1
-        self.prompts[prompt_hash(instances)] += 1
+    def count_docs(self, instances_by_doc: Mapping[int, Sequence[Instance]]) -> dict[int, Sequence[Instance]]:
+        """Take note of every doc; the docs that can be scored, which are those all of whose requests were answered."""
+        answered: dict[int, Sequence[Instance]] = {}
+        self.docs += len(instances_by_doc)
+        for doc_id, instances in instances_by_doc.items():
+            first = instances[0]
+            self.prompts.append(prompt_hash(first))
+            if first.request_type == "loglikelihood" and instances[-1].request_type == "loglikelihood":
+                # One sum for the usual case: it is finite, or −∞, unless some term has no business here.
+                total = sum([math.nan if each.failure else each.resps[0][0] for each in instances])
+                sound = total < math.inf or self._is_sound(doc_id, instances)
+            else:
+                sound = self._is_sound(doc_id, instances)
+            if sound:
+                answered[doc_id] = instances
+        return answered
+
+    def _is_sound(self, doc_id: int, instances: Sequence[Instance]) -> bool:
+        """Whether every request was answered, with something that an answer can be."""
         for instance in instances:
-            if instance.failure is not None:
-                self.failed[doc_id] = instance.failure
+            wrong = instance.failure
+            if wrong is None and instance.request_type != "generate_until":
+                wrong = not_a_loglikelihood(instance.resps)
+            if wrong is not None:
+                self.failed[doc_id] = wrong
                 return False
-        if instances[0].request_type == "loglikelihood" and instances[-1].request_type == "loglikelihood":
-            # One sum for the usual case: it is finite, or −∞, unless some term has no business here.
-            total = sum([instance.resps[0][0] for instance in instances])
-            return bool(total < math.inf) or self._loglikelihoods_are_sound(doc_id, instances)
         for instance in instances:
             if instance.request_type != "generate_until":
                 continue
@@ -47,27 +62,19 @@ class Health:
                 self.truncated.add(doc_id)
             if any(map(is_empty, instance.resps)):
                 self.empty.add(doc_id)
-        return self._loglikelihoods_are_sound(doc_id, instances)
-
-    def _loglikelihoods_are_sound(self, doc_id: int, instances: Sequence[Instance]) -> bool:
-        for instance in instances:
-            if instance.request_type != "generate_until" and (wrong := not_a_loglikelihood(instance.resps)):
-                self.failed[doc_id] = wrong
-                return False
         return True
 
     def count_filter(self, name: str, instances: Mapping[int, Sequence[Instance]], left_out: int) -> None:
         self.left_out[name] = self.left_out.get(name, 0) + left_out
         found = self.unparsed.setdefault(name, set())
         for doc_id, doc in instances.items():
-            for instance in doc:
-                if instance.unparsed and all(instance.unparsed.get(name, [False])):
-                    found.add(doc_id)
+            if doc[0].request_type == "generate_until" and any(all(each.unparsed.get(name, [False])) for each in doc):
+                found.add(doc_id)
 
     @property
     def duplicates(self) -> int:
         """Docs whose prompt is that of an earlier doc."""
-        return sum(times - 1 for times in self.prompts.values())
+        return len(self.prompts) - len(set(self.prompts))
 
     @property
     def unparsed_everywhere(self) -> set[int]:
@@ -123,12 +130,8 @@ def not_a_loglikelihood(responses: Sequence[Any]) -> str | None:
     return None
 
 
-def prompt_hash(instances: Sequence[Instance]) -> int:
-    """Equal for docs that ask the model the very same."""
-    first = instances[0]
+def prompt_hash(first: Instance) -> int:
+    """Equal for docs that ask the model the very same; where contexts vary, they are the choices."""
     if first.request_type == "generate_until":
         return hash(first.arguments[0])
-    try:
-        return hash(tuple([instance.arguments for instance in instances]))
-    except TypeError:  # images and sounds come in dicts
-        return hash(tuple([instance.arguments[:2] for instance in instances]))
+    return hash((first.arguments[:2], first.choices))
