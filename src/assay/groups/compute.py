@@ -92,7 +92,7 @@ def _score_entry(group: Group, entry: AggMetricConfig, scores: Scores) -> dict[M
 def _score_key(
     group: Group, entry: AggMetricConfig, key: MetricKey, formula: Formula, gathered: Gathered, scores: Scores
 ) -> GroupScore:
-    if gathered.missing and gathered.members:
+    if gathered.missing and gathered.members and entry.missing is None:
         _log.warning("group %r: %s has no number from %s", group.name, key, _some(list(gathered.missing)))
     if not gathered.members or (gathered.missing and not entry.skips_missing):
         why = _why_missing(group, gathered) if gathered.missing else _why_nothing(group, entry, gathered.names)
