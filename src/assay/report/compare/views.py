@@ -84,7 +84,8 @@ class RunView:
 
     @cached_property
     def label(self) -> str:
-        return f"{self.model} ({self.path.name})" if self.model else self.path.name
+        name = self.path.resolve().name
+        return f"{self.model} ({name})" if self.model else name
 
     def higher_is_better(self, name: str, metric: str) -> bool:
         """Unknown counts as yes."""
