@@ -43,6 +43,8 @@ class Instance:
     """The doc's choices as the task words them, without delimiter; shared by all instances of the doc. Lengths for
     normalised accuracy are those of these texts. Where the context varies and not the continuation (winogrande), the
     choices are the contexts and `target` is the index of the right one."""
+    token_count: int | None = None
+    """Tokens of the continuation, where the backend says; lengths for accuracy normalised by tokens."""
     unparsed: dict[str, list[bool]] = field(default_factory=dict)
     """Filter name to one flag per filtered response: True where the filter could extract nothing."""
 

@@ -165,6 +165,15 @@ def test_mutual_information_uses_the_second_half_of_the_requests():
     assert found == {("acc", "none"): [0.0], ("acc_mutual_info", "none"): [1.0]}
 
 
+def test_tokens_are_counted_by_the_backend():
+    doc = choice([-4.0, -6.0], 1)
+    task = config("multiple_choice", metric_list=["acc_tokens"])
+    with pytest.raises(ScoringError, match="number of tokens"):
+        score(task, doc)
+    doc[0].token_count, doc[1].token_count = 1, 3
+    assert score(task, doc).sample_scores["acc_tokens", "none"] == [1.0]
+
+
 @pytest.mark.parametrize("target", [1, "b", [1, 2], ["b"], True])
 def test_the_right_choice_by_index_text_or_list(target):
     assert score(config("multiple_choice"), choice([-3.0, -1.0, -2.0], target, choices=["a", "b", "c"])).sample_scores["acc", "none"] == [1.0]  # fmt: skip

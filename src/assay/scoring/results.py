@@ -106,7 +106,10 @@ class MCResult(Results):
         without_context = lls[k:] if len(lls) == 2 * k else []
         mutual = [a - b for a, b in zip(lls, without_context)]
         target = gold_indices(instances[0].target, choices)
-        return cls(lls[:k], greedy[:k], target, instances, choices, mutual, filter_name=filter_name or "none")
+        counts = [instance.token_count for instance in instances[:k]]
+        tokens = [count for count in counts if count is not None]
+        known = tokens if len(tokens) == k else []
+        return cls(lls[:k], greedy[:k], target, instances, choices, mutual, known, filter_name or "none")
 
     @property
     def results(self) -> Sequence[float]:

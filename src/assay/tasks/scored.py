@@ -66,8 +66,8 @@ class Scored:
         for key, values in (result.sample_scores if scores is None else scores).items():
             metric, filter_name = key
             keys = doc_keys([self._hashes[doc_id] for doc_id in result.doc_ids[key]])
-            items = self.reduce(values, metric)
-            score = estimate(items, result.aggregations[metric], keys, None, bootstrap_iters)
+            # Draws are reduced when they are scored. A list that is left is what the aggregation takes: a pair of texts.
+            score = estimate(values, result.aggregations[metric], keys, None, bootstrap_iters)
             numbers[f"{metric},{filter_name}"] = score.estimate.value
             numbers[f"{metric}_stderr,{filter_name}"] = score.estimate.stderr
         return numbers
