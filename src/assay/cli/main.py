@@ -20,6 +20,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "gate": ("assay.cli.gate:command", "Fail a build when a run is worse than another."),
     "power": ("assay.cli.power:command", "How many docs it takes to see a difference."),
     "sweep": ("assay.cli.sweep:command", "How much of a score is the prompt?"),
+    "matrix": ("assay.cli.matrix:command", "Several models on many tasks, one table."),
     "report": ("assay.cli.report:command", "A finished run as Markdown, LaTeX, CSV or HTML."),
     "export": ("assay.cli.export:command", "A run in the files of another harness."),
     "import": ("assay.cli.import_:command", "Results of lm-evaluation-harness as a run."),

@@ -72,7 +72,8 @@ class _Run:
             allow_unsafe_code(self.config.confirm_run_unsafe_code)
             self.progress.stage("loading the model")
             lm = self._load_model()
-            stack.callback(lm.close)
+            if self.model is None:  # a model that was handed over may be used again by whoever did
+                stack.callback(lm.close)
             self._lap("load_model")
             self.progress.stage("reading tasks")
             plan = draw_docs(make_plan(self.config, lm, self.manager), self.config)
@@ -92,8 +93,10 @@ class _Run:
     def _load_model(self) -> LM:
         c = self.config
         if c.executor == "ray":
-            from assay.run.executors.ray import load_on_cluster
+            from assay.run.executors.ray import ClusterLM, load_on_cluster
 
+            if isinstance(self.model, ClusterLM):
+                return self.model
             if self.model is not None:
                 raise ConfigError("a model object cannot be sent to a cluster", hint="Name it: path/to/file.py:Class.")
             return load_on_cluster(c, self.progress.message)
@@ -101,10 +104,11 @@ class _Run:
 
     def _model_name(self) -> str:
         """What people call it: the checkpoint, the served model, the class, or the backend."""
-        if self.model is not None:
-            return type(self.model).__name__
         args = self.config.model_args
-        return str(args.get("pretrained") or args.get("model") or self.config.model.rpartition(".py:")[2])
+        handed_over = None if self.model is None else type(self.model).__name__
+        return str(
+            args.get("pretrained") or args.get("model") or handed_over or self.config.model.rpartition(".py:")[2]
+        )
 
     def _executor(self, lm: LM) -> Executor:
         return LocalExecutor(lm, stop=self.stop)

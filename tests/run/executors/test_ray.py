@@ -20,6 +20,7 @@ from assay.instance import Instance
 from assay.report import results_dict
 from assay.run import Counts, Quiet, execute
 from assay.run.executors.cluster import Resources
+from assay.run.executors.pool import ReplicaPool
 from assay.run.executors.ray import ClusterLM
 from assay.run.executors.replica import ModelSpec
 from assay.store import ResponseStore
@@ -132,7 +133,9 @@ def test_a_cluster_reads_the_answers_of_a_local_run(cluster: Any, tmp_path: Path
     assert outcome.counts.reused > 0
 
 
-def test_a_node_lost_in_the_middle_and_another_added_change_nothing(cluster: Any, tmp_path: Path) -> None:
+def test_a_node_lost_in_the_middle_and_another_added_change_nothing(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     torch = pytest.importorskip("torch")
     torch.set_num_threads(1)
     from tests.models.hf.conftest import make_tokenizer
@@ -156,6 +159,13 @@ def test_a_node_lost_in_the_middle_and_another_added_change_nothing(cluster: Any
         cluster.remove_node(doomed, allow_graceful=False)
         cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
 
+    first_model = ReplicaPool.first_model
+
+    def when_both_are_there(pool: ReplicaPool) -> Any:
+        wait_for(lambda: not pool.wait(()) and len(pool.loaded()) == 2, seconds=300)
+        return first_model(pool)
+
+    monkeypatch.setattr(ReplicaPool, "first_model", when_both_are_there)
     hook = Hook(lose_a_node)
     # Two CPUs each: one fits on the doomed node, the other goes to the big one.
     outcome = execute(

@@ -1,0 +1,162 @@
+"""`assay matrix`: several models on many tasks, one table at the end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli.options import RUN_OPTIONS, with_options
+
+if TYPE_CHECKING:
+    from assay.config import RunConfig
+    from assay.run.matrix import Cell, MatrixModel
+
+
+@click.command("matrix", short_help="Several models on many tasks, one table.")
+@click.option(
+    "--models", "models_file", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), help="YAML list of models; each may set any flag of `assay run`."
+)  # fmt: skip
+@click.option("--only", metavar="NAME", help="Only this model of the list.")
+@click.option("--json", "as_json", is_flag=True, help="Print every number as JSON.")
+@with_options(RUN_OPTIONS)
+def command(models_file: Path, only: str | None, as_json: bool, **given: Any) -> None:
+    """Evaluate every model of a list on every task.
+
+    \b
+    assay matrix --models models.yaml --tasks arc_easy,gsm8k --output_path nightly
+    assay matrix --models models.yaml --tasks mmlu --executor ray --ray_address auto
+
+    The directory is the state: give the same command again and only what is missing is done. Models are loaded once
+    for all their tasks; on a cluster several are evaluated at once.
+    """
+    from assay.cli.options import resolve_config
+    from assay.errors import ConfigError, did_you_mean
+    from assay.run.matrix import missing_by_model, plan_cells, read_models
+
+    config = resolve_config(given, output_path="matrix")
+    if not config.tasks:
+        raise ConfigError("no tasks were named", hint="Add --tasks NAMES.")
+    models = read_models(models_file, config)
+    if only is not None:
+        names = [model.name for model in models]
+        if only not in names:
+            raise ConfigError(f"{models_file} has no model {only!r}", hint=did_you_mean(only, names) or f"It has: {', '.join(names)}.")  # fmt: skip
+        models = [model for model in models if model.name == only]
+    directory = Path(config.run_dir or config.output_path or "matrix")
+    cells = plan_cells(models, config.tasks, directory)
+    missing = missing_by_model(cells)
+    click.echo(f"{len(cells)} cells, {sum(map(len, missing.values()))} to do", err=True)
+    if config.executor == "ray" and len(missing) > 1:
+        failures = _on_cluster(models_file, config, missing, directory)
+    else:
+        failures = _here(missing, quiet=as_json)
+    _show(cells, models, config.tasks, as_json=as_json)
+    for cell, reason in failures.items():
+        click.echo(f"{cell.model} on {cell.task}: {reason}", err=True)
+    if failures:
+        sys.exit(3)
+
+
+def _here(missing: dict[str, list[Cell]], *, quiet: bool) -> dict[Cell, str]:
+    """Model after model, in this process."""
+    from assay.cli.display import show_progress
+    from assay.report import evaluate
+    from assay.run.matrix import run_model
+
+    failures: dict[Cell, str] = {}
+    for cells in missing.values():
+        with show_progress(quiet=quiet) as progress:
+            failures |= run_model(
+                cells, lambda config, lm: evaluate(config, model=lm, progress=progress), progress.message
+            )
+    return failures
+
+
+def _on_cluster(
+    models_file: Path, config: RunConfig, missing: dict[str, list[Cell]], directory: Path
+) -> dict[Cell, str]:
+    """Several models at once, each driven by a process of its own that shares the cluster and the store."""
+    from assay.run.executors.cluster import connect, import_ray, node_resources, plan_replicas
+    from assay.run.matrix import share_out
+
+    started_here = connect(config.ray_address, config.replicas)
+    ray = import_ray()
+    try:
+        replicas, each = plan_replicas(config.replicas, config.gpus_per_replica, config.cpus_per_replica, node_resources())  # fmt: skip
+        per_model, at_once = share_out(len(missing), replicas)
+        address = ray.get_runtime_context().gcs_address
+        click.echo(f"{at_once} models at once, {per_model} replicas each, on {address}", err=True)
+        shared = config.model_copy(update={"ray_address": address, "replicas": per_model, "cpus_per_replica": each.cpus, "run_dir": None, "output_path": str(directory)})  # fmt: skip
+        directory.mkdir(parents=True, exist_ok=True)
+        written = directory / "matrix.json"
+        written.write_text(shared.model_dump_json(indent=2, exclude_none=True), encoding="utf-8")
+        command = [sys.executable, "-m", "assay", "matrix", "--models", str(models_file), "--config", str(written)]
+        return _drive(command, missing, at_once, directory)
+    finally:
+        ray.shutdown()
+        if started_here:
+            click.echo("the local cluster was stopped", err=True)
+
+
+def _drive(base: Sequence[str], missing: dict[str, list[Cell]], at_once: int, directory: Path) -> dict[Cell, str]:
+    """Run one process a model, so many at once; what a process left undone failed."""
+    import time
+
+    waiting = list(missing)
+    running: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                name = waiting.pop(0)
+                with open(directory / f"{missing[name][0].directory.parent.name}.log", "a", encoding="utf-8") as log:
+                    running[name] = subprocess.Popen([*base, "--only", name], stdout=log, stderr=log)
+                click.echo(f"{name}: started", err=True)
+            for name in [name for name, process in running.items() if process.poll() is not None]:
+                code = running.pop(name).returncode
+                click.echo(f"{name}: {'done' if code == 0 else f'ended with {code}'}", err=True)
+            time.sleep(0.2)
+    except BaseException:
+        for process in running.values():
+            process.terminate()
+        for process in running.values():
+            process.wait()
+        raise
+    return {
+        cell: f"not finished; see {directory / cell.directory.parent.name}.log"
+        for cells in missing.values()
+        for cell in cells
+        if not cell.is_done()
+    }
+
+
+def _show(cells: Sequence[Cell], models: Sequence[MatrixModel], tasks: Sequence[str], *, as_json: bool) -> None:
+    """A row a task, a column a model; every number of every cell with --json."""
+    import json
+
+    from rich.table import Table
+
+    from assay.cli.display import console
+    from assay.report import Results, rows_of
+
+    found = {(cell.model, cell.task): Results.load(cell.directory).data for cell in cells if cell.is_done()}
+    if as_json:
+        rows = [
+            {"model": model, "cell": task, "name": row.name, "depth": row.depth, "metric": row.metric, "filter": row.filter, "value": row.estimate.value, "stderr": row.estimate.stderr, "low": row.estimate.low, "high": row.estimate.high, "n": row.estimate.n}
+            for (model, task), data in found.items()
+            for row in rows_of(data)
+            if row.metric
+        ]  # fmt: skip
+        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    table = Table("task", "metric", *(model.name for model in models), box=None, header_style="bold")
+    for task in tasks:
+        firsts = {name: next((row for row in rows_of(data) if row.metric), None) for (name, cell), data in found.items() if cell == task}  # fmt: skip
+        metric = next((row.metric for row in firsts.values() if row is not None), "")
+        shown = [firsts.get(model.name) for model in models]
+        table.add_row(task, metric, *(f"{row.value_text} {row.stderr_text}" if row else "–" for row in shown))
+    console().print(table)

@@ -1,0 +1,161 @@
+"""Several models on many tasks: what is to be done, what is done already, and in which order.
+
+A cell is one model on one task or group, kept in a run directory of its own: `DIRECTORY/<model>/<task>`. The directory is
+the only state: a cell whose run is finished and was asked for in the same words is not run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from assay.config import RunConfig
+from assay.errors import AssayError, ConfigError, did_you_mean
+from assay.models import LM, load_model
+from assay.run.directory import RunDirectory, sanitize
+from assay.run.interrupt import Interrupted
+
+_PLACE_ONLY = {"run_dir", "output_path", "store", "fresh", "executor", "ray_address", "replicas", "gpus_per_replica", "cpus_per_replica", "device", "batch_size", "loggers", "log_samples", "dry_run"}  # fmt: skip
+"""Settings that say where and how fast, and cannot change a score."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixModel:
+    name: str
+    config: RunConfig
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cell:
+    model: str
+    task: str
+    config: RunConfig
+
+    @property
+    def directory(self) -> Path:
+        assert self.config.run_dir is not None
+        return Path(self.config.run_dir)
+
+    def is_done(self) -> bool:
+        """Finished, and asked for in the same words as now."""
+        directory = RunDirectory(self.directory)
+        run = directory.read_json("run.json")
+        if run is None or run.get("status") != "finished" or directory.read_json("results.json") is None:
+            return False
+        now = self.config.model_dump(mode="json")
+        before = run.get("config", {})
+        return all(before.get(key) == value for key, value in now.items() if key not in _PLACE_ONLY)
+
+
+def read_models(path: Path, base: RunConfig) -> list[MatrixModel]:
+    """The models of a YAML file, each with the flags of `assay run` that it needs for itself.
+
+    models:
+      - dummy                                     # a backend without arguments
+      - name: small                               # names the directory and the column
+        model: hf
+        model_args: {pretrained: smollm2-135m}
+        apply_chat_template: true                 # any flag of `assay run`
+    """
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}", hint="Write `models:` and a list below it.") from error
+    entries = found.get("models") if isinstance(found, dict) else found
+    if not isinstance(entries, list) or not entries:
+        raise ConfigError(f"{path} lists no models", hint="Write `models:` and a list below it.")
+    models = [_read_model(path, entry, base) for entry in entries]
+    names = [sanitize(model.name) for model in models]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"{path} names {name!r} twice", hint="Give each model a `name` of its own.")
+    return models
+
+
+def _read_model(path: Path, entry: Any, base: RunConfig) -> MatrixModel:
+    words: Mapping[str, Any] = {"model": entry} if isinstance(entry, str) else entry
+    if not isinstance(words, dict):
+        raise ConfigError(
+            f"{path}: {entry!r} is not a model", hint="Write a backend's name, or a mapping with `model`."
+        )
+    for key in words:
+        if key != "name" and key not in RunConfig.model_fields:
+            raise ConfigError(f"{path}: unknown key {key!r}", hint=did_you_mean(key, ["name", *RunConfig.model_fields]))
+    settings = {key: value for key, value in words.items() if key != "name"}
+    config = RunConfig.model_validate({**base.model_dump(), **settings})
+    args = config.model_args
+    name = words.get("name") or args.get("pretrained") or args.get("model") or config.model
+    return MatrixModel(str(name), config)
+
+
+def plan_cells(models: Sequence[MatrixModel], tasks: Sequence[str], directory: Path) -> list[Cell]:
+    """The cross product, model by model, so that each is loaded once."""
+    return [
+        Cell(
+            model.name,
+            task,
+            model.config.model_copy(
+                update={
+                    "tasks": [task],
+                    "run_dir": str(directory / sanitize(model.name) / sanitize(task)),
+                    "output_path": None,
+                }
+            ),
+        )
+        for model in models
+        for task in tasks
+    ]
+
+
+def missing_by_model(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """Cells that are not done, by model, in order."""
+    found: dict[str, list[Cell]] = {}
+    for cell in cells:
+        if not cell.is_done():
+            found.setdefault(cell.model, []).append(cell)
+    return found
+
+
+def share_out(models: int, replicas: int) -> tuple[int, int]:
+    """(replicas for each model, models at once). Each model is loaded as few times as keeps all replicas busy.
+
+    >>> share_out(models=10, replicas=4), share_out(models=2, replicas=8), share_out(models=3, replicas=8)
+    ((1, 4), (4, 2), (2, 3))
+    """
+    each = max(1, replicas // max(1, models))
+    return each, max(1, min(models, replicas // each))
+
+
+def run_model(
+    cells: Sequence[Cell], evaluate: Callable[[RunConfig, LM], object], notify: Callable[[str], None]
+) -> dict[Cell, str]:
+    """Load the model of these cells once and evaluate each. Failures are returned with their reason; others go on."""
+    try:
+        lm = _load(cells[0].config, notify)
+    except AssayError as error:
+        return dict.fromkeys(cells, str(error))
+    failures: dict[Cell, str] = {}
+    try:
+        for cell in cells:
+            try:
+                evaluate(cell.config, lm)
+            except Interrupted:
+                raise
+            except AssayError as error:
+                failures[cell] = str(error)
+                notify(f"{cell.model} on {cell.task} failed: {error}")
+    finally:
+        lm.close()
+    return failures
+
+
+def _load(config: RunConfig, notify: Callable[[str], None]) -> LM:
+    if config.executor == "ray":
+        from assay.run.executors.ray import load_on_cluster
+
+        return load_on_cluster(config, notify)
+    return load_model(config.model, config.model_args, device=config.device, batch_size=config.batch_size, trust_remote_code=config.trust_remote_code)  # fmt: skip
