@@ -133,7 +133,13 @@ def command(folder: Path, *words: str, run: str = "run", tasks: str = "both") ->
 
 def environment(folder: Path, pause: float = 0.0) -> dict[str, str]:
     """`pause` is the time that the model takes for a request."""
-    return {**os.environ, "NOTED_PAUSE": str(pause), "ASSAY_HOME": str(folder / "home"), "HF_DATASETS_CACHE": str(folder / "cache"), "CI": "true"}
+    return {
+        **os.environ,
+        "NOTED_PAUSE": str(pause),
+        "ASSAY_HOME": str(folder / "home"),
+        "HF_DATASETS_CACHE": str(folder / "cache"),
+        "CI": "true",
+    }
 
 
 def results_without_times(folder: Path, run: str = "run") -> str:

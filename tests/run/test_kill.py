@@ -61,7 +61,12 @@ def test_killed_at_random_moments_and_started_again(reference: tuple[str, int], 
 def test_two_processes_on_one_store_give_the_same_results(reference: tuple[str, int], tmp_path: Path) -> None:
     write_benchmark(tmp_path)
     both = [
-        subprocess.Popen(command(tmp_path, run=f"run{i}"), env=environment(tmp_path, 0.005), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)  # fmt: skip
+        subprocess.Popen(
+            command(tmp_path, run=f"run{i}"),
+            env=environment(tmp_path, 0.005),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
         for i in range(2)
     ]
     for process in both:

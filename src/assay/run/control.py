@@ -40,12 +40,12 @@ def controlled(scores: dict[MetricKey, Score], accumulator: Accumulator, config:
             continue
         earlier = kept_scores(config.control, accumulator.task.task_name, (key.metric, key.filter))
         hashes = accumulator.hash_of
-        pairs = [(value, earlier[hashes[doc_id]]) for doc_id, value in zip(column.doc_ids, column.values) if hashes[doc_id] in earlier]  # fmt: skip
+        pairs = [(value, earlier[hashes[doc_id]].value) for doc_id, value in zip(column.doc_ids, column.values) if hashes[doc_id] in earlier]  # fmt: skip
         if len(pairs) < len(column.values):
             notes.append(f"{accumulator.task.task_name} {key}: the control run lacks {len(column.values) - len(pairs)} of the docs; not used")  # fmt: skip
             continue
         y, f = np.asarray(pairs, dtype=np.float64).T
-        result = control_estimate(y, f, np.asarray(list(earlier.values())))
+        result = control_estimate(y, f, np.asarray([kept.value for kept in earlier.values()]))
         if result.estimate.undefined is None:
             found[key] = replace(score, estimate=result.estimate)
             notes.append(f"{accumulator.task.task_name} {key}: {len(y)} docs are worth {result.effective_n:.0f} with the control run (correlation {result.correlation:.2f})")  # fmt: skip

@@ -9,12 +9,14 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.config import RunConfig
 from assay.errors import ConfigError
-from assay.run.accumulate import Accumulator, ScoreKey
+from assay.run.accumulate import Accumulator, Column, ScoreKey
 from assay.run.directory import RunDirectory
 from assay.run.infer import Unit
 from assay.run.plan import PlannedTask
@@ -22,18 +24,25 @@ from assay.run.samples import read_samples
 from assay.stats import StoppingRule
 
 BATCH = 32
+Floats = NDArray[np.float64]
+
+
+class KeptScore(NamedTuple):
+    """What an earlier run asked about a doc, and what the answer scored."""
+
+    asked: str
+    value: float
 
 
 @dataclass
 class Watch:
-    """One task and the rule that watches it."""
+    """One task and the rule that watches its first metric."""
 
     planned: PlannedTask
     rule: StoppingRule
-    baseline: dict[str, float] | None = None
-    """Scores of the other run by doc hash, for `decided vs`."""
     key: ScoreKey | None = None
     reason: str | None = None
+    _baseline: dict[str, KeptScore] | None = None
 
     def run(self, accumulator: Accumulator, answer: Callable[[list[Unit]], None], seed: int | None) -> None:
         """Ask batch after batch until the rule is satisfied or the docs are used up."""
@@ -45,12 +54,21 @@ class Watch:
         seen = 0
         for batch in self._batches(seed):
             answer(batch)
-            values, hashes = self._new_scores(accumulator, batch, seen)
-            seen += len(values)
-            self.reason = self.rule.update(np.asarray(values), self._baseline_of(hashes))
+            column = self._column(accumulator)
+            values, doc_ids = np.asarray(column.values[seen:], dtype=np.float64), list(column.doc_ids[seen:])
+            seen += len(doc_ids)
+            baseline = self._baseline_of({unit.requests.doc_id: unit for unit in batch}, doc_ids)
+            if accumulator.higher_is_better.get(self._metric) is False:
+                # The rule speaks of better and worse, and takes higher for better.
+                values, baseline = 1 - values, None if baseline is None else 1 - baseline
+            self.reason = self.rule.update(values, baseline)
             if self.reason is not None:
                 return
         self.reason = "all docs were asked before the rule was satisfied"
+
+    @property
+    def _metric(self) -> str:
+        return self.key[0] if self.key else ""
 
     def _batches(self, seed: int | None) -> Iterator[list[Unit]]:
         task, options = self.planned.task, self.planned.options
@@ -62,40 +80,43 @@ class Watch:
             docs = {doc.doc_id: doc for doc in task.iter_requests(replace(everything, only=frozenset(chosen)))}
             yield [Unit(self.planned.name, docs[doc_id]) for doc_id in chosen]
 
-    def _new_scores(self, accumulator: Accumulator, batch: Sequence[Unit], seen: int) -> tuple[list[float], list[str]]:
-        """The first metric's values of this batch, in the order in which docs were drawn."""
+    def _column(self, accumulator: Accumulator) -> Column:
         if self.key is None:
             self.key = next((key for key, column in accumulator.columns.items() if column.mean is not None), None)
         if self.key is None:
             raise ConfigError(f"--until: task {self.planned.name!r} has no metric with a value per doc", hint="Leave --until out for this task.")  # fmt: skip
-        column = accumulator.columns[self.key]
-        hashes = {unit.requests.doc_id: unit.requests.doc_hash for unit in batch}
-        return list(column.values[seen:]), [hashes[doc_id] for doc_id in column.doc_ids[seen:]]
+        return accumulator.columns[self.key]
 
-    def _baseline_of(self, hashes: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.float64]] | None:
-        if self.baseline is None:
+    def _baseline_of(self, units: dict[int, Unit], doc_ids: Sequence[int]) -> Floats | None:
+        """The other run's scores of these docs; NaN where it did not ask the same."""
+        if self.rule.baseline is None:
             return None
-        return np.asarray([self.baseline.get(doc_hash, np.nan) for doc_hash in hashes])
+        if self._baseline is None:
+            self._baseline = kept_scores(self.rule.baseline, self.planned.name, self.key)
+        found = []
+        for doc_id in doc_ids:
+            kept = self._baseline.get(units[doc_id].requests.doc_hash)
+            found.append(kept.value if kept is not None and kept.asked == units[doc_id].asked else np.nan)
+        if found and np.isnan(found).all():
+            raise ConfigError(
+                f"--until: {self.rule.baseline} did not ask the same of {self.planned.name!r}: no doc and prompt in common",
+                hint="Compare with a run of the same task, shots and template.",
+            )
+        return np.asarray(found, dtype=np.float64)
 
 
 def watch_for(planned: PlannedTask, config: RunConfig) -> Watch:
-    rule = StoppingRule.parse(config.until or "")
-    if rule.baseline is None:
-        return Watch(planned, rule)
-    return Watch(planned, rule, baseline=kept_scores(rule.baseline, planned.name))
+    return Watch(planned, StoppingRule.parse(config.until or ""))
 
 
-def kept_scores(run: str | Path, task: str, key: ScoreKey | None = None) -> dict[str, float]:
-    """Per-doc scores of a finished run by doc hash: of this metric under this filter, or of the first there is."""
+def kept_scores(run: str | Path, task: str, key: ScoreKey | None) -> dict[str, KeptScore]:
+    """Per-doc scores of a finished run by doc hash, of this metric under this filter."""
     path = RunDirectory.open(run).sample_file(task)
-    if not path.is_file():
+    if not path.is_file() or key is None:
         raise ConfigError(f"{run} kept no samples of {task!r}", hint="Name a run that evaluated this task.")
-    found: dict[str, float] = {}
-    filter_name = key[1] if key else None
-    column = f"metric:{key[0]}" if key else None
-    for row in read_samples(path):
-        column = column or next((name for name in row if name.startswith("metric:")), None)
-        filter_name = filter_name or row["filter"]
-        if column and row["filter"] == filter_name and row.get(column) is not None:
-            found[row["doc_hash"]] = row[column]
-    return found
+    metric, filter_name = key
+    return {
+        row["doc_hash"]: KeptScore(row["request_hash"], row[f"metric:{metric}"])
+        for row in read_samples(path)
+        if row["filter"] == filter_name and row.get(f"metric:{metric}") is not None
+    }
