@@ -110,13 +110,14 @@ class _Reader:
         self.broken: dict[str, str] = {}
         self.nameless: list[str] = []
         self._kept = kept
+        self._bases: dict[tuple[str, str], str] = {}
 
     def read(self, path: str) -> Facts:
         if path in self.facts:
             return self.facts[path]
         if path not in self.stamps:
             self.stamps[path] = stamp_of(path)
-        kept = self._kept.get(path)
+        kept = self._kept.get(path) if self._kept else None
         facts = kept[1] if kept is not None and kept[0] == self.stamps[path] else read_facts(path)
         self.facts[path] = facts
         return facts
@@ -128,22 +129,25 @@ class _Reader:
             return own
         task = group = output_type = tags = None
         is_class, error = own.is_class, own.error
+        folder = path.rpartition(os.sep)[0]
         for include in own.include:
-            base = os.path.normpath(os.path.join(os.path.dirname(path), os.path.expanduser(include)))
+            base = self._base(folder, include)
             if base in above or base == path:
                 continue  # the loader prints the circle when the task is asked for
-            under = self.resolve(base, (*above, path))
+            under = self.facts.get(base)
+            if under is None or under.include:
+                under = self.resolve(base, (*above, path))
             task, group = under.task or task, under.group or group
             is_class, output_type = under.is_class or is_class, under.output_type or output_type
             tags, error = tags if under.tags is None else under.tags, error or under.error
-        return Facts(
-            task=own.task or task,
-            group=own.group or group,
-            is_class=is_class,
-            tags=tags if own.tags is None else own.tags,
-            output_type=own.output_type or output_type,
-            error=error,
-        )
+        tags = tags if own.tags is None else own.tags
+        return Facts(own.task or task, own.group or group, is_class, tags, (), own.output_type or output_type, error)
+
+    def _base(self, folder: str, include: str) -> str:
+        """Where an include leads; hundreds of neighbours name the same one."""
+        if (folder, include) not in self._bases:
+            self._bases[folder, include] = os.path.normpath(os.path.join(folder, os.path.expanduser(include)))
+        return self._bases[folder, include]
 
 
 def _index_root(files: Sequence[tuple[str, Stamp]], reader: _Reader) -> dict[str, Entry]:
