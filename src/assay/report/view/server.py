@@ -207,6 +207,7 @@ def listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen(128)  # from here on a browser that is opened too early waits instead of failing
     except OSError as error:
         listener.close()
         raise ConfigError(

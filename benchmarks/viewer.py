@@ -1,0 +1,248 @@
+"""How fast `assay view` answers on a run of a million samples, and how much memory it takes.
+
+    python benchmarks/viewer.py [--samples 1000000] [--keep DIR]
+
+Two runs of a million samples are generated (a choice task, and a generation task with two filters). Every page is then asked for over
+HTTP: first cold, then five times with varying parameters. Besides the wall time the table shows the server's CPU time per request, which
+neighbours on the machine do not change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from assay.run import SampleRow, SampleWriter
+from assay.stats import mean_estimate
+
+WORDS = "time year way day thing world life hand part child eye place work week case point company number group problem fact river energy cell force theory market price water plant animal music light heat charge speed mass law state power".split()  # noqa: SIM905
+CLOCK = os.sysconf("SC_CLK_TCK")
+
+
+def sentences(rng: random.Random, count: int, words: int) -> list[str]:
+    return [" ".join(rng.choices(WORDS, k=words)).capitalize() for _ in range(count)]
+
+
+def choice_task(path: Path, docs: int, seed: int) -> list[float]:
+    """Four choices a doc; the docs are the same for every seed, the answers are not."""
+    shared, own = random.Random(0), random.Random(seed)
+    questions, options = sentences(shared, 5000, 28), sentences(shared, 2000, 4)
+    writer, scores = SampleWriter(path), []
+    for i in range(docs):
+        question = f"{questions[shared.randrange(5000)]} {i}?"
+        choices = [options[shared.randrange(2000)] for _ in range(4)]
+        gold = shared.randrange(4)
+        lls = [-own.expovariate(0.15) for _ in range(4)]
+        if own.random() < 0.45:
+            lls[gold] = max(lls) + 0.7
+        right = float(max(range(4), key=lls.__getitem__) == gold)
+        key = hashlib.sha256(question.encode()).hexdigest()
+        arguments = [[f"Question: {question}\nAnswer:", f" {choices[0]}"], *([None, f" {c}"] for c in choices[1:])]
+        pairs = [[ll, False] for ll in lls]
+        writer.add(SampleRow(i, key, key, "none", json.dumps({"question": question, "choices": choices, "answer": gold}), str(gold), json.dumps(arguments), json.dumps([[p] for p in pairs]), json.dumps(pairs), metrics={"acc": right, "acc_norm": right}, flags=("tied",) if i % 97 == 0 else ()))  # fmt: skip
+        scores.append(right)
+    writer.close()
+    return scores
+
+
+def text_task(path: Path, docs: int, seed: int) -> list[float]:
+    shared, own = random.Random(1), random.Random(seed)
+    questions, steps = sentences(shared, 5000, 40), sentences(shared, 3000, 45)
+    writer, scores = SampleWriter(path), []
+    for i in range(docs):
+        question = f"{questions[shared.randrange(5000)]} {i}?"
+        answer, said = str(i % 1000), str(i % 1000 if own.random() < 0.6 else own.randrange(1000))
+        text = f"{steps[own.randrange(3000)]}. " + (f"#### {said}" if own.random() < 0.8 else f"It is {said}.")
+        key = hashlib.sha256(question.encode()).hexdigest()
+        for name, found in (("strict-match", said if "####" in text else "[invalid]"), ("flexible-extract", said)):
+            score = float(found == answer)
+            flags = ("unparsed",) if found == "[invalid]" else ()
+            writer.add(SampleRow(i, key, key, name, json.dumps({"question": question, "answer": answer}), json.dumps(answer), json.dumps([[question, {"until": ["\n\n"]}]]), json.dumps([[text]]), json.dumps([found]), metrics={"exact_match": score}, flags=flags))  # fmt: skip
+        scores.append(score)
+    writer.close()
+    return scores
+
+
+def write_run(folder: Path, model: str, samples: int, seed: int) -> None:
+    (folder / "samples").mkdir(parents=True)
+    choices, texts = samples * 6 // 10, samples * 2 // 10
+    values = {
+        "big_choice": {
+            "acc,none": (scores := choice_task(folder / "samples" / "big_choice.parquet", choices, seed)),
+            "acc_norm,none": scores,
+        },
+        "big_text": {
+            "exact_match,flexible-extract": (found := text_task(folder / "samples" / "big_text.parquet", texts, seed)),
+            "exact_match,strict-match": found,
+        },
+    }
+    estimates: dict[str, Any] = {}
+    for task, columns in values.items():
+        estimates[task] = {}
+        for key, column in columns.items():
+            e = mean_estimate(column)
+            estimates[task][key] = {
+                "value": e.value,
+                "stderr": e.stderr,
+                "low": e.low,
+                "high": e.high,
+                "n": e.n,
+                "method": e.method,
+                "undefined": None,
+                "level": 0.95,
+                "higher_is_better": True,
+            }
+    tasks = list(values)
+    data = {
+        "results": {t: {"name": t, "alias": t, "sample_len": len(next(iter(values[t].values())))} for t in tasks},
+        "configs": {"big_choice": {"output_type": "multiple_choice"}, "big_text": {"output_type": "generate_until"}},
+        "n-shot": dict.fromkeys(tasks, 0),
+        "higher_is_better": {"big_choice": {"acc": True, "acc_norm": True}, "big_text": {"exact_match": True}},
+        "n-samples": {t: {"original": n, "effective": n} for t, n in (("big_choice", choices), ("big_text", texts))},
+        "model_name": model,
+        "date": time.time(),
+        "assay": {"format": 1, "estimates": estimates, "tree": [{"depth": 0, "name": t, "alias": t, "kind": "task"} for t in tasks], "health": {t: {"marks": []} for t in tasks}, "samples": {t: f"samples/{t}.parquet" for t in tasks}, "model": {"name": model}, "notes": []},
+    }  # fmt: skip
+    (folder / "results.json").write_text(json.dumps(data))
+    (folder / "run.json").write_text(
+        json.dumps(
+            {
+                "format": 1,
+                "status": "finished",
+                "config": {},
+                "model": {"name": model},
+                "environment": {},
+                "date": time.time(),
+                "seconds": {"total": 1.0},
+                "counts": {},
+            }
+        )
+    )
+
+
+class Server:
+    def __init__(self, directory: Path) -> None:
+        words = [sys.executable, "-m", "assay", "view", str(directory), "--no-open"]
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        found = re.search(r"http://\S+", line)
+        assert found, line
+        self.address = found[0].rstrip("/")
+
+    def ask(self, path: str) -> tuple[float, float, bytes]:
+        """Wall seconds, CPU seconds of the server, and the answer."""
+        cpu, start = self.cpu(), time.perf_counter()
+        with urllib.request.urlopen(self.address + path) as answer:
+            body = answer.read()
+        return time.perf_counter() - start, self.cpu() - cpu, body
+
+    def cpu(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / CLOCK
+
+    def memory(self) -> float:
+        """The most the server ever held, in MB."""
+        found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{self.process.pid}/status").read_text())
+        return int(found[1]) / 1024 if found else float("nan")
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+
+
+def pages(a: str, b: str, choices: int, texts: int) -> dict[str, list[str]]:
+    """Each page with addresses that differ, so that nothing is answered from what was kept."""
+    docs = [choices * i // 7 for i in range(6)]
+    return {
+        "runs": ["/"] * 6,
+        "run": [f"/run/{a}", f"/run/{b}"] * 3,
+        "task, choices": [f"/task/{r}/big_choice?metric={m}" for r in (a, b) for m in ("acc", "acc_norm")],
+        "task, generation": [
+            f"/task/{r}/big_text?filter={f}" for r in (a, b) for f in ("strict-match", "flexible-extract")
+        ],
+        "samples, any page": [f"/samples/{a}/big_choice?page={1 + choices // 50 * i // 6}" for i in range(6)],
+        "samples, wrong only": [f"/samples/{a}/big_choice?only=wrong&page={1 + 900 * i}" for i in range(6)],
+        "samples, sorted by score": [
+            f"/samples/{a}/big_choice?sort=metric:acc&dir=desc&page={1 + 1100 * i}" for i in range(6)
+        ],
+        "samples, sorted by length": [
+            f"/samples/{a}/big_text?sort=length&dir=desc&page={1 + 500 * i}" for i in range(6)
+        ],
+        "samples, unparsed": [f"/samples/{a}/big_text?only=unparsed&page={1 + 100 * i}" for i in range(6)],
+        "samples, filters disagree": [f"/samples/{a}/big_text?only=disagree&page={1 + 100 * i}" for i in range(6)],
+        "samples, flips": [f"/samples/{a}/big_choice?only=flips&against={b}&page={1 + 100 * i}" for i in range(6)],
+        "search, frequent": [f"/samples/{a}/big_choice?q={word}" for word in WORDS[:6]],
+        "search, rare": [f"/samples/{a}/big_choice?q={docs[i] + 12345}%3F" for i in range(6)],
+        "search, absent": [f"/samples/{a}/big_choice?q=absent{i}" for i in range(6)],
+        "sample": [f"/sample/{a}/{doc}/big_choice" for doc in docs],
+        "sample from a list": [f"/sample/{a}/{doc}/big_choice?at={doc}" for doc in docs],
+        "sample beside another run": [f"/sample/{a}/{doc}/big_choice?against={b}" for doc in docs],
+        "compare, while it computes": [f"/compare?run={a}&run={b}"],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--samples", type=int, default=1_000_000)
+    parser.add_argument("--keep", type=Path, help="Keep the generated runs here, and use them if they are there.")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = args.keep or Path(scratch)
+        for model, seed in (("first", 1), ("second", 2)):
+            if not (folder / model / "results.json").is_file():
+                print(f"generating {args.samples:,} samples of {model} …", file=sys.stderr)
+                write_run(folder / model, model, args.samples, seed)
+        report(folder, args.samples)
+
+
+def report(folder: Path, samples: int) -> None:
+    server = Server(folder)
+    try:
+        _, _, listing = server.ask("/?download=jsonl")
+        ids = {row["model"]: row["id"] for row in map(json.loads, listing.decode().splitlines())}
+        a, b = ids["first"], ids["second"]
+        print(f"{samples:,} samples a run; load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
+        print("| page | cold, ms | then, median ms | most, ms | CPU, median ms | size, kB |")
+        print("|---|---|---|---|---|---|")
+        for name, paths in pages(a, b, samples * 6 // 10, samples * 2 // 10).items():
+            asked = [server.ask(path) for path in paths]
+            walls = [1000 * wall for wall, _, _ in asked]
+            later = walls[1:] or walls
+            cpu = statistics.median(1000 * cpu for _, cpu, _ in asked)
+            size = max(len(body) for _, _, body in asked) / 1024
+            print(
+                f"| {name} | {walls[0]:.0f} | {statistics.median(later):.0f} | {max(walls):.0f} | {cpu:.0f} | {size:.0f} |",
+                flush=True,
+            )
+        compare_in_full(server, f"/compare?run={a}&run={b}")
+        print(f"\nmost memory of the server: {server.memory():.0f} MB")
+    finally:
+        server.stop()
+
+
+def compare_in_full(server: Server, path: str) -> None:
+    start = time.perf_counter()
+    while "Comparing" in (page := server.ask(path)[2].decode()):
+        time.sleep(0.5)
+    waited = time.perf_counter() - start
+    wall = server.ask(path)[0]
+    print(
+        f"| compare, once computed ({waited:.0f} s beside the server) | | {1000 * wall:.0f} | {1000 * wall:.0f} | | {len(page) / 1024:.0f} |"
+    )
+
+
+if __name__ == "__main__":
+    main()
