@@ -68,7 +68,9 @@ def fields(model: type[BaseModel]) -> str:
 
 def _type(annotation: Any) -> str:
     text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+    text = re.sub(r"Annotated\[(.+?), BeforeValidator\([^)]*\)\]", r"\1", text)
     text = re.sub(r"(?:\w+\.)+(\w+)", r"\1", text)
+    text = re.sub(r"Optional\[(.+)\]$", r"\1 | None", text)
     return text.replace("FunctionRef | Callable[..., Any]", "!function").replace("Callable[..., Any]", "!function")
 
 
@@ -85,7 +87,7 @@ def names(registry: Mapping[str, Any], describe: Callable[[Any], str]) -> str:
 def doc(entry: Any) -> str:
     # A formula, metric or aggregation is a value; what it does is said by its function.
     source = entry if inspect.isclass(entry) or inspect.isroutine(entry) else getattr(entry, "fn", entry)
-    text = inspect.getdoc(source) or ""
+    text = "" if inspect.isbuiltin(source) else inspect.getdoc(source) or ""
     is_own = not (text == (inspect.getdoc(type(source)) or "") and not inspect.isclass(source))
     return text.split("\n\n")[0] if is_own else ""
 
