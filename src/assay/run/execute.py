@@ -121,7 +121,8 @@ class _Run:
             if self.config.until:
                 self._ask_until(plan, lm, inference, accumulators)
             else:
-                for window in windows(plan):
+                # Many replicas need more at once, or each would get crumbs.
+                for window in windows(plan, max(WINDOW_REQUESTS, getattr(lm, "window_requests", 0))):
                     self._answer(inference, lm, window, accumulators)
             for accumulator in accumulators.values():
                 accumulator.finish()

@@ -23,6 +23,8 @@ from assay.run.executors.shards import Shard, ShardCutter, shard_size
 
 SHARDS_PER_REPLICA = 2
 DEATHS_PER_SHARD = 3
+WINDOW_PER_REPLICA = 2048
+"""Requests that a run builds before it sends them, for each replica: shards of a window stay large enough for all."""
 
 
 def load_on_cluster(config: RunConfig, notify: Callable[[str], None] = lambda text: None) -> ClusterLM:
@@ -56,6 +58,7 @@ class ClusterLM(LM):
         self.pool = ReplicaPool(spec, replicas, resources, notify)
         self.model = self.pool.first_model()
         self.max_length = self.model.max_length
+        self.window_requests = WINDOW_PER_REPLICA * replicas
         self._started_here = started_here
         self._template: bool | str | None = None
         self._set_aside = 0
