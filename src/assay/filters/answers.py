@@ -35,8 +35,8 @@ class AnswerFilter(Extractor):
 class Boxed(AnswerFilter):
     r"""The content of the last `\boxed{…}` (or `\fbox{…}`), braces balanced.
 
-    >>> Boxed().extract(r"so \\boxed{1} or rather \\boxed{\\frac{1}{2}}.")
-    '\\\\frac{1}{2}'
+    >>> Boxed().extract(r"so \boxed{1} or rather \boxed{\frac{1}{2}}.")
+    '\\frac{1}{2}'
     """
 
     _MARK = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)

@@ -9,24 +9,21 @@ while it runs: it is in no frame, no module and no file, only in a partial objec
 
 from __future__ import annotations
 
-import os
-import sys
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
 import contextlib
 import json
+import os
 import select
 import signal
+import sys
 import time
 import types
 from collections import deque
 from functools import partial
 from operator import call
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import guard  # type: ignore[import-not-found]
-import jail  # type: ignore[import-not-found]
+if TYPE_CHECKING:
+    from assay.metrics.sandbox import guard, jail
 
 NONCE_SIZE = 32
 ENDED, KILLED = 0, 1
@@ -120,10 +117,15 @@ def steps(proof: int) -> list[Any]:
     return [partial(exec, program, vars(module)), partial(os.write, proof, nonce)]
 
 
-settings = json.loads(sys.argv[1])
-main(settings)
-try:
-    deque(map(call, iter(steps(settings["proof"]))), 0)
-except BaseException as error:
-    os.write(settings["proof"], f"{type(error).__name__}: {error}".encode("utf-8", "replace")[:400])
-os._exit(0)
+if __name__ == "__main__":
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import guard  # type: ignore[import-not-found,no-redef]
+    import jail  # type: ignore[import-not-found,no-redef]
+
+    settings = json.loads(sys.argv[1])
+    main(settings)
+    try:
+        deque(map(call, iter(steps(settings["proof"]))), 0)
+    except BaseException as error:
+        os.write(settings["proof"], f"{type(error).__name__}: {error}".encode("utf-8", "replace")[:400])
+    os._exit(0)
