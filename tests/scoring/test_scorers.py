@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import threading
+
 import pytest
 from tests.scoring.parts import choice, config, generation, score
 
@@ -139,6 +142,19 @@ def test_metrics_that_want_all_draws_get_them():
     task = config(filter_list=[{"name": "all", "filter": []}], metric_list=[{"metric": pass_at_k, "k": 2}, {"metric": "maj@k", "k": 1}])  # fmt: skip
     found = score(task, generation("4", "5", target="4"))
     assert found.sample_scores == {("pass@2", "all"): [1.0], ("maj@1", "all"): [0.5]}
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="there is one core")
+def test_tasks_that_run_code_score_several_docs_at_once_and_keep_their_order():
+    together = threading.Barrier(2, timeout=20)
+
+    def waits(references, predictions):
+        together.wait()  # passes only if two docs are in here at the same time
+        return float(predictions[0])
+
+    task = config(unsafe_code=True, metric_list=[{"metric": waits}])
+    found = score(task, *(generation(str(i), target="", doc_id=i) for i in range(4)))
+    assert found.sample_scores["waits", "none"] == [0.0, 1.0, 2.0, 3.0]
 
 
 # ---------------------------------------------------------------------- choices

@@ -87,6 +87,7 @@ class MultiChoiceRegexFilter(RegexFilter):
         self.ignore_case = ignore_case
         self.ignore_punctuation = ignore_punctuation
         self.regexes_to_ignore = regexes_to_ignore
+        self._ignored = [TimedPattern(pattern) for pattern in regexes_to_ignore or ()]
 
     def apply(self, resps: Iterable[Any], docs: Sequence[Doc]) -> list[list[Any]]:
         return [self._letters(entry, doc) for entry, doc in zip(resps, docs, strict=True)]
@@ -117,8 +118,8 @@ class MultiChoiceRegexFilter(RegexFilter):
         return names.get(found, found)
 
     def _plain(self, text: str) -> str:
-        for pattern in self.regexes_to_ignore or ():
-            text = re.sub(pattern, "", text)
+        for pattern in self._ignored:
+            text = pattern.sub("", text)
         if self.ignore_case:
             text = text.lower()
         return text.translate(punctuation_table()) if self.ignore_punctuation else text

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,11 +137,23 @@ class Scorer(ABC):
         metrics = resolve_metrics(context.task_config, context.filter)
         for metric in metrics:
             self.declare(result, metric.name, metric.aggregation, metric.higher_is_better)
-        for doc_id, instances in context.instances.items():
-            for metric in metrics:
-                where = (metric.name, context.filter_name, instances[0].task_name or context.task_config.task, doc_id)
-                value = guarded(where, self.score_doc, instances, metric, context.filter_name)
-                self.keep(result, context.filter_name, doc_id, metric, value)
+        jobs = [(doc_id, metric) for doc_id in context.instances for metric in metrics]
+        for (doc_id, metric), value in zip(jobs, self._values(context, jobs)):
+            self.keep(result, context.filter_name, doc_id, metric, value)
+
+    def _values(self, context: ScoringContext, jobs: Sequence[tuple[int, ResolvedMetric]]) -> Iterable[Any]:
+        """The value of each job, in order. Metrics that wait for programs to run wait for several at once."""
+
+        def value(job: tuple[int, ResolvedMetric]) -> Any:
+            doc_id, metric = job
+            instances = context.instances[doc_id]
+            where = (metric.name, context.filter_name, instances[0].task_name or context.task_config.task, doc_id)
+            return guarded(where, self.score_doc, instances, metric, context.filter_name)
+
+        if not context.task_config.unsafe_code:
+            return map(value, jobs)
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            return list(pool.map(value, jobs))
 
     def keep(self, result: ScoringResult, filter_name: str, doc_id: int, metric: ResolvedMetric, value: Any) -> None:
         """A dict gives one score per key; each inherits the aggregation of the metric that it came from."""

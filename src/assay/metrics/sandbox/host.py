@@ -73,6 +73,10 @@ def run_programs(programs: Sequence[str], limits: Limits | None = None, *, worke
 def run_program(program: str, limits: Limits | None = None) -> Verdict:
     """Run one program. It passes if its last statement was reached, and only then."""
     require_permission()
+    if not sys.platform.startswith("linux"):
+        raise ScoringError(
+            "programs that a model wrote are run on Linux only", hint="Run the evaluation in a container."
+        )
     limits = limits or Limits()
     nonce = secrets.token_bytes(32)
     settings = {**asdict(limits), "cpu_seconds": math.ceil(limits.seconds) + 1}
