@@ -7,6 +7,7 @@ import math
 import random
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,6 +110,29 @@ def test_with_a_tokenizer_ids_are_sent_and_long_texts_are_cut() -> None:
         assert value == pytest.approx(NGRAM.loglikelihood_rolling([ask("loglikelihood_rolling", text)])[0], rel=0.3)
         answer = dict(model.stream("loglikelihood", [ask("loglikelihood", "a", "b" * 60)], [0]))[0]
         assert "60 tokens and max_length is 40" in str(answer.failure)
+        model.close()
+
+
+def test_a_tokenizer_of_transformers_brings_its_chat_template_and_its_ids(tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    transformers = pytest.importorskip("transformers")
+    raw = tokenizers.Tokenizer(tokenizers.models.BPE({"<s>": 0, **{c: i + 1 for i, c in enumerate("abc yz")}}, []))
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>")
+    tokenizer.chat_template = (
+        "{% for m in messages %}{{ m['content'] }}{% endfor %}{% if add_generation_prompt %} y{% endif %}"
+    )
+    tokenizer.save_pretrained(tmp_path)
+    with FaultyServer() as server:
+        model = connect(server, tokenizer=str(tmp_path))
+        assert model.apply_chat_template([{"role": "user", "content": "abc"}]) == "abc y"
+        assert model.chat_template() == tokenizer.chat_template
+        model._echo_works = True
+        model.loglikelihood([ask("loglikelihood", "ab ", "c"), ask("loglikelihood", "", "ab")])
+        assert sorted(body["prompt"] for body in server.bodies) == [[0, 1, 2], [1, 2, 4, 3]]
+        model.close()
+        model = connect(server)
+        with pytest.raises(ModelError, match="local-chat-completions"):
+            model.apply_chat_template([{"role": "user", "content": "abc"}])
         model.close()
 
 

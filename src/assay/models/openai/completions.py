@@ -8,11 +8,11 @@ from typing import Any
 
 from assay.errors import ModelError
 from assay.instance import Instance, RequestType
-from assay.models.base import Answer
+from assay.models.base import Answer, Message
 from assay.models.generation import GenerationSettings
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.echo import EchoRequest, echoed_tokens, read_score
-from assay.models.openai.tokens import split_pair
+from assay.models.openai.tokens import HFEncoder, split_pair
 from assay.models.openai.transport import Failed, Job, Unusable
 from assay.models.openai.windows import rolling_windows
 
@@ -42,6 +42,18 @@ class LocalCompletions(ServerLM):
 
     def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
         return self.answer_required("loglikelihood_rolling", requests)
+
+    def apply_chat_template(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
+        """By the template of the tokenizer, as the endpoint takes text; chat endpoints have the server's own."""
+        if isinstance(self.encoder, HFEncoder) and self.encoder.chat_template:
+            return self.encoder.apply_chat_template(messages, add_generation_prompt)
+        raise ModelError(
+            f"{self.url} takes plain text, and there is no chat template to make it with",
+            hint="Add tokenizer=NAME with a template, or use local-chat-completions.",
+        )
+
+    def chat_template(self, name: bool | str | None = None) -> str | None:
+        return self.encoder.chat_template if isinstance(self.encoder, HFEncoder) else None
 
     def write_generation(self, context: str, settings: GenerationSettings, seed: int | None) -> dict[str, Any]:
         prompt: str | list[int] = context

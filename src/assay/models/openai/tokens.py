@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from assay.errors import ConfigError
+from assay.errors import ConfigError, ModelError
 
 
 class Encoder(Protocol):
@@ -38,6 +38,24 @@ class HFEncoder:
 
     def decode(self, ids: list[int]) -> str:
         return str(self._tokenizer.decode(ids))
+
+    @property
+    def chat_template(self) -> str | None:
+        found = getattr(self._tokenizer, "chat_template", None)
+        return found if isinstance(found, str) else None
+
+    def apply_chat_template(self, messages: list[dict[str, Any]], add_generation_prompt: bool) -> str:
+        try:
+            return str(
+                self._tokenizer.apply_chat_template(
+                    messages,
+                    tokenize=False,
+                    add_generation_prompt=add_generation_prompt,
+                    continue_final_message=not add_generation_prompt,
+                )
+            )
+        except Exception as error:  # a template is a program of its own and raises what it likes
+            raise ModelError(f"the chat template of {self.name} raised: {error}") from error
 
 
 class TiktokenEncoder:
