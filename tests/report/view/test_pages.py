@@ -327,3 +327,23 @@ def test_links_in_the_directory_are_not_followed_out_of_it(tmp_path: Path) -> No
     (tmp_path / "inside" / "link").symlink_to(tmp_path / "outside")
     assert list(find_runs(tmp_path / "inside")) == []
     assert len(list(find_runs(tmp_path / "outside"))) == 1
+
+
+def test_runs_without_numbers_can_be_looked_at_too(benchmark: Path, tmp_path: Path) -> None:
+    import material
+
+    import assay
+    from assay.report.view import create_app
+
+    model = material.Pupil("mute", 0.5)
+    assay.evaluate(model=model, tasks=["general"], include_path=[str(benchmark)], include_defaults=False, predict_only=True, run_dir=str(tmp_path / "runs" / "a"), store=str(tmp_path / "a.db"))  # fmt: skip
+    with TestClient(create_app([tmp_path / "runs"], scratch=tmp_path / "s"), base_url="http://localhost") as client:
+        run = json.loads(client.get("/?download=jsonl").text)["id"]
+        for path in (
+            "/run/{}",
+            "/task/{}/capitals",
+            "/samples/{}/capitals?only=wrong&sort=metric:acc",
+            "/sample/{}/1/capitals",
+            "/sample/{}/1/word_problems",
+        ):
+            assert client.get(path.format(run)).status_code == 200, path

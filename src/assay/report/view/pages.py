@@ -66,7 +66,6 @@ def task_page(site: Site, run_id: str, task: str, params: Mapping[str, str]) -> 
     context = base(site, at) | {
         "cards": cards,
         "health": at.data["assay"]["health"].get(task, {}),
-        "is_group": at.file is None and bool(estimates) and any("children" in entry for entry in estimates.values()),
         "stats": None,
         "plots": {},
         "flags": [],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ class TaskStats:
     calibration: dict[str, Any] | None
     lengths: dict[str, Any] | None
     sampled: int = 0
-    plots: dict[str, Any] = field(default_factory=dict)
 
 
 class TaskStatistics:
