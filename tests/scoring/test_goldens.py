@@ -23,8 +23,6 @@ pytestmark = [pytest.mark.parity, pytest.mark.slow]
 
 DOCS = 6
 SCORED = [p for p in golden_paths() if p.name.split("__")[1].partition(".")[0] in ("default", "hints", "allmetrics", "f1mcc", "repeats") or "override" in p.name]  # fmt: skip
-RANDOM = {"ifeval__sys-limit20"}
-"""The task's own code draws random letters, and how many were drawn before differs between runs of lm-evaluation-harness."""
 
 
 @pytest.fixture(autouse=True)
