@@ -21,7 +21,7 @@ from assay.run.executors import Executor, LocalExecutor
 from assay.run.infer import Inference, Unit
 from assay.run.interrupt import StopRequest
 from assay.run.outcome import Outcome
-from assay.run.plan import Plan, load_scoring_code, make_plan, seed_everything, seed_for_scoring
+from assay.run.plan import Plan, load_scoring_code, make_plan, seed_everything
 from assay.run.progress import Counts, Progress, Quiet
 from assay.run.samples import SampleWriter
 from assay.run.until import Watch, watch_for
@@ -79,7 +79,6 @@ class _Run:
             plan = draw_docs(make_plan(self.config, lm, self.manager), self.config)
             self.counts.docs_total = plan.doc_total()
             load_scoring_code(plan)
-            seed_for_scoring(self.config.seed, len(plan.tasks))
             self._lap("load_tasks")
             self.directory = RunDirectory.create(self.config, self._model_name())
             self._write_run(lm, status="running")
@@ -161,6 +160,7 @@ class _Run:
             return
         if (usage := lm.usage) is not None:
             self.counts.tokens_asked, self.counts.tokens_computed = usage.prompt_tokens, usage.computed_tokens
+            self.counts.cost = usage.cost
         if callable(status := getattr(lm, "status", None)):
             self.counts.replicas = status()
         self.progress.update(self.counts)

@@ -127,17 +127,6 @@ def load_scoring_code(plan: Plan) -> None:
                 resolve_metrics(config, each)
 
 
-def seed_for_scoring(seeds: Seeds, tasks: int) -> None:
-    """Seed again, and leave the generator where lm-evaluation-harness leaves it when scoring begins.
-
-    It draws three names of eight letters for each task it loads; task code that draws while scoring (ifeval picks a
-    letter where a doc names none) then gives the same score here.
-    """
-    seed_everything(seeds)
-    for _ in range(3 * 8 * tasks):
-        random.random()
-
-
 def seed_everything(seeds: Seeds) -> None:
     """Seed the global generators that task utilities use. Torch only if something has imported it."""
     import sys

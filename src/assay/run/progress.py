@@ -18,6 +18,8 @@ class Counts:
     tokens_asked: int = 0
     """Tokens a harness that shares nothing would compute, where the backend counts them."""
     tokens_computed: int = 0
+    cost: float = 0.0
+    """Of a server, at the prices given to it."""
     running: dict[str, tuple[str, float, int]] = field(default_factory=dict)
     """Task → (metric, mean so far, docs so far)."""
     replicas: str = ""

@@ -21,7 +21,7 @@ from assay.run.execute import by_task, windows
 from assay.run.hashes import request_hash
 from assay.run.infer import Unit
 from assay.run.outcome import Outcome
-from assay.run.plan import load_scoring_code, make_plan, seed_everything, seed_for_scoring
+from assay.run.plan import load_scoring_code, make_plan, seed_everything
 from assay.run.progress import Counts, Progress, Quiet
 from assay.run.samples import SampleWriter, read_samples, unpack_arguments
 
@@ -51,7 +51,6 @@ def rescore(
     plan = make_plan(config, None)
     counts = Counts(docs_total=plan.doc_total())
     load_scoring_code(plan)
-    seed_for_scoring(config.seed, len(plan.tasks))
     replay = Replay(source, rebuilt=not config.apply_chat_template)
     accumulators = {
         name: Accumulator(planned.task, SampleWriter(target.sample_file(name)) if target else None)

@@ -7,9 +7,11 @@ shards back. A shard on which three replicas died is set aside and its requests 
 
 from __future__ import annotations
 
+import pickle
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -86,11 +88,14 @@ class ClusterLM(LM):
         return self._all("generate_until", requests)
 
     def apply_chat_template(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
+        if (formatter := self._formatter) is not None:
+            return str(formatter.apply(messages, add_generation_prompt))
         return str(self.pool.ask("apply_chat_template", messages, add_generation_prompt, self._template))
 
     def chat_template(self, name: bool | str | None = None) -> str | None:
         self._template = name
-        found = self.pool.ask("chat_template", name)
+        formatter = self._formatter
+        found = formatter.select(name) if formatter is not None else self.pool.ask("chat_template", name)
         return None if found is None else str(found)
 
     @property
@@ -123,6 +128,16 @@ class ClusterLM(LM):
         self.pool.close()
         if self._started_here:
             import_ray().shutdown()
+
+    @cached_property
+    def _formatter(self) -> Any:
+        """A copy of the replica's chat template, or None where the driver lacks the packages for it."""
+        if self.model.chat is None:
+            return None
+        try:
+            return pickle.loads(self.model.chat)
+        except ImportError:
+            return None
 
     def _all(self, request_type: RequestType, requests: Sequence[Instance]) -> list[Any]:
         answers = dict(self.stream(request_type, requests, [0] * len(requests)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import socket
 import time
 from collections.abc import Mapping, Sequence
@@ -33,6 +34,8 @@ class Loaded:
     tokenizer_name: str
     max_length: int | None
     info: Mapping[str, Any]
+    chat: bytes | None = None
+    """The pickled object behind the chat template, where there is one: asking a replica for every doc would be slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,7 @@ class Replica:
                 tokenizer_name=self.lm.tokenizer_name,
                 max_length=getattr(self.lm, "max_length", None),
                 info=info() if callable(info) else {},
+                chat=_pickled(getattr(self.lm, "chat", None)),
             )
         except Exception as error:  # whatever it is, the driver tells the user, with the name of this node
             text = str(error) if isinstance(error, AssayError) else f"{type(error).__name__}: {error}"
@@ -94,3 +98,12 @@ class Replica:
 
     def chat_template(self, name: bool | str | None) -> str | None:
         return self.lm.chat_template(name)
+
+
+def _pickled(formatter: Any) -> bytes | None:
+    if not callable(getattr(formatter, "apply", None)) or not callable(getattr(formatter, "select", None)):
+        return None
+    try:
+        return pickle.dumps(formatter)
+    except Exception:  # some tokenizers cannot be pickled; the driver then asks a replica
+        return None
