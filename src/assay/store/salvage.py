@@ -11,6 +11,7 @@ can come back, and nothing readable is given up. Format: https://sqlite.org/file
 
 from __future__ import annotations
 
+import mmap
 import struct
 from pathlib import Path
 
@@ -35,14 +36,14 @@ class _Pages:
     """Pages by number: those of the write-ahead log, newest first, in front of those of the file."""
 
     def __init__(self, path: Path) -> None:
-        self._data = path.read_bytes() if path.exists() else b""
+        self._data = _mapped(path)
         size = int.from_bytes(self._data[16:18], "big")
         size = 65536 if size == 1 else size
         self.size = size if size >= 512 and size & (size - 1) == 0 else 4096
         reserved = self._data[20] if self._data[:6] == b"SQLite" else 0
         self.usable = self.size - reserved
         wal = path.with_name(path.name + "-wal")
-        self._wal = wal.read_bytes() if wal.exists() else b""
+        self._wal = _mapped(wal)
         self._in_wal = self._read_wal()
 
     def numbers(self) -> list[int]:
@@ -68,6 +69,14 @@ class _Pages:
             if self._wal[start + 8 : start + 16] == salts:
                 frames[int.from_bytes(self._wal[start : start + 4], "big")] = start + 24
         return frames
+
+
+def _mapped(path: Path) -> bytes | mmap.mmap:
+    """The file's content without reading all of it at once: stores may be larger than memory."""
+    if not path.exists() or not path.stat().st_size:
+        return b""
+    with open(path, "rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def _rows_of_page(pages: _Pages, number: int) -> list[Row]:

@@ -151,7 +151,7 @@ def test_a_node_lost_in_the_middle_and_another_added_change_nothing(
     }
     LlamaForCausalLM(LlamaConfig(**sizes, max_position_embeddings=512)).save_pretrained(tmp_path / "tiny")
     make_tokenizer().save_pretrained(tmp_path / "tiny")
-    settings: dict[str, Any] = {"model": "hf", "model_args": {"pretrained": str(tmp_path / "tiny"), "dtype": "float32"}, "device": "cpu", "tasks": ["demo_grammar", "demo_capitals"]}  # fmt: skip
+    settings: dict[str, Any] = {"model": "hf", "model_args": {"pretrained": str(tmp_path / "tiny"), "dtype": "float32"}, "device": "cpu", "tasks": ["demo_grammar"], "apply_chat_template": True}  # fmt: skip
     local = execute(config(tmp_path, "local", **settings))
     doomed = cluster.add_node(num_cpus=2, object_store_memory=80_000_000)
 
@@ -227,6 +227,7 @@ def test_a_model_that_raises_is_not_killed_for_it(cluster: Any, crashing: str) -
     answers = dict(model.stream("generate_until", [ask("RAISE")], [0]))
     assert "ZeroDivisionError: a bug in the model" in str(answers[0].failure)
     assert model.pool.started == 1
+    assert model.apply_chat_template([{"role": "user", "content": "x"}]) == "<|user|>x<|end|>\n<|assistant|>"
     model.close()
 
 
