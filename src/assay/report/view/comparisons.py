@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -33,8 +33,7 @@ class Compared:
 
 class Comparisons:
     def __init__(self) -> None:
-        self._threads: Executor = ThreadPoolExecutor(1, "compare")
-        self._processes: Executor | None = None
+        self._threads = ThreadPoolExecutor(1, "compare")
         self._known: OrderedDict[tuple[Any, ...], Future[Compared]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -44,7 +43,8 @@ class Comparisons:
         key = (*directories, *stamps)
         with self._lock:
             if key not in self._known:
-                self._known[key] = self._executor(samples).submit(compare, [str(path) for path in directories])
+                work = compare if samples <= SMALL else compare_apart
+                self._known[key] = self._threads.submit(work, [str(path) for path in directories])
                 while len(self._known) > 32:
                     self._known.popitem(last=False)
             future = self._known[key]
@@ -55,15 +55,12 @@ class Comparisons:
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
-        if self._processes is not None:
-            self._processes.shutdown(wait=False, cancel_futures=True)
 
-    def _executor(self, samples: int) -> Executor:
-        if samples <= SMALL:
-            return self._threads
-        if self._processes is None:
-            self._processes = ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1)
-        return self._processes
+
+def compare_apart(directories: Sequence[str]) -> Compared:
+    """`compare` in a process that ends with it."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return process.submit(compare, directories).result()
 
 
 def compare(directories: Sequence[str]) -> Compared:

@@ -84,7 +84,7 @@ def task_page(site: Site, run_id: str, task: str, params: Mapping[str, str]) -> 
         "stats": stats,
         "flags": health_lines(stats.flags, stats.rows),
         "plots": {
-            "distribution": stats.distributions.get(str(metric)),
+            "distribution": stats.distribution,
             "calibration": stats.calibration,
             "lengths": stats.lengths,
             "metric": metric,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from array import array
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,12 +18,14 @@ from typing import Any
 from assay.report.view.database import SAMPLES, Database, Row, quoted
 
 METRIC = "metric:"
-PIECE = 1 << 16
-BUDGET = 0.3
+PIECE = 1 << 15
+BUDGET = 0.2
 """Seconds a search may take before it answers with what it has."""
 MOST_HITS = 100_000
 FLAGS = ("unparsed", "truncated", "empty", "tied", "failed")
-ONLY = ("wrong", "right", *FLAGS, "disagree", "flips", "gained", "lost")
+LISTED = ("disagree", "flips", "gained", "lost")
+"""Choices that need a join: their rows are found once and kept."""
+ONLY = ("wrong", "right", *FLAGS, *LISTED)
 HALF = 0.5
 """A score below counts as wrong: exact for 0 and 1, a fair cut for F1 and the like."""
 
@@ -84,6 +87,7 @@ class Samples:
         self.database = database
         self._files: OrderedDict[tuple[Path, int], SampleFile] = OrderedDict()
         self._found: OrderedDict[tuple[Any, ...], tuple[list[int], int]] = OrderedDict()
+        self._lists: OrderedDict[tuple[Any, ...], array[int]] = OrderedDict()
 
     def open(self, path: Path) -> SampleFile:
         key = (path, path.stat().st_mtime_ns)
@@ -100,11 +104,11 @@ class Samples:
 
     def page(self, file: SampleFile, query: Query, other: SampleFile | None = None) -> Page:
         """The rows of one page, whole."""
-        if query.text:
-            hits, searched = self._search(file, query, other)
+        if query.text or query.only in LISTED:
+            hits, searched = self._hits(file, query, other)
             wanted = hits[query.offset : query.offset + query.size]
             return Page(self.read(file, wanted), len(hits), searched, searched >= file.rows)
-        where, parameters = _where(file, query, other)
+        where, parameters = _where(file, query)
         total = self.database.one(f"SELECT count(*) AS n FROM {SAMPLES} s {where}", [str(file.path), *parameters])["n"]
         found = self.database.rows(
             f"SELECT file_row_number AS r FROM {SAMPLES} s {where} ORDER BY {_order(file, query)} LIMIT ? OFFSET ?",
@@ -145,37 +149,47 @@ class Samples:
 
     def download(self, file: SampleFile, query: Query, other: SampleFile | None = None) -> Iterator[Row]:
         """Every row the query finds, in order, streamed. A search is carried through to the end."""
-        if query.text:
-            hits, _ = self._search(file, replace(query, deep=True), other, budget=float("inf"))
+        if query.text or query.only in LISTED:
+            hits, _ = self._hits(file, replace(query, deep=True), other, budget=float("inf"))
             for start in range(0, len(hits), 256):
                 yield from self.read(file, hits[start : start + 256])
             return
-        where, parameters = _where(file, query, other)
+        where, parameters = _where(file, query)
         yield from self.database.stream(
             f"SELECT * FROM {SAMPLES} s {where} ORDER BY {_order(file, query)}", [str(file.path), *parameters]
         )
 
-    def _search(
+    def _hits(
         self, file: SampleFile, query: Query, other: SampleFile | None, budget: float | None = None
-    ) -> tuple[list[int], int]:
-        """Numbers of matching rows in the query's order, and how many rows were looked at."""
-        key = (file.path, file.rows, replace(query, page=1, size=1, deep=False), other and other.path)
+    ) -> tuple[Sequence[int], int]:
+        """Numbers of the rows in the query's order, and how many rows were looked at."""
+        listed = self._list(file, query, other) if query.only in LISTED else None
+        hits: Sequence[int] = array("q") if listed is None else listed
+        searched = file.rows
+        if query.text:
+            found, searched = self._search(file, query, budget)
+            chosen = None if listed is None else set(listed)
+            hits = found if chosen is None else array("q", (n for n in found if n in chosen))
+        return (hits if query.sort == "doc" and not query.descending else self._sorted(file, query, hits)), searched
+
+    def _search(self, file: SampleFile, query: Query, budget: float | None) -> tuple[Sequence[int], int]:
+        narrow = replace(query, page=1, size=1, deep=False, sort="doc", descending=False)
+        key = (file.path, file.rows, replace(narrow, only="") if query.only in LISTED else narrow)
         hits, searched = self._found.get(key, ([], 0))
         seconds = budget if budget is not None else 20.0 if query.deep else BUDGET
         if searched < file.rows:
-            hits, searched = self._look_on(file, query, other, list(hits), searched, time.monotonic() + seconds)
+            hits, searched = self._look_on(file, query, list(hits), searched, time.monotonic() + seconds)
             self._found[key] = (hits, searched)
             _trim(self._found, 32)
-        return (hits if query.sort == "doc" and not query.descending else self._sorted(file, query, hits)), searched
+        return hits, searched
 
     def _look_on(
-        self, file: SampleFile, query: Query, other: SampleFile | None, hits: list[int], start: int, until: float
+        self, file: SampleFile, query: Query, hits: list[int], start: int, until: float
     ) -> tuple[list[int], int]:
-        where, parameters = _where(file, query, other, text=True)
+        where, parameters = _where(file, query, text=True)
         while start < file.rows and len(hits) < MOST_HITS:
-            clause = f"{where} AND file_row_number BETWEEN ? AND ?"
             found = self.database.rows(
-                f"SELECT file_row_number AS r FROM {SAMPLES} s {clause} ORDER BY r",
+                f"SELECT file_row_number AS r FROM {SAMPLES} s {where} AND file_row_number BETWEEN ? AND ? ORDER BY r",
                 [str(file.path), *parameters, start, start + PIECE - 1],
             )
             hits += [row["r"] for row in found]
@@ -184,7 +198,52 @@ class Samples:
                 break
         return hits, min(start, file.rows)
 
-    def _sorted(self, file: SampleFile, query: Query, hits: list[int]) -> list[int]:
+    def _list(self, file: SampleFile, query: Query, other: SampleFile | None) -> array[int]:
+        """Rows on which filters disagree, or whose verdict differs in the other run, in the order of the file."""
+        key = (
+            file.path,
+            file.rows,
+            query.only,
+            query.metric,
+            query.filter,
+            None if other is None else (other.path, other.rows),
+        )
+        if key not in self._lists:
+            self._lists[key] = array("q", self._find_list(file, query, other))
+            _trim(self._lists, 16)
+        return self._lists[key]
+
+    def _find_list(self, file: SampleFile, query: Query, other: SampleFile | None) -> list[int]:
+        if not file.metrics:
+            return []
+        if query.only == "disagree":
+            column = file.column(query.metric)
+            inner = f"SELECT doc_id FROM {SAMPLES} GROUP BY doc_id HAVING min({column}) <> max({column})"
+            chosen = "AND filter = ?" if query.filter else ""
+            sql = f"SELECT file_row_number AS r FROM {SAMPLES} WHERE doc_id IN ({inner}) {chosen} ORDER BY r"
+            return [row["r"] for row in self.database.rows(sql, [str(file.path), str(file.path), *([query.filter] if chosen else [])])]  # fmt: skip
+        if other is None or query.metric not in other.metrics:
+            return []
+        # Runs of one task mostly number their docs alike; joining numbers is much cheaper than joining hashes.
+        matched, rows = self._changed(file, query, other, "a.doc_id = b.doc_id AND a.doc_hash = b.doc_hash")
+        if matched < min(file.rows, other.rows) // max(1, len(file.filters)) * (
+            1 if query.filter else len(file.filters)
+        ):
+            _, rows = self._changed(file, query, other, "a.doc_hash = b.doc_hash")
+        return rows
+
+    def _changed(self, file: SampleFile, query: Query, other: SampleFile, same_doc: str) -> tuple[int, list[int]]:
+        here, there = f"a.{file.column(query.metric)} >= {HALF}", f"b.{other.column(query.metric)} >= {HALF}"
+        change = {"flips": f"({here}) <> ({there})", "gained": f"NOT ({here}) AND ({there})", "lost": f"({here}) AND NOT ({there})"}[query.only]  # fmt: skip
+        chosen = "WHERE a.filter = ?" if query.filter else ""
+        found = self.database.one(
+            f"SELECT count(*) AS n, list(a.file_row_number ORDER BY a.file_row_number) FILTER ({change}) AS rows"
+            f" FROM {SAMPLES} a JOIN {SAMPLES} b ON {same_doc} AND a.filter = b.filter {chosen}",
+            [str(file.path), str(other.path), *([query.filter] if chosen else [])],
+        )
+        return found["n"], found["rows"] or []
+
+    def _sorted(self, file: SampleFile, query: Query, hits: Sequence[int]) -> Sequence[int]:
         if not hits:
             return hits
         listed = ", ".join(map(str, hits))
@@ -204,42 +263,23 @@ def _order(file: SampleFile, query: Query) -> str:
     return f"file_row_number {direction}"
 
 
-def _where(file: SampleFile, query: Query, other: SampleFile | None, *, text: bool = False) -> tuple[str, list[Any]]:
-    clauses, parameters = ["true"], []
+def _where(file: SampleFile, query: Query, *, text: bool = False) -> tuple[str, list[Any]]:
+    clauses: list[str] = ["true"]
+    parameters: list[Any] = []
     if query.filter:
         clauses.append("s.filter = ?")
         parameters.append(query.filter)
-    extra, more = _only(file, query, other)
-    clauses += extra
-    parameters += more
+    if query.only in FLAGS:
+        clauses.append("list_contains(s.flags, ?)")
+        parameters.append(query.only)
+    if query.only in ("wrong", "right") and file.metrics:
+        clauses.append(f"s.{file.column(query.metric)} {'<' if query.only == 'wrong' else '>='} {HALF}")
     if text:
         needle = json.dumps(query.text, ensure_ascii=False)[1:-1].lower()
         columns = [name for name in ("arguments", "resps", "target", "doc", "filtered_resps") if name in file.columns]
         clauses.append("(" + " OR ".join(f"contains(lower(s.{name}), ?)" for name in columns) + ")")
         parameters += [needle] * len(columns)
     return "WHERE " + " AND ".join(clauses), parameters
-
-
-def _only(file: SampleFile, query: Query, other: SampleFile | None) -> tuple[list[str], list[Any]]:
-    only = query.only
-    if only in FLAGS:
-        return ["list_contains(s.flags, ?)"], [only]
-    if only not in ONLY or not file.metrics:
-        return [], []
-    metric = file.column(query.metric)
-    if only == "wrong":
-        return [f"s.{metric} < {HALF}"], []
-    if only == "right":
-        return [f"s.{metric} >= {HALF}"], []
-    if only == "disagree":
-        inner = f"SELECT doc_id FROM {SAMPLES} GROUP BY doc_id HAVING min({metric}) <> max({metric})"
-        return [f"s.doc_id IN ({inner})"], [str(file.path)]
-    if other is None or query.metric not in other.metrics:
-        return ["false"], []
-    here, there = f"a.{metric} >= {HALF}", f"b.{other.column(query.metric)} >= {HALF}"
-    change = {"flips": f"({here}) <> ({there})", "gained": f"NOT ({here}) AND ({there})", "lost": f"({here}) AND NOT ({there})"}[only]  # fmt: skip
-    inner = f"SELECT a.file_row_number FROM {SAMPLES} a JOIN {SAMPLES} b ON a.doc_hash = b.doc_hash AND a.filter = b.filter WHERE {change}"
-    return [f"s.file_row_number IN ({inner})"], [str(file.path), str(other.path)]
 
 
 def _trim(cache: OrderedDict[Any, Any], most: int) -> None:

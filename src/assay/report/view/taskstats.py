@@ -14,15 +14,15 @@ from assay.report.view.queries import FLAGS, HALF, METRIC, SampleFile
 from assay.run import unpack_arguments
 from assay.stats import wilson
 
-SAMPLED = 4000
-"""Rows whose texts are read for calibration and lengths: enough for a plot, whatever the run's size."""
+PLACES, AT_EACH = 8, 256
+"""Rows whose texts are read for calibration and lengths: runs of rows in a few places, enough for a plot whatever the size."""
 BINS = 24
 
 
 @dataclass(frozen=True)
 class TaskStats:
-    distributions: dict[str, dict[str, Any]]
-    """Metric → counts of right and wrong, or a histogram."""
+    distribution: dict[str, Any] | None
+    """Counts of right and wrong, or a histogram."""
     flags: dict[str, int]
     rows: int
     calibration: dict[str, Any] | None
@@ -47,22 +47,14 @@ class TaskStatistics:
 
     def _compute(self, file: SampleFile, filter_name: str, metric: str, *, choices: bool) -> TaskStats:
         sample = self._sample(file, filter_name)
+        rows, flags = self._flags(file, filter_name)
         return TaskStats(
-            distributions={
-                name: found for name in file.metrics if (found := self._distribution(file, filter_name, name))
-            },
-            flags=self._flags(file, filter_name),
-            rows=self._count(file, filter_name),
+            distribution=self._distribution(file, filter_name, metric) if metric else None,
+            flags=flags,
+            rows=rows,
             calibration=calibration(sample, metric) if choices else None,
             lengths=by_length(sample, metric),
             sampled=len(sample),
-        )
-
-    def _count(self, file: SampleFile, filter_name: str) -> int:
-        return int(
-            self.database.one(f"SELECT count(*) AS n FROM {SAMPLES} WHERE filter = ?", [str(file.path), filter_name])[
-                "n"
-            ]
         )
 
     def _distribution(self, file: SampleFile, filter_name: str, metric: str) -> dict[str, Any] | None:
@@ -93,21 +85,26 @@ class TaskStatistics:
             "counts": [counts.get(i, 0) for i in range(BINS)],
         }
 
-    def _flags(self, file: SampleFile, filter_name: str) -> dict[str, int]:
+    def _flags(self, file: SampleFile, filter_name: str) -> tuple[int, dict[str, int]]:
+        """Rows of the filter, and how many of them carry each flag."""
+        given = [str(file.path), filter_name]
+        rows = int(self.database.one(f"SELECT count(*) AS n FROM {SAMPLES} WHERE filter = ?", given)["n"])
         if "flags" not in file.columns:
-            return {}
-        counts = ", ".join(f"count(*) FILTER (list_contains(flags, '{flag}')) AS {flag}" for flag in FLAGS)
-        found = self.database.one(f"SELECT {counts} FROM {SAMPLES} WHERE filter = ?", [str(file.path), filter_name])
-        return {name: count for name, count in found.items() if count}
+            return rows, {}
+        inner = f"SELECT unnest(flags) AS flag FROM {SAMPLES} WHERE filter = ?"
+        found = self.database.rows(f"SELECT flag, count(*) AS n FROM ({inner}) GROUP BY flag", given)
+        return rows, {row["flag"]: row["n"] for row in found if row["flag"] in FLAGS}
 
     def _sample(self, file: SampleFile, filter_name: str) -> list[Row]:
-        """Rows in runs of 64, spread evenly over the file."""
-        stride = max(1, file.rows // SAMPLED) * 64
-        metrics = ", ".join(quoted(METRIC + name) for name in file.metrics)
+        """Rows of a few places, evenly spread: only the row groups that hold them are decoded."""
+        length = AT_EACH * len(file.filters)
+        last = max(0, file.rows - length)
+        starts = sorted({last * i // (PLACES - 1) for i in range(PLACES)}) if file.rows > PLACES * length else [0]
+        reach = length if len(starts) > 1 else file.rows
+        places = " OR ".join(f"file_row_number BETWEEN {start} AND {start + reach - 1}" for start in starts)
+        columns = ["arguments", "resps", "target", *(quoted(METRIC + name) for name in file.metrics)]
         return self.database.rows(
-            f"SELECT arguments, resps, target{', ' + metrics if metrics else ''} FROM {SAMPLES}"
-            " WHERE file_row_number % ? < 64 AND filter = ? ORDER BY file_row_number LIMIT ?",
-            [str(file.path), stride, filter_name, SAMPLED],
+            f"SELECT {', '.join(columns)} FROM {SAMPLES} WHERE ({places}) AND filter = ?", [str(file.path), filter_name]
         )
 
 
