@@ -1,0 +1,201 @@
+"""Inference against lm-evaluation-harness and against the model's own forward pass, on the same model and requests.
+
+    python benchmarks/inference.py MODEL --rival /path/to/python-with-lm-eval [--threads 1] [--docs 40]
+
+Three workloads: five-shot four-choice questions (mmlu), zero-shot long choices (hellaswag), five-shot generation (gsm8k).
+Each harness loads the model once and is timed on requests alone; lm-evaluation-harness runs with batch sizes 1, 8 and 16
+and its best counts. Two figures bound what is possible: tokens computed over distinct tokens of the prefix tree, and
+tokens per second over those of a bare forward pass at its best shape that projects the same share of positions to the
+vocabulary. With one thread, CPU seconds are a fair measure on a machine with neighbours; wall seconds need a quiet one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).parents[2] / "shared" / "parity" / "hub"
+SHAPES = ((1, 128), (1, 256), (1, 512), (4, 64), (4, 128), (8, 64), (16, 32))
+BATCHES = (1, 8, 16)
+
+
+def rows(path: str, count: int) -> list[dict[str, Any]]:
+    with open(DATA / path, encoding="utf-8") as file:
+        return [json.loads(line) for line, _ in zip(file, range(count))]
+
+
+def mmlu(docs: int) -> list[tuple[Any, ...]]:
+    def ask(row: dict[str, Any], answer: str = "") -> str:
+        choices = "".join(f"\n{letter}. {choice}" for letter, choice in zip("ABCD", row["choices"]))
+        return f"{row['question'].strip()}{choices}\nAnswer:{answer}"
+
+    requests: list[tuple[Any, ...]] = []
+    for subject in ("anatomy", "sociology"):
+        shots = [ask(row, f" {'ABCD'[row['answer']]}") for row in rows(f"cais/mmlu/{subject}/dev.jsonl", 5)]
+        head = f"The following are multiple choice questions (with answers) about {subject}."
+        for row in rows(f"cais/mmlu/{subject}/test.jsonl", docs // 2):
+            requests += [("\n\n".join([head, *shots, ask(row)]), f" {letter}") for letter in "ABCD"]
+    return requests
+
+
+def hellaswag(docs: int) -> list[tuple[Any, ...]]:
+    found = rows("Rowan/hellaswag/default/validation.jsonl", docs)
+    return [(f"{row['activity_label']}: {row['ctx']}", f" {ending}") for row in found for ending in row["endings"]]
+
+
+def gsm8k(docs: int) -> list[tuple[Any, ...]]:
+    shots = [f"Question: {r['question']}\nAnswer: {r['answer']}" for r in rows("openai/gsm8k/main/train.jsonl", 5)]
+    settings = {"until": ["Question:", "</s>", "<|im_end|>"], "max_gen_toks": 256, "do_sample": False}
+    return [
+        ("\n\n".join([*shots, f"Question: {row['question']}\nAnswer:"]), settings)
+        for row in rows("openai/gsm8k/main/test.jsonl", docs)
+    ]
+
+
+WORKLOADS: dict[str, tuple[str, Callable[[int], list[tuple[Any, ...]]]]] = {
+    "mmlu": ("loglikelihood", mmlu),
+    "hellaswag": ("loglikelihood", hellaswag),
+    "gsm8k": ("generate_until", gsm8k),
+}
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, float, Any]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    value = call()
+    return time.perf_counter() - wall, time.process_time() - cpu, value
+
+
+def run_rival(arguments: argparse.Namespace) -> None:
+    """Runs in the rival's interpreter, which knows nothing of this package."""
+    import torch
+    from lm_eval.api.instance import Instance
+    from lm_eval.models.huggingface import HFLM
+
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    asked = json.loads(Path(arguments.run_rival).read_text())
+    kind, requests = asked["kind"], [tuple(request) for request in asked["requests"]]
+    lm = HFLM(arguments.model, dtype="float32", device="cpu", batch_size=1)
+    found = {}
+    for batch in asked["batches"]:
+        lm.batch_size_per_gpu = batch
+        instances = [Instance(request_type=kind, doc={}, arguments=request, idx=0) for request in requests]
+        wall, cpu, answers = timed(lambda instances=instances: getattr(lm, kind)(instances, disable_tqdm=True))
+        found[batch] = {"wall": wall, "cpu": cpu, "answers": answers}
+        print(f"  lm-eval, batches of {batch}: {wall:.1f} s, {cpu:.1f} CPU s", file=sys.stderr, flush=True)
+    Path(arguments.run_rival).with_suffix(".out").write_text(json.dumps(found))
+
+
+def ask_rival(arguments: argparse.Namespace, kind: str, requests: list[tuple[Any, ...]]) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "requests.json"
+        path.write_text(json.dumps({"kind": kind, "requests": requests, "batches": arguments.batches}))
+        words = [arguments.rival, __file__, arguments.model, "--run-rival", str(path)]
+        subprocess.run([*words, "--threads", str(arguments.threads)], check=True)
+        found: dict[str, Any] = json.loads(path.with_suffix(".out").read_text())
+        return found
+
+
+def bare_forward(model: Any, share: float) -> tuple[float, float]:
+    """Tokens per wall and per CPU second at the best shape, with the head at this share of the positions."""
+    import torch
+
+    best_wall = best_cpu = 0.0
+    for batch, length in SHAPES:
+        tokens = torch.randint(0, model.config.vocab_size, (batch, length))
+        keep = max(1, round(share * length))
+        with torch.inference_mode():
+            model(tokens, use_cache=False, logits_to_keep=keep)
+            for _ in range(3):
+                call = partial(model, tokens, use_cache=False, logits_to_keep=keep)
+                wall, cpu, _output = timed(call)
+                best_wall, best_cpu = max(best_wall, tokens.numel() / wall), max(best_cpu, tokens.numel() / cpu)
+    return best_wall, best_cpu
+
+
+def measure(arguments: argparse.Namespace, lm: Any, name: str) -> str:
+    from assay.instance import Instance
+
+    kind, build = WORKLOADS[name]
+    requests = build(arguments.docs)
+    instances = [Instance(kind, {}, request, 0) for request in requests]
+    distinct = lm.count_tokens(kind, instances)
+    runs = []
+    for _ in range(arguments.repeat):
+        before = (lm.usage.computed_tokens, lm.usage.generated_tokens)
+        wall, cpu, answers = timed(lambda: getattr(lm, kind)(instances))
+        computed = lm.usage.computed_tokens - before[0]
+        generated = lm.usage.generated_tokens - before[1]
+        runs.append((wall, cpu))
+        print(f"  assay: {wall:.1f} s, {cpu:.1f} CPU s, {computed} prompt tokens", file=sys.stderr, flush=True)
+    wall, cpu = min(run[0] for run in runs), min(run[1] for run in runs)
+    cells = [name, str(len(requests)), f"{wall:.1f}", f"{cpu:.1f}", f"{computed / distinct:.3f}"]
+    if kind == "loglikelihood":
+        pairs = lm.loglikelihoods.encode([request[:2] for request in requests])
+        places = {(*pair.context, *pair.continuation[:end]) for pair in pairs for end in range(len(pair.continuation))}
+        bare = bare_forward(lm.model, len(places) / distinct)
+        cells += [f"{distinct / wall / bare[0]:.2f}", f"{distinct / cpu / bare[1]:.2f}"]
+    else:
+        cells += [f"{generated} tokens", ""]
+    if arguments.rival:
+        rival = ask_rival(arguments, kind, requests)
+        best_wall = min(run["wall"] for run in rival.values())
+        best_cpu = min(run["cpu"] for run in rival.values())
+        cells += [f"{best_wall:.1f}", f"{best_cpu:.1f}", f"{best_wall / wall:.1f}×", f"{best_cpu / cpu:.1f}×"]
+        cells.append(agreement(kind, answers, next(iter(rival.values()))["answers"]))
+    return "| " + " | ".join(cells) + " |"
+
+
+def agreement(kind: str, ours: list[Any], theirs: list[Any]) -> str:
+    if kind == "loglikelihood":
+        return f"{max(abs(one[0] - two[0]) for one, two in zip(ours, theirs)):.1e}"
+    return f"{sum(one == two for one, two in zip(ours, theirs))}/{len(ours)} equal"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", help="directory of a causal model")
+    parser.add_argument("--rival", help="Python interpreter that has lm-eval")
+    parser.add_argument("--docs", type=int, default=40)
+    parser.add_argument("--threads", type=int, default=0, help="0: as many as cores")
+    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--batches", type=int, nargs="+", default=list(BATCHES))
+    parser.add_argument("--workloads", nargs="+", default=list(WORKLOADS), choices=list(WORKLOADS))
+    parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
+    parser.add_argument("--run-rival", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.run_rival:
+        run_rival(arguments)
+        return
+    from assay.models.hf import HFLM
+
+    lm = HFLM(arguments.model, dtype="float32", device="cpu", threads=arguments.threads or None)
+    head = ["workload", "requests", "wall s", "CPU s", "tokens / distinct", "of bare forward", "of it, by CPU"]
+    if arguments.rival:
+        head += ["lm-eval wall s", "lm-eval CPU s", "faster", "faster by CPU", "largest difference"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for name in arguments.workloads:
+        print(name, file=sys.stderr, flush=True)
+        lines.append(measure(arguments, lm, name))
+    table = "\n".join(lines)
+    print(table)
+    if arguments.write:
+        sys.path.insert(0, str(Path(__file__).parent))
+        from _results import write_section
+
+        threads = arguments.threads or "all"
+        write_section(
+            "Inference", f"`benchmarks/inference.py`, {arguments.docs} docs, threads: {threads}.\n\n{table}\n"
+        )
+
+
+if __name__ == "__main__":
+    main()
