@@ -18,10 +18,11 @@ from assay.tasks import Task, TaskManager
 pytestmark = [pytest.mark.parity]
 HUB = PARITY / "hub"
 
-OTHER_SCORES = {
-    "ifeval": "sentences and capital words are counted by our own rules, not by a tokenizer that needs a download",
-    "leaderboard_ifeval": "the same",
-}
+
+def counts_a_sign(doc: dict[str, Any]) -> bool:
+    """IFEval docs that ask for a number of `#` or `!`: lm-evaluation-harness counts a random letter instead."""
+    letters = [given.get("letter") for given in doc.get("kwargs") or [] if isinstance(given, dict)]
+    return any(letter and not letter.isalpha() for letter in letters)
 
 
 @pytest.fixture(autouse=True)
@@ -81,8 +82,7 @@ def test_catalog_task_asks_and_scores_the_same(path: Path, tmp_path: Path) -> No
                 instance.resps = [tuple(answer) if isinstance(answer, list) else answer for answer in answers]
             by_doc[requests.doc_id] = requests.instances
         assert sorted(by_doc) == sorted(recorded), name
-        if name not in OTHER_SCORES:
-            compare_scores(name, task, [instance for found in by_doc.values() for instance in found], rows)
+        compare_scores(name, task, [instance for found in by_doc.values() for instance in found], rows)
 
 
 def compare_scores(name: str, task: Task, instances: list[Any], rows: list[dict[str, Any]]) -> None:
@@ -94,8 +94,11 @@ def compare_scores(name: str, task: Task, instances: list[Any], rows: list[dict[
         for metric, value in row["metrics"].items():
             expected.setdefault((metric, row["filter"]), []).append(value)
     assert set(scores) == set(expected), name
+    docs = [instance.doc for instance in instances if instance.idx == 0]
     for key, values in expected.items():
         for doc, (ours, theirs) in enumerate(zip(scores[key], values, strict=True)):
+            if doc < len(docs) and counts_a_sign(docs[doc]):
+                continue
             assert agree(plain(ours), theirs), f"{name}, {key}, doc {doc}: {ours!r}, expected {theirs!r}"
 
 
