@@ -13,7 +13,7 @@ The plan of the running pass is a context variable, because not every model hand
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -194,20 +194,24 @@ def _window_of(module: Any, kwargs: dict[str, Any]) -> tuple[int | None, int | N
     return (None if kind == "full_attention" else getattr(config, "sliding_window", None)), None
 
 
+def attention_configs(model: Any) -> list[Any]:
+    """The config objects in which the parts of a model look up how to attend."""
+    return list({id(part.config): part.config for part in model.modules() if hasattr(part, "config")}.values())
+
+
 @contextlib.contextmanager
-def planned(model: Any, plan: Plan) -> Iterator[set[int]]:
+def planned(configs: Sequence[Any], plan: Plan) -> Iterator[set[int]]:
     """Within this, the model attends by the plan; after it, as it did before. Gives the layers that took part."""
-    configs = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}
-    before = {key: getattr(config, "_attn_implementation", None) for key, config in configs.items()}
+    before = [config._attn_implementation for config in configs]
     layers: set[int] = set()
     token = _running.set((plan, layers))
     try:
-        for config in configs.values():
+        for config in configs:
             config._attn_implementation_internal = NAME
         yield layers
     finally:
-        for key, config in configs.items():
-            config._attn_implementation_internal = before[key]
+        for config, implementation in zip(configs, before):
+            config._attn_implementation_internal = implementation
         _running.reset(token)
 
 

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from assay.models.hf.attention import MASKED, Attention, PassThroughCache, UnsupportedAttention, planned
+from assay.models.hf.attention import (
+    MASKED,
+    Attention,
+    PassThroughCache,
+    UnsupportedAttention,
+    attention_configs,
+    planned,
+)
 from assay.models.prefix_tree import Step
 
 KeysValues = list[tuple[Any, Any]]
@@ -149,6 +156,7 @@ class TreeRunner:
         """Tokens that went through the model."""
         config = getattr(model.config, "text_config", None) or model.config
         self._layers = int(config.num_hidden_layers)
+        self._configs = attention_configs(model)
         self._keeps_logits = "logits_to_keep" in inspect.signature(_innermost(model).forward).parameters
 
     @property
@@ -168,7 +176,7 @@ class TreeRunner:
     def forward(self, plan: Any, tokens: Any, positions: Any, places: Any) -> Any:
         """Logits `[places, vocabulary]` of one planned pass. The model's own head runs, only where it is needed."""
         options = {"logits_to_keep": places} if self._keeps_logits and len(places) else {}
-        with torch.inference_mode(), planned(self.model, plan) as layers:
+        with torch.inference_mode(), planned(self._configs, plan) as layers:
             output = self.model(
                 input_ids=_row(tokens, self.device),
                 position_ids=_row(positions, self.device),
