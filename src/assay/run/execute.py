@@ -64,6 +64,7 @@ class _Run:
         self.seconds: dict[str, float] = {}
         self._mark = time.perf_counter()
         self._wrote_progress = 0.0
+        self._shown: set[str] = set()
 
     def execute(self) -> Outcome:
         with ExitStack() as stack:
@@ -143,12 +144,22 @@ class _Run:
             self.counts.docs_done += 1
             self._show(lm)
 
+        if self.config.write_out:
+            self._write_out(window)
         inference.answer(window, done)
         for task, units in by_task(window).items():
             accumulators[task].add(units)
             if (running := accumulators[task].running) is not None:
                 self.counts.running[task] = running
         self._show(lm, force=True)
+
+    def _write_out(self, window: list[Unit]) -> None:
+        """Show the first request of each task as the model gets it."""
+        for unit in window:
+            if unit.task not in self._shown:
+                self._shown.add(unit.task)
+                first, *rest = unit.requests.instances[0].arguments
+                self.progress.message(f"── {unit.task}, doc {unit.requests.doc_id}\n{first}\n── then: {rest}; target: {unit.requests.target!r}")  # fmt: skip
 
     def _accumulator(self, plan: Plan, name: str) -> Accumulator:
         writer = SampleWriter(self.directory.sample_file(name)) if self.directory is not None else None
