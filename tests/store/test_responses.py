@@ -264,6 +264,21 @@ def test_damage_met_in_the_middle_of_a_run_is_put_right_and_the_run_goes_on(tmp_
         assert len(store.get_many(keys)) == 3000
 
 
+def test_a_store_that_another_process_rebuilt_is_followed(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    store = ResponseStore(path)
+    store.put(key(1), "before")
+    store.flush()
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{path}{suffix}").rename(f"{tmp_path}/aside{suffix}")
+    with ResponseStore(path) as other:
+        other.put(key(2), "of the other")
+    store.put(key(3), "after")
+    store.close()
+    with ResponseStore(path) as again:
+        assert set(again.get_many([key(i) for i in range(5)])) == {key(2), key(3)}
+
+
 def test_a_changed_answer_is_noticed_and_counts_as_missing(tmp_path: Path) -> None:
     path = tmp_path / "s.sqlite"
     keys = fill(path, 10, text="a long enough answer ")

@@ -97,9 +97,9 @@ class ResponseStore:
         row = (key, text, stop_reason, checksum(key, text, stop_reason), 0)
         with self._pending_lock:
             self._pending[key] = row
-        if self._thread is None:
-            self._start()
-        elif len(self._pending) >= WAKE_AT:
+            if self._thread is None:
+                self._start()
+        if len(self._pending) >= WAKE_AT:
             self._wake.set()
 
     def flush(self) -> None:
@@ -180,6 +180,7 @@ class ResponseStore:
                 self._writing, self._pending = self._pending, {}
             try:
                 if self._writing:
+                    self._follow()
                     self._guarded(lambda: self._insert(list(self._writing.values())))
             except StoreError as error:
                 self._failure = error
@@ -228,6 +229,11 @@ class ResponseStore:
                 return work()
             except sqlite3.DatabaseError as error:
                 raise write_error(self.path, error) from error
+
+    def _follow(self) -> None:
+        """Another process may have set a damaged file aside and made a new one: write where others read."""
+        if _inode(self.path) != self._inode:
+            self._repair("replaced")
 
     def _repair(self, reason: str) -> None:
         self._connection.close()
