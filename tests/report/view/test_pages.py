@@ -235,7 +235,7 @@ def test_compare_of_one_run_asks_for_another_and_of_strangers_says_why(client: T
     assert "Choose two or more" in client.get(f"/compare?run={ids['sharp-7b']}").text
     page = compared(client, f"/compare?run={ids['sharp-7b']}&run={ids['foreign-1b']}")
     assert "cannot be compared" in page
-    assert "no task in common" in text_of(page)
+    assert "no task in common: sharp-7b has capitals" in text_of(page)
     assert client.get(f"/compare?run={ids['sharp-7b']}&run={ids['live-3b']}").status_code == 404
 
 

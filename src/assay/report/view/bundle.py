@@ -42,7 +42,7 @@ class _Bundle:
         if not self.runs:
             raise ConfigError("there is no finished run to bundle", hint="Give directories that hold finished runs.")
         self.docs = {(run.id, task): self._doc_ids(run, task) for run in self.runs for task in self._tasks(run)}
-        pairs = islice(combinations([run.id for run in self.runs], 2), MOST_COMPARISONS)
+        pairs = islice(self._comparable(), MOST_COMPARISONS)
         self.links = BundleLinks({key: frozenset(docs) for key, docs in self.docs.items()}, frozenset(pairs))
         self.pairs = sorted(self.links._compared)
         self.pages = 0
@@ -89,6 +89,14 @@ class _Bundle:
         page = self.site.samples.page(at.file, query)
         rows = [list_row(row, at, i) for i, row in enumerate(page.rows)]
         return context | {"query": query, "page": page, "rows": rows}
+
+    def _comparable(self) -> Iterator[tuple[str, str]]:
+        """Pairs of runs with a task in common, the older one first."""
+        ordered = sorted(self.runs, key=lambda run: self.site.library.summary(run).date)
+        tasks = {run.id: {task for run_id, task in self.docs if run_id == run.id} for run in ordered}
+        for a, b in combinations(ordered, 2):
+            if tasks[a.id] & tasks[b.id]:
+                yield a.id, b.id
 
     def _tasks(self, run: Run) -> Iterator[str]:
         results = self.site.library.results(run) or {}

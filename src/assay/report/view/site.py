@@ -116,10 +116,14 @@ class Site:
         compared = self.comparisons.get(directories, max(s.samples for s in summaries), patience)
         if compared is None:
             return context | {"pending": True}
+        problem = compared.problem
+        for directory, summary in zip(directories, summaries):
+            # The page may be shared; where things lie on this machine is nobody's business.
+            problem = problem and problem.replace(str(directory), summary.model)
         keys = list(dict.fromkeys(row["key"] for row in compared.rows))
         chosen = key if key in keys else ""
         return context | {
-            "compared": asdict(compared),
+            "compared": asdict(compared) | {"problem": problem},
             "keys": keys,
             "key": chosen,
             "rows": forest(compared.rows, len(runs), chosen),
