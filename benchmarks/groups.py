@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from _results import markdown_table, write_section
 from assay.groups import GroupManager, MetricKey
 from assay.stats import Estimate, Score
 
@@ -81,16 +82,18 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=1000)
     args = parser.parse_args()
     sizes = [args.tasks // 4, args.tasks // 2, args.tasks]
-    print(
-        f"{args.groups} groups, four levels, {args.replicates} replicates; all numbers and replicates of all groups\n"
-    )
-    print("| aggregator | over | " + " | ".join(f"{n:,} tasks" for n in sizes) + " | time ratio, twice the tasks |")
-    print("|---|---|" + "---|" * (len(sizes) + 1))
+    rows = []
     for aggregation in ("mean", "harmonic_mean", "median", "min"):
         for over in ("tasks", "subgroups"):
             times = [min(seconds(n, args.groups, args.replicates, aggregation, over) for _ in range(3)) for n in sizes]
-            cells = " | ".join(f"{t:.2f} s" for t in times)
-            print(f"| {aggregation} | {over} | {cells} | {times[-1] / times[-2]:.2f} |", flush=True)
+            ratio = f"{times[-1] / times[-2]:.2f}"
+            rows.append([f"{aggregation} over {over}", *(f"{t:.2f} s" for t in times), ratio, "2 s"])
+            print(" · ".join(rows[-1]), flush=True)
+    header = ["all groups, numbers and replicates", *(f"{n:,} tasks" for n in sizes), "twice the tasks, times", "limit"]
+    about = (
+        f"{args.groups} groups, four levels, {args.replicates} replicates; processor time beyond reading the scores."
+    )
+    write_section("Groups", f"{about}\n\n{markdown_table(header, rows)}")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from _results import markdown_table, write_section
 from assay.run import SampleRow, SampleWriter
 from assay.stats import mean_estimate
 
@@ -210,38 +211,47 @@ def main() -> None:
 
 def report(folder: Path, samples: int) -> None:
     server = Server(folder)
+    rows: list[list[str]] = []
     try:
         _, _, listing = server.ask("/?download=jsonl")
         ids = {row["model"]: row["id"] for row in map(json.loads, listing.decode().splitlines())}
         a, b = ids["first"], ids["second"]
-        print(f"{samples:,} samples a run; load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
-        print("| page | cold, ms | then, median ms | most, ms | CPU, median ms | size, kB |")
-        print("|---|---|---|---|---|---|")
+        load = os.getloadavg()[0]
         for name, paths in pages(a, b, samples * 6 // 10, samples * 2 // 10).items():
-            asked = [server.ask(path) for path in paths]
-            walls = [1000 * wall for wall, _, _ in asked]
-            later = walls[1:] or walls
-            cpu = statistics.median(1000 * cpu for _, cpu, _ in asked)
-            size = max(len(body) for _, _, body in asked) / 1024
-            print(
-                f"| {name} | {walls[0]:.0f} | {statistics.median(later):.0f} | {max(walls):.0f} | {cpu:.0f} | {size:.0f} |",
-                flush=True,
-            )
-        compare_in_full(server, f"/compare?run={a}&run={b}")
-        print(f"\nmost memory of the server: {server.memory():.0f} MB")
+            rows.append([name, *measured([server.ask(path) for path in paths])])
+            print(" · ".join(rows[-1]), flush=True)
+        rows.append(compare_in_full(server, f"/compare?run={a}&run={b}"))
+        memory = server.memory()
     finally:
         server.stop()
+    header = ["page", "first, ms", "then, median ms", "most, ms", "processor, median ms", "size, kB"]
+    about = f"Two runs of {samples:,} samples; each page asked for with addresses that differ. Load of the machine while measuring: {load:.0f} on {os.cpu_count()} cores."
+    limits = f"Most memory of the server: {memory:.0f} MB (limit 400). Limit of a page: 500 ms."
+    print(limits)
+    write_section("Viewer", f"{about}\n\n{markdown_table(header, rows)}\n\n{limits}")
 
 
-def compare_in_full(server: Server, path: str) -> None:
+def measured(asked: list[tuple[float, float, bytes]]) -> list[str]:
+    walls = [1000 * wall for wall, _, _ in asked]
+    cpu = statistics.median(1000 * cpu for _, cpu, _ in asked)
+    size = max(len(body) for _, _, body in asked) / 1024
+    return [f"{n:.0f}" for n in (walls[0], statistics.median(walls[1:] or walls), max(walls), cpu, size)]
+
+
+def compare_in_full(server: Server, path: str) -> list[str]:
     start = time.perf_counter()
     while "Comparing" in (page := server.ask(path)[2].decode()):
         time.sleep(0.5)
     waited = time.perf_counter() - start
-    wall = server.ask(path)[0]
-    print(
-        f"| compare, once computed ({waited:.0f} s beside the server) | | {1000 * wall:.0f} | {1000 * wall:.0f} | | {len(page) / 1024:.0f} |"
-    )
+    wall = 1000 * server.ask(path)[0]
+    return [
+        f"compare, once computed ({waited:.0f} s beside the server)",
+        "",
+        f"{wall:.0f}",
+        f"{wall:.0f}",
+        "",
+        f"{len(page) / 1024:.0f}",
+    ]
 
 
 if __name__ == "__main__":

@@ -182,6 +182,8 @@ def test_calibration_of_a_sure_and_right_model_is_near_the_diagonal() -> None:
     assert (found["n"], len(found["points"])) == (50, 1)
     assert found["error"] < 0.01
     assert calibration([], "acc") is None
+    for odd in ("[[[NaN, true]], [[-1.0, false]]]", "[[[-Infinity, true]], [[-Infinity, false]]]", "[[], []]", "[]"):
+        assert calibration([row(resps=odd)], "acc") is None
     assert calibration([row(resps='[["text"]]')], "acc") is None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -110,21 +111,15 @@ class TaskStatistics:
 
 def calibration(rows: Sequence[Row], metric: str, bins: int = 10) -> dict[str, Any] | None:
     """How often the likeliest choice is right, by the share of probability it has. None where there are no likelihoods."""
-    import json
-
     counts, right, confidences = [0] * bins, [0] * bins, [0.0] * bins
     for row in rows:
         value = row.get(METRIC + metric)
-        found = (
-            choices_of(unpack_arguments(row["arguments"]), json.loads(row["resps"]), None) if value is not None else ()
-        )
-        if len(found) < 2:
-            continue
-        confidence = max(choice.share for choice in found)
-        place = min(bins - 1, int(confidence * bins))
-        counts[place] += 1
-        right[place] += row[METRIC + metric] >= HALF
-        confidences[place] += confidence
+        confidence = top_share(row)
+        if value is not None and confidence is not None:
+            place = min(bins - 1, int(confidence * bins))
+            counts[place] += 1
+            right[place] += value >= HALF
+            confidences[place] += confidence
     total = sum(counts)
     if not total:
         return None
@@ -135,6 +130,21 @@ def calibration(rows: Sequence[Row], metric: str, bins: int = 10) -> dict[str, A
     ]
     error = sum(p["n"] * abs(p["accuracy"] - p["confidence"]) for p in points) / total
     return {"points": points, "n": total, "error": error}
+
+
+def top_share(row: Row) -> float | None:
+    """The share of probability of the likeliest choice: Σ exp(llᵢ − max) is 1 / share."""
+    pairs = [draws[0] for draws in json.loads(row["resps"]) if draws]
+    if len(pairs) < 2 or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+        return None
+    if len(pairs) % 2 == 0 and len(pairs) > 2 and '["",' in row["arguments"]:
+        # Requests without a context may be those for mutual information, which are no choices.
+        found = choices_of(unpack_arguments(row["arguments"]), json.loads(row["resps"]), None)
+        return max((choice.share for choice in found), default=None)
+    likelihoods = [float(pair[0]) for pair in pairs]
+    top = max(likelihoods)
+    total = sum(math.exp(ll - top) for ll in likelihoods) if math.isfinite(top) else math.nan
+    return 1 / total if math.isfinite(total) else None
 
 
 def by_length(rows: Sequence[Row], metric: str, bins: int = 8) -> dict[str, Any] | None:
