@@ -36,6 +36,8 @@ def results_dict(outcome: Outcome) -> dict[str, Any]:
         "n-samples": {name: {"original": t.original, "effective": t.sample_len} for name, t in outcome.tasks.items()},
         "config": config_entry(outcome),
         "date": outcome.date,
+        "pretty_env_info": "\n".join(f"{key}: {value}" for key, value in outcome.environment.items()),
+        "transformers_version": outcome.environment["packages"].get("transformers"),
         "model_source": outcome.config.model,
         "model_name": outcome.model["name"],
         "model_name_sanitized": sanitize(str(outcome.model["name"])),

@@ -43,6 +43,7 @@ def describe_model(lm: LM, config: RunConfig, name: str) -> dict[str, Any]:
         "fingerprint": lm.fingerprint(),
         "tokenizer": lm.tokenizer_name,
         "max_length": getattr(lm, "max_length", None),
+        "chat_template": lm.chat_template(config.apply_chat_template) if config.apply_chat_template else None,
         **(info() if callable(info) else {}),
     }
 
