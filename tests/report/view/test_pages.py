@@ -153,6 +153,36 @@ def test_flips_against_another_run(client: TestClient, ids: dict[str, str]) -> N
     assert "Choose the run" in client.get(f"/samples/{sharp}/capitals?only=flips").text
 
 
+def test_flips_are_found_by_content_where_the_order_differs(benchmark: Path, runs: Path, tmp_path: Path) -> None:
+    import material
+
+    from assay.report.view import create_app
+
+    lines = (benchmark / "capitals.jsonl").read_text().splitlines()
+    shuffled = tmp_path / "benchmark"
+    shuffled.mkdir()
+    for path in benchmark.iterdir():
+        (shuffled / path.name).write_text(path.read_text().replace(str(benchmark), str(shuffled)))
+    (shuffled / "capitals.jsonl").write_text("\n".join(lines[::-1][:100]) + "\n")
+    material.make_run(shuffled, tmp_path / "runs" / "b", "blunt-1b", 0.45)
+    material.make_run(benchmark, tmp_path / "runs" / "a", "sharp-7b", 0.62)
+    with TestClient(create_app([tmp_path / "runs"], scratch=tmp_path / "s"), base_url="http://localhost") as client:
+        ids = {row["model"]: row["id"] for row in map(json.loads, client.get("/?download=jsonl").text.splitlines())}
+
+        def right(model: str) -> set[object]:
+            return {row["doc_hash"] for row in sample_rows(client, f"/samples/{ids[model]}/capitals?only=right")}
+
+        common = {row["doc_hash"] for row in sample_rows(client, f"/samples/{ids['blunt-1b']}/capitals")}
+        found = sample_rows(client, f"/samples/{ids['sharp-7b']}/capitals?only=flips&against={ids['blunt-1b']}")
+        assert {row["doc_hash"] for row in found} == (right("sharp-7b") ^ right("blunt-1b")) & common
+        assert (
+            client.get(f"/sample/{ids['sharp-7b']}/{found[0]['doc_id']}/capitals?against={ids['blunt-1b']}").text.count(
+                'class="choices"'
+            )
+            == 2
+        )
+
+
 def test_a_choice_sample_shows_prompt_choices_target_and_metrics(client: TestClient, ids: dict[str, str]) -> None:
     page = client.get(f"/sample/{ids['sharp-7b']}/3/capitals").text
     shown = text_of(page)
