@@ -2,6 +2,7 @@
 
 from assay.models.adapter import AdaptedLM
 from assay.models.base import LM, Answer, Message, Usage, check_arguments, class_fingerprint, plain_response
+from assay.models.lazy import LazyLM, spec_key
 from assay.models.registry import MODELS, load_model
 
 __all__ = [
@@ -9,10 +10,12 @@ __all__ = [
     "MODELS",
     "AdaptedLM",
     "Answer",
+    "LazyLM",
     "Message",
     "Usage",
     "check_arguments",
     "class_fingerprint",
     "load_model",
     "plain_response",
+    "spec_key",
 ]

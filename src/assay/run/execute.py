@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assay.config import RunConfig
 from assay.errors import ConfigError
 from assay.metrics.sandbox import allow_unsafe_code
-from assay.models import LM, load_model
+from assay.models import LM, LazyLM, load_model, spec_key
 from assay.run.accumulate import Accumulator
 from assay.run.aggregate import summarize
 from assay.run.control import draw_docs
@@ -100,7 +100,17 @@ class _Run:
             if self.model is not None:
                 raise ConfigError("a model object cannot be sent to a cluster", hint="Name it: path/to/file.py:Class.")
             return load_on_cluster(c, self.progress.message)
-        return load_model(self.model if self.model is not None else c.model, c.model_args, device=c.device, batch_size=c.batch_size, trust_remote_code=c.trust_remote_code)  # fmt: skip
+        words: dict[str, Any] = {
+            "device": c.device,
+            "batch_size": c.batch_size,
+            "trust_remote_code": c.trust_remote_code,
+        }
+        if self.model is not None:
+            return load_model(self.model, c.model_args, **words)
+        key = None if c.apply_chat_template else spec_key(c.model, c.model_args, words)
+        if key is None:
+            return load_model(c.model, c.model_args, **words)
+        return LazyLM(key, lambda: load_model(c.model, c.model_args, **words))
 
     def _model_name(self) -> str:
         """What people call it: the checkpoint, the served model, the class, or the backend."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +121,9 @@ class HFLM(LM):
             self.max_length,
             tree_length(self.model.config),
         )
+        self.should_stop: Callable[[], bool] = lambda: False
+        # Every pass begins with the embedding of its tokens: the one place where a pass can be refused.
+        self.model.get_input_embeddings().register_forward_pre_hook(self._refuse_when_stopped)
         self.loglikelihoods = LogLikelihoods(engine)
         self.generations = Generations(
             engine,
@@ -160,18 +163,40 @@ class HFLM(LM):
     def stream(
         self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
     ) -> Iterator[tuple[int, Answer]]:
+        """Ends early, after the answers of the pass under way, when `should_stop` says so."""
         arguments: list[Any] = [instance.args for instance in instances]
-        if request_type == "generate_until":
-            yield from self.generations.stream(arguments, draws)
-        elif self.enable_thinking:
+        if self.enable_thinking and request_type != "generate_until":
             raise ConfigError(
                 f"enable_thinking does not go with {request_type} requests ({instances[0].task_name})",
                 hint="Run generation tasks only, or leave enable_thinking out.",
             )
-        elif request_type == "loglikelihood":
-            yield from self.loglikelihoods.stream(arguments)
-        else:
-            yield from self.loglikelihoods.stream_rolling([text for (text,) in arguments])
+        try:
+            if request_type == "generate_until":
+                yield from self.generations.stream(arguments, draws)
+            elif request_type == "loglikelihood":
+                yield from self.loglikelihoods.stream(arguments)
+            else:
+                yield from self.loglikelihoods.stream_rolling([text for (text,) in arguments])
+        except _Stopped:
+            return
+
+    def _refuse_when_stopped(self, *_: Any) -> None:
+        if self.should_stop():
+            raise _Stopped
+
+    @property
+    def num_parameters(self) -> int:
+        return int(self.model.num_parameters())
+
+    def get_model_info(self) -> dict[str, Any]:
+        """What results files show of a local model, by the names that lm-evaluation-harness gives it."""
+        revision = self.source.revision if self.source is not None else None
+        return {
+            "model_num_parameters": self.num_parameters,
+            "model_dtype": str(self.model.dtype),
+            "model_revision": revision,
+            "model_sha": getattr(self.model.config, "_commit_hash", None),
+        }
 
     def apply_chat_template(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
         return self.chat.apply(messages, add_generation_prompt)
@@ -220,6 +245,10 @@ class HFLM(LM):
         else:
             pairs = self.loglikelihoods.windows([text for (text,) in arguments])[0]
         return count_distinct([to_scored(pair, self.max_length).tokens for pair in pairs])
+
+
+class _Stopped(BaseException):
+    """Not an `Exception`: nothing on the way out may take it for a failure of the model and try again."""
 
 
 def _number_or_text(token: str | int | None) -> str | int | None:
