@@ -129,6 +129,11 @@ def test_no_room_for_a_prompt_is_an_error_that_names_both_numbers(llama: HFLM) -
         llama.generate_until([ask("A", max_gen_toks=256)])
 
 
+def test_no_tokens_wanted_none_generated(llama: HFLM) -> None:
+    (answer,) = dict(llama.stream("generate_until", [ask("A", max_gen_toks=0)], [0])).values()
+    assert (answer.response, answer.stop_reason) == ("", "length")
+
+
 def test_an_empty_prompt_is_continued_from_the_prefix_token(llama: HFLM) -> None:
     assert isinstance(llama.generate_until([ask("", max_gen_toks=3)])[0], str)
 

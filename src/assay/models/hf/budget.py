@@ -13,7 +13,7 @@ from assay.errors import ModelError
 
 logger = logging.getLogger(__name__)
 
-_FASTEST = {"cpu": 512, "cuda": 16384}
+_FASTEST = {"cpu": 512, "cuda": 2048}
 """Beyond this many tokens a pass is not faster by the token; on a CPU larger ones fall out of its caches."""
 _SMALLEST = 16
 
@@ -45,7 +45,7 @@ def choose_budget(model: Any) -> int:
     vocabulary = int(getattr(config, "vocab_size", 32000))
     per_token = itemsize * (16 * hidden + 4 * inner) + vocabulary * (itemsize + 4)
     fits = int(0.25 * free_memory(model.device) / per_token)
-    return max(_SMALLEST, min(_FASTEST.get(device, 4096), fits))
+    return max(_SMALLEST, min(_FASTEST.get(device, 1024), fits))
 
 
 def free_memory(device: Any) -> int:

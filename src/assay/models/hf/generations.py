@@ -84,6 +84,9 @@ class Generations:
 
     def _generate_once(self, prompts: list[Prompt]) -> Iterator[tuple[int, list[int]]]:
         runner = self.engine.runner
+        for index, prompt in enumerate(prompts):
+            if prompt.rules.max_gen_toks < 1:
+                yield index, []
         together = [index for index, prompt in enumerate(prompts) if self._can_share(prompt)]
         if runner is not None and together:
             before = runner.computed
@@ -97,7 +100,8 @@ class Generations:
             for index, ids in rows.run([prompts[place] for place in together]):
                 yield together[index], ids
             self.engine.usage.computed_tokens += runner.computed - before
-        for index in sorted(set(range(len(prompts))) - set(together)):
+        wanted = {index for index, prompt in enumerate(prompts) if prompt.rules.max_gen_toks >= 1}
+        for index in sorted(wanted - set(together)):
             prompt = prompts[index]
             self.engine.usage.computed_tokens += len(prompt.tokens)
             yield index, generate_plainly(self.engine.model, self.engine.encoder, prompt.tokens, prompt.settings, prompt.rules, seed=prompt.seed)  # fmt: skip
@@ -108,6 +112,7 @@ class Generations:
         unusual.pop("repetition_penalty", None)
         return (
             self.engine.runner is not None
+            and prompt.rules.max_gen_toks >= 1
             and not unusual
             and not self._unusual_config
             and len(prompt.tokens) + prompt.rules.max_gen_toks <= self.engine.tree_length
@@ -143,7 +148,7 @@ class Generations:
     def answer(self, ids: Sequence[int], rules: StopRules) -> Answer:
         self.engine.usage.generated_tokens += len(ids)
         return Answer(
-            final_text(ids, rules, self.engine.encoder), stop_reason(ids, rules, self.engine.encoder) if ids else "eos"
+            final_text(ids, rules, self.engine.encoder), stop_reason(ids, rules, self.engine.encoder) if ids else "length"
         )
 
 
