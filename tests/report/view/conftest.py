@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import material
+from browsing import Server, Tab
 from starlette.testclient import TestClient
 
 from assay.report.view import create_app
@@ -28,7 +26,6 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-ARTEFACTS = Path(__file__).parents[3] / "test-artifacts" / "viewer"
 
 
 @pytest.fixture(scope="session")
@@ -63,26 +60,6 @@ def ids(client: TestClient) -> dict[str, str]:
     return {row["model"]: row["id"] for row in map(json.loads, lines)}
 
 
-class Server:
-    """The application on a free port, in a thread."""
-
-    def __init__(self, directories: list[Path], scratch: Path) -> None:
-        import uvicorn
-
-        self.socket = socket.socket()
-        self.socket.bind(("127.0.0.1", 0))
-        self.address = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
-        self.server = uvicorn.Server(uvicorn.Config(create_app(directories, scratch=scratch), log_level="warning"))
-        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
-        self.thread.start()
-        while not self.server.started:
-            time.sleep(0.02)
-
-    def stop(self) -> None:
-        self.server.should_exit = True
-        self.thread.join(10)
-
-
 @pytest.fixture(scope="session")
 def server(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     found = Server([runs], tmp_path_factory.mktemp("server"))
@@ -99,27 +76,6 @@ def chromium() -> Iterator[Any]:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
         browser.close()
-
-
-class Tab:
-    """A page that remembers every complaint of the browser."""
-
-    def __init__(self, page: Any, address: str) -> None:
-        self.page, self.address = page, address
-        self.complaints: list[str] = []
-        page.on(
-            "console",
-            lambda message: self.complaints.append(message.text) if message.type in ("error", "warning") else None,
-        )
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("dialog", lambda dialog: (self.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-
-    def open(self, path: str) -> Any:
-        return self.page.goto(self.address + path)
-
-    def picture(self, name: str, *, full: bool = True) -> None:
-        ARTEFACTS.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=str(ARTEFACTS / f"{name}.png"), full_page=full)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from browsing import Tab
 from starlette.testclient import TestClient
 
 import assay
@@ -18,7 +19,6 @@ from assay.models import LM
 from assay.report.view import create_app
 from assay.report.view.security import POLICY
 from assay.report.view.text import markdown, show, snippet
-from conftest import Tab
 
 PAYLOADS = [
     "<script>alert(1)</script>",
@@ -293,7 +293,7 @@ def test_texts_are_made_visible() -> None:
 
 @pytest.mark.browser
 def test_a_browser_runs_none_of_it(chromium: Any, hostile: Path, tmp_path: Path) -> None:
-    from conftest import Server
+    from browsing import Server
 
     server = Server([hostile], tmp_path)
     context = chromium.new_context()

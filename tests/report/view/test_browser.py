@@ -10,9 +10,9 @@ from typing import Any
 
 import material
 import pytest
+from browsing import Server, Tab
 
 from assay.report.view import write_bundle
-from conftest import Server, Tab
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
