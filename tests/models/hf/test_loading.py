@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 from pathlib import Path
 from typing import Any
@@ -125,3 +126,18 @@ def test_equal_files_have_equal_fingerprints_and_changed_ones_do_not(llama_direc
 def test_a_model_object_has_a_fingerprint_of_its_weights(network: Any, tokenizer: Any, llama: HFLM) -> None:
     assert HFLM(network("llama"), tokenizer=tokenizer, threads=1).fingerprint() == llama.fingerprint()
     assert HFLM(network("mistral"), tokenizer=tokenizer, threads=1).fingerprint() != llama.fingerprint()
+
+
+def test_an_adapter_goes_by_the_tree_too(llama_directory: Path, llama: HFLM, network: Any, tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    settings = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    peft.get_peft_model(copy.deepcopy(network("llama")), settings).save_pretrained(tmp_path)
+    model = HFLM(str(llama_directory), peft=str(tmp_path), dtype="float32", threads=1)
+    assert model.check.passed, model.check.reason
+    merged = HFLM(model.model.merge_and_unload(), tokenizer=model.tokenizer, threads=1)
+    adapted = HFLM(str(llama_directory), peft=str(tmp_path), dtype="float32", threads=1)
+    assert score(adapted) == pytest.approx(score(merged), abs=1e-4)
+    assert score(adapted) != pytest.approx(score(llama), abs=1e-3)
+    assert adapted.fingerprint() != HFLM(str(llama_directory), dtype="float32", threads=1).fingerprint()
+    request = Instance("generate_until", {}, ("A woman", {"max_gen_toks": 5}), 0)
+    assert adapted.generate_until([request]) == merged.generate_until([request])
