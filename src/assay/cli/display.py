@@ -51,7 +51,7 @@ def summary(counts: Counts, began: float) -> str:
         parts.append(f"cost {counts.cost:,.2f}")
     if counts.failed:
         parts.append(f"{counts.failed:,} failed")
-    if 0 < counts.docs_done < counts.docs_total and elapsed > 2:
+    if 20 <= counts.docs_done < counts.docs_total and elapsed > 2:
         parts.append(f"{_duration(elapsed * (counts.docs_total / counts.docs_done - 1))} left")
     if counts.replicas:
         parts.append(counts.replicas)
