@@ -20,9 +20,24 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-WORDS = (
-    "river stone cloud amber field north silver paper garden winter lantern bridge copper meadow harbour valley".split()
-)
+WORDS = [
+    "river",
+    "stone",
+    "cloud",
+    "amber",
+    "field",
+    "north",
+    "silver",
+    "paper",
+    "garden",
+    "winter",
+    "lantern",
+    "bridge",
+    "copper",
+    "meadow",
+    "harbour",
+    "valley",
+]
 
 CHOICE_TASK = """
 task: bench_choice

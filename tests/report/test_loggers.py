@@ -20,8 +20,15 @@ def results() -> Results:
         "config": {"model": "dummy", "limit": None},
         "n-shot": {"t": 0},
         "assay": {
-            "tree": [{"depth": 0, "name": "g", "kind": "group"}, {"depth": 1, "name": "t", "kind": "task"}, {"depth": 0, "name": "t", "kind": "task"}],  # fmt: skip
-            "estimates": {"g": {"acc,none": ENTRY}, "t": {"acc,none": ENTRY, "em,x": {**ENTRY, "value": None, "undefined": "no docs"}}},  # fmt: skip
+            "tree": [
+                {"depth": 0, "name": "g", "kind": "group"},
+                {"depth": 1, "name": "t", "kind": "task"},
+                {"depth": 0, "name": "t", "kind": "task"},
+            ],  # fmt: skip
+            "estimates": {
+                "g": {"acc,none": ENTRY},
+                "t": {"acc,none": ENTRY, "em,x": {**ENTRY, "value": None, "undefined": "no docs"}},
+            },  # fmt: skip
             "health": {},
         },
     }
