@@ -81,8 +81,8 @@ def measure_dispatch(count: int) -> Dispatch:
     return Dispatch(len(requests), wall, driver, replica)
 
 
-def measure_speedup(name: str, docs: int) -> tuple[float, float]:
-    """Seconds on one replica, and on two."""
+def measure_speedup(name: str, docs: int, rounds: int = 4) -> tuple[float, float]:
+    """Seconds on one replica with one core, and on two with one core each."""
     requests = [
         Instance(
             "loglikelihood", {}, (f"Question: what is {n} and {n + 1}?\nAnswer:", f" {choice} is the number"), choice
@@ -90,15 +90,16 @@ def measure_speedup(name: str, docs: int) -> tuple[float, float]:
         for n in range(docs)
         for choice in range(4)
     ]
-    seconds = []
-    for replicas in (1, 2):
-        model = load("hf", {"pretrained": name, "dtype": "float32"}, replicas, device="cpu")
-        answer(model, requests[:64])
-        began = time.perf_counter()
-        answer(model, requests)
-        seconds.append(time.perf_counter() - began)
+    models = [load("hf", {"pretrained": name, "dtype": "float32"}, replicas, device="cpu") for replicas in (1, 2)]
+    best = [float("inf"), float("inf")]
+    for _ in range(rounds):  # in turn, and the best of each: the machine may have other things to do
+        for which, model in enumerate(models):
+            began = time.perf_counter()
+            answer(model, requests)
+            best[which] = min(best[which], time.perf_counter() - began)
+    for model in models:
         model.close()
-    return seconds[0], seconds[1]
+    return best[0], best[1]
 
 
 def main() -> None:
@@ -107,7 +108,7 @@ def main() -> None:
     parser.add_argument("--model", default="smollm2-135m", help="a model of transformers; empty: no speed-up measured")
     parser.add_argument("--docs", type=int, default=160)
     given = parser.parse_args()
-    connect(None, 2)
+    connect(None, 3)  # one replica and two beside it, of which only one or two work at a time
     found = measure_dispatch(given.requests)
     rows = [
         ["dispatch, µs a request", f"{found.overhead:.1f}", f"{LIMIT_MICROSECONDS:.0f}"],

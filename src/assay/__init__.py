@@ -1,9 +1,9 @@
 """Assay: measure language models and say what the scores are worth.
 
-    import assay
+import assay
 
-    results = assay.evaluate(model="hf", model_args={"pretrained": "smollm2-135m"}, tasks=["demo"])
-    print(results.table())
+results = assay.evaluate(model="hf", model_args={"pretrained": "smollm2-135m"}, tasks=["demo"])
+print(results.table())
 """
 
 from __future__ import annotations

@@ -24,11 +24,11 @@ def results() -> Results:
                 {"depth": 0, "name": "g", "kind": "group"},
                 {"depth": 1, "name": "t", "kind": "task"},
                 {"depth": 0, "name": "t", "kind": "task"},
-            ],  # fmt: skip
+            ],
             "estimates": {
                 "g": {"acc,none": ENTRY},
                 "t": {"acc,none": ENTRY, "em,x": {**ENTRY, "value": None, "undefined": "no docs"}},
-            },  # fmt: skip
+            },
             "health": {},
         },
     }

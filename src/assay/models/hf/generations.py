@@ -148,7 +148,8 @@ class Generations:
     def answer(self, ids: Sequence[int], rules: StopRules) -> Answer:
         self.engine.usage.generated_tokens += len(ids)
         return Answer(
-            final_text(ids, rules, self.engine.encoder), stop_reason(ids, rules, self.engine.encoder) if ids else "length"
+            final_text(ids, rules, self.engine.encoder),
+            stop_reason(ids, rules, self.engine.encoder) if ids else "length",
         )
 
 
