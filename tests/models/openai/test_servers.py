@@ -17,6 +17,8 @@ from assay.errors import ConfigError, ModelError
 from assay.instance import Instance
 from assay.models import LM, load_model
 from assay.models.ngram import NgramLM
+from assay.models.openai.transport import Transport
+from assay.models.openai.wire import Job, Settings
 
 NGRAM = NgramLM()
 TEXTS = ["The river is wide", "Salt was once", "A clock", "émile 😀 said", "x"]
@@ -298,6 +300,16 @@ def test_nobody_listens() -> None:
     with pytest.raises(ModelError, match="connection failed"):
         model.generate_until(generations(1))
     model.close()
+
+
+def test_a_server_that_takes_no_connection_for_long_is_gone() -> None:
+    with FaultyServer() as server:
+        url = server.url
+    settings = Settings(f"{url}/completions", {}, max_retries=1000, backoff=0.01, gone_after=0.2)
+    transport = Transport(settings)
+    with pytest.raises(ModelError, match=r"no connection for 0\.2 s"):
+        list(transport.send_all([Job({}, dict)] * 3))
+    transport.close()
 
 
 @pytest.mark.parametrize(("status", "hint"), [(401, "OPENAI_API_KEY"), (404, "base_url")])

@@ -15,7 +15,8 @@ from assay.instance import Instance, RequestType
 from assay.models.base import LM, Answer, Usage
 from assay.models.generation import GenerationSettings, cut_at_stop, draw_seed
 from assay.models.openai.tokens import Encoder, make_encoder
-from assay.models.openai.transport import Failed, Job, Settings, Transport
+from assay.models.openai.transport import Transport
+from assay.models.openai.wire import Failed, Job, Settings
 
 _SECRET_HEADERS = ("authorization", "api-key", "x-api-key", "cookie")
 

@@ -13,7 +13,7 @@ from assay.models.base import Answer, Message
 from assay.models.generation import GenerationSettings
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.completions import sampling_fields
-from assay.models.openai.transport import Unusable
+from assay.models.openai.wire import Unusable
 
 _REASONING = re.compile(r"(^|/)(o[1-9]|gpt-5)(-|$|\.)")
 

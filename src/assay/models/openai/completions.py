@@ -13,8 +13,8 @@ from assay.models.generation import GenerationSettings
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.echo import EchoRequest, echoed_tokens, read_score
 from assay.models.openai.tokens import HFEncoder, split_pair
-from assay.models.openai.transport import Failed, Job, Unusable
 from assay.models.openai.windows import rolling_windows
+from assay.models.openai.wire import Failed, Job, Unusable
 
 _PROBE = "The sun rises in the east."
 

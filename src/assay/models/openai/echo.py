@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assay.models.openai.transport import Unusable
+from assay.models.openai.wire import Unusable
 
 
 @dataclass(frozen=True, slots=True)

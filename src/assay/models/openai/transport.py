@@ -10,13 +10,12 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from assay.errors import AssayError, ConfigError, ModelError
 from assay.models.openai.limiter import AdaptiveLimit
+from assay.models.openai.wire import Again, Failed, Job, Settings, Unusable, error_message, retry_after_seconds
 
 if TYPE_CHECKING:
     import httpx
@@ -33,37 +32,6 @@ _HOPELESS = {
 }
 _LOST_IN_A_ROW = 8
 """After so many requests in a row were given up without any answer between them, the server counts as gone."""
-
-
-class Unusable(Exception):
-    """A reply that came, but is not what was asked for; worth another try."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A request that was given up, and why."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Job(Generic[T]):
-    """What to send, and how to read the reply: a value, or `Unusable` for another try."""
-
-    body: Mapping[str, Any]
-    read: Callable[[Any], T]
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    url: str
-    headers: Mapping[str, str] = field(repr=False)
-    """Holds the key: kept out of `repr` and out of every message."""
-    timeout: float = 300.0
-    max_retries: int = 6
-    ceiling: int = 64
-    backoff: float = 0.5
-    verify: bool | str = True
 
 
 class Transport:
@@ -175,6 +143,7 @@ class _Batch(Generic[T]):
         self.settings, self.limit = transport.settings, transport.limit
         self.active = 0
         self.lost_in_a_row = 0
+        self.refused_since: float | None = None
         self.changed = asyncio.Condition()
 
     async def run(self) -> None:
@@ -196,7 +165,7 @@ class _Batch(Generic[T]):
             epoch = self.limit.epoch
             outcome = await self._try(job)
             await self._free()
-            if not isinstance(outcome, _Again):
+            if not isinstance(outcome, Again):
                 break
             if self.transport.should_stop():
                 return  # neither answered nor failed: the next run asks again
@@ -215,38 +184,52 @@ class _Batch(Generic[T]):
             await self._slot()
         self.deliver((position, outcome))
 
-    async def _try(self, job: Job[T]) -> T | Failed | _Again:
+    async def _try(self, job: Job[T]) -> T | Failed | Again:
         import httpx
 
         try:
             response = await self.transport._http().post(self.settings.url, json=job.body)
         except httpx.TimeoutException:
-            return _Again(f"no answer within {self.settings.timeout:g} s")
+            return Again(f"no answer within {self.settings.timeout:g} s")
         except httpx.TransportError as error:
-            return _Again(f"the connection failed: {type(error).__name__} {error}".rstrip())
+            reason = f"the connection failed: {type(error).__name__} {error}".rstrip()
+            if isinstance(error, httpx.ConnectError):
+                self._check_still_there(reason)
+            return Again(reason)
+        self.refused_since = None
         if response.status_code != 200:
             return self._refusal(response)
         try:
             value = job.read(response.json())
         except Unusable as error:
-            return _Again(f"unusable reply: {error}")
+            return Again(f"unusable reply: {error}")
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-            return _Again(f"malformed reply: {type(error).__name__}: {error}; it began {response.text[:120]!r}")
+            return Again(f"malformed reply: {type(error).__name__}: {error}; it began {response.text[:120]!r}")
         self.limit.succeeded()
         self.lost_in_a_row = 0
         return value
 
-    def _refusal(self, response: httpx.Response) -> Failed | _Again:
+    def _refusal(self, response: httpx.Response) -> Failed | Again:
         status = response.status_code
-        text = self.transport.redact(f"HTTP {status}: {_message(response)}")
+        text = self.transport.redact(f"HTTP {status}: {error_message(response)}")
         if status in _HOPELESS:
             raise ModelError(f"{self.settings.url}: {text}", hint=_HOPELESS[status])
         if status in _RETRIED or status >= 500:
-            return _Again(text, _retry_after(response.headers.get("retry-after")), throttled=status in (429, 503))
+            return Again(text, retry_after_seconds(response.headers.get("retry-after")), throttled=status in (429, 503))
         self.lost_in_a_row = 0  # it refuses this request, but it is there
         return Failed(text)
 
-    def _give_up(self, last: _Again, tries: int) -> Failed:
+    def _check_still_there(self, reason: str) -> None:
+        """A server that takes no connection at all may be starting again; one that does so for long is gone."""
+        now = time.monotonic()
+        self.refused_since = self.refused_since or now
+        if now - self.refused_since > self.settings.gone_after:
+            raise ModelError(
+                f"{self.settings.url} has taken no connection for {self.settings.gone_after:g} s: {reason}",
+                hint="What was answered is kept. Look at the server, then run the same command again.",
+            )
+
+    def _give_up(self, last: Again, tries: int) -> Failed:
         self.lost_in_a_row += 1
         reason = f"given up after {tries} tries; the last: {last.reason}"
         if self.lost_in_a_row >= _LOST_IN_A_ROW:
@@ -272,38 +255,3 @@ class _Batch(Generic[T]):
         async with self.changed:
             self.active -= 1
             self.changed.notify(2)  # the limit may have grown by one as well
-
-
-@dataclass(frozen=True, slots=True)
-class _Again:
-    """A try that failed in a way that may pass."""
-
-    reason: str
-    retry_after: float | None = None
-    throttled: bool = False
-
-
-def _message(response: httpx.Response) -> str:
-    """The server's own words, from any of the shapes they come in."""
-    try:
-        body = response.json()
-    except ValueError:
-        return response.text[:300].strip() or response.reason_phrase
-    error = body.get("error", body) if isinstance(body, dict) else body
-    if isinstance(error, dict):
-        error = error.get("message") or error.get("detail") or error
-    return str(error)[:300]
-
-
-def _retry_after(value: str | None) -> float | None:
-    """Seconds, from a number or an HTTP date."""
-    if value is None:
-        return None
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (TypeError, ValueError):
-        return None
