@@ -16,7 +16,7 @@ from tests.parity import fake_model
 from assay.tasks import RequestOptions, Task, TaskManager
 
 PARITY = Path(__file__).resolve().parents[3] / "shared" / "parity"
-TASKS_VARIABLE = "ASSAY_LM_EVAL_TASKS"
+TASKS_VARIABLE = "ASSAY_TEST_LM_EVAL_TASKS"
 
 
 def golden_paths() -> list[Path]:
@@ -42,7 +42,7 @@ def require_parity_data() -> None:
         missing.append(f"no goldens under {PARITY}")
     if tasks_directory() is None:
         missing.append(
-            f"no lm-evaluation-harness task files: pip install --no-deps lm-eval==0.4.13, or set {TASKS_VARIABLE}"
+            "no lm-evaluation-harness task files: pip install --no-deps lm-eval==0.4.13, or set ASSAY_LM_EVAL_TASKS"
         )
     if missing:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("; ".join(missing))

@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from tests.parity.goldens import tasks_directory
 
 from assay.config import ConfigWarning
 from assay.errors import ConfigError
@@ -18,7 +19,8 @@ pytestmark = [pytest.mark.parity, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def root() -> Path:
-    found = lm_eval_roots(None)
+    directory = tasks_directory()
+    found = lm_eval_roots(directory) if directory is not None else []
     if not found:
         reason = f"{LM_EVAL_VARIABLE} does not name the task files of lm-evaluation-harness; `make test` fetches them"
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
