@@ -47,6 +47,7 @@ class Worker:
     usage: Mapping[str, float] = field(default_factory=dict)
     requests: int = 0
     seconds: float = 0.0
+    processor: float = 0.0
 
     @property
     def rate(self) -> float | None:

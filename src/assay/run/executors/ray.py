@@ -205,6 +205,7 @@ class _Dispatch:
         worker.usage = outcome.usage or {}
         worker.requests += len(shard)
         worker.seconds += outcome.seconds
+        worker.processor += outcome.processor
         self.pool.deaths_in_a_row = 0
         for place, response, stop_reason, failure in outcome.answers:
             yield shard.positions[place], Answer(response, stop_reason, failure)

@@ -51,6 +51,8 @@ class ShardAnswers:
     answers: list[tuple[int, Any, str | None, str | None]]
     usage: Mapping[str, float] | None
     seconds: float
+    processor: float
+    """Processor time of the same, which other programs on the machine do not stretch."""
 
 
 class Replica:
@@ -83,13 +85,18 @@ class Replica:
             return LoadFailure(self.node, text)
 
     def answer(self, request_type: RequestType, arguments: Sequence[tuple[Any, ...]], draws: Sequence[int]) -> ShardAnswers:  # fmt: skip
-        began = time.perf_counter()
+        began, processor = time.perf_counter(), time.process_time()
         instances = [Instance(request_type, {}, args, index) for index, args in enumerate(arguments)]
         answers = [
             (at, a.response, a.stop_reason, a.failure) for at, a in self.lm.stream(request_type, instances, draws)
         ]
         usage = self.lm.usage
-        return ShardAnswers(answers, None if usage is None else asdict(usage), time.perf_counter() - began)
+        return ShardAnswers(
+            answers,
+            None if usage is None else asdict(usage),
+            time.perf_counter() - began,
+            time.process_time() - processor,
+        )
 
     def apply_chat_template(self, messages: list[dict[str, Any]], add_generation_prompt: bool, name: bool | str | None) -> str:  # fmt: skip
         if name is not None:
