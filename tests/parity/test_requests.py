@@ -1,4 +1,4 @@
-"""Every request of every golden of lm-evaluation-harness, byte for byte."""
+"""Requests of goldens of lm-evaluation-harness, byte for byte, and the model that answers them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from tests.parity.goldens import golden_paths, load_golden, options_of, plain, r
 pytestmark = [pytest.mark.parity]
 
 
+LEAK = "lambada_openai__fs5-limit12-seed42"
+SOME = [path for i, path in enumerate(golden_paths()) if i % 7 == 3 or path.name.startswith(LEAK)]
+"""The runs of `test_runs.py` compare the requests of all goldens; here some are built without running anything."""
+
+
 def golden_rows(rows: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     """One row per doc: the requests stand there again for every filter."""
     return {row["doc_id"]: row for row in reversed(rows)}
@@ -21,7 +26,7 @@ def test_goldens_are_there() -> None:
     require_parity_data()
 
 
-@pytest.mark.parametrize("path", golden_paths(), ids=lambda path: path.name.removesuffix(".json.gz"))
+@pytest.mark.parametrize("path", SOME, ids=lambda path: path.name.removesuffix(".json.gz"))
 def test_requests_are_identical(path: Path, tmp_path: Path) -> None:
     require_parity_data()
     golden = load_golden(path)
