@@ -1,7 +1,16 @@
 """Instances to responses. A backend is a class with three methods; `load_model` finds and builds it."""
 
 from assay.models.adapter import AdaptedLM
-from assay.models.base import LM, Answer, Message, Usage, check_arguments, class_fingerprint, plain_response
+from assay.models.base import (
+    LM,
+    Answer,
+    Message,
+    StreamingLM,
+    Usage,
+    check_arguments,
+    class_fingerprint,
+    plain_response,
+)
 from assay.models.lazy import LazyLM, spec_key
 from assay.models.registry import MODELS, load_model
 
@@ -12,6 +21,7 @@ __all__ = [
     "Answer",
     "LazyLM",
     "Message",
+    "StreamingLM",
     "Usage",
     "check_arguments",
     "class_fingerprint",

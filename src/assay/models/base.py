@@ -141,6 +141,33 @@ class LM(ABC):
         return cls(**{**offered, **arg_dict})
 
 
+class StreamingLM(LM):
+    """A backend that answers piece by piece: it gives `stream`, and the three methods follow from it."""
+
+    @abstractmethod
+    def stream(
+        self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
+    ) -> Iterator[tuple[int, Answer]]: ...
+
+    def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
+        return self._all("loglikelihood", requests)
+
+    def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
+        return self._all("loglikelihood_rolling", requests)
+
+    def generate_until(self, requests: Sequence[Instance]) -> list[str]:
+        return self._all("generate_until", requests)
+
+    def _all(self, request_type: RequestType, requests: Sequence[Instance]) -> list[Any]:
+        """All responses in order. A method that returns no `Answer` has no other way to say that one failed."""
+        responses: list[Any] = [None] * len(requests)
+        for position, answer in self.stream(request_type, requests, [0] * len(requests)):
+            if answer.failure is not None:
+                raise ModelError(f"request {position} cannot be answered: {answer.failure}")
+            responses[position] = answer.response
+        return responses
+
+
 def check_arguments(model: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
     """Raise for the first model argument that is not known."""
     for name in given:

@@ -16,7 +16,7 @@ from typing import Any
 
 from assay.errors import ModelError
 from assay.instance import Instance, RequestType
-from assay.models.base import LM, Answer, Message, Usage
+from assay.models.base import LM, Answer, Message, StreamingLM, Usage
 from assay.models.catalog import resolve
 from assay.paths import assay_home
 
@@ -47,7 +47,7 @@ def spec_key(name: str, args: Mapping[str, Any], offered: Mapping[str, Any]) -> 
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 
 
-class LazyLM(LM):
+class LazyLM(StreamingLM):
     """Stands for the model; `load` gives the real one."""
 
     def __init__(self, key: str, load: Callable[[], LM]) -> None:
@@ -108,15 +108,6 @@ class LazyLM(LM):
         self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
     ) -> Iterator[tuple[int, Answer]]:
         return self.real.stream(request_type, instances, draws)
-
-    def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
-        return self.real.loglikelihood(requests)
-
-    def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
-        return self.real.loglikelihood_rolling(requests)
-
-    def generate_until(self, requests: Sequence[Instance]) -> list[str]:
-        return self.real.generate_until(requests)
 
     def apply_chat_template(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
         return self.real.apply_chat_template(messages, add_generation_prompt)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from assay.errors import ConfigError, ModelError
+from assay.errors import ConfigError
 from assay.instance import Instance, RequestType
-from assay.models.base import LM, Answer, Message, Usage
+from assay.models.base import Answer, Message, StreamingLM, Usage
 from assay.models.hf import budget as memory
 from assay.models.hf import loading
 from assay.models.hf.chat import ChatFormatter, template_text
@@ -34,7 +34,7 @@ WITHOUT_EFFECT = {
 }
 
 
-class HFLM(LM):
+class HFLM(StreamingLM):
     """A local model. `pretrained` is a hub name, a directory, a GGUF file, a catalog name, or a loaded model."""
 
     def __init__(
@@ -142,23 +142,6 @@ class HFLM(LM):
         if not check.passed:
             logger.warning("the prefix tree does not fit this model (%s): each request is computed by itself", check.reason)  # fmt: skip
         return check
-
-    def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
-        return self._all("loglikelihood", requests)
-
-    def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
-        return self._all("loglikelihood_rolling", requests)
-
-    def generate_until(self, requests: Sequence[Instance]) -> list[str]:
-        return self._all("generate_until", requests)
-
-    def _all(self, request_type: RequestType, requests: Sequence[Instance]) -> list[Any]:
-        responses: list[Any] = [None] * len(requests)
-        for position, answer in self.stream(request_type, requests, [0] * len(requests)):
-            if answer.failure is not None:
-                raise ModelError(f"request {position} cannot be answered: {answer.failure}")
-            responses[position] = answer.response
-        return responses
 
     def stream(
         self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]

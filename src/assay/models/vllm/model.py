@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.errors import ConfigError
 from assay.instance import Instance, RequestType
-from assay.models.base import LM, Answer, Message, Usage, check_arguments
+from assay.models.base import Answer, Message, StreamingLM, Usage, check_arguments
 from assay.models.catalog import resolve
 from assay.models.generation import GenerationSettings, draw_seed
 from assay.models.hf.chat import ChatFormatter, template_text
@@ -21,7 +21,7 @@ CHUNK = 1024
 """Requests given to vLLM at a time: enough that it is never short of work, few enough that a stop loses little."""
 
 
-class VLLM(LM):
+class VLLM(StreamingLM):
     """Arguments that are not named here go to `vllm.LLM` as they are (`gpu_memory_utilization`, `quantization`, …)."""
 
     def __init__(
@@ -90,15 +90,6 @@ class VLLM(LM):
 
     # -- the contract ------------------------------------------------------------------------------------------------
 
-    def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
-        return self._all("loglikelihood", requests)
-
-    def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
-        return self._all("loglikelihood_rolling", requests)
-
-    def generate_until(self, requests: Sequence[Instance]) -> list[str]:
-        return self._all("generate_until", requests)
-
     def stream(
         self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
     ) -> Iterator[tuple[int, Answer]]:
@@ -137,10 +128,6 @@ class VLLM(LM):
     @classmethod
     def _own_arguments(cls) -> list[str]:
         return [name for name in inspect.signature(cls).parameters if name != "engine_arguments"]
-
-    def _all(self, request_type: RequestType, requests: Sequence[Instance]) -> list[Any]:
-        answers = dict(self.stream(request_type, requests, [0] * len(requests)))
-        return [answers[i].response for i in range(len(requests))]
 
     def _stream_pairs(self, instances: Sequence[Instance]) -> Iterator[tuple[int, Answer]]:
         pairs = self.encoder.encode_pairs([(str(i.arguments[0]), str(i.arguments[1])) for i in instances])

@@ -17,7 +17,7 @@ from typing import Any
 
 from assay.config import RunConfig
 from assay.instance import Instance, RequestType
-from assay.models import LM, Answer, Message, Usage
+from assay.models import Answer, Message, StreamingLM, Usage
 from assay.run.executors.cluster import Resources, connect, import_ray, node_resources, plan_replicas
 from assay.run.executors.pool import Died, Raised, ReplicaPool, Worker
 from assay.run.executors.replica import ModelSpec, ShardAnswers
@@ -42,7 +42,7 @@ def load_on_cluster(config: RunConfig, notify: Callable[[str], None] = lambda te
         raise
 
 
-class ClusterLM(LM):
+class ClusterLM(StreamingLM):
     """Replicas of one model behind the `LM` contract."""
 
     def __init__(
@@ -77,15 +77,6 @@ class ClusterLM(LM):
             self._set_aside += dispatch.set_aside
             for worker in self.pool.workers:
                 worker.running.clear()
-
-    def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
-        return self._all("loglikelihood", requests)
-
-    def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
-        return self._all("loglikelihood_rolling", requests)
-
-    def generate_until(self, requests: Sequence[Instance]) -> list[str]:
-        return self._all("generate_until", requests)
 
     def apply_chat_template(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
         if (formatter := self._formatter) is not None:
@@ -138,10 +129,6 @@ class ClusterLM(LM):
             return pickle.loads(self.model.chat)
         except ImportError:
             return None
-
-    def _all(self, request_type: RequestType, requests: Sequence[Instance]) -> list[Any]:
-        answers = dict(self.stream(request_type, requests, [0] * len(requests)))
-        return [answers[i].response for i in range(len(requests))]
 
 
 class _Dispatch:
