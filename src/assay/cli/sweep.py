@@ -64,17 +64,21 @@ def _numbers(text: str | None) -> tuple[int, ...]:
 
 
 def _run(config: RunConfig, design: Design, *, quiet: bool) -> list[Path]:
-    """One evaluation a seed. Prompts without examples are the same for all seeds and come from the store after the first."""
+    """One evaluation a seed, all with the model loaded once.
+
+    Prompts without examples are the same for all seeds and come from the store after the first.
+    """
     from datetime import UTC, datetime
 
     from assay.cli.display import show_progress
     from assay.report import evaluate
-    from assay.run import sanitize
+    from assay.run import model_for, sanitize
 
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")[:-3]
     root = Path(config.run_dir) if config.run_dir else Path(config.output_path or "runs") / "sweeps" / sanitize("_".join(design.tasks))[:80] / stamp  # fmt: skip
     first = config.seed.fewshot or 0
     directories = []
+    lm = model_for(config)
     for number in range(design.seeds):
         directory = root / f"seed-{first + number}"
         words = {
@@ -85,8 +89,9 @@ def _run(config: RunConfig, design: Design, *, quiet: bool) -> list[Path]:
             "seed": config.seed.model_copy(update={"fewshot": first + number}),
         }
         with show_progress(quiet=quiet) as progress:
-            evaluate(config.model_copy(update=words), progress=progress)
+            evaluate(config.model_copy(update=words), model=lm, progress=progress)
         directories.append(directory)
+    lm.close()
     return directories
 
 

@@ -1,7 +1,7 @@
 """All of it, in order: plan, ask, score, aggregate; streaming, resumable, on one machine or many."""
 
 from assay.run.directory import FORMAT, RunDirectory, plain, sanitize, write_whole
-from assay.run.execute import execute
+from assay.run.execute import execute, model_for
 from assay.run.forecast import Forecast, forecast
 from assay.run.hashes import request_hash
 from assay.run.interrupt import Interrupted
@@ -29,6 +29,7 @@ __all__ = [
     "execute",
     "forecast",
     "make_plan",
+    "model_for",
     "pack_arguments",
     "plain",
     "read_samples",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,23 @@ def execute(
 ) -> Outcome:
     """Evaluate. `model` and `store` may be given ready-made; else they are what the config names."""
     return _Run(config, model, progress or Quiet(), manager, store).execute()
+
+
+def model_for(config: RunConfig, notify: Callable[[str], None] = lambda text: None) -> LM:
+    """The model that a config names: on the cluster, loaded when first asked (local files), or loaded now."""
+    if config.executor == "ray":
+        from assay.run.executors.ray import load_on_cluster
+
+        return load_on_cluster(config, notify)
+    words: dict[str, Any] = {
+        "device": config.device,
+        "batch_size": config.batch_size,
+        "trust_remote_code": config.trust_remote_code,
+    }
+    key = None if config.apply_chat_template else spec_key(config.model, config.model_args, words)
+    if key is None:
+        return load_model(config.model, config.model_args, **words)
+    return LazyLM(key, lambda: load_model(config.model, config.model_args, **words))
 
 
 class _Run:
@@ -91,26 +108,14 @@ class _Run:
             return self._finish(plan, lm, accumulators)
 
     def _load_model(self) -> LM:
-        c = self.config
-        if c.executor == "ray":
-            from assay.run.executors.ray import ClusterLM, load_on_cluster
+        if self.config.executor == "ray" and self.model is not None:
+            from assay.run.executors.ray import ClusterLM
 
-            if isinstance(self.model, ClusterLM):
-                return self.model
-            if self.model is not None:
+            if not isinstance(self.model, ClusterLM):
                 raise ConfigError("a model object cannot be sent to a cluster", hint="Name it: path/to/file.py:Class.")
-            return load_on_cluster(c, self.progress.message)
-        words: dict[str, Any] = {
-            "device": c.device,
-            "batch_size": c.batch_size,
-            "trust_remote_code": c.trust_remote_code,
-        }
         if self.model is not None:
-            return load_model(self.model, c.model_args, **words)
-        key = None if c.apply_chat_template else spec_key(c.model, c.model_args, words)
-        if key is None:
-            return load_model(c.model, c.model_args, **words)
-        return LazyLM(key, lambda: load_model(c.model, c.model_args, **words))
+            return load_model(self.model, self.config.model_args)
+        return model_for(self.config, self.progress.message)
 
     def _model_name(self) -> str:
         """What people call it: the checkpoint, the served model, the class, or the backend."""

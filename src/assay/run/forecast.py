@@ -9,9 +9,9 @@ from typing import Any
 
 from assay.config import RunConfig
 from assay.instance import Instance, RequestType
-from assay.models import LM, load_model
+from assay.models import LM, LazyLM, load_model
 from assay.models.prefix_tree import count_distinct
-from assay.run.execute import by_task, windows
+from assay.run.execute import by_task, model_for, windows
 from assay.run.hashes import AnswerKeys, request_digest
 from assay.run.infer import Unit, is_sampled
 from assay.run.plan import make_plan, seed_everything
@@ -59,7 +59,9 @@ def forecast(config: RunConfig, *, model: LM | object | None = None, progress: P
     progress = progress or Quiet()
     seed_everything(config.seed)
     progress.stage("loading the model")
-    lm = load_model(model if model is not None else config.model, config.model_args, device=config.device, batch_size=config.batch_size, trust_remote_code=config.trust_remote_code)  # fmt: skip
+    lm = load_model(model) if model is not None else model_for(config, progress.message)
+    if isinstance(lm, LazyLM):  # its tokenizer counts
+        lm = lm.real
     progress.stage("building requests")
     plan = make_plan(config, lm)
     tasks = {name: TaskForecast() for name in plan.tasks}
