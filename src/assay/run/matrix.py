@@ -15,8 +15,9 @@ import yaml
 
 from assay.config import RunConfig
 from assay.errors import AssayError, ConfigError, did_you_mean
-from assay.models import LM, load_model
+from assay.models import LM
 from assay.run.directory import RunDirectory, sanitize
+from assay.run.execute import model_for
 from assay.run.interrupt import Interrupted
 
 _PLACE_ONLY = {"run_dir", "output_path", "store", "fresh", "executor", "ray_address", "replicas", "gpus_per_replica", "cpus_per_replica", "device", "batch_size", "loggers", "log_samples", "dry_run"}  # fmt: skip
@@ -135,7 +136,7 @@ def run_model(
 ) -> dict[Cell, str]:
     """Load the model of these cells once and evaluate each. Failures are returned with their reason; others go on."""
     try:
-        lm = _load(cells[0].config, notify)
+        lm = model_for(cells[0].config, notify)
     except AssayError as error:
         return dict.fromkeys(cells, str(error))
     failures: dict[Cell, str] = {}
@@ -151,11 +152,3 @@ def run_model(
     finally:
         lm.close()
     return failures
-
-
-def _load(config: RunConfig, notify: Callable[[str], None]) -> LM:
-    if config.executor == "ray":
-        from assay.run.executors.ray import load_on_cluster
-
-        return load_on_cluster(config, notify)
-    return load_model(config.model, config.model_args, device=config.device, batch_size=config.batch_size, trust_remote_code=config.trust_remote_code)  # fmt: skip
