@@ -63,6 +63,15 @@ def config_of(golden: dict[str, Any], folder: Path) -> RunConfig:
     )
 
 
+@pytest.fixture
+def quick_rouge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """truthfulqa resamples one score a thousand times to get the same score back; ten times will do."""
+    from rouge_score.scoring import BootstrapAggregator
+
+    monkeypatch.setattr(BootstrapAggregator.__init__, "__defaults__", (0.95, 10))
+
+
+@pytest.mark.usefixtures("quick_rouge")
 @pytest.mark.parametrize("path", golden_paths(), ids=lambda path: path.name.removesuffix(".json.gz"))
 def test_run_gives_what_lm_evaluation_harness_gave(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     require_parity_data()
