@@ -20,6 +20,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from _results import markdown_table, write_section
+
 WORDS = [
     "river",
     "stone",
@@ -90,6 +92,7 @@ metric_list:
 @dataclass(frozen=True)
 class Cost:
     seconds: float
+    processor: float
     megabytes: float
 
 
@@ -115,7 +118,7 @@ def measure(command: list[str], environment: dict[str, str]) -> Cost:
     _, status, usage = os.wait4(process.pid, 0)
     if status:
         raise SystemExit(f"{' '.join(command)} failed:\n{output.decode(errors='replace')[-3000:]}")
-    return Cost(time.perf_counter() - began, usage.ru_maxrss / 1024)
+    return Cost(time.perf_counter() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
 def ours(folder: Path, task: str) -> Cost:
@@ -134,26 +137,34 @@ def main() -> str:
     parser.add_argument("--docs", type=int, default=20_000)
     parser.add_argument("--large", type=int, default=200_000)
     arguments = parser.parse_args()
-    lines = ["| workload | docs | Assay | lm-evaluation-harness | times faster | share of memory |", "|---|---|---|---|---|---|"]  # fmt: skip
+    costs, growth = [], []
     small: dict[str, Cost] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_data(folder, arguments.docs)
         for task in ("bench_choice", "bench_generation"):
             small[task] = mine = ours(folder, task)
-            rival = theirs(arguments.rival, folder, task) if arguments.rival else None
-            facts = f"{rival.seconds:.1f} s, {rival.megabytes:.0f} MB | {rival.seconds / mine.seconds:.1f} | {mine.megabytes / rival.megabytes:.2f}" if rival else "– | – | –"  # fmt: skip
-            lines.append(f"| {task} | {arguments.docs:,} | {mine.seconds:.1f} s, {mine.megabytes:.0f} MB | {facts} |")
-            print(lines[-1], flush=True)
-    lines += ["", "| growth | docs × | time × | memory × |", "|---|---|---|---|"]
+            costs.append([f"assay, {task}", f"{arguments.docs:,}", *shown(mine), "", ""])
+            if arguments.rival:
+                rival = theirs(arguments.rival, folder, task)
+                costs[-1][-2:] = [f"{rival.seconds / mine.seconds:.1f}× (processor {rival.processor / mine.processor:.1f}×)", f"{mine.megabytes / rival.megabytes:.2f}"]  # fmt: skip
+                costs.append([f"lm-evaluation-harness, {task}", f"{arguments.docs:,}", *shown(rival), "", ""])
+            print(*costs[-2:], sep="\n", flush=True)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_data(folder, arguments.large)
         for task, before in small.items():
             after = ours(folder, task)
-            lines.append(f"| {task} | {arguments.large / arguments.docs:.0f} | {after.seconds / before.seconds:.1f} | {after.megabytes / before.megabytes:.2f} |")  # fmt: skip
-            print(lines[-1], flush=True)
-    return "\n".join(lines)
+            growth.append([task, f"{arguments.large / arguments.docs:.0f}×", f"{after.seconds / before.seconds:.1f}×", f"{after.processor / before.processor:.1f}×", f"{after.megabytes / before.megabytes:.2f}×"])  # fmt: skip
+            print(growth[-1], flush=True)
+    body = markdown_table(["dummy models", "docs", "wall", "processor", "memory", "faster", "share of memory"], costs)
+    body += "\n\n" + markdown_table(["growth", "docs", "wall", "processor", "memory"], growth)
+    write_section("Overhead", body)
+    return body
+
+
+def shown(cost: Cost) -> list[str]:
+    return [f"{cost.seconds:.1f} s", f"{cost.processor:.1f} s", f"{cost.megabytes:.0f} MB"]
 
 
 if __name__ == "__main__":
