@@ -37,13 +37,14 @@ def mmlu(docs: int) -> list[tuple[Any, ...]]:
         choices = "".join(f"\n{letter}. {choice}" for letter, choice in zip("ABCD", row["choices"]))
         return f"{row['question'].strip()}{choices}\nAnswer:{answer}"
 
-    requests: list[tuple[Any, ...]] = []
-    for subject in ("anatomy", "sociology"):
-        shots = [ask(row, f" {'ABCD'[row['answer']]}") for row in rows(f"cais/mmlu/{subject}/dev.jsonl", 5)]
-        head = f"The following are multiple choice questions (with answers) about {subject}."
-        for row in rows(f"cais/mmlu/{subject}/test.jsonl", docs // 2):
-            requests += [("\n\n".join([head, *shots, ask(row)]), f" {letter}") for letter in "ABCD"]
-    return requests
+    subject = "sociology"
+    shots = [ask(row, f" {'ABCD'[row['answer']]}") for row in rows(f"cais/mmlu/{subject}/dev.jsonl", 5)]
+    head = f"The following are multiple choice questions (with answers) about {subject}."
+    return [
+        ("\n\n".join([head, *shots, ask(row)]), f" {letter}")
+        for row in rows(f"cais/mmlu/{subject}/test.jsonl", docs)
+        for letter in "ABCD"
+    ]
 
 
 def hellaswag(docs: int) -> list[tuple[Any, ...]]:
