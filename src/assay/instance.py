@@ -14,6 +14,8 @@ OutputType: TypeAlias = Literal["loglikelihood", "loglikelihood_rolling", "gener
 Doc: TypeAlias = dict[str, Any]
 Response: TypeAlias = Any
 """Text, `(loglikelihood, is_greedy)`, or a loglikelihood, by request type."""
+TokenCounts: TypeAlias = tuple[int, int]
+"""Tokens of the prompt, and of the response: those that were generated, or those of the scored continuation."""
 
 
 @dataclass(slots=True)
@@ -43,14 +45,19 @@ class Instance:
     """The doc's choices as the task words them, without delimiter; shared by all instances of the doc. Lengths for
     normalised accuracy are those of these texts. Where the context varies and not the continuation (winogrande), the
     choices are the contexts and `target` is the index of the right one."""
-    token_count: int | None = None
-    """Tokens of the continuation, where the backend says; lengths for accuracy normalised by tokens."""
+    tokens: list[TokenCounts | None] = field(default_factory=list)
+    """One per response where the backend counts."""
     unparsed: dict[str, list[bool]] = field(default_factory=dict)
     """Filter name to one flag per filtered response: True where the filter could extract nothing."""
 
     @property
     def args(self) -> tuple[Any, ...]:
         return self.arguments
+
+    @property
+    def token_count(self) -> int | None:
+        """Tokens of the continuation, where the backend says; lengths for accuracy normalised by tokens."""
+        return self.tokens[0][1] if self.tokens and self.tokens[0] else None
 
     @property
     def metadata(self) -> tuple[str, int, int]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from assay.errors import ConfigError, ModelError
 from assay.instance import Instance
-from assay.models import load_model
+from assay.models import Answer, load_model
 from assay.models.ngram.distribution import ByteNgrams
 
 
@@ -87,7 +87,7 @@ def test_generation_stops_and_says_why() -> None:
     assert [answers[i].stop_reason for i in range(3)] == ["stop", "length", "length"]
     assert answers[2].response == ""
     ended = dict(model.stream("generate_until", [ask("generate_until", "Bees make honey and wax", {})], [0]))
-    assert ended[0] == (".", "eos", None)
+    assert ended[0] == Answer(".", "eos")
 
 
 def test_draws_are_reproducible_whatever_is_asked_beside_them() -> None:

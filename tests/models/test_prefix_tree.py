@@ -25,14 +25,10 @@ def replay(tree: PrefixTree, budget: int) -> tuple[list[tuple[int, ...]], list[S
     for step in steps:
         assert step.depth <= len(path), "a step may only build on what was kept"
         path = path[: step.depth]
-        for block in range(len(step.blocks) - 1):
-            first, last = step.blocks[block], step.blocks[block + 1]
-            for row, visible in enumerate(step.ancestors(block)):
-                seen.append((*path, *(int(step.tokens[first + place]) for place in np.flatnonzero(visible))))
-                assert step.positions[first + row] == len(seen[-1]) - 1
-            assert last > first
-        if step.keep:
-            path.extend(step.tokens.tolist())
+        for place in range(len(step)):
+            seen.append((*path, *step.tokens[step.line(place)].tolist()))
+            assert step.positions[place] == len(seen[-1]) - 1
+        path.extend(step.tokens[: step.keep].tolist())
     return seen, steps
 
 
@@ -49,6 +45,21 @@ def test_each_distinct_prefix_is_computed_once_and_sees_only_itself(rows: list[l
 @settings(deadline=None)
 def test_no_step_passes_the_budget(rows: list[list[int]], budget: int) -> None:
     assert all(0 < len(step) <= budget for step in PrefixTree(rows).schedule(budget))
+
+
+@given(sequences, budgets, st.integers(1, 40))
+@settings(max_examples=300, deadline=None)
+def test_groups_of_any_size_see_what_their_tokens_see(rows: list[list[int]], budget: int, limit: int) -> None:
+    for step in PrefixTree(rows).schedule(budget):
+        groups = step.groups(limit)
+        assert [place for group in groups for place in range(group.first, group.last)] == list(range(len(step)))
+        for group in groups:
+            assert len(group) <= limit or len(group.pieces) == 1
+            sees = group.sees()
+            for row, place in enumerate(range(group.first, group.last)):
+                own = np.flatnonzero(sees[row]) + group.first
+                assert step.line(place).tolist() == [*group.above.tolist(), *own.tolist()]
+            assert group.is_path == bool((sees == np.tri(len(group), dtype=np.bool_)).all())
 
 
 @given(sequences)
@@ -101,10 +112,17 @@ def test_five_shot_four_choice_questions_share_their_examples() -> None:
     assert all(step.depth == 500 and not step.keep for step in steps[1:])
 
 
-def test_a_path_is_recognised() -> None:
-    (step,) = PrefixTree([[1, 2, 3], [9, 8], [9, 7]]).schedule(10)
-    shapes = {tuple(step.tokens[step.blocks[b] : step.blocks[b + 1]].tolist()): step.is_path(b) for b in (0, 1)}
-    assert shapes == {(1, 2, 3): True, (9, 7, 8): False}
+def test_the_first_tokens_of_a_heavy_subtree_ride_with_its_light_siblings() -> None:
+    """A pass over a single token costs nearly as much as one over fifty."""
+    heavy = [[7] + [100 + question] * 20 for question in range(5)]
+    light = [[8 + question] * 10 for question in range(4)]
+    steps = list(PrefixTree(heavy + light).schedule(60))
+    assert [(step.depth, step.keep, len(step)) for step in steps] == [(0, 1, 41), (1, 0, 60), (1, 0, 40)]
+
+
+def test_packs_are_of_like_size() -> None:
+    steps = list(PrefixTree([[question] * 10 for question in range(7)]).schedule(60))
+    assert [len(step) for step in steps] == [40, 30]
 
 
 def test_a_long_sequence_is_cut_into_kept_chunks() -> None:

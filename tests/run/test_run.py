@@ -86,6 +86,29 @@ def test_second_run_is_answered_by_the_store(bench: Path) -> None:
     assert second.asked == 0
 
 
+class Counting(Echo):
+    """Says how many tokens a continuation has: more of them for the likelier choices."""
+
+    def stream(self, request_type: Any, instances: Any, draws: Any) -> Any:
+        for position, answer in super().stream(request_type, instances, draws):
+            size = len(instances[position].args[1])
+            yield position, answer._replace(tokens=(40, size**3 if request_type == "loglikelihood" else 3))
+
+
+def test_token_counts_are_kept_with_the_samples_and_in_the_store(bench: Path) -> None:
+    task = bench / "colours.yaml"
+    task.write_text(task.read_text().replace("- metric: acc_norm", "- metric: acc_tokens"))
+    first, second = run(bench, Counting(), run_dir=str(bench / "a")), run(bench, Counting(), run_dir=str(bench / "b"))
+    for results, directory in ((first, "a"), (second, "b"), (rescored(bench / "a", run_dir=bench / "c"), "c")):
+        samples = results.data["assay"]["samples"]
+        (row, *_) = read_samples(bench / directory / samples["colours"])
+        assert json.loads(row["tokens"]) == [[[40, 64]], [[40, 216]], [[40, 125]]]
+        assert row["metric:acc"] == 0.0, "green has the highest sum"
+        assert row["metric:acc_tokens"] == 1.0, "red has the highest sum a token"
+        (row, *_) = read_samples(bench / directory / samples["sums"])
+        assert json.loads(row["tokens"]) == [[[40, 3], [40, 3]]]
+
+
 def test_more_draws_ask_only_for_the_new_ones(bench: Path) -> None:
     first, second = Echo(), Echo()
     run(bench, first, tasks=["sums"], repeats=5)

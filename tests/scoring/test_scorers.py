@@ -186,7 +186,7 @@ def test_tokens_are_counted_by_the_backend():
     task = config("multiple_choice", metric_list=["acc_tokens"])
     with pytest.raises(ScoringError, match="number of tokens"):
         score(task, doc)
-    doc[0].token_count, doc[1].token_count = 1, 3
+    doc[0].tokens, doc[1].tokens = [(9, 1)], [(9, 3)]
     assert score(task, doc).sample_scores["acc_tokens", "none"] == [1.0]
 
 

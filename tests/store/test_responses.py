@@ -11,12 +11,14 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from pathlib import Path
 
 import pytest
 
 from assay.errors import StoreError
 from assay.store import ResponseStore, StoredResponse, default_store_path, request_key, stats, verify
+from assay.store.database import APPLICATION_ID
 
 
 def key(i: int) -> bytes:
@@ -53,12 +55,15 @@ def test_an_empty_store_has_nothing(tmp_path: Path) -> None:
 def test_what_was_put_is_found_at_once_and_after_reopening(tmp_path: Path) -> None:
     with ResponseStore(tmp_path / "deep" / "s.sqlite") as store:
         store.put(key(1), (-1.5, True))
-        store.put(key(2), "text", "length")
-        assert store.get_many([key(1), key(2), key(3)]) == {key(1): ((-1.5, True), None), key(2): ("text", "length")}
+        store.put(key(2), "text", "length", (812, 3))
+        assert store.get_many([key(1), key(2), key(3)]) == {
+            key(1): StoredResponse((-1.5, True)),
+            key(2): StoredResponse("text", "length", (812, 3)),
+        }
     with ResponseStore(tmp_path / "deep" / "s.sqlite") as store:
         assert store.get_many([key(2), key(2), key(1)]) == {
             key(1): StoredResponse((-1.5, True)),
-            key(2): StoredResponse("text", "length"),
+            key(2): StoredResponse("text", "length", (812, 3)),
         }
 
 
@@ -67,7 +72,7 @@ def test_many_answers_in_chunks_of_any_size(tmp_path: Path) -> None:
     with ResponseStore(tmp_path / "s.sqlite") as store:
         found = store.get_many(keys)
         assert len(found) == len(store) == 2501
-        assert found[keys[7]] == ((-7.0, False), "stop")
+        assert found[keys[7]] == StoredResponse((-7.0, False), "stop")
 
 
 def test_the_first_answer_stays(tmp_path: Path) -> None:
@@ -96,9 +101,9 @@ def test_fresh_sees_only_its_own_answers_and_replaces_the_old(tmp_path: Path) ->
     with ResponseStore(tmp_path / "s.sqlite", fresh=True) as store:
         assert store.get_many(keys) == {}
         store.put(keys[0], "new")
-        assert store.get_many(keys) == {keys[0]: ("new", None)}
+        assert store.get_many(keys) == {keys[0]: StoredResponse("new")}
         store.flush()
-        assert store.get_many(keys) == {keys[0]: ("new", None)}
+        assert store.get_many(keys) == {keys[0]: StoredResponse("new")}
     with ResponseStore(tmp_path / "s.sqlite") as store:
         assert [store.get_many(keys)[k].response for k in keys] == ["new", "old1", "old2"]
 
@@ -321,6 +326,52 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     raw.close()
     with pytest.raises(StoreError, match="layout 99"):
         ResponseStore(path)
+
+
+FIRST_LAYOUT = """
+CREATE TABLE origins (id INTEGER PRIMARY KEY, run TEXT NOT NULL, model TEXT NOT NULL, created INTEGER NOT NULL);
+CREATE TABLE responses (
+    key BLOB PRIMARY KEY, response TEXT NOT NULL, stop_reason TEXT, checksum INTEGER NOT NULL, origin INTEGER NOT NULL
+) WITHOUT ROWID;
+INSERT INTO origins VALUES (1, 'run', 'model', 0);
+PRAGMA user_version = 1;
+"""
+
+
+def first_layout(path: Path, count: int) -> None:
+    """A store as it was before token counts were kept."""
+    raw = sqlite3.connect(path)
+    raw.executescript(f"PRAGMA application_id = {APPLICATION_ID}; {FIRST_LAYOUT}")
+    texts = [(key(i), f'"answer {i}"') for i in range(count)]
+    rows = [(k, text, None, zlib.crc32(text.encode(), zlib.crc32(k)), 1) for k, text in texts]
+    raw.executemany("INSERT INTO responses VALUES (?, ?, ?, ?, ?)", rows)
+    raw.commit()
+    raw.close()
+
+
+def test_answers_of_the_first_layout_are_still_good(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    first_layout(path, 3)
+    with ResponseStore(path) as store:
+        store.put(key(9), "new", "eos", (5, 1))
+        assert store.get_many([key(1)]) == {key(1): StoredResponse("answer 1")}
+    with ResponseStore(path) as store:
+        assert store.get_many([key(2), key(9)]) == {
+            key(2): StoredResponse("answer 2"),
+            key(9): StoredResponse("new", "eos", (5, 1)),
+        }
+    assert verify(path).spoiled == 0
+
+
+def test_a_damaged_store_of_the_first_layout_gives_back_what_is_readable(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    first_layout(path, 500)
+    with open(path, "r+b") as file:
+        file.truncate(path.stat().st_size - 3000)
+    with ResponseStore(path, notify=lambda message: None) as store:
+        found = store.get_many([key(i) for i in range(500)])
+    assert len(found) > 200
+    assert all(found[key(i)] == StoredResponse(f"answer {i}") for i in range(500) if key(i) in found)
 
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:

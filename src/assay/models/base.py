@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from assay.errors import ConfigError, ModelError, did_you_mean
-from assay.instance import Instance, RequestType, Response
+from assay.instance import Instance, RequestType, Response, TokenCounts
 
 Message = dict[str, Any]
 
@@ -28,6 +28,8 @@ class Answer(NamedTuple):
     response: Response
     stop_reason: str | None = None
     failure: str | None = None
+    tokens: TokenCounts | None = None
+    """Where the backend counts them."""
 
 
 @dataclass(slots=True)

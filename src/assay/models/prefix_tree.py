@@ -7,17 +7,20 @@ subject share their examples. Merged into a tree, a shared token is one node:
     [Q1 A: y]   ──►               └── y          9 in the tree
     [Q2 A: x] …        Q2 ── A: ── x …
 
-A schedule walks the tree depth first. A subtree that fits the token budget is a *block*, and blocks that hang from the
-same path are packed into one step. A subtree that does not fit has its own tokens computed first and kept (a *chain*),
-and its children hang from the longer path. Nothing here knows a backend: a step only says which tokens to compute, whom
-each of them sees, and how much of the kept path to drop before it.
+A schedule walks the tree depth first. A subtree that fits the token budget is computed whole, and subtrees that hang from
+the same path are packed into one step. A subtree that does not fit has its own tokens computed first and kept (a
+*chain*), beside a pack where there is room, and its children hang from the longer path. Nothing here knows a backend: a
+step only says which tokens to compute, whom each of them sees, and how much of the kept path to drop before it.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from itertools import pairwise
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,41 +53,92 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """Tokens `first` to `last` of a step, a subtree or a part of one, and the places before them that all of them see."""
+
+    first: int
+    last: int
+    above: NDArray[np.int64] = field(repr=False)
+    pieces: tuple[Piece, ...] = field(repr=False)
+
+    def __len__(self) -> int:
+        return self.last - self.first
+
+    @property
+    def keys(self) -> int:
+        """Tokens seen by any of them."""
+        return len(self.above) + len(self)
+
+    @property
+    def is_path(self) -> bool:
+        """No branch: plain causal attention."""
+        return all(piece.parent == piece.at - 1 for piece in self.pieces[1:])
+
+    def sees(self) -> NDArray[np.bool_]:
+        """Row by column: does this token of the group see that one?"""
+        sees = np.zeros((len(self), len(self)), dtype=np.bool_)
+        for piece in self.pieces:
+            start = piece.at - self.first
+            stop = start + piece.length
+            if piece.parent >= self.first:
+                sees[start:stop] = sees[piece.parent - self.first]
+            sees[start:stop, start:stop] |= np.tri(piece.length, dtype=np.bool_)
+        return sees
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One forward pass: `depth` tokens of the kept path, then these.
 
-    Each token sees the kept path, its ancestors among these tokens, and itself. `blocks` are the borders of subtrees that
-    do not see each other. With `keep` the tokens are a single chain, to be added to the kept path.
+    Each token sees the kept path, its ancestors among these tokens, and itself. The first `keep` tokens are a single
+    chain, to be added to the kept path.
     """
 
     depth: int
-    keep: bool
+    keep: int
     pieces: tuple[Piece, ...]
-    blocks: tuple[int, ...]
     tokens: Tokens = field(repr=False)
     positions: Tokens = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def ancestors(self, block: int) -> NDArray[np.bool_]:
-        """Row by column: does this token of the block see that one?"""
-        first, last = self.blocks[block], self.blocks[block + 1]
-        sees = np.zeros((last - first, last - first), dtype=np.bool_)
-        for piece in self.pieces:
-            if not first <= piece.at < last:
-                continue
-            start = piece.at - first
-            stop = start + piece.length
-            if piece.parent >= 0:
-                sees[start:stop] = sees[piece.parent - first]
-            sees[start:stop, start:stop] |= np.tri(piece.length, dtype=np.bool_)
-        return sees
+    def line(self, place: int) -> NDArray[np.int64]:
+        """Places of the step that the token at `place` sees, itself the last."""
+        parts = []
+        while place >= 0:
+            piece = self.pieces[bisect_right(self.pieces, place, key=attrgetter("at")) - 1]
+            parts.append(np.arange(piece.at, place + 1))
+            place = piece.parent
+        return np.concatenate(parts[::-1])
 
-    def is_path(self, block: int) -> bool:
-        """A block without a branch: plain causal attention."""
-        first, last = self.blocks[block], self.blocks[block + 1]
-        return all(piece.parent in (piece.at - 1, -1) for piece in self.pieces if first <= piece.at < last)
+    def groups(self, limit: int) -> list[Group]:
+        """The step in groups: whole subtrees of at most `limit` tokens, and the single pieces above them."""
+        ends = self._ends()
+        groups = []
+        index = 0
+        while index < len(self.pieces):
+            piece = self.pieces[index]
+            whole = ends[index] if self._stop(ends[index]) - piece.at <= limit else index + 1
+            above = self.line(piece.parent) if piece.parent >= 0 else np.zeros(0, dtype=np.int64)
+            groups.append(Group(piece.at, self._stop(whole), above, self.pieces[index:whole]))
+            index = whole
+        return groups
+
+    def _stop(self, pieces: int) -> int:
+        """Where the first so many pieces end."""
+        last = self.pieces[pieces - 1]
+        return last.at + last.length
+
+    def _ends(self) -> list[int]:
+        """For each piece, the piece after its subtree; pieces are in depth-first order."""
+        ends = [len(self.pieces)] * len(self.pieces)
+        open_: list[int] = []
+        for index, piece in enumerate(self.pieces):
+            while open_ and piece.parent < self.pieces[open_[-1]].at:
+                ends[open_.pop()] = index
+            open_.append(index)
+        return ends
 
 
 class PrefixTree:
@@ -139,63 +193,63 @@ class PrefixTree:
 
     def schedule(self, budget: int) -> Iterator[Step]:
         """Steps of at most `budget` tokens that compute every token of the tree once, parents first."""
-        stack = [0]
+        stack: list[tuple[int, list[int]]] = [(0, [])]
         while stack:
-            node = stack.pop()
-            yield from self._chain(node, budget)
-            light = [child for child in self.children[node] if self._weights[child] <= budget]
-            yield from self._blocks(light, self.nodes[node].stop, budget)
-            stack.extend(child for child in reversed(self.children[node]) if self._weights[child] > budget)
+            node, riders = stack.pop()
+            yield from self._chain(node, riders, budget)
+            heavy = [child for child in self.children[node] if self._weights[child] > budget]
+            packs = self._packs(node, budget)
+            # The tokens of a heavy child ride in a pack that hangs from the same path, the lightest if it has room.
+            below = []
+            for child in heavy:
+                rides = packs and packs[-1][0] + len(self.nodes[child].tokens) <= budget
+                below.append((child, packs.pop()[1] if rides else []))
+            for _, pack in packs:
+                yield self._step(pack, self.nodes[node].stop)
+            stack.extend(reversed(below))
 
-    def _chain(self, node: int, budget: int) -> Iterator[Step]:
-        tokens, start = self.nodes[node].tokens, self.nodes[node].start
-        for offset in range(0, len(tokens), budget):
-            part = tokens[offset : offset + budget]
-            depth = start + offset
-            yield Step(
-                depth=depth,
-                keep=True,
-                pieces=(Piece(node, offset, len(part), 0, -1),),
-                blocks=(0, len(part)),
-                tokens=part,
-                positions=np.arange(depth, depth + len(part), dtype=np.int32),
-            )
+    def _packs(self, node: int, budget: int) -> list[tuple[int, list[int]]]:
+        """The children of a node that fit the budget, packed; packs with their weights, the lightest last.
 
-    def _blocks(self, tops: list[int], depth: int, budget: int) -> Iterator[Step]:
-        # Blocks of like size together: a backend that pads blocks to the longest then pads little.
-        pack: list[int] = []
-        filled = 0
-        for top in sorted(tops, key=lambda top: -self._weights[top]):
-            if pack and filled + self._weights[top] > budget:
-                yield self._pack(pack, depth)
-                pack, filled = [], 0
-            pack.append(top)
-            filled += self._weights[top]
-        if pack:
-            yield self._pack(pack, depth)
+        As few packs as can be, and of like size: what is left over for a small one would be computed at the speed of a
+        small pass.
+        """
+        light = [child for child in self.children[node] if self._weights[child] <= budget]
+        light.sort(key=lambda child: -self._weights[child])
+        total = sum(self._weights[child] for child in light)
+        count = -(-total // budget)
+        while light:
+            packs: list[tuple[int, list[int]]] = [(0, []) for _ in range(count)]
+            for child in light:
+                filled, pack = heappop(packs)
+                pack.append(child)
+                heappush(packs, (filled + self._weights[child], pack))
+            if max(packs)[0] <= budget:
+                return sorted(packs, reverse=True)
+            count += 1 + count // 8
+        return []
 
-    def _pack(self, tops: list[int], depth: int) -> Step:
-        pieces: list[Piece] = []
-        blocks = [0]
+    def _chain(self, node: int, riders: list[int], budget: int) -> Iterator[Step]:
+        own = self.nodes[node]
+        for offset in range(0, len(own.tokens), budget):
+            length = min(budget, len(own.tokens) - offset)
+            yield self._step(riders, own.start + offset, Piece(node, offset, length, 0, -1))
+
+    def _step(self, tops: list[int], depth: int, chain: Piece | None = None) -> Step:
+        pieces = [chain] if chain else []
         last_place: dict[int, int] = {}
-        at = 0
+        at = keep = chain.length if chain else 0
         for top in tops:
             for index in self._depth_first(top):
-                node = self.nodes[index]
-                parent = -1 if index == top else last_place[node.parent]
-                pieces.append(Piece(index, 0, len(node.tokens), at, parent))
-                at += len(node.tokens)
+                length = len(self.nodes[index].tokens)
+                parent = -1 if index == top else last_place[self.nodes[index].parent]
+                pieces.append(Piece(index, 0, length, at, parent))
+                at += length
                 last_place[index] = at - 1
-            blocks.append(at)
-        nodes = [self.nodes[piece.node] for piece in pieces]
-        return Step(
-            depth=depth,
-            keep=False,
-            pieces=tuple(pieces),
-            blocks=tuple(blocks),
-            tokens=np.concatenate([node.tokens for node in nodes]),
-            positions=np.concatenate([np.arange(node.start, node.stop, dtype=np.int32) for node in nodes]),
-        )
+        tokens = [self.nodes[piece.node].tokens[piece.offset : piece.offset + piece.length] for piece in pieces]
+        starts = [self.nodes[piece.node].start + piece.offset for piece in pieces]
+        positions = [np.arange(start, start + len(part), dtype=np.int32) for start, part in zip(starts, tokens)]
+        return Step(depth, keep, tuple(pieces), np.concatenate(tokens), np.concatenate(positions))
 
 
 def count_distinct(sequences: Sequence[Sequence[int]]) -> int:

@@ -181,6 +181,7 @@ class Accumulator:
             "arguments": pack_arguments(doc.instances),
             "resps": to_json([instance.resps for instance in doc.instances]),
             "stops": stops_of(doc),
+            "tokens": tokens_of(doc),
             "cluster": None if self.clusters is None else cluster_of(doc, self.task.config.cluster),
         }
         for name in self.filter_names:
@@ -209,6 +210,11 @@ def by_doc(result: ScoringResult) -> dict[tuple[int, str], dict[str, Any]]:
 def stops_of(doc: DocRequests) -> str | None:
     known = any(any(instance.stop_reasons) for instance in doc.instances)
     return to_json([instance.stop_reasons for instance in doc.instances]) if known else None
+
+
+def tokens_of(doc: DocRequests) -> str | None:
+    known = any(any(instance.tokens) for instance in doc.instances)
+    return to_json([instance.tokens for instance in doc.instances]) if known else None
 
 
 def is_number(value: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from assay.instance import Instance, RequestType
 from assay.run.executors import Executor
@@ -14,7 +14,7 @@ from assay.run.progress import Counts, Progress
 
 if TYPE_CHECKING:
     from assay.models import Answer
-    from assay.store import ResponseStore
+    from assay.store import ResponseStore, StoredResponse
     from assay.tasks import DocRequests
 
 
@@ -80,6 +80,7 @@ class Inference:
                 sampled = draws > 1 and is_sampled(instance)
                 instance.resps = [None] * draws
                 instance.stop_reasons = [""] * draws
+                instance.tokens = [None] * draws
                 unit.pending += draws
                 for index in range(draws):
                     draw = index if sampled else 0
@@ -94,7 +95,7 @@ class Inference:
         assert self.store is not None
         found = self.store.get_many(list(asks))
         for key, answer in found.items():
-            self._deliver(asks.pop(key), answer.response, answer.stop_reason, None, done)
+            self._deliver(asks.pop(key), answer, done)
         self.counts.reused += len(found)
         self.progress.update(self.counts)
 
@@ -110,10 +111,10 @@ class Inference:
             if answer.failure is None:
                 self.counts.computed += 1
                 if self.store is not None:
-                    self.store.put(key, answer.response, answer.stop_reason)
+                    self.store.put(key, answer.response, answer.stop_reason, answer.tokens)
             else:
                 self.counts.failed += 1
-            self._deliver(ask, answer.response, answer.stop_reason, answer.failure, done)
+            self._deliver(ask, answer, done)
         if answered < len(items):
             if self.stop():
                 raise Interrupted(
@@ -134,15 +135,14 @@ class Inference:
             if self.stop() and not stops_itself:
                 return
 
-    def _deliver(
-        self, ask: _Ask, response: Any, stop_reason: str | None, failure: str | None, done: Callable[[Unit], None]
-    ) -> None:
+    def _deliver(self, ask: _Ask, answer: Answer | StoredResponse, done: Callable[[Unit], None]) -> None:
         for unit, instance, index in ask.waiting:
-            if failure is not None:
-                instance.failure = failure
+            if answer.failure is not None:
+                instance.failure = answer.failure
             else:
-                instance.resps[index] = response
-                instance.stop_reasons[index] = stop_reason or ""
+                instance.resps[index] = answer.response
+                instance.stop_reasons[index] = answer.stop_reason or ""
+                instance.tokens[index] = answer.tokens
             unit.pending -= 1
             if not unit.pending:
                 done(unit)

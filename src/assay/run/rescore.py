@@ -25,7 +25,7 @@ from assay.run.plan import load_scoring_code, make_plan, seed_everything
 from assay.run.progress import Counts, Progress, Quiet
 from assay.run.samples import SampleWriter, read_samples, unpack_arguments
 
-KEPT_COLUMNS = ["doc_id", "doc_hash", "request_hash", "filter", "arguments", "resps", "stops"]
+KEPT_COLUMNS = ["doc_id", "doc_hash", "request_hash", "filter", "arguments", "resps", "stops", "tokens"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,7 @@ class Kept:
     arguments: str
     resps: str
     stops: str | None
+    tokens: str | None
 
 
 def rescore(
@@ -109,10 +110,12 @@ class Replay:
             return self._leave_out(unit, "the number of requests would differ")
         unit.asked = kept.request_hash
         stops = json.loads(kept.stops) if kept.stops else [[] for _ in resps]
-        for instance, given, answers, reasons in zip(doc.instances, arguments, resps, stops):
+        tokens = json.loads(kept.tokens) if kept.tokens else [[] for _ in resps]
+        for instance, given, answers, reasons, counts in zip(doc.instances, arguments, resps, stops, tokens):
             instance.arguments = tuple(given)
             instance.resps = [tuple(a) if isinstance(a, list) else a for a in answers]
             instance.stop_reasons = reasons
+            instance.tokens = [tuple(count) if count else None for count in counts]
         return None
 
     def notes(self) -> list[str]:
@@ -136,7 +139,14 @@ class Replay:
             if not path.is_file():
                 raise ConfigError(f"{self.source.path} kept no samples of {task!r}", hint="Name tasks that the run evaluated, or run it.")  # fmt: skip
             self._kept[task] = {
-                row["doc_id"]: Kept(row["doc_hash"], row["request_hash"], row["arguments"], row["resps"], row["stops"])
+                row["doc_id"]: Kept(
+                    row["doc_hash"],
+                    row["request_hash"],
+                    row["arguments"],
+                    row["resps"],
+                    row["stops"],
+                    row.get("tokens"),
+                )
                 for row in read_samples(path, KEPT_COLUMNS)
             }
         return self._kept[task]

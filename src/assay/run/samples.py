@@ -1,7 +1,7 @@
 """Samples on disk: one Parquet file a task, one row a doc and filter, written while the run goes on.
 
-Columns: `doc_id`, `doc_hash`, `request_hash`, `filter`, `doc`, `target`, `arguments`, `resps`, `filtered_resps`, `stops`
-(JSON text), `flags` (what health counts: unparsed, truncated, empty, tied, failed), `cluster`, and `metric:<name>` with the
+Columns: `doc_id`, `doc_hash`, `request_hash`, `filter`, `doc`, `target`, `arguments`, `resps`, `filtered_resps`, `stops`,
+`tokens` (JSON text), `flags` (what health counts: unparsed, truncated, empty, tied, failed), `cluster`, and `metric:<name>` with the
 value of every numeric metric; values that are no numbers are JSON text in `other`.
 """
 
@@ -19,7 +19,7 @@ from assay.instance import Instance
 from assay.run.directory import plain
 
 ROWS_PER_GROUP = 4096
-TEXT_COLUMNS = ("doc", "target", "arguments", "resps", "filtered_resps", "stops", "other")
+TEXT_COLUMNS = ("doc", "target", "arguments", "resps", "filtered_resps", "stops", "tokens", "other")
 
 
 @dataclass(slots=True)
@@ -37,6 +37,8 @@ class SampleRow:
     filtered_resps: str
     stops: str | None = None
     """Why each response ended, where the backend said so."""
+    tokens: str | None = None
+    """Tokens of prompt and response, for each response of each request, where the backend counts."""
     metrics: dict[str, float] = field(default_factory=dict)
     other: dict[str, Any] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
@@ -171,6 +173,7 @@ class SampleWriter:
                 "resps",
                 "filtered_resps",
                 "stops",
+                "tokens",
             )
         }
         columns["other"] = [to_json(row.other) if row.other else None for row in rows]

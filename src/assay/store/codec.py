@@ -8,14 +8,15 @@ from math import isfinite
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from assay.instance import Response
+from assay.instance import Response, TokenCounts
 
 
 class StoredResponse(NamedTuple):
-    """A response and why it ended, as the model gave them."""
+    """A response, why it ended and how many tokens it took, as the model gave them."""
 
     response: Response
     stop_reason: str | None = None
+    tokens: TokenCounts | None = None
 
     @property
     def failure(self) -> str | None:
@@ -23,8 +24,8 @@ class StoredResponse(NamedTuple):
         return None
 
 
-Row = tuple[bytes, str, str | None, int, int]
-"""key, response, stop_reason, checksum, origin."""
+Row = tuple[bytes, str, str | None, int, int, int | None, int | None]
+"""key, response, stop_reason, checksum, origin, prompt_tokens, response_tokens."""
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _encode_ascii = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
@@ -75,10 +76,23 @@ def _decode(text: str) -> Response:
     return value
 
 
-def checksum(key: bytes, response: str, stop_reason: str | None) -> int:
+def make_row(key: bytes, response: Response, stop_reason: str | None, tokens: TokenCounts | None) -> Row:
+    """The row of an answer, its origin still to be filled in."""
+    text = encode_response(response)
+    prompt, answer = tokens or (None, None)
+    return (key, text, stop_reason, checksum(key, text, stop_reason, prompt, answer), 0, prompt, answer)
+
+
+def read_row(row: Row) -> StoredResponse:
+    return StoredResponse(decode_response(row[1]), row[2], None if row[6] is None else (row[5] or 0, row[6]))
+
+
+def checksum(key: bytes, response: str, stop_reason: str | None, prompt: int | None, answer: int | None) -> int:
     value = crc32(response.encode(), crc32(key))
-    return crc32(stop_reason.encode(), value) if stop_reason else value
+    if stop_reason:
+        value = crc32(stop_reason.encode(), value)
+    return value if answer is None else crc32(b"%d %d" % (prompt or 0, answer), value)
 
 
 def row_is_intact(row: Row) -> bool:
-    return len(row[0]) == 32 and checksum(row[0], row[1], row[2]) == row[3]
+    return len(row[0]) == 32 and checksum(row[0], row[1], row[2], row[5], row[6]) == row[3]

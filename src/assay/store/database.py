@@ -15,7 +15,7 @@ from assay.errors import StoreError
 from assay.store.salvage import salvage
 
 APPLICATION_ID = 0x41535359  # "ASSY"
-VERSION = 1
+VERSION = 2
 CHECK_AT_OPEN_BYTES = 64 << 20
 """Up to this size the whole file is checked at every start (tens of milliseconds); above, `assay store verify` does it.
 Damage that is met later is found all the same, by SQLite or by a row's checksum."""
@@ -25,7 +25,8 @@ CREATE TABLE IF NOT EXISTS origins (
     id INTEGER PRIMARY KEY, run TEXT NOT NULL, model TEXT NOT NULL, created INTEGER NOT NULL
 );
 CREATE TABLE IF NOT EXISTS responses (
-    key BLOB PRIMARY KEY, response TEXT NOT NULL, stop_reason TEXT, checksum INTEGER NOT NULL, origin INTEGER NOT NULL
+    key BLOB PRIMARY KEY, response TEXT NOT NULL, stop_reason TEXT, checksum INTEGER NOT NULL, origin INTEGER NOT NULL,
+    prompt_tokens INTEGER, response_tokens INTEGER
 ) WITHOUT ROWID;
 """
 
@@ -90,9 +91,19 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         connection.executescript(
             f"BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; {LAYOUT} COMMIT;"
         )
+    elif version < VERSION:
+        _upgrade(connection)
     size = connection.execute("PRAGMA page_count").fetchone()[0] * connection.execute("PRAGMA page_size").fetchone()[0]
     if size <= CHECK_AT_OPEN_BYTES:
         quick_check(connection)
+
+
+def _upgrade(connection: sqlite3.Connection) -> None:
+    """Layout 1 did not keep token counts. Old rows have none; nothing is rewritten."""
+    connection.executescript(
+        "BEGIN IMMEDIATE; ALTER TABLE responses ADD COLUMN prompt_tokens INTEGER; "
+        f"ALTER TABLE responses ADD COLUMN response_tokens INTEGER; PRAGMA user_version = {VERSION}; COMMIT;"
+    )
 
 
 def quick_check(connection: sqlite3.Connection) -> None:
@@ -130,7 +141,8 @@ def rebuild(path: Path, reason: str) -> tuple[sqlite3.Connection, str]:
     connection.execute("BEGIN IMMEDIATE")
     origin = add_origin(connection, "recovered", "unknown")
     connection.executemany(
-        "INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?)", [(*row[:4], origin) for row in rows]
+        "INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [(*row[:4], origin, *row[5:]) for row in rows],
     )
     connection.execute("COMMIT")
     return connection, (

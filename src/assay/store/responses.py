@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from assay.errors import StoreError
-from assay.instance import Response
+from assay.instance import Response, TokenCounts
 from assay.paths import assay_home
-from assay.store.codec import Row, StoredResponse, checksum, decode_response, encode_response
+from assay.store.codec import Row, StoredResponse, make_row, read_row, row_is_intact
 from assay.store.database import add_origin, exclusive, is_damage, open_or_rebuild, rebuild, write_error
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ WRITE_CHUNK = 1000
 WAKE_AT = 8000
 FLUSH_SECONDS = 0.1
 
-_VALUES = "(?, ?, ?, ?, ?)"
+_VALUES = "(?, ?, ?, ?, ?, ?, ?)"
 
 
 def default_store_path() -> Path:
@@ -84,17 +84,18 @@ class ResponseStore:
             if row is None:
                 wanted.append(key)
             else:
-                found[key] = StoredResponse(decode_response(row[1]), row[2])
+                found[key] = read_row(row)
         if wanted and not (self.fresh and not self._origin):
             found.update(self._guarded(lambda: self._read(wanted)))
         return found
 
-    def put(self, key: bytes, response: Response, stop_reason: str | None = None) -> None:
+    def put(
+        self, key: bytes, response: Response, stop_reason: str | None = None, tokens: TokenCounts | None = None
+    ) -> None:
         """Keep an answer. Returns at once; it is on disk about a tenth of a second later."""
         if self._failure is not None:
             self._raise_failure()
-        text = encode_response(response)
-        row = (key, text, stop_reason, checksum(key, text, stop_reason), 0)
+        row = make_row(key, response, stop_reason, tokens)
         with self._pending_lock:
             self._pending[key] = row
             if self._thread is None:
@@ -152,11 +153,11 @@ class ResponseStore:
             chunk = keys[start : start + READ_CHUNK]
             marks = ",".join("?" * len(chunk))
             rows = self._connection.execute(f"SELECT * FROM responses WHERE key IN ({marks}){only_mine}", chunk)
-            for key, text, stop, check, _ in rows.fetchall():
-                if checksum(key, text, stop) == check:
-                    found[key] = StoredResponse(decode_response(text), stop)
+            for row in rows.fetchall():
+                if row_is_intact(row):
+                    found[row[0]] = read_row(row)
                 else:
-                    spoiled.append((key,))
+                    spoiled.append((row[0],))
         if spoiled:
             self._connection.executemany("DELETE FROM responses WHERE key = ?", spoiled)
             self._notify(f"{len(spoiled)} answers in {self.path} did not match their checksum; they are computed again")
@@ -197,7 +198,7 @@ class ResponseStore:
             if not self._origin:
                 self._origin = add_origin(connection, *self._names)
             origin = self._origin
-            batch = sorted((*row[:4], origin) for row in batch)
+            batch = sorted((*row[:4], origin, *row[5:]) for row in batch)
             # The first answer stays, so that two processes that ask the same thing read the same thing ever after.
             verb = "INSERT OR REPLACE" if self.fresh else "INSERT OR IGNORE"
             # Many rows to a statement: a statement gives up the interpreter lock once, and getting it back from a busy

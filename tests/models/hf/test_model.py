@@ -154,3 +154,19 @@ def test_encoder_decoder_models_work_plainly(t5: HFLM) -> None:
 
 def test_rolling_of_an_encoder_decoder_model(t5: HFLM) -> None:
     assert t5.loglikelihood_rolling([ask("loglikelihood_rolling", "The man walks.")])[0] < 0
+
+
+def test_answers_say_how_many_tokens_they_took(llama: HFLM) -> None:
+    def tokens(text: str) -> int:
+        return len(llama.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    context, continuation = "Question: Which animal lays eggs? Answer:", " the hen."
+    pair = Instance("loglikelihood", {}, (context, continuation), 0)
+    (answer,) = dict(llama.stream("loglikelihood", [pair], [0])).values()
+    assert answer.tokens == (tokens(context), tokens(context + continuation) - tokens(context))
+    text = Instance("loglikelihood_rolling", {}, (context,), 0)
+    (answer,) = dict(llama.stream("loglikelihood_rolling", [text], [0])).values()
+    assert answer.tokens == (0, tokens(context))
+    prompt = Instance("generate_until", {}, (context, {"until": [], "max_gen_toks": 5}), 0)
+    (answer,) = dict(llama.stream("generate_until", [prompt], [0])).values()
+    assert answer.tokens == (tokens(context), 5)

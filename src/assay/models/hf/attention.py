@@ -119,10 +119,11 @@ class Attention:
     def join(self, parts: list[tuple[Any, Any]]) -> Any:
         """Parts over disjoint keys to attention over all of them."""
         output, lse = parts[0]
-        for other, other_lse in parts[1:]:
+        for count, (other, other_lse) in enumerate(parts[1:], start=2):
             share = torch.sigmoid(other_lse - lse).unsqueeze(-1).to(output.dtype)
             output = torch.lerp(output, other, share)
-            lse = torch.logaddexp(lse, other_lse)
+            if count < len(parts) or self.sinks is not None:
+                lse = torch.logaddexp(lse, other_lse)
         if self.sinks is not None:
             # A sink is a key whose value is zero: it only takes a share of the softmax.
             output = output * torch.sigmoid(lse - self.sinks.float().view(1, -1, 1)).unsqueeze(-1).to(output.dtype)

@@ -13,7 +13,7 @@ from assay.errors import ModelError
 
 logger = logging.getLogger(__name__)
 
-_FASTEST = {"cpu": 512, "cuda": 2048}
+_FASTEST = {"cpu": 768, "cuda": 2048}
 """Beyond this many tokens a pass is not faster by the token; on a CPU larger ones fall out of its caches."""
 _SMALLEST = 16
 

@@ -65,7 +65,7 @@ class Generations:
             positions[prompt.key].append(position)
         owners = list(positions.values())
         for index, ids in self._generate([prompts[group[0]] for group in owners]):
-            answer = self.answer(ids, prompts[owners[index][0]].rules)
+            answer = self.answer(ids, prompts[owners[index][0]])
             yield from ((owner, answer) for owner in owners[index])
 
     def _generate(self, prompts: list[Prompt]) -> Iterator[tuple[int, list[int]]]:
@@ -145,11 +145,12 @@ class Generations:
         penalty = settings.other.get("repetition_penalty") or self._config.get("repetition_penalty") or 1.0
         return Prompt(kept, settings, rules, seed, float(penalty))
 
-    def answer(self, ids: Sequence[int], rules: StopRules) -> Answer:
+    def answer(self, ids: Sequence[int], prompt: Prompt) -> Answer:
         self.engine.usage.generated_tokens += len(ids)
         return Answer(
-            final_text(ids, rules, self.engine.encoder),
-            stop_reason(ids, rules, self.engine.encoder) if ids else "length",
+            final_text(ids, prompt.rules, self.engine.encoder),
+            stop_reason(ids, prompt.rules, self.engine.encoder) if ids else "length",
+            tokens=(len(prompt.tokens), len(ids)),
         )
 
 

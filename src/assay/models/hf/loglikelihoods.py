@@ -28,21 +28,23 @@ class LogLikelihoods:
             else:
                 fitting.append(position)
         for index, value in self._score([pairs[position] for position in fitting]):
-            yield fitting[index], Answer(value)
+            pair = pairs[fitting[index]]
+            yield fitting[index], Answer(value, tokens=(len(pair.context), len(pair.continuation)))
 
     def stream_rolling(self, texts: Sequence[str]) -> Iterator[tuple[int, Answer]]:
         """For whole texts; an answer is ready when all of its windows are."""
         windows, owners = self.windows(texts)
         missing = Counter(owners)
         values: dict[int, float] = {}
-        yield from ((position, Answer(0.0)) for position in range(len(texts)) if position not in missing)
+        yield from ((position, Answer(0.0, tokens=(0, 0))) for position in range(len(texts)) if position not in missing)
         for index, (value, _) in self._score(windows):
             values[index] = value
             missing[owners[index]] -= 1
             if missing[owners[index]] == 0:
                 # Added up in the order of the text, so that the sum does not depend on which window was ready first.
-                owned = (i for i, owner in enumerate(owners) if owner == owners[index])
-                yield owners[index], Answer(sum(values[i] for i in owned))
+                owned = [i for i, owner in enumerate(owners) if owner == owners[index]]
+                tokens = (0, sum(len(windows[i].continuation) for i in owned))
+                yield owners[index], Answer(sum(values[i] for i in owned), tokens=tokens)
 
     def windows(self, texts: Sequence[str]) -> tuple[list[Pair], list[int]]:
         """The windows of all texts, and which text each is of."""

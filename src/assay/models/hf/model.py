@@ -16,6 +16,7 @@ from assay.models.hf.chat import ChatFormatter, template_text
 from assay.models.hf.engine import Engine
 from assay.models.hf.fingerprint import fingerprint, weights_in_memory
 from assay.models.hf.generations import Generations
+from assay.models.hf.linear import pack_linear_layers
 from assay.models.hf.loglikelihoods import LogLikelihoods
 from assay.models.hf.selfcheck import SelfCheck, self_check, tree_length
 from assay.models.hf.selftest import TOLERANCE, own_checks
@@ -112,6 +113,8 @@ class HFLM(StreamingLM):
         self._fingerprint: str | None = None
         self._usage = Usage()
         self.check = self._check_tree(tree)
+        if self.source is not None:
+            pack_linear_layers(self.model)
         engine = Engine(
             self.model,
             self.encoder,

@@ -121,17 +121,15 @@ class RowGenerator:
             if piece.node in ending and piece.offset + piece.length == len(tree.nodes[piece.node].tokens)
         }
         places = sorted(ends)
-        logits, states = self.runner.run(step, places, capture=not step.keep)
-        if step.keep or (self._base is not None and self._base.length != step.depth):
-            self._base = None
-        if not places:
-            return
-        if self._base is None:
-            self._base = Base(self.runner.path.copy(), self.runner.path.length)
+        logits, states = self.runner.run(step, places, capture=bool(places))
+        base = self._base
+        if base is None or base.length != step.depth:
+            base = Base(self.runner.path.copy(step.depth) if places else [], step.depth)
         for row, place in enumerate(places):
-            own = np.empty(0, dtype=np.int64) if step.keep else _ancestors(step, place)
+            own = torch.from_numpy(step.line(place))
             for index in ends[place]:
-                yield _Arrival(index, self._base, states, torch.from_numpy(own), logits[row])
+                yield _Arrival(index, base, states, own, logits[row])
+        self._base = None if step.keep or not places else base
 
     def _has_room(self, prompt: Prompt) -> bool:
         if not self._rows:
@@ -195,10 +193,3 @@ class RowGenerator:
         if last is not row:
             self._slots.move(len(self._rows), slot, last.length)
             self._rows[slot] = last
-
-
-def _ancestors(step: Step, place: int) -> Any:
-    """Places in the step that the token at `place` sees, itself included."""
-    block = int(np.searchsorted(step.blocks, place, side="right")) - 1
-    first = step.blocks[block]
-    return np.flatnonzero(step.ancestors(block)[place - first]) + first

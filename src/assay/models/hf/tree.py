@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from assay.models.hf.attention import (
     attention_configs,
     planned,
 )
-from assay.models.prefix_tree import Step
+from assay.models.prefix_tree import Group, Step
 
 KeysValues = list[tuple[Any, Any]]
 """Keys and values `[1, heads, tokens, size]` of each layer."""
@@ -49,11 +48,11 @@ class KeptPath:
     def grow(self, tokens: int) -> None:
         self.length += tokens
 
-    def copy(self) -> KeysValues:
-        """The path as it is now, safe from what comes after."""
-        if not self.length:
+    def copy(self, length: int) -> KeysValues:
+        """The path down to this depth as it is now, safe from what comes after."""
+        if not length:
             return []
-        return [tuple(part.clone() for part in self.layer(layer)) for layer in sorted(self._layers)]
+        return [tuple(part[:, :, :length].clone() for part in self.layer(layer)) for layer in sorted(self._layers)]
 
     def clear(self) -> None:
         self.length = 0
@@ -70,6 +69,76 @@ class KeptPath:
         return grown[0], grown[1]
 
 
+_LIMITS = (32, 128, 512, 1 << 30)
+_PASS_AREA = 4096
+"""What another pass over a batch of groups costs, in pairs of tokens."""
+
+
+class _Batch:
+    """Groups side by side, padded to the longest; padding points at token 0 and is hidden."""
+
+    def __init__(self, groups: list[Group], device: Any) -> None:
+        self.count = len(groups)
+        self.rows, self.keys = max(map(len, groups)), max(group.keys for group in groups)
+        # One path alone needs no mask: the causal kernel does it.
+        self.is_chain = self.count == 1 and self.rows == self.keys and groups[0].is_path
+        queries = np.zeros((self.count, self.rows), dtype=np.int64)
+        keys = np.zeros((self.count, self.keys), dtype=np.int64)
+        hidden = np.ones((self.count, self.rows, self.keys), dtype=np.bool_)
+        for index, group in enumerate(groups):
+            size, above = len(group), len(group.above)
+            queries[index, :size] = np.arange(group.first, group.last)
+            keys[index, : group.keys] = np.concatenate([group.above, queries[index, :size]])
+            hidden[index, :size, :above] = False
+            hidden[index, :size, above : above + size] = ~group.sees()
+        real = np.concatenate([index * self.rows + np.arange(len(group)) for index, group in enumerate(groups)])
+        self.query_places = torch.from_numpy(queries.reshape(-1)).to(device)
+        self.key_places = torch.from_numpy(keys.reshape(-1)).to(device)
+        self.real = torch.from_numpy(real).to(device)
+        self.targets = self.query_places[self.real]
+        self.hidden = torch.from_numpy(hidden).unsqueeze(1).to(device).float() * MASKED
+
+    def mask(self, attention: Attention, positions: Any) -> Any:
+        query_positions = positions[self.query_places].view(self.count, self.rows)
+        key_positions = positions[self.key_places].view(self.count, self.keys)
+        windowed = attention.window_mask(query_positions, key_positions)
+        if windowed is not None:
+            return self.hidden + windowed.unsqueeze(1)
+        return None if self.is_chain else self.hidden
+
+    def attend(self, attention: Attention, query: Any, key: Any, value: Any, mask: Any) -> tuple[Any, Any]:
+        """States `[tokens, heads, size]` to output and log-sum-exp of the rows `targets`."""
+        queries = self._side_by_side(query, self.query_places)
+        keys, values = (self._side_by_side(states, self.key_places) for states in (key, value))
+        if mask is None:
+            output, lse = attention.chain(queries, keys, values)
+        else:
+            output, lse = attention.part(queries, keys, values, mask)
+        output = output.transpose(1, 2).reshape(self.count * self.rows, output.shape[1], -1)
+        return output[self.real], lse.transpose(1, 2).reshape(self.count * self.rows, -1)[self.real]
+
+    def _side_by_side(self, states: Any, places: Any) -> Any:
+        return states[places].view(self.count, -1, *states.shape[1:]).transpose(1, 2)
+
+
+def _batched(step: Step) -> list[list[Group]]:
+    """The groups of a step in batches of like size, cut where the least is padded."""
+    return min((_by_size(step.groups(limit)) for limit in _LIMITS), key=_area)
+
+
+def _by_size(groups: list[Group]) -> list[list[Group]]:
+    batches: list[list[Group]] = []
+    for group in sorted(groups, key=lambda group: -group.keys):
+        if not batches or 2 * group.keys < batches[-1][0].keys:
+            batches.append([])
+        batches[-1].append(group)
+    return batches
+
+
+def _area(batches: list[list[Group]]) -> int:
+    return sum(len(batch) * max(map(len, batch)) * batch[0].keys + _PASS_AREA for batch in batches)
+
+
 class StepPlan:
     """Attention of one step: the kept path for all, its own ancestors for each."""
 
@@ -80,70 +149,39 @@ class StepPlan:
         self._capture = capture
         self._positions = torch.from_numpy(step.positions).to(device)
         self._path_positions = torch.arange(path.length, device=device)
-        # A single chain needs no batch of blocks: the causal kernel does it.
-        self._is_chain = len(step.blocks) == 2 and step.is_path(0)
-        if not self._is_chain:
-            self._lay_out(device)
-        self._window_masks: dict[tuple[int | None, int | None], tuple[Any, Any]] = {}
-
-    def _lay_out(self, device: Any) -> None:
-        """Blocks side by side: `places[b, i]` is the token at row `i` of block `b`, padding points at token 0."""
-        borders = self.step.blocks
-        sizes = [stop - start for start, stop in itertools.pairwise(borders)]
-        longest = max(sizes)
-        places = np.zeros((len(sizes), longest), dtype=np.int64)
-        hidden = np.ones((len(sizes), longest, longest), dtype=np.bool_)
-        rows = np.empty(len(self.step), dtype=np.int64)
-        for block, size in enumerate(sizes):
-            places[block, :size] = np.arange(borders[block], borders[block + 1])
-            hidden[block, :size, :size] = ~self.step.ancestors(block)
-            rows[borders[block] : borders[block + 1]] = block * longest + np.arange(size)
-        self._blocks, self._longest = len(sizes), longest
-        self._places = torch.from_numpy(places.reshape(-1)).to(device)
-        self._rows = torch.from_numpy(rows).to(device)
-        self._hidden = torch.from_numpy(hidden).unsqueeze(1).to(device).float() * MASKED
+        self._batches = [_Batch(groups, device) for groups in _batched(step)]
+        self._masks: dict[tuple[int | None, int | None], tuple[Any, list[Any]]] = {}
 
     def attend(self, layer: int, attention: Attention, query: Any, key: Any, value: Any) -> Any:
         if self.step.keep:
-            self.path.write(layer, key, value)
+            self.path.write(layer, key[:, :, : self.step.keep], value[:, :, : self.step.keep])
         if self._capture:
             self.captured.append((key, value))
-        path_mask, own_mask = self._masks(attention)
-        parts = [self._own(attention, query, key, value, own_mask)]
+        path_mask, own_masks = self._masks_of(attention)
+        parts = [self._own(attention, query, key, value, own_masks)]
         if self.path.length:
             path_key, path_value = self.path.layer(layer)
             parts.append(attention.part(query, path_key, path_value, path_mask))
         return attention.join(parts)
 
-    def _own(self, attention: Attention, query: Any, key: Any, value: Any, mask: Any) -> tuple[Any, Any]:
-        if self._is_chain:
-            return attention.chain(query, key, value, mask)
-        output, lse = attention.part(
-            self._side_by_side(query), self._side_by_side(key), self._side_by_side(value), mask
-        )
-        output = output.transpose(1, 2).reshape(self._blocks * self._longest, output.shape[1], -1)
-        lse = lse.transpose(1, 2).reshape(self._blocks * self._longest, -1)
-        return output[self._rows].transpose(0, 1).unsqueeze(0), lse[self._rows].transpose(0, 1).unsqueeze(0)
+    def _own(self, attention: Attention, query: Any, key: Any, value: Any, masks: list[Any]) -> tuple[Any, Any]:
+        queries, keys, values = (part[0].transpose(0, 1) for part in (query, key, value))
+        outputs = query.new_empty((query.shape[2], query.shape[1], value.shape[3]))
+        sums = torch.empty((query.shape[2], query.shape[1]), dtype=torch.float32, device=query.device)
+        for batch, mask in zip(self._batches, masks):
+            output, lse = batch.attend(attention, queries, keys, values, mask)
+            outputs[batch.targets] = output
+            sums[batch.targets] = lse
+        return outputs.transpose(0, 1).unsqueeze(0), sums.transpose(0, 1).unsqueeze(0)
 
-    def _side_by_side(self, states: Any) -> Any:
-        heads, size = states.shape[1], states.shape[3]
-        picked = states[0].transpose(0, 1)[self._places]
-        return picked.view(self._blocks, self._longest, heads, size).transpose(1, 2)
-
-    def _masks(self, attention: Attention) -> tuple[Any, Any]:
+    def _masks_of(self, attention: Attention) -> tuple[Any, list[Any]]:
         """Masks of the path and of the step itself, worked out once for each kind of layer."""
         kind = (attention.window, attention.chunk)
-        if kind not in self._window_masks:
+        if kind not in self._masks:
             path = attention.window_mask(self._positions, self._path_positions) if self.path.length else None
-            if self._is_chain:
-                own = attention.window_mask(self._positions, self._positions)
-                own = None if own is None else own.view(1, 1, len(self.step), len(self.step))
-            else:
-                positions = self._positions[self._places].view(self._blocks, self._longest)
-                windowed = attention.window_mask(positions, positions)
-                own = self._hidden if windowed is None else self._hidden + windowed.unsqueeze(1)
-            self._window_masks[kind] = (None if path is None else path.view(1, 1, *path.shape), own)
-        return self._window_masks[kind]
+            own = [batch.mask(attention, self._positions) for batch in self._batches]
+            self._masks[kind] = (None if path is None else path.view(1, 1, *path.shape), own)
+        return self._masks[kind]
 
 
 class TreeRunner:
@@ -170,7 +208,7 @@ class TreeRunner:
         places = torch.as_tensor(np.asarray(scored, dtype=np.int64), device=self.device)
         logits = self.forward(plan, step.tokens, step.positions, places)
         if step.keep:
-            self.path.grow(len(step))
+            self.path.grow(step.keep)
         return logits, plan.captured
 
     def forward(self, plan: Any, tokens: Any, positions: Any, places: Any) -> Any:

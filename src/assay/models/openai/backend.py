@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from assay.errors import ConfigError, ModelError
-from assay.instance import Instance, RequestType
+from assay.instance import Instance, RequestType, TokenCounts
 from assay.models.base import LM, Answer, Usage
 from assay.models.generation import GenerationSettings, cut_at_stop, draw_seed
 from assay.models.openai.tokens import Encoder, make_encoder
@@ -167,7 +167,8 @@ class ServerLM(LM):
                 raise ModelError(f"{self.url}: {answer.failure}")
         return [answers[i].response for i in range(len(requests))]
 
-    def count(self, reply: Mapping[str, Any]) -> None:
+    def count(self, reply: Mapping[str, Any]) -> TokenCounts | None:
+        """Add up what a reply says it took; None where the server does not say."""
         used = reply.get("usage") or {}
         prompt, generated = int(used.get("prompt_tokens") or 0), int(used.get("completion_tokens") or 0)
         cached = int((used.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
@@ -175,6 +176,7 @@ class ServerLM(LM):
         self._usage.computed_tokens += prompt - cached
         self._usage.generated_tokens += generated
         self._usage.cost += (prompt * self.prices[0] + generated * self.prices[1]) / 1e6
+        return (prompt, generated) if prompt else None
 
     def stops_to_send(self, settings: GenerationSettings) -> list[str]:
         """At most four, which is what servers take; the text is cut at all of them afterwards.
@@ -193,13 +195,13 @@ class ServerLM(LM):
             self.count(reply)
             return Answer(None, failure="the server's content filter withheld the answer")
         text = self.read_text(choice)
-        self.count(reply)
+        tokens = self.count(reply)
         if self.think_end_token:
             text = text.split(self.think_end_token)[-1].lstrip()
         text, was_cut = cut_at_stop(text, [*settings.until, *([self.eos_string] if self.eos_string else [])])
         if was_cut or reason != "length":
-            return Answer(text, "stop")
-        return Answer(text, "length")
+            return Answer(text, "stop", tokens=tokens)
+        return Answer(text, "length", tokens=tokens)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from assay.instance import Instance, RequestType
 from assay.models.base import Answer, Message
 from assay.models.generation import GenerationSettings
 from assay.models.openai.backend import ServerLM
-from assay.models.openai.echo import EchoRequest, echoed_tokens, read_score
+from assay.models.openai.echo import EchoRequest, echoed_tokens, scored_tokens, sum_score
 from assay.models.openai.tokens import HFEncoder, split_pair
 from assay.models.openai.windows import rolling_windows
 from assay.models.openai.wire import Failed, Job, Unusable
@@ -80,7 +80,7 @@ class LocalCompletions(ServerLM):
             if isinstance(echo, Failed):
                 yield position, Answer(None, failure=echo.reason)
             elif echo.is_empty:
-                yield position, Answer((0.0, True))
+                yield position, Answer((0.0, True), tokens=(0, 0))
             else:
                 echoes.append((position, echo))
         jobs = [Job(e.body(self.model, self.seed), partial(self._read_pair, e)) for _, e in echoes]
@@ -100,32 +100,34 @@ class LocalCompletions(ServerLM):
         return EchoRequest(prompt, len(prefix) + len(stripped))
 
     def _read_pair(self, echo: EchoRequest, reply: Any) -> Answer:
-        score = read_score(echo, reply)
-        self.count(reply)
-        return Answer(score)
+        scored = scored_tokens(echo, reply)
+        prompt, _ = self.count(reply) or (len(scored), 0)
+        return Answer(sum_score(scored), tokens=(prompt - len(scored), len(scored)))
 
     def _stream_rolling(self, instances: Sequence[Instance]) -> Iterator[tuple[int, Answer]]:
         """Windows of all texts go out together; a text is answered when its last window is."""
         echoes: list[tuple[int, EchoRequest]] = []
-        missing, totals = [0] * len(instances), [0.0] * len(instances)
+        missing, totals, tokens = [0] * len(instances), [0.0] * len(instances), [0] * len(instances)
         failures: dict[int, str] = {}
         for position, instance in enumerate(instances):
             windows = self._windows(str(instance.arguments[0]))
             missing[position] = len(windows)
             echoes.extend((position, window) for window in windows)
             if not windows:
-                yield position, Answer(0.0)
+                yield position, Answer(0.0, tokens=(0, 0))
         jobs = [Job(e.body(self.model, self.seed), partial(self._read_pair, e)) for _, e in echoes]
         for at, answer in self.send_by_prefix(jobs, [echo.prompt for _, echo in echoes]):
             position = echoes[at][0]
             missing[position] -= 1
             if answer.failure is None:
                 totals[position] += answer.response[0]
+                tokens[position] += answer.tokens[1] if answer.tokens else 0
             else:
                 failures[position] = answer.failure
             if not missing[position]:
+                whole = Answer(totals[position], tokens=(0, tokens[position]))
                 failure = failures.get(position)
-                yield position, Answer(totals[position]) if failure is None else Answer(None, failure=failure)
+                yield position, whole if failure is None else Answer(None, failure=failure)
 
     def _windows(self, text: str) -> list[EchoRequest]:
         if not text:
@@ -154,7 +156,7 @@ class LocalCompletions(ServerLM):
 
         def has_echo(reply: Any) -> bool:
             try:
-                return echoed_tokens(reply)[0].offset == 0 and bool(read_score(probe, reply))
+                return echoed_tokens(reply)[0].offset == 0 and bool(scored_tokens(probe, reply))
             except (Unusable, LookupError, TypeError, AttributeError):
                 return False
 

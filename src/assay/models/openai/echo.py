@@ -43,14 +43,19 @@ class EchoedToken:
     offset: int
 
 
-def read_score(request: EchoRequest, reply: Any) -> tuple[float, bool]:
-    """The sum over the continuation's tokens, and whether each was the most likely one."""
+def scored_tokens(request: EchoRequest, reply: Any) -> list[EchoedToken]:
+    """The continuation's tokens, each with its log-probability."""
     tokens = echoed_tokens(reply)
     scored = _scored_by_offset(request, tokens) if isinstance(request.prompt, str) else _scored_by_count(request, tokens, reply)  # fmt: skip
     if not scored:
         raise Unusable("no token of the continuation in it")
     if any(token.logprob is None for token in scored):
         raise Unusable("a token of the continuation has no log-probability")
+    return scored
+
+
+def sum_score(scored: Sequence[EchoedToken]) -> tuple[float, bool]:
+    """The sum over the continuation's tokens, and whether each was the most likely one."""
     total = sum(token.logprob for token in scored if token.logprob is not None)
     # Servers repeat the token's own value among the top ones; equality is how lm-evaluation-harness decides as well.
     greedy = all(token.best is None or (token.logprob or 0.0) >= token.best for token in scored)

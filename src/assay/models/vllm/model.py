@@ -135,7 +135,7 @@ class VLLM(StreamingLM):
         requests: list[Request] = []
         for position, pair in enumerate(pairs):
             if not pair.continuation:
-                yield position, Answer((0.0, True))
+                yield position, Answer((0.0, True), tokens=(len(pair.context), 0))
             elif len(pair.continuation) > self.max_length - 2:
                 yield position, Answer(None, failure=f"the continuation has {len(pair.continuation)} tokens and the context length is {self.max_length}")  # fmt: skip
             else:
@@ -145,7 +145,9 @@ class VLLM(StreamingLM):
                 requests.append(score_request(whole, ()))
         for at, output in self._run(requests):
             position = asked[at]
-            yield position, Answer(read_score(output, len(pairs[position].continuation)))
+            pair = pairs[position]
+            tokens = (len(pair.context), len(pair.continuation))
+            yield position, Answer(read_score(output, len(pair.continuation)), tokens=tokens)
 
     def _stream_rolling(self, instances: Sequence[Instance]) -> Iterator[tuple[int, Answer]]:
         requests: list[Request] = []
@@ -158,13 +160,13 @@ class VLLM(StreamingLM):
                 owners.append((position, len(window.targets)))
                 missing[position] += 1
             if not ids:
-                yield position, Answer(0.0)
+                yield position, Answer(0.0, tokens=(0, 0))
         for at, output in self._run(requests):
             position, scored = owners[at]
             totals[position] += read_score(output, scored)[0]
             missing[position] -= 1
             if not missing[position]:
-                yield position, Answer(totals[position])
+                yield position, Answer(totals[position], tokens=(0, len(texts[position])))
 
     def _stream_generations(self, instances: Sequence[Instance], draws: Sequence[int]) -> Iterator[tuple[int, Answer]]:
         contexts = [str(instance.arguments[0]) for instance in instances]
@@ -178,7 +180,8 @@ class VLLM(StreamingLM):
             requests.append(generation_request(prompt, wanted, stops=stops, seed=seed))
         for position, output in self._run(requests):
             self._usage.generated_tokens += len(output.token_ids)
-            yield position, read_generation(output, settings[position], self.think_end_token)
+            answer = read_generation(output, settings[position], self.think_end_token)
+            yield position, answer._replace(tokens=(len(requests[position].prompt), len(output.token_ids)))
 
     def _run(self, requests: Sequence[Request]) -> Iterator[tuple[int, Output]]:
         """Sorted by prompt, in chunks; outputs under the positions of their requests."""

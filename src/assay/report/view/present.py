@@ -232,9 +232,10 @@ def counts_of(requests: Sequence[Sequence[Any]], texts: Sequence[Response], row:
     counts = {"requests": len(requests), "prompt characters": len(str(requests[0][0])) if requests else 0}
     if texts:
         counts["response characters"] = sum(len(text.text) for text in texts)
-    for name in ("prompt_tokens", "response_tokens"):
-        if row.get(name) is not None:
-            counts[name.replace("_", " ")] = int(row[name])
+    tokens = [count for request in _json(row.get("tokens"), []) for count in request if count]
+    if tokens:
+        counts["prompt tokens"] = max(prompt for prompt, _ in tokens)
+        counts["response tokens"] = sum(response for _, response in tokens)
     return counts
 
 

@@ -194,8 +194,8 @@ class _Dispatch:
         worker.seconds += outcome.seconds
         worker.processor += outcome.processor
         self.pool.deaths_in_a_row = 0
-        for place, response, stop_reason, failure in outcome.answers:
-            yield shard.positions[place], Answer(response, stop_reason, failure)
+        for place, *answer in outcome.answers:
+            yield shard.positions[place], Answer(*answer)
 
     def _bury(self, worker: Worker, death: Died) -> Iterator[tuple[int, Answer]]:
         """Give a dead replica's shards back. Only the oldest was being worked on; the others waited behind it."""

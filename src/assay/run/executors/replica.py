@@ -46,9 +46,9 @@ class LoadFailure:
 
 @dataclass(frozen=True, slots=True)
 class ShardAnswers:
-    """`answers` are (place in the shard, response, stop_reason, failure); `usage` is the replica's total so far."""
+    """`answers` are (place in the shard, *answer); `usage` is the replica's total so far."""
 
-    answers: list[tuple[int, Any, str | None, str | None]]
+    answers: list[tuple[Any, ...]]
     usage: Mapping[str, float] | None
     seconds: float
     processor: float

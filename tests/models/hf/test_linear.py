@@ -1,0 +1,47 @@
+"""The faster linear layers give what the usual ones give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from assay.instance import Instance
+from assay.models.hf import HFLM
+from assay.models.hf import linear as packing
+from assay.models.hf.linear import pack_linear_layers
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("shape", [(1, 24), (3, 24), (2, 5, 24), (200, 24), (0, 24)])
+def test_packed_layers_agree_with_plain_ones(shape: tuple[int, ...], bias: bool) -> None:
+    layer = torch.nn.Linear(24, 40, bias=bias)
+    holder = torch.nn.Sequential(layer)
+    holder.device = torch.device("cpu")
+    states = torch.randn(*shape)
+    with torch.inference_mode():
+        plain = layer(states)
+        assert pack_linear_layers(holder) == 1
+        torch.testing.assert_close(layer(states), plain, rtol=1e-5, atol=1e-5)
+
+
+def test_layers_are_left_alone_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    holder = torch.nn.Sequential(torch.nn.Linear(8, 8))
+    holder.device = torch.device("cpu")
+    monkeypatch.setattr(packing, "free_memory", lambda device: 100)
+    assert pack_linear_layers(holder) == 0
+    assert "forward" not in vars(holder[0])
+
+
+def test_only_models_that_were_loaded_here_are_changed(llama: HFLM, llama_directory: Path) -> None:
+    """The answers are the same; a model that was handed over stays as it was."""
+    loaded = HFLM(str(llama_directory), dtype="float32", device="cpu", threads=1)
+    assert "forward" in vars(loaded.model.lm_head)
+    assert "forward" not in vars(llama.model.lm_head)
+    prompts = ["Question: Which animal lays eggs? Answer:", "The man walks", "1 + 1 ="]
+    generations = [Instance("generate_until", {}, (p, {"until": [], "max_gen_toks": 12}), 0) for p in prompts]
+    assert loaded.generate_until(generations) == llama.generate_until(generations)
+    pairs = [Instance("loglikelihood", {}, (p, " the hen"), 0) for p in prompts]
+    for one, two in zip(loaded.loglikelihood(pairs), llama.loglikelihood(pairs)):
+        assert one[0] == pytest.approx(two[0], abs=1e-4)
