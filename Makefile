@@ -59,7 +59,7 @@ $(LM_EVAL)/.installed: | venv
 bench: venv $(RIVAL)/.installed ## measure against lm-evaluation-harness; writes benchmarks/RESULTS.md
 	@set -e; for script in benchmarks/[a-z]*.py; do \
 	    echo "== $$script"; \
-	    rival=$$(grep -q -e --rival $$script && echo "--rival $(CURDIR)/$(RIVAL)/bin/python" || true); \
+	    rival=$$(grep -q -e --rival $$script && echo "--rival $(abspath $(RIVAL))/bin/python" || true); \
 	    $(BIN)/python $$script $$rival; done
 
 $(RIVAL)/.installed: constraints.txt
