@@ -151,6 +151,17 @@ def test_responses_repeats_stops_and_filters() -> None:
     assert sample.counts == {"requests": 1, "prompt characters": 1, "response characters": 6}
 
 
+def test_token_counts_where_the_run_kept_them() -> None:
+    sample = present([row(tokens="[[[7, 1]], [[7, 2]]]")], {"output_type": "multiple_choice"}, 0)
+    assert [choice.tokens for choice in sample.choices] == [1, 2]
+    assert (sample.counts["prompt tokens"], sample.counts["response tokens"]) == (7, 3)
+    drawn = row(arguments='[["p", {}]]', resps='[["one", "two"]]', filtered_resps='["one"]', tokens="[[[9, 4], null]]")
+    sample = present([drawn], {"output_type": "generate_until"}, 0)
+    assert [response.tokens for response in sample.responses] == [4, None]
+    assert sample.counts["response tokens"] == 4
+    assert "prompt tokens" not in present([row()], {"output_type": "multiple_choice"}, 0).counts
+
+
 def test_rolling_and_single_likelihoods() -> None:
     rolling = present(
         [row(arguments='[["a text"]]', resps="[[-12.5]]", filtered_resps="[-12.5]")],

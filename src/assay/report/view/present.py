@@ -42,12 +42,14 @@ class Choice:
     is_picked: bool = False
     context: str | None = None
     """Where the choices differ in context and share the continuation, that context."""
+    tokens: int | None = None
 
 
 @dataclass(frozen=True)
 class Response:
     text: str
     stop: str | None = None
+    tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -92,8 +94,10 @@ def present(rows: Sequence[Row], config: Mapping[str, Any], shots: int) -> Sampl
     target = _json(first["target"], None)
     context = str(requests[0][0]) if requests else ""
     prompt = split_prompt(context, shots, str(config.get("fewshot_delimiter") or "\n\n"))
-    choices = choices_of(requests, responses, target) if config.get("output_type") == "multiple_choice" else ()
-    texts = responses_of(responses, _json(first.get("stops"), None))
+    tokens = _json(first.get("tokens"), None)
+    is_choice = config.get("output_type") == "multiple_choice"
+    choices = choices_of(requests, responses, target, tokens) if is_choice else ()
+    texts = responses_of(responses, _json(first.get("stops"), None), tokens)
     settings = requests[0][1] if requests and len(requests[0]) > 1 and isinstance(requests[0][1], dict) else {}
     return Sample(
         doc_id=first["doc_id"],
@@ -108,7 +112,7 @@ def present(rows: Sequence[Row], config: Mapping[str, Any], shots: int) -> Sampl
         flags=tuple(dict.fromkeys(flag for row in rows for flag in row.get("flags") or ())),
         cluster=first.get("cluster"),
         hashes={"doc": first["doc_hash"] or "", "requests": first["request_hash"] or ""},
-        counts=counts_of(requests, texts, first),
+        counts=counts_of(requests, texts, tokens),
     )
 
 
@@ -165,7 +169,9 @@ def split_prompt(context: str, shots: int, delimiter: str = "\n\n") -> Prompt:
     return Prompt("", context, 0)
 
 
-def choices_of(requests: Sequence[Sequence[Any]], responses: Any, target: Any) -> tuple[Choice, ...]:
+def choices_of(
+    requests: Sequence[Sequence[Any]], responses: Any, target: Any, tokens: Any = None
+) -> tuple[Choice, ...]:
     """Choices with log-likelihoods. Requests without a context (for mutual information) come after the choices."""
     pairs = [_pair(item[0]) if isinstance(item, list) and item else None for item in responses or []]
     if not pairs or any(pair is None for pair in pairs) or len(requests) != len(pairs):
@@ -189,18 +195,25 @@ def choices_of(requests: Sequence[Sequence[Any]], responses: Any, target: Any) -
             is_target=_is_target(target, i, str(request[1]) if len(request) > 1 else ""),
             is_picked=i == picked,
             context=str(request[0])[-400:] if varies else None,
+            tokens=_response_tokens(tokens, i, 0),
         )
         for i, (request, (ll, greedy)) in enumerate(zip(requests, known))
     )
 
 
-def responses_of(responses: Any, stops: Any) -> tuple[Response, ...]:
+def responses_of(responses: Any, stops: Any, tokens: Any = None) -> tuple[Response, ...]:
     found: list[Response] = []
     for i, draws in enumerate(responses if isinstance(responses, list) else []):
         for j, draw in enumerate(draws if isinstance(draws, list) else [draws]):
             if isinstance(draw, str):
-                found.append(Response(draw, _at(_at(stops, i), j)))
+                found.append(Response(draw, _at(_at(stops, i), j), _response_tokens(tokens, i, j)))
     return tuple(found)
+
+
+def _response_tokens(tokens: Any, request: int, draw: int) -> int | None:
+    """Of (prompt, response), where the run kept them."""
+    pair = _at(_at(tokens, request), draw)
+    return int(pair[1]) if isinstance(pair, list) and len(pair) == 2 else None
 
 
 def likelihoods_of(requests: Sequence[Sequence[Any]], responses: Any) -> tuple[dict[str, Any], ...]:
@@ -227,15 +240,15 @@ def filtered_of(row: Row, config: Mapping[str, Any], raw: Sequence[Response]) ->
     return Filtered(str(row["filter"]), tuple(steps), text, metrics_of(row), tuple(row.get("flags") or ()), changed)
 
 
-def counts_of(requests: Sequence[Sequence[Any]], texts: Sequence[Response], row: Row) -> dict[str, int]:
+def counts_of(requests: Sequence[Sequence[Any]], texts: Sequence[Response], tokens: Any) -> dict[str, int]:
     """Sizes; tokens where the run kept them."""
     counts = {"requests": len(requests), "prompt characters": len(str(requests[0][0])) if requests else 0}
     if texts:
         counts["response characters"] = sum(len(text.text) for text in texts)
-    tokens = [count for request in _json(row.get("tokens"), []) for count in request if count]
-    if tokens:
-        counts["prompt tokens"] = max(prompt for prompt, _ in tokens)
-        counts["response tokens"] = sum(response for _, response in tokens)
+    pairs = [pair for request in tokens or [] for pair in request or [] if pair]
+    if pairs:
+        counts["prompt tokens"] = max(prompt for prompt, _ in pairs)
+        counts["response tokens"] = sum(response for _, response in pairs)
     return counts
 
 
