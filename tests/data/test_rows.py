@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from assay.data import columns_of, iter_docs, rows
 from assay.data.rows import read_file
+from assay.errors import DataError
 
 
 @pytest.fixture(autouse=True)
@@ -90,3 +91,13 @@ def test_pictures_are_decoded_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(datasets.Dataset, "__getitem__", lambda self, key: (asked.append(key), original(self, key))[1])
     assert [doc["p"].getpixel((0, 0))[0] for doc in iter_docs(docs)] == list(range(9))
     assert asked == [slice(0, 4), slice(4, 8), slice(8, 12)]
+
+
+@pytest.mark.parametrize("in_memory", [0, 10**6])
+def test_half_a_surrogate_pair_is_named_with_its_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: int
+) -> None:
+    monkeypatch.setattr(rows, "IN_MEMORY_BYTES", in_memory)
+    (tmp_path / "docs.jsonl").write_text('{"q": "fine"}\n{"q": "broken \\ud800"}\n')
+    with pytest.raises(DataError, match=r"docs\.jsonl, row 2: half of a surrogate pair"):
+        read_file(tmp_path / "docs.jsonl")

@@ -97,6 +97,20 @@ def _read_json(path: Path) -> datasets.Dataset:
     except pa.ArrowException as error:
         hint = "A column must hold values of one type in all rows."
         raise DataError(f"{path}: rows do not fit together: {error}", hint=hint) from error
+    except UnicodeEncodeError as error:
+        number = next(n for n, row in enumerate(_json_rows(path), 1) if not _is_unicode(row))
+        raise DataError(
+            f"{path}, row {number}: half of a surrogate pair, which is no character",
+            hint="Write the character itself, or replace the \\ud800 to \\udfff escape that stands alone.",
+        ) from error
+
+
+def _is_unicode(row: Doc) -> bool:
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _arrow_copy(path: Path) -> Path:
