@@ -16,6 +16,7 @@ import torch
 
 from assay.models.generation import GenerationSettings
 from assay.models.hf.decoding import Base, DecodePlan, Slots
+from assay.models.hf.linear import generating
 from assay.models.hf.sampling import choose_tokens, penalise
 from assay.models.hf.stops import StopRules, stop_reason
 from assay.models.hf.tokenization import TextEncoder
@@ -168,7 +169,8 @@ class RowGenerator:
         tokens = np.array([row.ids[-1] for row in rows])
         places = torch.arange(len(rows), device=self.runner.device)
         before = self.runner.computed
-        logits = self.runner.forward(plan, tokens, plan.positions, places)
+        with generating():
+            logits = self.runner.forward(plan, tokens, plan.positions, places)
         self.runner.computed = before
         self.decoded += len(rows)
         for row in rows:
