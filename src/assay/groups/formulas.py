@@ -57,6 +57,9 @@ def _dot(values: Floats, shares: Floats) -> Floats:
 
 
 def mean(values: Floats, weights: Floats, mask: Mask | None = None) -> Floats:
+    if values.ndim == 1 and mask is None and weights.sum() > 0:
+        # Added up one after the other, as lm-evaluation-harness does it: the same number to the last digit.
+        return np.asarray(sum((values * weights).tolist()) / sum(weights.tolist()))
     return _dot(values, _shares(weights, mask))
 
 
