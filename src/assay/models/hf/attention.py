@@ -5,7 +5,7 @@ wasteful: nearly all of the (tokens × tokens) area is masked. Here each token's
 it can see, and the parts are joined through their log-sum-exp, which is exact:
 
     shared path    all tokens of the pack × the keys kept for it, no mask, read once
-    own block      the tokens of one subtree × its keys, blocks side by side in a padded batch
+    own group      the tokens of one subtree × their keys and those above them, groups side by side in padded batches
 
 The plan of the running pass is a context variable, because not every model hands extra arguments down to its attention.
 """

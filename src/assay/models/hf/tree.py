@@ -70,6 +70,7 @@ class KeptPath:
 
 
 _LIMITS = (32, 128, 512, 1 << 30)
+"""Sizes tried for the largest subtree that attends as one group. Small ones pad less, large ones repeat fewer keys."""
 _PASS_AREA = 4096
 """What another pass over a batch of groups costs, in pairs of tokens."""
 
