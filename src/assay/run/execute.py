@@ -248,14 +248,17 @@ def by_task(window: list[Unit]) -> dict[str, list[Unit]]:
 
 
 def windows(plan: Plan, size: int = WINDOW_REQUESTS) -> Iterator[list[Unit]]:
-    """All docs of all tasks, in order, cut so that about `size` requests are held at once."""
+    """All docs of all tasks, in order, cut so that about `size` requests are held at once.
+
+    A quarter of them where every request has a doc and a prompt of its own: the choices of a question share theirs.
+    """
     window: list[Unit] = []
     requests = 0
     for name, planned in plan.tasks.items():
         for doc in planned.task.iter_requests(planned.options):
             window.append(Unit(name, doc))
             requests += len(doc.instances)
-            if requests >= size:
+            if requests >= size or len(window) >= size // 4:
                 yield window
                 window, requests = [], 0
     if window:
