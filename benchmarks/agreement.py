@@ -102,24 +102,26 @@ def compare(task: str, ours: Found, theirs: dict[str, Any]) -> list[str]:
             f"{task}: {len(missing)} of {len(responses)} requests differ, for example {min(missing)[:300]}"
         )
     pairs = [(ours.responses[request], response) for request, response in responses.items()]
+    if absent := scores.keys() - ours.scores.keys():
+        raise SystemExit(f"{task}: {', '.join(sorted(absent))} is missing from our scores")
     if task == "wikitext":
         worst = max(abs(one - _number(two)) / abs(_number(two)) for one, two in pairs)
-        difference, limit = f"{worst:.1e} (relative)", "1e-6"
-        # Perplexities are functions of those sums: they agree to as many digits.
-        equal = sum(abs(ours.scores[key] - value) <= 1e-6 * abs(value) for key, value in scores.items() if key in ours.scores)  # fmt: skip
+        difference, limit, greedy = f"{worst:.1e} (relative)", "1e-6", ""
     else:
         difference, limit = f"{max(abs(one[0] - two[0]) for one, two in pairs):.1e}", "1e-4"
-        accuracies = {key: value for key, value in scores.items() if "perplexity" not in key}
-        rest = [key for key in scores if "perplexity" in key]
-        equal = sum(ours.scores.get(key) == value for key, value in accuracies.items())
-        for key in (key for key in accuracies if key in ours.scores and ours.scores[key] != accuracies[key]):
-            print(
-                f"  {key}: {ours.scores[key]!r}, lm-evaluation-harness {accuracies[key]!r}", file=sys.stderr, flush=True
-            )
-        equal += sum(abs(ours.scores[key] / scores[key] - 1) < 1e-4 for key in rest if "stderr" not in key)
-    greedy = "" if task == "wikitext" else str(sum(one[1] != two[1] for one, two in pairs))
-    compared = [key for key in scores if key in ours.scores]
-    return [task, str(len(pairs)), difference, limit, greedy, f"{equal} of {len(compared)}"]
+        greedy = str(sum(one[1] != two[1] for one, two in pairs))
+    differing = [key for key, value in scores.items() if not _same(key, ours.scores[key], value)]
+    for key in differing:
+        print(f"  {key}: {ours.scores[key]!r}, lm-evaluation-harness {scores[key]!r}", file=sys.stderr, flush=True)
+    equal = f"{len(scores) - len(differing)} of {len(scores)}"
+    return [task, str(len(pairs)), difference, limit, greedy, equal]
+
+
+def _same(metric: str, ours: float, theirs: float) -> bool:
+    """Counted scores to the last digit; perplexities and bits are functions of sums of logarithms and agree as those do."""
+    if "perplexity" in metric or "bits" in metric:
+        return abs(ours / theirs - 1) < 1e-4
+    return ours == theirs
 
 
 def _number(response: Any) -> float:
