@@ -64,7 +64,7 @@ def test_a_majority_of_unparsed_responses_is_unparsed():
     chain = ensemble("regex", "majority_vote", "take_first")
     chain.apply(docs)
     assert [doc.filtered_resps["f"] for doc in docs] == ["[invalid]", "1"]
-    assert chain.unparsed == {(0, 0)}
+    assert [doc.unparsed.get("f") for doc in docs] == [[True], None]
 
 
 def test_failed_requests_are_left_alone():

@@ -57,4 +57,4 @@ def test_the_run_goes_on_and_the_response_is_unparsed(monkeypatch: pytest.Monkey
     ensemble = FilterEnsemble("strict", [RegexFilter(HOSTILE), TakeFirst()])
     ensemble.apply(docs)
     assert [doc.filtered_resps["strict"] for doc in docs] == ["[invalid]", "aaa"]
-    assert ensemble.unparsed == {(0, 0)}
+    assert [doc.unparsed.get("strict") for doc in docs] == [[True], None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -17,6 +18,9 @@ else:
 BLOCK = 512
 BLOCK_OF_MEDIA = 4
 """Rows fetched at a time; few where every row holds pictures or sound."""
+MAPPINGS = 16
+MAPPED_ROWS = 8192
+"""A mapped file is read through this many mappings at most, each of at least so many rows."""
 
 
 def columns_of(docs: Docs) -> list[str]:
@@ -38,11 +42,27 @@ def iter_docs(docs: Docs, start: int = 0) -> Iterator[Doc]:
             yield cast(Doc, docs[position])
         return
     size = BLOCK_OF_MEDIA if _has_media(docs) else BLOCK
-    for first in range(start, len(docs), size):
-        block = cast(dict[str, Sequence[Any]], docs[first : first + size])
-        names = list(block)
-        for values in zip(*(block[name] for name in names)):
-            yield dict(zip(names, values))
+    for part, rows in _parts(docs, start):
+        for first in range(rows.start, rows.stop, size):
+            block = cast(dict[str, Sequence[Any]], part[first : min(first + size, rows.stop)])
+            names = list(block)
+            for values in zip(*(block[name] for name in names)):
+                yield dict(zip(names, values))
+
+
+def _parts(docs: Any, start: int) -> Iterator[tuple[Any, range]]:
+    """The dataset with the rows to read from it. A mapped file comes in parts, each mapped anew.
+
+    Pages that were read stay in memory as long as their mapping does, so that one mapping of a large file would end up
+    holding all of it. A pickled dataset names its files, which makes a copy a second mapping.
+    """
+    rows = max(MAPPED_ROWS, -(-len(docs) // MAPPINGS))
+    if len(docs) <= rows or not docs.cache_files:
+        yield docs, range(start, len(docs))
+        return
+    state = pickle.dumps(docs)
+    for first in range(start, len(docs), rows):
+        yield pickle.loads(state), range(first, min(first + rows, len(docs)))
 
 
 def _has_media(docs: Any) -> bool:

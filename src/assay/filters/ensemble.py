@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from assay.config import FilterConfig, FilterStep, FunctionRef
@@ -31,14 +31,10 @@ def build_filter(step: FilterStep) -> Filter:
 
 @dataclass
 class FilterEnsemble:
-    """Filters applied one after another, under one name.
-
-    `unparsed` collects `(doc_id, idx)` of instances of which no response could be parsed.
-    """
+    """Filters applied one after another, under one name."""
 
     name: str
     filters: Sequence[Filter]
-    unparsed: set[tuple[int, int]] = field(default_factory=set)
 
     @classmethod
     def from_config(cls, config: FilterConfig) -> FilterEnsemble:
@@ -72,8 +68,6 @@ class FilterEnsemble:
             instance.unparsed.pop(self.name, None)
             if any(flag):
                 instance.unparsed[self.name] = flag
-                if all(flag):
-                    self.unparsed.add((instance.doc_id, instance.idx))
 
     def _run(self, step: Filter, resps: list[Any], docs: list[Doc], instances: Sequence[Instance]) -> list[Any]:
         if not instances:

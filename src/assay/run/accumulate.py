@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from assay.run.infer import Unit
 from assay.run.samples import SampleRow, SampleWriter, pack_arguments, to_json
 from assay.scoring import ScoringResult, ensembles_of, filters_of
@@ -47,15 +50,19 @@ class Column:
                 self.values = self.values.tolist()[: len(self.doc_ids) - len(doc_ids)]
         self.values.extend(values)
 
-    def in_doc_order(self) -> tuple[list[int], list[Any]]:
-        order = sorted(range(len(self.doc_ids)), key=self.doc_ids.__getitem__)
-        return [self.doc_ids[i] for i in order], [self.values[i] for i in order]
+    def order(self) -> NDArray[np.int64] | None:
+        """Positions in the order of doc ids; None where they are in order, as they are unless docs were drawn at random."""
+        ids = np.frombuffer(self.doc_ids, dtype=np.int64)
+        return None if bool(np.all(ids[1:] >= ids[:-1])) else np.argsort(ids, kind="stable")
 
-    def draws_in_doc_order(self) -> list[tuple[int, int]] | None:
-        """None where docs were asked once, or some of them have no count."""
-        if not self.draws or len(self.draws) != len(self.doc_ids):
-            return None
-        return [self.draws[i] for i in sorted(range(len(self.doc_ids)), key=self.doc_ids.__getitem__)]
+    def in_doc_order(self) -> tuple[NDArray[np.int64], list[Any], list[tuple[int, int]] | None]:
+        """Doc ids, values, and counts of draws (None where docs were asked once, or some of them have no count)."""
+        ids, values = np.array(self.doc_ids, dtype=np.int64), list(self.values)
+        draws = self.draws if self.draws and len(self.draws) == len(ids) else None
+        order = self.order()
+        if order is None:
+            return ids, values, draws
+        return ids[order], [values[i] for i in order], None if draws is None else [draws[i] for i in order]
 
     @property
     def mean(self) -> float | None:
@@ -144,7 +151,7 @@ class Accumulator:
             flags = result.health.flags(doc.doc_id)
             self._note(doc, unit.asked, flags)
             if self.writer is not None:
-                self._write(doc, unit.asked, flags, metrics)
+                self._write(unit, flags, metrics)
 
     def _scored(self, batch: Sequence[DocRequests]) -> ScoringResult:
         for ensemble in self.ensembles:
@@ -170,18 +177,19 @@ class Accumulator:
             else:
                 self.health[name] += 1
 
-    def _write(self, doc: DocRequests, asked: str, flags: Sequence[str], metrics: Mapping[tuple[int, str], dict[str, Any]]) -> None:  # fmt: skip
+    def _write(self, unit: Unit, flags: Sequence[str], metrics: Mapping[tuple[int, str], dict[str, Any]]) -> None:
         assert self.writer is not None
+        doc, kept = unit.requests, unit.kept
         shared: dict[str, Any] = {
             "doc_id": doc.doc_id,
             "doc_hash": doc.doc_hash,
-            "request_hash": asked,
-            "doc": to_json(doc.doc),
+            "request_hash": unit.asked,
+            "doc": kept.doc if kept else to_json(doc.doc),
             "target": to_json(doc.target),
-            "arguments": pack_arguments(doc.instances),
-            "resps": to_json([instance.resps for instance in doc.instances]),
-            "stops": stops_of(doc),
-            "tokens": tokens_of(doc),
+            "arguments": kept.arguments if kept else pack_arguments(doc.instances),
+            "resps": kept.resps if kept else to_json([instance.resps for instance in doc.instances]),
+            "stops": kept.stops if kept else stops_of(doc),
+            "tokens": kept.tokens if kept else tokens_of(doc),
             "cluster": None if self.clusters is None else cluster_of(doc, self.task.config.cluster),
         }
         for name in self.filter_names:

@@ -87,10 +87,10 @@ def task_scores(accumulator: Accumulator, bootstrap_iters: int) -> dict[MetricKe
     clusters = None if accumulator.clusters is None else np.asarray(accumulator.clusters, dtype=object)[order]
     scores: dict[MetricKey, Score] = {}
     for (metric, filter_name), column in accumulator.columns.items():
-        doc_ids, values = column.in_doc_order()
+        doc_ids, values, draws = column.in_doc_order()
         # Metrics may skip docs: pick the keys of those that have a value.
-        at = np.searchsorted(ids[order], np.asarray(doc_ids, dtype=np.int64))
-        score = estimate(values, accumulator.aggregations[metric], keys[at], None if clusters is None else clusters[at], bootstrap_iters, counts=column.draws_in_doc_order())  # fmt: skip
+        at = np.searchsorted(ids[order], doc_ids)
+        score = estimate(values, accumulator.aggregations[metric], keys[at], None if clusters is None else clusters[at], bootstrap_iters, counts=draws)  # fmt: skip
         scores[MetricKey(metric, filter_name)] = replace(score, higher_is_better=accumulator.higher_is_better.get(metric))  # fmt: skip
     return scores
 
@@ -130,7 +130,7 @@ def health_of(accumulator: Accumulator, config: RunConfig, scores: dict[MetricKe
         empty=counts["empty"],
         unparsed={name: len(docs) for name, docs in accumulator.unparsed_docs.items()},
         tied=counts["tied"],
-        duplicate_prompts=len(accumulator.prompts) - len(set(accumulator.prompts)),
+        duplicate_prompts=len(accumulator.prompts) - len(np.unique(accumulator.prompts)),
         fewshot_leaks_avoided=accumulator.task.fewshot_replaced,
         bounds=bounds_of(accumulator),
         chance=chance_of(accumulator, scores),

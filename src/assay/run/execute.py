@@ -14,6 +14,7 @@ from assay.metrics.sandbox import allow_unsafe_code
 from assay.models import LM, LazyLM, load_model, spec_key
 from assay.run.accumulate import Accumulator
 from assay.run.aggregate import summarize
+from assay.run.collector import rare_collections
 from assay.run.control import draw_docs
 from assay.run.directory import FORMAT, RunDirectory
 from assay.run.environment import describe_environment, describe_model
@@ -86,6 +87,7 @@ class _Run:
     def execute(self) -> Outcome:
         with ExitStack() as stack:
             self.stop = stack.enter_context(StopRequest())
+            stack.enter_context(rare_collections())
             seed_everything(self.config.seed)
             allow_unsafe_code(self.config.confirm_run_unsafe_code)
             self.progress.stage("loading the model")

@@ -14,6 +14,7 @@ from assay.run.progress import Counts, Progress
 
 if TYPE_CHECKING:
     from assay.models import Answer
+    from assay.run.kept import Kept
     from assay.store import ResponseStore, StoredResponse
     from assay.tasks import DocRequests
 
@@ -27,6 +28,8 @@ class Unit:
     pending: int = 0
     asked: str = ""
     """Hash of all its requests."""
+    kept: Kept | None = None
+    """What an earlier run kept of it, where the answers are that run's."""
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from assay.instance import Instance
 from assay.run.directory import plain
 
 ROWS_PER_GROUP = 4096
+BATCH_ROWS = 1024
+"""Rows that readers hold at once."""
 TEXT_COLUMNS = ("doc", "target", "arguments", "resps", "filtered_resps", "stops", "tokens", "other")
 
 
@@ -181,9 +184,12 @@ class SampleWriter:
         columns["cluster"] = [row.cluster for row in rows]
         for name in self._metrics:
             columns[f"metric:{name}"] = [row.metrics.get(name) for row in rows]
-        for name in TEXT_COLUMNS:
-            columns[name] = [_encodable(text) for text in columns[name]]
-        return pa.Table.from_pydict(columns, schema=self._schema())
+        schema = self._schema()
+        try:
+            return pa.Table.from_pydict(columns, schema=schema)
+        except UnicodeEncodeError:
+            texts = {name: [_encodable(text) for text in columns[name]] for name in TEXT_COLUMNS}
+            return pa.Table.from_pydict({**columns, **texts}, schema=schema)
 
     def _failed(self, error: OSError) -> StoreError:
         return StoreError(
@@ -194,22 +200,30 @@ class SampleWriter:
 
 def _encodable(text: str | None) -> str | None:
     """Lone surrogates, which a model may produce and UTF-8 cannot hold, as JSON escapes."""
-    if text is None:
-        return None
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return "".join(f"\\u{ord(ch):04x}" if 0xD800 <= ord(ch) < 0xE000 else ch for ch in text)
-    return text
+    if text is None or text.isascii():
+        return text
+    return "".join(f"\\u{ord(ch):04x}" if 0xD800 <= ord(ch) < 0xE000 else ch for ch in text)
 
 
 def read_samples(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
     """Rows of a sample file, a batch in memory at a time."""
+    for batch in _batches(path, columns):
+        yield from batch.to_pylist()
+
+
+def read_columns(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """The values of these columns, row by row; None for a column that the file does not have."""
+    for batch in _batches(path, columns):
+        there = set(batch.schema.names)
+        yield from zip(*(batch.column(name).to_pylist() if name in there else repeat(None) for name in columns))
+
+
+def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    wanted = None if columns is None else list(columns)
     try:
-        for batch in pq.ParquetFile(path).iter_batches(batch_size=ROWS_PER_GROUP, columns=columns):
-            yield from batch.to_pylist()
+        yield from pq.ParquetFile(path).iter_batches(batch_size=BATCH_ROWS, columns=wanted)
     except (OSError, pa.ArrowInvalid) as error:
         raise StoreError(f"{path} cannot be read: {error}", hint="The file is damaged; run the evaluation again: answers are in the store.") from error  # fmt: skip
