@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.data import columns_of, iter_docs, rows
+from assay.data import docs as docs_module
 from assay.data.rows import read_file
 from assay.errors import DataError
 
@@ -75,6 +77,21 @@ def test_walking_respects_selection_and_nested_values() -> None:
     assert list(iter_docs([{"i": 1}, {"i": 2}])) == [{"i": 1}, {"i": 2}]
 
 
+@pytest.mark.parametrize("start", [0, 5, 13])
+def test_a_mapped_file_is_read_through_mappings_that_are_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: int
+) -> None:
+    mapped, _ = both(tmp_path, [{"i": i, "t": f"é{i}"} for i in range(40)], monkeypatch)
+    monkeypatch.setattr(docs_module, "MAPPED_ROWS", 3)
+    opened: list[Any] = []
+    loads = pickle.loads
+    monkeypatch.setattr(docs_module.pickle, "loads", lambda state: (opened.append(1), loads(state))[1])
+    for docs in (mapped, mapped.select(range(10, 30)), mapped.filter(lambda doc: doc["i"] % 2), mapped.shuffle(seed=3)):
+        assert list(iter_docs(docs, start)) == list(docs)[start:]
+        assert 2 <= len(opened) <= docs_module.MAPPINGS
+        opened.clear()
+
+
 def test_columns_of_datasets_and_lists() -> None:
     assert columns_of(datasets.Dataset.from_list([{"b": 1, "a": 2}])) == ["b", "a"]
     assert columns_of([{"x": 1}, {"y": 2}]) == ["x"]
@@ -90,7 +107,7 @@ def test_pictures_are_decoded_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -
     original = datasets.Dataset.__getitem__
     monkeypatch.setattr(datasets.Dataset, "__getitem__", lambda self, key: (asked.append(key), original(self, key))[1])
     assert [doc["p"].getpixel((0, 0))[0] for doc in iter_docs(docs)] == list(range(9))
-    assert asked == [slice(0, 4), slice(4, 8), slice(8, 12)]
+    assert asked == [slice(0, 4), slice(4, 8), slice(8, 9)]
 
 
 @pytest.mark.parametrize("in_memory", [0, 10**6])
