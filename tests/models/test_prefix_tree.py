@@ -58,7 +58,8 @@ def test_groups_of_any_size_see_what_their_tokens_see(rows: list[list[int]], bud
             sees = group.sees()
             for row, place in enumerate(range(group.first, group.last)):
                 own = np.flatnonzero(sees[row]) + group.first
-                assert step.line(place).tolist() == [*group.above.tolist(), *own.tolist()]
+                chain = range(step.keep if place >= step.below else 0)
+                assert step.line(place).tolist() == [*chain, *group.above.tolist(), *own.tolist()]
             assert group.is_path == bool((sees == np.tri(len(group), dtype=np.bool_)).all())
 
 
@@ -107,9 +108,15 @@ def test_five_shot_four_choice_questions_share_their_examples() -> None:
     tree = PrefixTree(rows)
     steps = list(tree.schedule(512))
     assert tree.size == 500 + 40 * (20 + 4 * 3)
-    assert steps[0].keep
-    assert len(steps[0]) == 500
+    assert steps[0].keep == 500
     assert all(step.depth == 500 and not step.keep for step in steps[1:])
+
+
+def test_the_first_questions_are_computed_beside_the_examples_that_they_follow() -> None:
+    rows = [[*range(50), *[1000 + question] * 20] for question in range(6)]
+    steps = list(PrefixTree(rows).schedule(100))
+    assert [(step.depth, step.keep, step.below, len(step)) for step in steps] == [(0, 50, 50, 90), (50, 0, 80, 80)]
+    assert steps[0].line(60).tolist() == [*range(50), *range(50, 61)]
 
 
 def test_the_first_tokens_of_a_heavy_subtree_ride_with_its_light_siblings() -> None:

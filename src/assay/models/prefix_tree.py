@@ -9,8 +9,9 @@ subject share their examples. Merged into a tree, a shared token is one node:
 
 A schedule walks the tree depth first. A subtree that fits the token budget is computed whole, and subtrees that hang from
 the same path are packed into one step. A subtree that does not fit has its own tokens computed first and kept (a
-*chain*), beside a pack where there is room, and its children hang from the longer path. Nothing here knows a backend: a
-step only says which tokens to compute, whom each of them sees, and how much of the kept path to drop before it.
+*chain*), and its children hang from the longer path. Where there is room, a chain shares its step with a pack beside it
+and with the first pack below it. Nothing here knows a backend: a step only says which tokens to compute, whom each of
+them sees, and how much of the kept path to drop before it.
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Tokens `first` to `last` of a step, a subtree or a part of one, and the places before them that all of them see."""
+    """Tokens `first` to `last` of a step, a subtree or a part of one, and the places that all of them see besides.
+
+    The chain of the step is not among those: whatever lies below it sees all of it, as it sees the kept path.
+    """
 
     first: int
     last: int
@@ -91,7 +95,7 @@ class Step:
     """One forward pass: `depth` tokens of the kept path, then these.
 
     Each token sees the kept path, its ancestors among these tokens, and itself. The first `keep` tokens are a single
-    chain, to be added to the kept path.
+    chain, to be added to the kept path; the tokens from place `below` on hang from its end.
     """
 
     depth: int
@@ -103,6 +107,12 @@ class Step:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    @property
+    def below(self) -> int:
+        if not self.keep:
+            return len(self)
+        return next((piece.at for piece in self.pieces if piece.parent == self.keep - 1), len(self))
+
     def line(self, place: int) -> NDArray[np.int64]:
         """Places of the step that the token at `place` sees, itself the last."""
         parts = []
@@ -113,14 +123,15 @@ class Step:
         return np.concatenate(parts[::-1])
 
     def groups(self, limit: int) -> list[Group]:
-        """The step in groups: whole subtrees of at most `limit` tokens, and the single pieces above them."""
+        """The step in groups: the chain, whole subtrees of at most `limit` tokens, and the single pieces above them."""
         ends = self._ends()
         groups = []
         index = 0
         while index < len(self.pieces):
             piece = self.pieces[index]
-            whole = ends[index] if self._stop(ends[index]) - piece.at <= limit else index + 1
-            above = self.line(piece.parent) if piece.parent >= 0 else np.zeros(0, dtype=np.int64)
+            fits = piece.at >= self.keep and self._stop(ends[index]) - piece.at <= limit
+            whole = ends[index] if fits else index + 1
+            above = self.line(piece.parent) if piece.parent >= self.keep else np.zeros(0, dtype=np.int64)
             groups.append(Group(piece.at, self._stop(whole), above, self.pieces[index:whole]))
             index = whole
         return groups
@@ -195,57 +206,67 @@ class PrefixTree:
         """Steps of at most `budget` tokens that compute every token of the tree once, parents first."""
         stack: list[tuple[int, list[int]]] = [(0, [])]
         while stack:
-            node, riders = stack.pop()
-            yield from self._chain(node, riders, budget)
-            heavy = [child for child in self.children[node] if self._weights[child] > budget]
-            packs = self._packs(node, budget)
+            node, beside = stack.pop()
+            chains = self._chains(node, budget)
+            for chain in chains[:-1]:
+                yield self._step(self.nodes[node].start + chain.offset, chain)
+            filled = self._weight_of(beside) + (chains[-1].length if chains else 0)
+            below, *packs = self._packs(node, budget, filled)
+            if chains:
+                yield self._step(self.nodes[node].start + chains[-1].offset, chains[-1], beside, below)
             # The tokens of a heavy child ride in a pack that hangs from the same path, the lightest if it has room.
-            below = []
-            for child in heavy:
-                rides = packs and packs[-1][0] + len(self.nodes[child].tokens) <= budget
-                below.append((child, packs.pop()[1] if rides else []))
-            for _, pack in packs:
-                yield self._step(pack, self.nodes[node].stop)
-            stack.extend(reversed(below))
+            waiting = []
+            for child in (child for child in self.children[node] if self._weights[child] > budget):
+                rides = packs and self._weight_of(packs[-1]) + len(self.nodes[child].tokens) <= budget
+                waiting.append((child, packs.pop() if rides else []))
+            for pack in packs:
+                yield self._step(self.nodes[node].stop, None, pack)
+            stack.extend(reversed(waiting))
 
-    def _packs(self, node: int, budget: int) -> list[tuple[int, list[int]]]:
-        """The children of a node that fit the budget, packed; packs with their weights, the lightest last.
+    def _chains(self, node: int, budget: int) -> list[Piece]:
+        """The tokens of a node, cut where the budget wants it."""
+        length = len(self.nodes[node].tokens)
+        return [Piece(node, at, min(budget, length - at), 0, -1) for at in range(0, length, budget)]
+
+    def _packs(self, node: int, budget: int, filled: int) -> list[list[int]]:
+        """The children of a node that fit the budget, in packs. The first shares its step with `filled` other tokens and
+        may be empty; the others are sorted, the lightest last.
 
         As few packs as can be, and of like size: what is left over for a small one would be computed at the speed of a
         small pass.
         """
         light = [child for child in self.children[node] if self._weights[child] <= budget]
         light.sort(key=lambda child: -self._weights[child])
-        total = sum(self._weights[child] for child in light)
-        count = -(-total // budget)
+        count = -(-(filled + sum(self._weights[child] for child in light)) // budget)
         while light:
-            packs: list[tuple[int, list[int]]] = [(0, []) for _ in range(count)]
+            others = [(0, index, list[int]()) for index in range(1, count + (not filled))]
+            packs = [*others, (filled, 0, [])] if filled else others  # in order, so it is a heap
             for child in light:
-                filled, pack = heappop(packs)
+                weight, index, pack = heappop(packs)
                 pack.append(child)
-                heappush(packs, (filled + self._weights[child], pack))
+                heappush(packs, (weight + self._weights[child], index, pack))
             if max(packs)[0] <= budget:
-                return sorted(packs, reverse=True)
+                first = next((pack for _, index, pack in packs if index == 0), [])
+                return [first, *(pack for _, index, pack in sorted(packs, reverse=True) if index and pack)]
             count += 1 + count // 8
-        return []
+        return [[]]
 
-    def _chain(self, node: int, riders: list[int], budget: int) -> Iterator[Step]:
-        own = self.nodes[node]
-        for offset in range(0, len(own.tokens), budget):
-            length = min(budget, len(own.tokens) - offset)
-            yield self._step(riders, own.start + offset, Piece(node, offset, length, 0, -1))
+    def _weight_of(self, tops: Sequence[int]) -> int:
+        return sum(self._weights[top] for top in tops)
 
-    def _step(self, tops: list[int], depth: int, chain: Piece | None = None) -> Step:
+    def _step(self, depth: int, chain: Piece | None, beside: Sequence[int] = (), below: Sequence[int] = ()) -> Step:
+        """A chain, subtrees that hang from the same path as it does, and subtrees that hang from its end."""
         pieces = [chain] if chain else []
         last_place: dict[int, int] = {}
         at = keep = chain.length if chain else 0
-        for top in tops:
-            for index in self._depth_first(top):
-                length = len(self.nodes[index].tokens)
-                parent = -1 if index == top else last_place[self.nodes[index].parent]
-                pieces.append(Piece(index, 0, length, at, parent))
-                at += length
-                last_place[index] = at - 1
+        for parent, tops in ((-1, beside), (keep - 1, below)):
+            for top in tops:
+                for index in self._depth_first(top):
+                    length = len(self.nodes[index].tokens)
+                    above = parent if index == top else last_place[self.nodes[index].parent]
+                    pieces.append(Piece(index, 0, length, at, above))
+                    at += length
+                    last_place[index] = at - 1
         tokens = [self.nodes[piece.node].tokens[piece.offset : piece.offset + piece.length] for piece in pieces]
         starts = [self.nodes[piece.node].start + piece.offset for piece in pieces]
         positions = [np.arange(start, start + len(part), dtype=np.int32) for start, part in zip(starts, tokens)]

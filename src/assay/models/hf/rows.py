@@ -123,14 +123,17 @@ class RowGenerator:
         }
         places = sorted(ends)
         logits, states = self.runner.run(step, places, capture=bool(places))
-        base = self._base
-        if base is None or base.length != step.depth:
-            base = Base(self.runner.path.copy(step.depth) if places else [], step.depth)
+        # What was kept for the step before is the path of this one if it is as long; then nothing was cut off it.
+        bases = {step.depth: self._base} if self._base and self._base.length == step.depth else {}
         for row, place in enumerate(places):
-            own = torch.from_numpy(step.line(place))
+            chain = step.keep if place >= step.below else 0
+            depth = step.depth + chain
+            if depth not in bases:
+                bases[depth] = Base(self.runner.path.copy(depth), depth)
+            own = torch.from_numpy(step.line(place)[chain:])
             for index in ends[place]:
-                yield _Arrival(index, base, states, own, logits[row])
-        self._base = None if step.keep or not places else base
+                yield _Arrival(index, bases[depth], states, own, logits[row])
+        self._base = bases.get(step.depth + step.keep)
 
     def _has_room(self, prompt: Prompt) -> bool:
         if not self._rows:

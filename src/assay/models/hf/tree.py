@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,12 @@ class KeptPath:
     def cut(self, length: int) -> None:
         self.length = min(self.length, length)
 
-    def layer(self, layer: int) -> tuple[Any, Any]:
+    def layer(self, layer: int, length: int) -> tuple[Any, Any]:
         keys, values = self._layers[layer]
-        return keys[:, :, : self.length], values[:, :, : self.length]
+        return keys[:, :, :length], values[:, :, :length]
 
     def write(self, layer: int, key: Any, value: Any) -> None:
-        """Place keys and values behind the path; they join it with `grow`."""
+        """Place keys and values behind the path, where they can be read; they join it with `grow`."""
         stop = self.length + key.shape[2]
         buffers = self._layers.get(layer)
         if buffers is None or buffers[0].shape[2] < stop:
@@ -52,7 +53,7 @@ class KeptPath:
         """The path down to this depth as it is now, safe from what comes after."""
         if not length:
             return []
-        return [tuple(part[:, :, :length].clone() for part in self.layer(layer)) for layer in sorted(self._layers)]
+        return [tuple(part.clone() for part in self.layer(layer, length)) for layer in sorted(self._layers)]
 
     def clear(self) -> None:
         self.length = 0
@@ -140,8 +141,16 @@ def _area(batches: list[list[Group]]) -> int:
     return sum(len(batch) * max(map(len, batch)) * batch[0].keys + _PASS_AREA for batch in batches)
 
 
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """The tokens of a step that see so much of the path, and of the chain behind it."""
+
+    rows: slice
+    length: int
+
+
 class StepPlan:
-    """Attention of one step: the kept path for all, its own ancestors for each."""
+    """Attention of one step: the kept path for all, the chain for what lies below it, its own ancestors for each."""
 
     def __init__(self, step: Step, path: KeptPath, device: Any, *, capture: bool = False) -> None:
         self.step = step
@@ -149,21 +158,26 @@ class StepPlan:
         self.captured: KeysValues = []
         self._capture = capture
         self._positions = torch.from_numpy(step.positions).to(device)
-        self._path_positions = torch.arange(path.length, device=device)
         self._batches = [_Batch(groups, device) for groups in _batched(step)]
-        self._masks: dict[tuple[int | None, int | None], tuple[Any, list[Any]]] = {}
+        spans = ((0, step.below, path.length), (step.below, len(step), path.length + step.keep))
+        self._reaches = [_Reach(slice(first, last), length) for first, last, length in spans if first < last]
+        self._masks: dict[tuple[int | None, int | None], tuple[list[Any], list[Any]]] = {}
 
     def attend(self, layer: int, attention: Attention, query: Any, key: Any, value: Any) -> Any:
         if self.step.keep:
             self.path.write(layer, key[:, :, : self.step.keep], value[:, :, : self.step.keep])
         if self._capture:
             self.captured.append((key, value))
-        path_mask, own_masks = self._masks_of(attention)
-        parts = [self._own(attention, query, key, value, own_masks)]
-        if self.path.length:
-            path_key, path_value = self.path.layer(layer)
-            parts.append(attention.part(query, path_key, path_value, path_mask))
-        return attention.join(parts)
+        path_masks, own_masks = self._masks_of(attention)
+        own, sums = self._own(attention, query, key, value, own_masks)
+        outputs = []
+        for reach, mask in zip(self._reaches, path_masks):
+            parts = [(own[:, :, reach.rows], sums[:, :, reach.rows])]
+            if reach.length:
+                seen = self.path.layer(layer, reach.length)
+                parts.append(attention.part(query[:, :, reach.rows], *seen, mask))
+            outputs.append(attention.join(parts))
+        return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
 
     def _own(self, attention: Attention, query: Any, key: Any, value: Any, masks: list[Any]) -> tuple[Any, Any]:
         queries, keys, values = (part[0].transpose(0, 1) for part in (query, key, value))
@@ -175,14 +189,18 @@ class StepPlan:
             sums[batch.targets] = lse
         return outputs.transpose(0, 1).unsqueeze(0), sums.transpose(0, 1).unsqueeze(0)
 
-    def _masks_of(self, attention: Attention) -> tuple[Any, list[Any]]:
-        """Masks of the path and of the step itself, worked out once for each kind of layer."""
+    def _masks_of(self, attention: Attention) -> tuple[list[Any], list[Any]]:
+        """Masks of the path for each reach, and of the step itself, worked out once for each kind of layer."""
         kind = (attention.window, attention.chunk)
         if kind not in self._masks:
-            path = attention.window_mask(self._positions, self._path_positions) if self.path.length else None
-            own = [batch.mask(attention, self._positions) for batch in self._batches]
-            self._masks[kind] = (None if path is None else path.view(1, 1, *path.shape), own)
+            path = [self._path_mask(attention, reach) for reach in self._reaches]
+            self._masks[kind] = (path, [batch.mask(attention, self._positions) for batch in self._batches])
         return self._masks[kind]
+
+    def _path_mask(self, attention: Attention, reach: _Reach) -> Any:
+        before = torch.arange(reach.length, device=self._positions.device)
+        mask = attention.window_mask(self._positions[reach.rows], before) if reach.length else None
+        return None if mask is None else mask.view(1, 1, *mask.shape)
 
 
 class TreeRunner:
