@@ -35,7 +35,7 @@ class Plan(Protocol):
     """Who sees whom in the running forward pass."""
 
     def attend(self, layer: int, attention: Attention, query: Any, key: Any, value: Any) -> Any:
-        """Queries, keys and values `[1, heads, tokens, size]` of the pass to the output, of the shape of `query`."""
+        """Queries, keys and values `[1, heads, tokens, size]` of the pass to the output `[1, tokens, heads, size]`."""
 
 
 _running: ContextVar[tuple[Plan, set[int]] | None] = ContextVar("assay_tree_plan", default=None)
@@ -68,24 +68,27 @@ class Attention:
     def part(self, query: Any, key: Any, value: Any, mask: Any = None) -> tuple[Any, Any]:
         """Attention over some of the keys: the output and its log-sum-exp, to be joined with other parts.
 
-        The heads that share keys (grouped-query attention) are folded into the token axis, so keys are never repeated.
         `mask` is additive, `[batch, 1, tokens, keys]`.
         """
         batch, heads, tokens, size = query.shape
-        kv_heads, keys = key.shape[1], key.shape[2]
-        group = heads // kv_heads
-        folded = query.reshape(batch, kv_heads, group * tokens, size)
+        group = heads // key.shape[1]
+        folded = query.reshape(batch, key.shape[1], group * tokens, size)
         if mask is not None:
-            mask = mask.expand(-1, -1, tokens, keys)
-            if group > 1:
-                mask = mask.unsqueeze(2).expand(-1, -1, group, -1, -1).reshape(mask.shape[0], 1, group * tokens, keys)
-        if tokens > 1 and self._has_kernel(query, key, value):
-            output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-                folded, key, value, attn_mask=_finite(mask, folded.dtype), scale=self.scale
-            )
-        else:
-            output, lse = self._explicit(folded, key, value, mask)
+            mask = fold_mask(mask.expand(-1, -1, tokens, key.shape[2]), group)
+        output, lse = self.folded_part(folded, key, value, mask)
         return output.reshape(batch, heads, tokens, -1), lse.reshape(batch, heads, tokens)
+
+    def folded_part(self, query: Any, key: Any, value: Any, mask: Any = None) -> tuple[Any, Any]:
+        """The same with queries `[batch, kv_heads, group × tokens, size]`.
+
+        The heads that share keys (grouped-query attention) are folded into the token axis, so keys are never repeated.
+        """
+        if query.shape[2] > 1 and self._has_kernel(query, key, value):
+            output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+                query, key, value, attn_mask=_finite(mask, query.dtype), scale=self.scale
+            )
+            return output, lse
+        return self._explicit(query, key, value, mask)
 
     def chain(self, query: Any, key: Any, value: Any, window: Any = None) -> tuple[Any, Any]:
         """Plain causal attention among the tokens of the pass."""
@@ -116,8 +119,8 @@ class Attention:
         output = torch.matmul(weights.to(value.dtype), value).float() / total
         return output.to(value.dtype), (highest + total.log()).squeeze(-1)
 
-    def join(self, parts: list[tuple[Any, Any]]) -> Any:
-        """Parts over disjoint keys to attention over all of them."""
+    def join(self, parts: list[tuple[Any, Any]], heads: tuple[int, ...] = (1, -1, 1)) -> Any:
+        """Parts over disjoint keys to attention over all of them. `heads` says where the heads are in a log-sum-exp."""
         output, lse = parts[0]
         for count, (other, other_lse) in enumerate(parts[1:], start=2):
             share = torch.sigmoid(other_lse - lse).unsqueeze(-1).to(output.dtype)
@@ -126,7 +129,7 @@ class Attention:
                 lse = torch.logaddexp(lse, other_lse)
         if self.sinks is not None:
             # A sink is a key whose value is zero: it only takes a share of the softmax.
-            output = output * torch.sigmoid(lse - self.sinks.float().view(1, -1, 1)).unsqueeze(-1).to(output.dtype)
+            output = output * torch.sigmoid(lse - self.sinks.float().view(heads)).unsqueeze(-1).to(output.dtype)
         return output
 
     def window_mask(self, query_positions: Any, key_positions: Any) -> Any:
@@ -140,6 +143,14 @@ class Attention:
             query_chunk, key_chunk = query_positions // self.chunk, key_positions // self.chunk
             hidden = hidden | (query_chunk.unsqueeze(-1) != key_chunk.unsqueeze(-2))
         return hidden.float() * MASKED if bool(hidden.any()) else None
+
+
+def fold_mask(mask: Any, group: int) -> Any:
+    """`[batch, 1, tokens, keys]` for queries whose heads are folded into the token axis."""
+    if group == 1:
+        return mask
+    batch, _, tokens, keys = mask.shape
+    return mask.unsqueeze(2).expand(-1, -1, group, -1, -1).reshape(batch, 1, group * tokens, keys)
 
 
 def _finite(mask: Any, dtype: Any) -> Any:
@@ -182,8 +193,7 @@ def tree_attention(
     attention = Attention(scale, softcap, window, chunk, s_aux)
     plan, layers = running
     layers.add(layer)
-    output = plan.attend(layer, attention, query, key, value)
-    return output.transpose(1, 2).contiguous(), None
+    return plan.attend(layer, attention, query, key, value).contiguous(), None
 
 
 def _window_of(module: Any, kwargs: dict[str, Any]) -> tuple[int | None, int | None]:

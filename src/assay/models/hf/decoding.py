@@ -98,7 +98,7 @@ class DecodePlan:
         parts = [(output.squeeze(2).transpose(0, 1).unsqueeze(0), lse.squeeze(2).transpose(0, 1).unsqueeze(0))]
         if self._groups:
             parts.append(self._over_bases(layer, attention, query, parts[0], base_masks))
-        return attention.join(parts)
+        return attention.join(parts).transpose(1, 2)
 
     def _over_bases(
         self, layer: int, attention: Attention, query: Any, like: tuple[Any, Any], masks: list[Any]

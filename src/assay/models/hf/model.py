@@ -83,6 +83,7 @@ class HFLM(StreamingLM):
                 "enable_thinking needs think_end_token", hint="For example --model_args think_end_token='</think>'."
             )
         memory.set_threads(threads)
+        memory.keep_freed_memory()
         self.source: loading.Source | None = None
         if isinstance(pretrained, str | Path):
             kwargs = {"attn_implementation": attn_implementation, "device_map": device_map or ("auto" if parallelize else None)}  # fmt: skip

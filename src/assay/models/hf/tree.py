@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +16,10 @@ from assay.models.hf.attention import (
     PassThroughCache,
     UnsupportedAttention,
     attention_configs,
+    fold_mask,
     planned,
 )
+from assay.models.hf.last_layer import last_mlp, only_at
 from assay.models.prefix_tree import Group, Step
 
 KeysValues = list[tuple[Any, Any]]
@@ -72,6 +75,8 @@ class KeptPath:
 
 _LIMITS = (32, 128, 512, 1 << 30)
 """Sizes tried for the largest subtree that attends as one group. Small ones pad less, large ones repeat fewer keys."""
+_SPREADS = (1.2, 1.5, 2.0)
+"""How much larger the largest group of a batch may be than its smallest."""
 _PASS_AREA = 4096
 """What another pass over a batch of groups costs, in pairs of tokens."""
 
@@ -84,54 +89,73 @@ class _Batch:
         self.rows, self.keys = max(map(len, groups)), max(group.keys for group in groups)
         # One path alone needs no mask: the causal kernel does it.
         self.is_chain = self.count == 1 and self.rows == self.keys and groups[0].is_path
-        queries = np.zeros((self.count, self.rows), dtype=np.int64)
+        self.span = slice(groups[0].first, groups[0].last)
+        self.queries = np.zeros((self.count, self.rows), dtype=np.int64)
         keys = np.zeros((self.count, self.keys), dtype=np.int64)
         hidden = np.ones((self.count, self.rows, self.keys), dtype=np.bool_)
         for index, group in enumerate(groups):
             size, above = len(group), len(group.above)
-            queries[index, :size] = np.arange(group.first, group.last)
-            keys[index, : group.keys] = np.concatenate([group.above, queries[index, :size]])
+            self.queries[index, :size] = np.arange(group.first, group.last)
+            keys[index, : group.keys] = np.concatenate([group.above, self.queries[index, :size]])
             hidden[index, :size, :above] = False
             hidden[index, :size, above : above + size] = ~group.sees()
-        real = np.concatenate([index * self.rows + np.arange(len(group)) for index, group in enumerate(groups)])
-        self.query_places = torch.from_numpy(queries.reshape(-1)).to(device)
+        self.real = np.arange(self.rows) < np.array([[len(group)] for group in groups])
         self.key_places = torch.from_numpy(keys.reshape(-1)).to(device)
-        self.real = torch.from_numpy(real).to(device)
-        self.targets = self.query_places[self.real]
         self.hidden = torch.from_numpy(hidden).unsqueeze(1).to(device).float() * MASKED
+        self.device = device
 
     def mask(self, attention: Attention, positions: Any) -> Any:
-        query_positions = positions[self.query_places].view(self.count, self.rows)
+        query_positions = positions[torch.from_numpy(self.queries).to(self.device)]
         key_positions = positions[self.key_places].view(self.count, self.keys)
         windowed = attention.window_mask(query_positions, key_positions)
         if windowed is not None:
             return self.hidden + windowed.unsqueeze(1)
         return None if self.is_chain else self.hidden
 
-    def attend(self, attention: Attention, query: Any, key: Any, value: Any, mask: Any) -> tuple[Any, Any]:
-        """States `[tokens, heads, size]` to output and log-sum-exp of the rows `targets`."""
-        queries = self._side_by_side(query, self.query_places)
-        keys, values = (self._side_by_side(states, self.key_places) for states in (key, value))
+    def folded_queries(self, kv_heads: int, group: int) -> Any:
+        """Where the folded queries stand among the rows (token, head) of the step."""
+        head = np.arange(kv_heads * group).reshape(1, kv_heads, group, 1)
+        places = self.queries[:, None, None, :] * (kv_heads * group) + head
+        return torch.from_numpy(places.reshape(-1)).to(self.device)
+
+    def results(self, kv_heads: int, group: int, causal: bool) -> tuple[Any, Any]:
+        """Where output and log-sum-exp of each token, `[tokens, kv_heads, group]`, stand in what `attend` gives."""
+        batch, row = (place[:, None, None] for place in np.nonzero(self.real))
+        kv, member = np.arange(kv_heads)[None, :, None], np.arange(group)[None, None, :]
+        if causal:  # queries were not folded
+            head = kv * group + member
+            return row * (kv_heads * group) + head, head * self.rows + row
+        output = ((batch * group + member) * self.rows + row) * kv_heads + kv
+        return output, ((batch * kv_heads + kv) * group + member) * self.rows + row
+
+    def attend(self, attention: Attention, query: Any, key: Any, value: Any, mask: Any, folded: Any) -> tuple[Any, Any]:
+        """States `[tokens, heads, size]` to outputs, a row for each token and head, and their log-sum-exps."""
+        size = value.shape[2]
         if mask is None:
+            queries, keys, values = (part[self.span].transpose(0, 1).unsqueeze(0) for part in (query, key, value))
             output, lse = attention.chain(queries, keys, values)
         else:
-            output, lse = attention.part(queries, keys, values, mask)
-        output = output.transpose(1, 2).reshape(self.count * self.rows, output.shape[1], -1)
-        return output[self.real], lse.transpose(1, 2).reshape(self.count * self.rows, -1)[self.real]
+            rows = query.reshape(-1, query.shape[2]).index_select(0, folded)
+            queries = rows.view(self.count, key.shape[1], -1, query.shape[2])
+            keys, values = self._side_by_side(key), self._side_by_side(value)
+            output, lse = attention.folded_part(queries, keys, values, mask)
+        return output.transpose(1, 2).reshape(-1, size), lse.reshape(-1)
 
-    def _side_by_side(self, states: Any, places: Any) -> Any:
-        return states[places].view(self.count, -1, *states.shape[1:]).transpose(1, 2)
+    def _side_by_side(self, states: Any) -> Any:
+        picked = states.index_select(0, self.key_places)
+        return picked.view(self.count, self.keys, *states.shape[1:]).transpose(1, 2)
 
 
 def _batched(step: Step) -> list[list[Group]]:
     """The groups of a step in batches of like size, cut where the least is padded."""
-    return min((_by_size(step.groups(limit)) for limit in _LIMITS), key=_area)
+    choices = (step.groups(limit) for limit in _LIMITS)
+    return min((_by_size(groups, spread) for groups in choices for spread in _SPREADS), key=_area)
 
 
-def _by_size(groups: list[Group]) -> list[list[Group]]:
+def _by_size(groups: list[Group], spread: float) -> list[list[Group]]:
     batches: list[list[Group]] = []
     for group in sorted(groups, key=lambda group: -group.keys):
-        if not batches or 2 * group.keys < batches[-1][0].keys:
+        if not batches or spread * group.keys < batches[-1][0].keys:
             batches.append([])
         batches[-1].append(group)
     return batches
@@ -139,6 +163,17 @@ def _by_size(groups: list[Group]) -> list[list[Group]]:
 
 def _area(batches: list[list[Group]]) -> int:
     return sum(len(batch) * max(map(len, batch)) * batch[0].keys + _PASS_AREA for batch in batches)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where things stand for one shape of heads and one kind of layer: masks, queries to fold, results to pick."""
+
+    path_masks: list[Any]
+    own_masks: list[Any]
+    folded: list[Any]
+    outputs: Any
+    sums: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,46 +196,73 @@ class StepPlan:
         self._batches = [_Batch(groups, device) for groups in _batched(step)]
         spans = ((0, step.below, path.length), (step.below, len(step), path.length + step.keep))
         self._reaches = [_Reach(slice(first, last), length) for first, last, length in spans if first < last]
-        self._masks: dict[tuple[int | None, int | None], tuple[list[Any], list[Any]]] = {}
+        self._layouts: dict[tuple[int | None, ...], _Layout] = {}
 
     def attend(self, layer: int, attention: Attention, query: Any, key: Any, value: Any) -> Any:
         if self.step.keep:
             self.path.write(layer, key[:, :, : self.step.keep], value[:, :, : self.step.keep])
         if self._capture:
             self.captured.append((key, value))
-        path_masks, own_masks = self._masks_of(attention)
-        own, sums = self._own(attention, query, key, value, own_masks)
+        kv_heads, group = key.shape[1], query.shape[1] // key.shape[1]
+        layout = self._layout(attention, kv_heads, group)
+        own, sums = self._own(attention, layout, query, key, value)
         outputs = []
-        for reach, mask in zip(self._reaches, path_masks):
-            parts = [(own[:, :, reach.rows], sums[:, :, reach.rows])]
+        for reach, mask in zip(self._reaches, layout.path_masks):
+            parts = [(own[reach.rows], sums[reach.rows])]
             if reach.length:
-                seen = self.path.layer(layer, reach.length)
-                parts.append(attention.part(query[:, :, reach.rows], *seen, mask))
-            outputs.append(attention.join(parts))
-        return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
+                parts.append(self._over_path(attention, layer, query[:, :, reach.rows], reach.length, mask))
+            outputs.append(attention.join(parts, (kv_heads, group)))
+        joined = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+        return joined.reshape(1, query.shape[2], query.shape[1], -1)
 
-    def _own(self, attention: Attention, query: Any, key: Any, value: Any, masks: list[Any]) -> tuple[Any, Any]:
+    def _own(self, attention: Attention, layout: _Layout, query: Any, key: Any, value: Any) -> tuple[Any, Any]:
+        """Output `[tokens, kv_heads, group, size]` and log-sum-exp over the step's own tokens."""
         queries, keys, values = (part[0].transpose(0, 1) for part in (query, key, value))
-        outputs = query.new_empty((query.shape[2], query.shape[1], value.shape[3]))
-        sums = torch.empty((query.shape[2], query.shape[1]), dtype=torch.float32, device=query.device)
-        for batch, mask in zip(self._batches, masks):
-            output, lse = batch.attend(attention, queries, keys, values, mask)
-            outputs[batch.targets] = output
-            sums[batch.targets] = lse
-        return outputs.transpose(0, 1).unsqueeze(0), sums.transpose(0, 1).unsqueeze(0)
+        found = [
+            batch.attend(attention, queries, keys, values, mask, folded)
+            for batch, mask, folded in zip(self._batches, layout.own_masks, layout.folded)
+        ]
+        outputs, sums = (parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*found))
+        shape = layout.outputs.shape
+        picked = outputs.index_select(0, layout.outputs.view(-1)).view(*shape, -1)
+        return picked, sums.index_select(0, layout.sums.view(-1)).view(shape)
 
-    def _masks_of(self, attention: Attention) -> tuple[list[Any], list[Any]]:
-        """Masks of the path for each reach, and of the step itself, worked out once for each kind of layer."""
-        kind = (attention.window, attention.chunk)
-        if kind not in self._masks:
-            path = [self._path_mask(attention, reach) for reach in self._reaches]
-            self._masks[kind] = (path, [batch.mask(attention, self._positions) for batch in self._batches])
-        return self._masks[kind]
+    def _over_path(self, attention: Attention, layer: int, query: Any, length: int, mask: Any) -> tuple[Any, Any]:
+        """The same over the path. What comes out folded is only looked at in another order, not copied."""
+        keys, values = self.path.layer(layer, length)
+        kv_heads, tokens = keys.shape[1], query.shape[2]
+        group = query.shape[1] // kv_heads
+        folded = query.reshape(1, kv_heads, group * tokens, -1)
+        output, lse = attention.folded_part(folded, keys, values, mask)
+        output = output.view(kv_heads, group, tokens, -1).permute(2, 0, 1, 3)
+        return output, lse.view(kv_heads, group, tokens).permute(2, 0, 1)
 
-    def _path_mask(self, attention: Attention, reach: _Reach) -> Any:
+    def _layout(self, attention: Attention, kv_heads: int, group: int) -> _Layout:
+        kind = (attention.window, attention.chunk, kv_heads, group)
+        if kind not in self._layouts:
+            masks = [batch.mask(attention, self._positions) for batch in self._batches]
+            folded = [batch.folded_queries(kv_heads, group) for batch in self._batches]
+            outputs = np.empty((len(self.step), kv_heads, group), dtype=np.int64)
+            sums = np.empty_like(outputs)
+            before = 0
+            for batch, mask in zip(self._batches, masks):
+                output, lse = batch.results(kv_heads, group, causal=mask is None)
+                outputs[batch.queries[batch.real]], sums[batch.queries[batch.real]] = before + output, before + lse
+                before += batch.count * batch.rows * kv_heads * group
+            device = self._positions.device
+            self._layouts[kind] = _Layout(
+                [self._path_mask(attention, reach, group) for reach in self._reaches],
+                [None if mask is None else fold_mask(mask, group) for mask in masks],
+                folded,
+                torch.from_numpy(outputs).to(device),
+                torch.from_numpy(sums).to(device),
+            )
+        return self._layouts[kind]
+
+    def _path_mask(self, attention: Attention, reach: _Reach, group: int) -> Any:
         before = torch.arange(reach.length, device=self._positions.device)
         mask = attention.window_mask(self._positions[reach.rows], before) if reach.length else None
-        return None if mask is None else mask.view(1, 1, *mask.shape)
+        return None if mask is None else fold_mask(mask.view(1, 1, *mask.shape), group)
 
 
 class TreeRunner:
@@ -214,6 +276,7 @@ class TreeRunner:
         config = getattr(model.config, "text_config", None) or model.config
         self._layers = int(config.num_hidden_layers)
         self._configs = attention_configs(model)
+        self._last_mlp = last_mlp(model, self._layers)
         self._keeps_logits = "logits_to_keep" in inspect.signature(_innermost(model).forward).parameters
 
     @property
@@ -233,7 +296,9 @@ class TreeRunner:
     def forward(self, plan: Any, tokens: Any, positions: Any, places: Any) -> Any:
         """Logits `[places, vocabulary]` of one planned pass. The model's own head runs, only where it is needed."""
         options = {"logits_to_keep": places} if self._keeps_logits and len(places) else {}
-        with torch.inference_mode(), planned(self._configs, plan) as layers:
+        few = self._keeps_logits and self._last_mlp is not None and 0 < len(places) < len(tokens)
+        thrift = only_at(self._last_mlp, places) if few else contextlib.nullcontext()
+        with torch.inference_mode(), planned(self._configs, plan) as layers, thrift:
             output = self.model(
                 input_ids=_row(tokens, self.device),
                 position_ids=_row(positions, self.device),
