@@ -184,6 +184,8 @@ def main() -> None:
             for task in TASKS:
                 rows.append(compare(task, run_ours(task, model, theirs["tasks"], folder), theirs[task]))
                 print(rows[-1], file=sys.stderr, flush=True)
+    if apart := [row[0] for row in rows if float(row[2].split()[0]) > float(row[3])]:
+        raise SystemExit(f"differences beyond the limit: {', '.join(apart)}")
     if not arguments.scores:
         rows.append(greedy_row(model))
     table = markdown_table(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from assay.models.prefix_tree import PrefixTree, Step, count_distinct, prefix_order
 
 sequences = st.lists(st.lists(st.integers(0, 3), max_size=12), max_size=12)
+beginnings = st.lists(st.integers(0, 3), max_size=4)
 budgets = st.integers(1, 40)
 
 
@@ -32,9 +33,12 @@ def replay(tree: PrefixTree, budget: int) -> tuple[list[tuple[int, ...]], list[S
     return seen, steps
 
 
-@given(sequences, budgets)
-@settings(max_examples=300, deadline=None)
-def test_each_distinct_prefix_is_computed_once_and_sees_only_itself(rows: list[list[int]], budget: int) -> None:
+@given(beginnings, sequences, budgets)
+@settings(max_examples=500, deadline=None)
+def test_each_distinct_prefix_is_computed_once_and_sees_only_itself(
+    beginning: list[int], rows: list[list[int]], budget: int
+) -> None:
+    rows = [beginning + row for row in rows]
     tree = PrefixTree(rows)
     seen, _ = replay(tree, budget)
     assert len(seen) == len(set(seen)) == tree.size
@@ -47,10 +51,12 @@ def test_no_step_passes_the_budget(rows: list[list[int]], budget: int) -> None:
     assert all(0 < len(step) <= budget for step in PrefixTree(rows).schedule(budget))
 
 
-@given(sequences, budgets, st.integers(1, 40))
-@settings(max_examples=300, deadline=None)
-def test_groups_of_any_size_see_what_their_tokens_see(rows: list[list[int]], budget: int, limit: int) -> None:
-    for step in PrefixTree(rows).schedule(budget):
+@given(beginnings, sequences, budgets, st.integers(1, 40))
+@settings(max_examples=500, deadline=None)
+def test_groups_of_any_size_see_what_their_tokens_see(
+    beginning: list[int], rows: list[list[int]], budget: int, limit: int
+) -> None:
+    for step in PrefixTree([beginning + row for row in rows]).schedule(budget):
         groups = step.groups(limit)
         assert [place for group in groups for place in range(group.first, group.last)] == list(range(len(step)))
         for group in groups:

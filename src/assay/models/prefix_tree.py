@@ -132,6 +132,7 @@ class Step:
             fits = piece.at >= self.keep and self._stop(ends[index]) - piece.at <= limit
             whole = ends[index] if fits else index + 1
             above = self.line(piece.parent) if piece.parent >= self.keep else np.zeros(0, dtype=np.int64)
+            above = above[above >= self.keep]
             groups.append(Group(piece.at, self._stop(whole), above, self.pieces[index:whole]))
             index = whole
         return groups

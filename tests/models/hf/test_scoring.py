@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from assay.instance import Instance
-from assay.models.hf import HFLM
+from assay.models.hf import HFLM, batches
 from assay.models.hf.scoring import log_probabilities, score_by_tree, score_plainly
 from assay.models.hf.tokenization import Scored, rolling_windows
 from assay.models.hf.tree import TreeRunner
@@ -30,15 +30,16 @@ def one_by_one(model: HFLM, tokens: list[int], targets: list[int]) -> tuple[floa
 
 
 def branching_requests(seed: int, *, longest: int = 40) -> list[Scored]:
-    """Questions that share examples, choices that share questions, duplicates, and one that ends inside another."""
+    """All share a beginning, questions share examples, choices share questions; duplicates, one ends inside another."""
     draw = random.Random(seed)
 
     def some(most: int) -> list[int]:
         return [draw.randrange(2, 500) for _ in range(draw.randint(1, most))]
 
     requests: list[Scored] = []
+    beginning = some(4)
     for _ in range(3):
-        examples = some(longest)
+        examples = beginning + some(longest)
         for _ in range(3):
             question = examples + some(15)
             for _ in range(4):
@@ -49,8 +50,13 @@ def branching_requests(seed: int, *, longest: int = 40) -> list[Scored]:
     return [*requests, requests[3], requests[3]]
 
 
-@pytest.mark.parametrize("budget", [7, 64, 4096])
-def test_tree_scores_equal_plain_forward_passes(any_model: HFLM, budget: int) -> None:
+@pytest.mark.parametrize("limits", [batches._LIMITS, (1,), (12,), (1 << 30,)], ids=["best", "pieces", "small", "whole"])
+@pytest.mark.parametrize("budget", [7, 64, 150, 4096])
+def test_tree_scores_equal_plain_forward_passes(
+    any_model: HFLM, budget: int, limits: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the size of passes, and of the groups that attend together."""
+    monkeypatch.setattr(batches, "_LIMITS", limits)
     requests = branching_requests(budget)
     runner = TreeRunner(any_model.model)
     found = dict(score_by_tree(runner, requests, budget))
