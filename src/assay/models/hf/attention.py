@@ -75,7 +75,9 @@ class Attention:
         folded = query.reshape(batch, key.shape[1], group * tokens, size)
         if mask is not None:
             mask = fold_mask(mask.expand(-1, -1, tokens, key.shape[2]), group)
-        output, lse = self.folded_part(folded, key, value, mask)
+        # The kernel is slow for a single token a row, which is what decoding asks.
+        attend = self.folded_part if tokens > 1 else self._explicit
+        output, lse = attend(folded, key, value, mask)
         return output.reshape(batch, heads, tokens, -1), lse.reshape(batch, heads, tokens)
 
     def folded_part(self, query: Any, key: Any, value: Any, mask: Any = None) -> tuple[Any, Any]:
@@ -83,7 +85,7 @@ class Attention:
 
         The heads that share keys (grouped-query attention) are folded into the token axis, so keys are never repeated.
         """
-        if query.shape[2] > 1 and self._has_kernel(query, key, value):
+        if self._has_kernel(query, key, value):
             output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
                 query, key, value, attn_mask=_finite(mask, query.dtype), scale=self.scale
             )
