@@ -92,6 +92,6 @@ class FilterEnsemble:
         for entry, instance in zip(resps, instances):
             try:
                 list(step.apply([entry], [instance.doc]))
-            except Exception:
+            except Exception:  # the error is being raised already; this only finds whose it is
                 return f", doc {instance.doc_id}"
         return ""

@@ -92,13 +92,12 @@ class Attention:
             return output, lse
         return self._explicit(query, key, value, mask)
 
-    def chain(self, query: Any, key: Any, value: Any, window: Any = None) -> tuple[Any, Any]:
+    def chain(self, query: Any, key: Any, value: Any) -> tuple[Any, Any]:
         """Plain causal attention among the tokens of the pass."""
         tokens = query.shape[2]
-        if window is not None or not self._has_kernel(query, key, value):
+        if not self._has_kernel(query, key, value):
             ahead = torch.full((tokens, tokens), MASKED, device=query.device, dtype=torch.float32).triu(1)
-            mask = ahead.view(1, 1, tokens, tokens)
-            return self.part(query, key, value, mask if window is None else mask + window)
+            return self.part(query, key, value, ahead.view(1, 1, tokens, tokens))
         group = query.shape[1] // key.shape[1]
         output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             query, _repeat(key, group), _repeat(value, group), is_causal=True, scale=self.scale
