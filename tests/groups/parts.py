@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.groups import GroupManager, MetricKey
+from assay.groups import GroupManager, GroupScore, MetricKey
 from assay.stats import Score, bootstrap_replicates, mean_estimate
 
 ACC = MetricKey("acc", "none")
@@ -57,3 +57,22 @@ def manager_of(configs: dict[str, Any], tasks: list[str], **kwargs: Any) -> Grou
         manager.register_task(Leaf(name))
     manager.build_hierarchy({name: {"group": name, **body} for name, body in configs.items()}, **kwargs)
     return manager
+
+
+def scores_of(**values: float) -> dict[str, dict[MetricKey, Score]]:
+    """A score per child, exact to 1/100, with docs of its own."""
+    rng = np.random.default_rng(1)
+    return {
+        n: {ACC: mean_score([1] * round(v * 100) + [0] * round(100 - v * 100), fresh_keys(rng, 100))}
+        for n, v in values.items()
+    }
+
+
+def group_score(
+    scores: dict[str, dict[MetricKey, Score]], *, group: dict[str, Any] | None = None, **entry: Any
+) -> GroupScore:
+    manager = manager_of(
+        {"g": {"task": list(scores), "aggregate_metric_list": [{"metric": "acc", **entry}], **(group or {})}},
+        list(scores),
+    )
+    return manager.score_groups(scores)["g"][ACC]

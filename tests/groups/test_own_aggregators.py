@@ -1,0 +1,99 @@
+"""Aggregators and scorers of one's own: functions, classes, and what happens when they fail."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from parts import ACC, fresh_keys, group_score, manager_of, mean_score, scores_of
+
+from assay.errors import ConfigError, ScoringError
+from assay.groups import (
+    AGGREGATORS,
+    Aggregator,
+    Group,
+    MetricKey,
+)
+from assay.stats import Estimate, Score
+
+
+def spread_of_samples(values: dict[str, float], samples: dict[str, np.ndarray]) -> float:
+    return float(np.mean(np.concatenate(list(samples.values()))))
+
+
+def test_a_function_may_ask_for_samples_and_gets_an_error_bar_for_free() -> None:
+    rng = np.random.default_rng(0)
+    scores = {n: {ACC: mean_score(rng.random(200), fresh_keys(rng, 200))} for n in "ab"}
+    score = group_score(scores, aggregation=spread_of_samples)
+    pooled = group_score(scores, missing="undefined")
+    assert score.estimate.value == pytest.approx(pooled.estimate.value)
+    assert score.estimate.stderr == pytest.approx(pooled.estimate.stderr, rel=0.2)
+    assert score.aggregator == "spread_of_samples"
+
+
+def test_a_function_that_raises_or_returns_no_number_is_named() -> None:
+    scores = scores_of(a=0.5, b=0.5)
+    with pytest.raises(ScoringError, match=r"group 'g', acc,none: .*'broken' raised KeyError"):
+        group_score(scores, aggregation=_broken)
+    with pytest.raises(ScoringError, match="returned 'high'"):
+        group_score(scores, aggregation=lambda values: "high")
+    with pytest.raises(ScoringError, match="returned"):
+        group_score(scores, aggregation=lambda values: [1, 2])
+    with pytest.raises(ConfigError, match="takes no values"):
+        group_score(scores, aggregation=lambda: 1)
+    assert group_score(scores, aggregation=lambda values: None).estimate.value is None
+    bare = Score(Estimate.bare(0.5, 5, "x"), 5, lambda: np.empty(0))
+    with pytest.raises(ScoringError, match="no sample values"):
+        group_score({"a": {ACC: bare}}, aggregation=spread_of_samples)
+
+
+def _broken(values: dict[str, float]) -> float:
+    return values["nowhere"]
+
+
+_broken.__name__ = "broken"
+
+
+def test_replicates_without_a_value_are_left_out_and_many_withhold_the_error_bar() -> None:
+    scores = scores_of(a=0.5, b=0.52)
+    rare = group_score(scores, aggregation=lambda values: 1 / values["a"])
+    assert rare.estimate.stderr is not None
+    often = group_score(scores, aggregation=lambda values: math.sqrt(values["b"] - values["a"]))
+    assert (often.estimate.stderr, often.estimate.value) == (None, pytest.approx(math.sqrt(0.02)))
+    assert "of the replicates" in often.estimate.method
+
+
+class RangeAggregator(Aggregator):
+    """A class written against plain dictionaries, as the seed of this design shows them."""
+
+    def aggregate(self, group: Group, task_results: Any) -> dict[str, Any]:
+        values = [task_results[t.task_name]["acc,none"] for t in group.get_all_tasks()]
+        return {"acc,none": max(values) - min(values)}
+
+
+def test_a_registered_class_is_lifted_as_it_is() -> None:
+    AGGREGATORS.add("range", RangeAggregator)
+    score = group_score(scores_of(a=0.3, b=0.8), aggregation="range")
+    assert score.estimate.value == pytest.approx(0.5)
+    assert score.estimate.stderr == pytest.approx(math.sqrt(0.3 * 0.7 / 100 + 0.8 * 0.2 / 100), rel=0.15)
+
+
+def test_a_group_scorer_adds_numbers_with_error_bars() -> None:
+    def gap(values: dict[str, dict[str, float]]) -> dict[str, float | None]:
+        return {"gap": values["b"]["acc,none"] - values["a"]["acc,none"], "ratio,strict": None}
+
+    scores = scores_of(a=0.3, b=0.8)
+    manager = manager_of({"g": {"task": ["a", "b"], "scorer": gap}}, ["a", "b"])
+    found = manager.score_groups(scores)["g"]
+    assert found[MetricKey("gap")].estimate.value == pytest.approx(0.5)
+    assert found[MetricKey("gap")].estimate.stderr == pytest.approx(0.061, rel=0.15)
+    assert found[MetricKey("ratio", "strict")].estimate.undefined == "gap gives no value"
+    for wrong, message in [
+        (lambda v: 3, "returned 3"),
+        (lambda v: {"x": "y"}, "gives x = 'y'"),
+        (lambda v: v["q"], "raised KeyError"),
+    ]:
+        with pytest.raises(ScoringError, match=message):
+            manager_of({"g": {"task": ["a", "b"], "scorer": wrong}}, ["a", "b"]).score_groups(scores)
