@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import ConfigError
-from assay.models.generation import GenerationSettings, choose_token, cut_at_stop, draw_generator, draw_seed
+from assay.models.generation import GenerationSettings, cut_at_stop, draw_seed
+from assay.models.sampling import choose_token, draw_generator
 
 LOGPROBS = np.log(np.array([0.5, 0.3, 0.15, 0.05]))
 

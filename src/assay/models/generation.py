@@ -1,4 +1,4 @@
-"""Generation settings in one form, whatever a task file calls them, and the choice of the next token.
+"""Generation settings in one form, whatever a task file calls them.
 
 Shared by backends that decode by themselves and by those that write the settings into a request.
 """
@@ -6,16 +6,11 @@ Shared by backends that decode by themselves and by those that write the setting
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from assay.errors import ConfigError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _LENGTH_NAMES = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 
@@ -94,35 +89,19 @@ def cut_at_stop(text: str, until: Sequence[str]) -> tuple[str, bool]:
     return (text[: min(ends)], True) if ends else (text, False)
 
 
+def room_for_prompt(max_length: int, max_gen_toks: int) -> int:
+    """How many tokens a prompt may have where the model reads `max_length` in all, its answer included."""
+    room = max_length - max_gen_toks
+    if room <= 0:
+        raise ConfigError(
+            f"max_gen_toks is {max_gen_toks} and the model reads {max_length} tokens in all, "
+            "so no room is left for the prompt",
+            hint="Lower max_gen_toks (--gen_kwargs max_gen_toks=…) or raise max_length.",
+        )
+    return room
+
+
 def draw_seed(seed: int, context: bytes, draw: int) -> int:
     """A seed that belongs to draw number `draw` of this prompt, whatever is asked beside it."""
     digest = hashlib.sha256(b"%d:%d:" % (seed, draw) + context).digest()
     return int.from_bytes(digest[:8], "little") >> 1
-
-
-def draw_generator(seed: int, context: bytes, draw: int) -> np.random.Generator:
-    import numpy as np
-
-    return np.random.default_rng(draw_seed(seed, context, draw))
-
-
-def choose_token(logprobs: NDArray[np.float64], settings: GenerationSettings, generator: np.random.Generator) -> int:
-    """The most likely token, or one drawn after temperature, top-k, top-p and min-p, in this order."""
-    import numpy as np
-
-    if settings.greedy:
-        return int(logprobs.argmax())
-    scaled = logprobs / settings.temperature
-    probabilities = np.exp(scaled - scaled.max())
-    probabilities /= probabilities.sum()
-    order = np.argsort(-probabilities, kind="stable")
-    kept = probabilities[order]
-    if settings.top_k:
-        kept = kept[: settings.top_k]
-    if settings.top_p < 1.0:
-        # The token that crosses the threshold stays: without it top_p = 0 would keep none.
-        kept = kept[: int(np.searchsorted(np.cumsum(kept / kept.sum()), settings.top_p)) + 1]
-    if settings.min_p > 0.0:
-        kept = kept[kept >= settings.min_p * kept[0]]
-    point = generator.random() * math.fsum(kept)
-    return int(order[min(int(np.searchsorted(np.cumsum(kept), point, side="right")), len(kept) - 1)])

@@ -10,30 +10,56 @@ import torch
 from assay.instance import Instance
 from assay.models.hf import HFLM
 from assay.models.hf import linear as packing
-from assay.models.hf.linear import generating, pack_linear_layers
+from assay.models.hf.linear import Way, going, pack_linear_layers
 
 
+class Holder(torch.nn.Module):
+    """A model as far as packing looks at one: layers, and perhaps a vocabulary projection."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, layer: torch.nn.Linear, *, is_head: bool = False) -> None:
+        super().__init__()
+        self.layer = layer
+        self.is_head = is_head
+
+    def get_output_embeddings(self) -> torch.nn.Linear | None:
+        return self.layer if self.is_head else None
+
+
+@pytest.mark.parametrize("way", [Way.GENERATING, Way.SCORING])
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("shape", [(1, 24), (3, 24), (2, 5, 24), (200, 24), (0, 24)])
-def test_packed_layers_agree_with_plain_ones(shape: tuple[int, ...], bias: bool) -> None:
+def test_packed_layers_agree_with_plain_ones(shape: tuple[int, ...], bias: bool, way: Way) -> None:
     layer = torch.nn.Linear(24, 40, bias=bias)
-    holder = torch.nn.Sequential(layer)
-    holder.device = torch.device("cpu")
     states = torch.randn(*shape)
     with torch.inference_mode():
         plain = layer(states)
-        assert pack_linear_layers(holder) == 1
-        assert torch.equal(layer(states), plain), "scores keep to the usual product"
-        with generating():
+        assert pack_linear_layers(Holder(layer)) == 1
+        assert torch.equal(layer(states), plain), "outside of both ways nothing has changed"
+        with going(way):
             torch.testing.assert_close(layer(states), plain, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("inputs", "is_head", "packed"),
+    [(64, False, True), (packing._SHORT, False, True), (packing._SHORT + 1, False, False), (64, True, False)],
+)
+def test_scores_keep_the_usual_product_where_the_other_rounds_worse(inputs: int, is_head: bool, packed: bool) -> None:
+    layer = torch.nn.Linear(inputs, 48)
+    pack_linear_layers(Holder(layer, is_head=is_head))
+    with torch.inference_mode():
+        with going(Way.SCORING):
+            assert layer.forward._is_better(100) is packed
+        with going(Way.GENERATING):
+            assert layer.forward._is_better(packing._FEW)
+
+
 def test_layers_are_left_alone_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    holder = torch.nn.Sequential(torch.nn.Linear(8, 8))
-    holder.device = torch.device("cpu")
+    holder = Holder(torch.nn.Linear(8, 8))
     monkeypatch.setattr(packing, "free_memory", lambda device: 100)
     assert pack_linear_layers(holder) == 0
-    assert "forward" not in vars(holder[0])
+    assert "forward" not in vars(holder.layer)
 
 
 def test_only_models_that_were_loaded_here_are_changed(llama: HFLM, llama_directory: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ import torch
 
 from assay.errors import ConfigError, ModelError
 from assay.instance import Instance
-from assay.models.hf import HFLM
-from assay.models.hf.stops import StopRules, final_text, stop_reason
+from assay.models.hf import HFLM, selfcheck
+from assay.models.hf.stops import StopRules, final_text
 
 
 def ask(request_type: Any, *arguments: Any) -> Instance:
@@ -119,19 +120,6 @@ def test_thinking_needs_its_end_and_generation_tasks(network: Any, tokenizer: An
         model.loglikelihood([ask("loglikelihood", "A", " b")])
 
 
-def test_stop_strings_wait_for_the_end_of_thinking(llama: HFLM) -> None:
-    def ids(text: str) -> list[int]:
-        return llama.encoder.encode([text], add_special_tokens=False)[0]
-
-    rules = StopRules(("\n\n",), frozenset({1}), "</s>", 500, "</think>")
-    assert stop_reason(ids("first\n\n"), rules, llama.encoder) is None
-    assert stop_reason(ids("first\n\n</think>12\n\n"), rules, llama.encoder) == "stop"
-    assert final_text(ids("first\n\n</think> 12\n\nmore"), rules, llama.encoder) == "12"
-    assert final_text(ids("no end"), rules, llama.encoder) == "no end"
-    number = StopRules(("\n\n",), frozenset({1}), "</s>", 500, ids("=")[0])
-    assert final_text([*ids("1 + 1"), *ids("="), *ids(" 2"), 1], number, llama.encoder) == "2"
-
-
 def test_a_special_token_can_mark_the_end_of_thinking(llama: HFLM) -> None:
     rules = StopRules(("\n\n",), frozenset({1}), "</s>", 500, "<s>")
     text = llama.encoder.encode(["thoughts<s> 12\n\nmore"], add_special_tokens=False)[0]
@@ -170,3 +158,46 @@ def test_answers_say_how_many_tokens_they_took(llama: HFLM) -> None:
     prompt = Instance("generate_until", {}, (context, {"until": [], "max_gen_toks": 5}), 0)
     (answer,) = dict(llama.stream("generate_until", [prompt], [0])).values()
     assert answer.tokens == (tokens(context), 5)
+
+
+def test_a_model_object_is_left_as_it_was_after_a_stop(network: Any, tokenizer: Any) -> None:
+    """A run that was interrupted must not keep its owner, or the next run, from using the model."""
+    model = HFLM(network("llama"), tokenizer=tokenizer, threads=1)
+    model.should_stop = lambda: True
+    assert dict(model.stream("loglikelihood", [ask("loglikelihood", "A", " b")], [0])) == {}
+    assert network("llama")(torch.tensor([[1, 2, 3]])).logits.shape[1] == 3
+    again = HFLM(network("llama"), tokenizer=tokenizer, threads=1)
+    assert again.loglikelihood([ask("loglikelihood", "A", " b")])
+
+
+def test_a_model_that_gives_nan_by_the_tree_is_scored_plainly(
+    network: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(runner: Any, requests: Any, budget: int) -> Any:
+        yield from ((index, (float("nan") if index == 3 else 0.0, False)) for index in range(len(requests)))
+
+    plain = dict.fromkeys(range(10), (0.0, False))
+    monkeypatch.setattr(selfcheck, "score_plainly", lambda *_, **__: plain)
+    monkeypatch.setattr(selfcheck, "score_by_tree", broken)
+    assert not selfcheck.self_check(network("llama")).passed
+
+
+def test_sampling_left_to_transformers_takes_no_top_k_unless_told(llama: HFLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    generate = llama.model.generate
+    monkeypatch.setattr(
+        llama.model, "generate", lambda **options: given.append(options["top_k"]) or generate(**options)
+    )
+    for settings in ({}, {"top_k": 7}):
+        request = ask("generate_until", "A", {"max_gen_toks": 2, "temperature": 1.0, "typical_p": 0.9, **settings})
+        llama.generate_until([request])
+    assert given == [0, 7]
+
+
+def test_a_continuation_beyond_an_encoder_decoder_model_fails(t5: HFLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(t5, "max_length", 8)
+    engine = dataclasses.replace(t5.loglikelihoods.engine, max_length=8)
+    monkeypatch.setattr(t5.loglikelihoods, "engine", engine)
+    (answer,) = dict(t5.stream("loglikelihood", [ask("loglikelihood", "A", " many words " * 20)], [0])).values()
+    assert answer.response is None
+    assert "the model reads 8" in str(answer.failure)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 from assay.cli.selftest import command
-from assay.instance import Instance
-from assay.models import load_model
+from assay.instance import Instance, RequestType
+from assay.models import Answer
 from assay.models.hf import HFLM
 from assay.models.selftest import run_checks
 
@@ -23,22 +26,60 @@ def test_a_sound_model_passes(network: Any, tokenizer: Any, name: str) -> None:
     assert [check for check in checks if check.passed is False] == []
 
 
-def test_the_ngram_model_passes() -> None:
-    checks = {check.name: check for check in run_checks(load_model("ngram", {}))}
-    assert [check for check in checks.values() if check.passed is False] == []
-
-
 def test_a_backend_that_depends_on_order_is_caught(network: Any, tokenizer: Any) -> None:
     class Drifting(HFLM):
-        def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
-            return [
-                (value + 0.01 * place, greedy) for place, (value, greedy) in enumerate(super().loglikelihood(requests))
-            ]
+        def stream(
+            self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
+        ) -> Iterator[tuple[int, Answer]]:
+            for place, answer in super().stream(request_type, instances, draws):
+                if request_type == "loglikelihood":
+                    value, greedy = answer.response
+                    answer = answer._replace(response=(value + 0.01 * place, greedy))
+                yield place, answer
 
     checks = {check.name: check for check in run_checks(Drifting(network("llama"), tokenizer=tokenizer, threads=1))}
-    assert checks["one by one"].passed is False
-    assert checks["order"].passed is False
+    assert [name for name, check in checks.items() if check.passed is False] == ["one by one", "order"]
     assert checks["one by one"].difference == pytest.approx(0.23, abs=0.01)
+
+
+def altered(network: Any, change: Callable[..., Any]) -> Any:
+    """A copy whose forward pass is `change(forward, tokens, mask, **others)`."""
+    copied = deepcopy(network)
+    forward = copied.forward
+
+    def changed(input_ids: Any = None, attention_mask: Any = None, **others: Any) -> Any:
+        return change(forward, input_ids, attention_mask, **others)
+
+    copied.forward = changed
+    return copied
+
+
+def test_a_model_that_looks_at_padding_is_caught(network: Any, tokenizer: Any) -> None:
+    """Padding on the right is never seen by a causal model, so a mask that hides none shows on the left alone."""
+
+    def seeing_all(forward: Any, tokens: Any, mask: Any, **others: Any) -> Any:
+        if mask is not None and mask.dim() == 2:
+            mask = torch.ones_like(mask)
+        return forward(tokens, attention_mask=mask, **others)
+
+    sloppy = altered(network("llama"), seeing_all)
+    checks = list(run_checks(HFLM(sloppy, tokenizer=tokenizer, threads=1)))
+    assert [check.name for check in checks if check.passed is False] == ["padding on the left and on the right"]
+
+
+def test_a_model_that_gives_nan_for_padded_rows_is_caught(network: Any, tokenizer: Any) -> None:
+    """As a fully masked row does in some attention kernels."""
+
+    def poisoned(forward: Any, tokens: Any, mask: Any, **others: Any) -> Any:
+        output = forward(tokens, attention_mask=mask, **others)
+        if mask is not None and mask.dim() == 2:
+            output.logits[mask[:, 0] == 0] = math.nan
+        return output
+
+    checks = list(run_checks(HFLM(altered(network("llama"), poisoned), tokenizer=tokenizer, threads=1)))
+    broken = [check for check in checks if check.passed is False]
+    assert [check.name for check in broken] == ["padding on the left and on the right"]
+    assert "not finite" in broken[0].note
 
 
 def test_the_command_prints_a_table_and_exits_zero(llama_directory: Path) -> None:

@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 _FASTEST = {"cpu": 1024, "cuda": 2048}
 """Beyond this many tokens a pass is not faster by the token; on a CPU larger ones fall out of its caches."""
 _SMALLEST = 16
+_MEMINFO, _CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 512 << 20
 
@@ -53,12 +54,17 @@ def choose_budget(model: Any) -> int:
 
 
 def free_memory(device: Any) -> int:
+    """Bytes to be had on the device: on a CPU what the machine has, or the container if that is less."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    for line in _lines(Path("/proc/meminfo")):
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+    available = _fields(_MEMINFO).get("MemAvailable:")
+    machine = available * 1024 if available else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    limit, used = (_lines(_CGROUP / name) for name in ("memory.max", "memory.current"))
+    if not limit or not used or not limit[0].isdigit():
+        return int(machine)
+    # Cached files count as used, though the kernel drops them when memory is asked for.
+    cached = _fields(_CGROUP / "memory.stat").get("inactive_file", 0)
+    return int(max(0, min(machine, int(limit[0]) - int(used[0]) + cached)))
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -76,7 +82,7 @@ def release_memory() -> None:
 def available_cores() -> int:
     """Cores this process may use: its affinity, and the quota of its control group."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    for line in _lines(Path("/sys/fs/cgroup/cpu.max")):
+    for line in _lines(_CGROUP / "cpu.max"):
         quota, _, period = line.partition(" ")
         if quota.isdigit() and period.strip().isdigit():
             cores = min(cores, max(1, round(int(quota) / int(period))))
@@ -102,6 +108,12 @@ def set_threads(threads: int | None) -> None:
     if threads is None and os.environ.get("OMP_NUM_THREADS"):
         return
     torch.set_num_threads(threads or available_cores())
+
+
+def _fields(path: Path) -> dict[str, int]:
+    """The numbers of a file of the kernel with a name and a number in each line."""
+    words = (line.split() for line in _lines(path))
+    return {word[0]: int(word[1]) for word in words if len(word) > 1 and word[1].isdigit()}
 
 
 def _lines(path: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""Attention of rows that are being generated: one token each, over a shared prefix and the row's own tokens.
+"""Attention of rows that are being generated: their new tokens over a shared prefix and the row's own tokens.
 
     base      keys and values of a prefix, once, for all rows that continue it
     slots     what each row has beyond its base, side by side, padded to the longest
@@ -8,9 +8,11 @@ A row leaves as soon as it has ended and the last row takes its slot, so active 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 
 from assay.models.hf.attention import MASKED, Attention
@@ -66,39 +68,72 @@ class Slots:
             values[target, :, :tokens] = values[source, :, :tokens]
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one row has in a pass: so many new tokens, behind `length` of its slot, after the prefix `base`."""
+
+    base: Base | None
+    length: int
+    tokens: int
+
+
 class DecodePlan:
-    """Attention of one token for each of the first rows; writes its keys and values behind the row's own."""
+    """Attention of the new tokens of the first rows; writes their keys and values behind the row's own.
 
-    def __init__(self, slots: Slots, bases: list[Base | None], lengths: list[int], device: Any) -> None:
+    Tokens stand in line, row after row. Over the keys of their rows they attend side by side, `[rows, width]`: a row with
+    fewer tokens than the widest repeats its last one, and what comes of that is not looked at.
+    """
+
+    def __init__(self, slots: Slots, shares: Sequence[Share], device: Any) -> None:
         self.slots = slots
-        self._rows = torch.arange(len(lengths), device=device)
-        self._lengths = torch.tensor(lengths, device=device)
-        self._longest = max(lengths) + 1
-        offsets = torch.tensor([base.length if base else 0 for base in bases], device=device)
-        self._positions = offsets + self._lengths
-        own = torch.arange(self._longest, device=device)
-        self._own_positions = offsets.unsqueeze(1) + own
-        self._beyond = (own > self._lengths.unsqueeze(1)).float() * MASKED
-        self._groups = _group(bases, device)
-        self._masks: dict[tuple[int | None, int | None], tuple[Any, list[Any]]] = {}
+        self._count, self._width = len(shares), max(share.tokens for share in shares)
+        self._longest = max(share.length + share.tokens for share in shares)
+        counts = np.array([share.tokens for share in shares])
+        rows = np.repeat(np.arange(self._count), counts)
+        firsts = np.cumsum(counts) - counts
+        offsets = np.arange(len(rows)) - firsts[rows]
+        side_by_side = firsts[:, None] + np.minimum(np.arange(self._width), counts[:, None] - 1)
+        depths = np.array([share.base.length if share.base else 0 for share in shares])
+        places = np.array([share.length for share in shares])[rows] + offsets
 
-    @property
-    def positions(self) -> Any:
-        return self._positions
+        self._rows, self._places = (torch.from_numpy(part).to(device) for part in (rows, places))
+        self.positions = torch.from_numpy(depths[rows] + places).to(device)
+        self._side_by_side = torch.from_numpy(side_by_side.reshape(-1)).to(device)
+        self._in_line = torch.from_numpy(rows * self._width + offsets).to(device)
+        own = torch.arange(self._longest, device=device)
+        self._own_positions = torch.from_numpy(depths).to(device).unsqueeze(1) + own
+        self._beyond = (own > self._pad(self._places).unsqueeze(-1)).float() * MASKED
+        self._groups = _group([shares[row].base for row in rows.tolist()], device)
+        self._masks: dict[tuple[int | None, int | None], tuple[Any, list[Any]]] = {}
 
     def attend(self, layer: int, attention: Attention, query: Any, key: Any, value: Any) -> Any:
         keys, values = self.slots.layers[layer]
-        keys[self._rows, :, self._lengths] = key[0].transpose(0, 1)
-        values[self._rows, :, self._lengths] = value[0].transpose(0, 1)
-        count, longest = len(self._rows), self._longest
+        keys[self._rows, :, self._places] = key[0].transpose(0, 1)
+        values[self._rows, :, self._places] = value[0].transpose(0, 1)
         own_mask, base_masks = self._window_masks(attention)
         output, lse = attention.part(
-            query[0].transpose(0, 1).unsqueeze(2), keys[:count, :, :longest], values[:count, :, :longest], own_mask
+            self._pad(query[0].transpose(0, 1)).transpose(1, 2),
+            keys[: self._count, :, : self._longest],
+            values[: self._count, :, : self._longest],
+            own_mask,
         )
-        parts = [(output.squeeze(2).transpose(0, 1).unsqueeze(0), lse.squeeze(2).transpose(0, 1).unsqueeze(0))]
+        parts = [(self._unpad(output), self._unpad(lse))]
         if self._groups:
             parts.append(self._over_bases(layer, attention, query, parts[0], base_masks))
         return attention.join(parts).transpose(1, 2)
+
+    def _pad(self, in_line: Any) -> Any:
+        """`[tokens, …]` to `[rows, width, …]`."""
+        if self._width == 1:
+            return in_line.unsqueeze(1)
+        return in_line.index_select(0, self._side_by_side).view(self._count, self._width, *in_line.shape[1:])
+
+    def _unpad(self, padded: Any) -> Any:
+        """`[rows, heads, width, …]` to `[1, heads, tokens, …]`."""
+        in_line = padded.transpose(1, 2).flatten(0, 1)
+        if self._width > 1:
+            in_line = in_line.index_select(0, self._in_line)
+        return in_line.transpose(0, 1).unsqueeze(0)
 
     def _over_bases(
         self, layer: int, attention: Attention, query: Any, like: tuple[Any, Any], masks: list[Any]
@@ -106,34 +141,33 @@ class DecodePlan:
         if len(self._groups) == 1 and self._groups[0][1] is None:
             return attention.part(query, *self._groups[0][0].states[layer], masks[0])
         output, lse = torch.zeros_like(like[0]), torch.full_like(like[1], MASKED)
-        for (base, rows), mask in zip(self._groups, masks):
-            picked = query if rows is None else query[:, :, rows]
-            output[:, :, rows], lse[:, :, rows] = attention.part(picked, *base.states[layer], mask)
+        for (base, tokens), mask in zip(self._groups, masks):
+            picked = query if tokens is None else query[:, :, tokens]
+            output[:, :, tokens], lse[:, :, tokens] = attention.part(picked, *base.states[layer], mask)
         return output, lse
 
     def _window_masks(self, attention: Attention) -> tuple[Any, list[Any]]:
         kind = (attention.window, attention.chunk)
         if kind not in self._masks:
-            own = attention.window_mask(self._positions.unsqueeze(1), self._own_positions)
-            beyond = self._beyond.view(len(self._rows), 1, 1, self._longest)
+            own = attention.window_mask(self._pad(self.positions), self._own_positions)
             masks = []
-            for base, rows in self._groups:
-                positions = self._positions if rows is None else self._positions[rows]
+            for base, tokens in self._groups:
+                positions = self.positions if tokens is None else self.positions[tokens]
                 mask = attention.window_mask(positions, torch.arange(base.length, device=positions.device))
                 masks.append(None if mask is None else mask.view(1, 1, *mask.shape))
-            self._masks[kind] = (beyond if own is None else beyond + own.unsqueeze(1), masks)
+            self._masks[kind] = ((self._beyond if own is None else self._beyond + own).unsqueeze(1), masks)
         return self._masks[kind]
 
 
 def _group(bases: list[Base | None], device: Any) -> list[tuple[Base, Any]]:
-    """Each base with its rows; None for the rows where it is that of all."""
-    rows: dict[int, list[int]] = {}
+    """Each base with the tokens that continue it; None for the tokens where it is that of all."""
+    tokens: dict[int, list[int]] = {}
     known: dict[int, Base] = {}
-    for row, base in enumerate(bases):
+    for token, base in enumerate(bases):
         if base is not None:
             known[id(base)] = base
-            rows.setdefault(id(base), []).append(row)
+            tokens.setdefault(id(base), []).append(token)
     return [
         (known[key], None if len(members) == len(bases) else torch.tensor(members, device=device))
-        for key, members in rows.items()
+        for key, members in tokens.items()
     ]

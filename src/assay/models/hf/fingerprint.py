@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 _WEIGHTS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".h5", ".msgpack")
+_SMALL = 64 << 20
 _BLOCK = 1 << 16
 _BLOCKS = 16
 
@@ -48,7 +49,7 @@ def _sample(path: Path) -> Iterator[bytes]:
     size = path.stat().st_size
     yield str(size).encode()
     with open(path, "rb") as file:
-        if path.suffix not in _WEIGHTS or size <= _BLOCK * _BLOCKS:
+        if size <= (_BLOCK * _BLOCKS if path.suffix in _WEIGHTS else _SMALL):
             yield file.read()
             return
         for index in range(_BLOCKS):

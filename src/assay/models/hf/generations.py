@@ -15,7 +15,8 @@ from assay.models.generation import GenerationSettings, draw_seed
 from assay.models.hf.budget import free_memory
 from assay.models.hf.engine import Engine
 from assay.models.hf.plain_generation import generate_plainly
-from assay.models.hf.rows import Prompt, RowGenerator
+from assay.models.hf.row import Prompt
+from assay.models.hf.rows import RowGenerator
 from assay.models.hf.stops import StopRules, final_text, stop_reason
 from assay.models.hf.tokenization import TextEncoder
 

@@ -77,10 +77,13 @@ class Source:
 
     def files(self) -> list[Path]:
         """Files that make the model what it is; none for a model of the hub, whose commit says it."""
-        places = [self.directory, *(Path(name) for name in (self.tokenizer, self.peft) if name)]
-        return [
-            path for place in places if place and place.is_dir() for path in sorted(place.iterdir()) if path.is_file()
-        ]
+        named = [Path(name) for name in (self.tokenizer, self.peft) if name]
+        if self.directory is not None and self.gguf_file is not None:
+            named.append(self.directory / self.gguf_file)
+        elif self.directory is not None:
+            named.append(self.directory)
+        folders = (sorted(place.iterdir()) if place.is_dir() else [place] for place in named)
+        return [path for paths in folders for path in paths if path.is_file()]
 
     def common(self) -> dict[str, Any]:
         options: dict[str, Any] = {"revision": self.revision, "trust_remote_code": self.trust_remote_code}

@@ -65,7 +65,7 @@ class LogLikelihoods:
     def _why_unscorable(self, pair: Pair) -> str | None:
         if not pair.continuation:
             return "the continuation has no tokens of its own, so there is nothing to score"
-        if not self.engine.seq2seq and len(pair.continuation) > self.engine.max_length:
+        if len(pair.continuation) > self.engine.max_length:
             return (
                 f"the continuation has {len(pair.continuation)} tokens and the model reads {self.engine.max_length} "
                 "(raise max_length if the model allows it)"

@@ -127,8 +127,6 @@ class HFLM(StreamingLM):
             tree_length(self.model.config),
         )
         self.should_stop: Callable[[], bool] = lambda: False
-        # Every pass begins with the embedding of its tokens: the one place where a pass can be refused.
-        self.model.get_input_embeddings().register_forward_pre_hook(self._refuse_when_stopped)
         self.loglikelihoods = LogLikelihoods(engine)
         self.generations = Generations(
             engine,
@@ -158,6 +156,8 @@ class HFLM(StreamingLM):
                 f"enable_thinking does not go with {request_type} requests ({instances[0].task_name})",
                 hint="Run generation tasks only, or leave enable_thinking out.",
             )
+        # Every pass begins with the embedding of its tokens: the one place where a pass can be refused.
+        watch = self.model.get_input_embeddings().register_forward_pre_hook(self._refuse_when_stopped)
         try:
             if request_type == "generate_until":
                 yield from self.generations.stream(arguments, draws)
@@ -167,6 +167,8 @@ class HFLM(StreamingLM):
                 yield from self.loglikelihoods.stream_rolling([text for (text,) in arguments])
         except _Stopped:
             return
+        finally:
+            watch.remove()
 
     def _refuse_when_stopped(self, *_: Any) -> None:
         if self.should_stop():
@@ -203,11 +205,12 @@ class HFLM(StreamingLM):
     def fingerprint(self) -> str:
         if self._fingerprint is None:
             source = self.source
-            settings = {**self._settings, "chat_template": self.chat.template, "chat_arguments": self.chat.arguments}
+            settings: dict[str, Any] = {**self._settings, "chat_template": self.chat.template, "chat_arguments": self.chat.arguments}
             if source is None:
                 settings["weights"] = weights_in_memory(self.model)
             else:
                 settings["name"] = source.pretrained if source.directory is None else None
+                settings["part"] = [source.subfolder, source.gguf_file]
             self._fingerprint = fingerprint(
                 settings, source.files() if source else [], self.model.config, self.tokenizer
             )

@@ -44,8 +44,8 @@ def generate_plainly(
     seq2seq = bool(model.config.is_encoder_decoder)
     options: dict[str, Any] = {"do_sample": not settings.greedy, **settings.other}
     if not settings.greedy:
-        options.update(temperature=settings.temperature, top_p=settings.top_p)
-        options.update({"top_k": settings.top_k} if settings.top_k else {})
+        # All of them: what is left out transformers fills in, for top_k with 50.
+        options.update(temperature=settings.temperature, top_p=settings.top_p, top_k=settings.top_k)
         options.update({"min_p": settings.min_p} if settings.min_p else {})
         torch.manual_seed(seed)
     prompt_length = 1 if seq2seq else len(prompt)

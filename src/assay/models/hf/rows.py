@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from assay.models.generation import GenerationSettings
-from assay.models.hf.decoding import Base, DecodePlan, Slots
-from assay.models.hf.linear import generating
-from assay.models.hf.sampling import choose_tokens, penalise
-from assay.models.hf.stops import StopRules, stop_reason
+from assay.models.hf.decoding import Base, DecodePlan, Share, Slots
+from assay.models.hf.guesses import Guesser
+from assay.models.hf.linear import Way, going
+from assay.models.hf.row import Prompt, Row
+from assay.models.hf.stops import StopWatch
 from assay.models.hf.tokenization import TextEncoder
 from assay.models.hf.tree import KeysValues, TreeRunner
 from assay.models.prefix_tree import PrefixTree, Step
@@ -27,37 +27,8 @@ _SHARED_FROM = 64
 """A shorter prefix is copied into each row: keeping it apart would cost more than it saves."""
 _MOST_BASES = 8
 """Rows of more prefixes than this are rare, and each prefix is a computation of its own in every layer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """One generation: token ids to continue, how, and the seed of this draw."""
-
-    tokens: tuple[int, ...]
-    settings: GenerationSettings
-    rules: StopRules
-    seed: int
-    repetition_penalty: float = 1.0
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """Prompts of equal key have equal answers: all draws of a greedy prompt are one generation."""
-        settings = self.settings
-        how = (settings.temperature, settings.top_p, settings.top_k, settings.min_p, self.repetition_penalty)
-        return (self.tokens, how, repr(sorted(settings.other.items())), self.rules, 0 if settings.greedy else self.seed)
-
-
-@dataclass(slots=True)
-class Row:
-    """A generation under way. Its last id is not in the cache yet."""
-
-    index: int
-    prompt: Prompt
-    base: Base | None
-    length: int
-    """Tokens in its slot."""
-    generator: np.random.Generator
-    ids: list[int] = field(default_factory=list)
+_CHEAP = {"cpu": 32, "cuda": 256}
+"""Up to so many tokens a pass mostly waits for the weights; rows that are fewer fill it with guesses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +46,14 @@ class RowGenerator:
     """Runs prompts to their ends, at most `max_rows` at a time."""
 
     def __init__(
-        self, runner: TreeRunner, encoder: TextEncoder, *, tokens_per_pass: int, max_rows: int, cache_bytes: int
+        self,
+        runner: TreeRunner,
+        encoder: TextEncoder,
+        *,
+        tokens_per_pass: int,
+        max_rows: int,
+        cache_bytes: int,
+        guess: bool = True,
     ) -> None:
         self.runner = runner
         self.encoder = encoder
@@ -83,7 +61,9 @@ class RowGenerator:
         self.max_rows = max_rows
         self.cache_bytes = cache_bytes
         self.decoded = 0
-        """Tokens that went through the model after the prompts."""
+        """Tokens that went through the model after the prompts, guesses among them."""
+        self.passes = 0
+        self._cheap = _CHEAP.get(runner.device.type, 64) if guess else 0
         self._slots = Slots()
         self._rows: list[Row] = []
         self._base: Base | None = None
@@ -140,7 +120,7 @@ class RowGenerator:
             return True
         layers = self._slots.layers
         per_token = sum(part[0, :, 0].numel() * part.element_size() for pair in layers for part in pair)
-        longest = max(row.length - len(row.ids) + row.prompt.rules.max_gen_toks for row in self._rows)
+        longest = max(row.prompt_length + row.prompt.rules.max_gen_toks for row in self._rows)
         longest = max(longest, len(prompt.tokens) + prompt.rules.max_gen_toks)
         return bool(per_token * longest * (len(self._rows) + 1) <= self.cache_bytes)
 
@@ -156,41 +136,68 @@ class RowGenerator:
             self._slots.fill(slot, 0, base.states, torch.arange(start))
         if len(arrival.places):
             self._slots.fill(slot, start, arrival.states, arrival.places.to(arrival.states[0][0].device))
-        row = Row(arrival.index, prompt, base if apart else None, length, np.random.default_rng(prompt.seed))
+        row = Row(
+            arrival.index,
+            prompt,
+            base if apart else None,
+            length,
+            np.random.default_rng(prompt.seed),
+            Guesser(prompt.tokens),
+            StopWatch(prompt.rules, self.encoder),
+        )
         self._rows.append(row)
-        yield from self._extend([row], arrival.logits.unsqueeze(0))
+        yield from self._extend([row], [[]], arrival.logits.unsqueeze(0))
 
     def _may_share(self, base: Base) -> bool:
         shared = {id(row.base) for row in self._rows if row.base is not None}
         return id(base) in shared or len(shared) < _MOST_BASES
 
     def _advance(self) -> Iterator[tuple[int, list[int]]]:
-        """One pass: every row's last token goes in, its next comes out."""
-        rows = self._rows
-        self._slots.reserve(self._slots.layers, len(rows), max(row.length for row in rows) + 1)
-        plan = DecodePlan(self._slots, [row.base for row in rows], [row.length for row in rows], self.runner.device)
-        tokens = np.array([row.ids[-1] for row in rows])
-        places = torch.arange(len(rows), device=self.runner.device)
+        """One pass: every row's last token and its guess go in, its next token and more come out."""
+        rows = list(self._rows)
+        guesses = self._guess(rows)
+        shares = [Share(row.base, row.length, 1 + len(guess)) for row, guess in zip(rows, guesses)]
+        self._slots.reserve(self._slots.layers, len(rows), max(share.length + share.tokens for share in shares))
+        plan = DecodePlan(self._slots, shares, self.runner.device)
+        tokens = np.concatenate([[row.ids[-1], *guess] for row, guess in zip(rows, guesses)])
+        places = torch.arange(len(tokens), device=self.runner.device)
         before = self.runner.computed
-        with generating():
+        with going(Way.GENERATING):
             logits = self.runner.forward(plan, tokens, plan.positions, places)
         self.runner.computed = before
-        self.decoded += len(rows)
-        for row in rows:
-            row.length += 1
-        yield from self._extend(list(rows), logits)
+        self.decoded += len(tokens)
+        self.passes += 1
+        yield from self._extend(rows, guesses, logits)
 
-    def _extend(self, rows: list[Row], logits: Any) -> Iterator[tuple[int, list[int]]]:
-        for row, scores in zip(rows, logits):
-            if row.prompt.repetition_penalty != 1.0:
-                seen = torch.tensor(sorted({*row.prompt.tokens, *row.ids}), device=scores.device)
-                penalise(scores, seen, row.prompt.repetition_penalty)
-        chosen = choose_tokens(logits, [row.prompt.settings for row in rows], [row.generator for row in rows])
-        for row, token in zip(rows, chosen):
-            row.ids.append(token)
-            if stop_reason(row.ids, row.prompt.rules, self.encoder) is not None:
-                self._drop(row)
-                yield row.index, row.ids
+    def _guess(self, rows: list[Row]) -> list[list[int]]:
+        spare = self._cheap - len(rows)
+        guesses = []
+        for row in rows:
+            guesses.append(row.guess(spare) if spare > 0 else [])
+            spare -= len(guesses[-1])
+        return guesses
+
+    def _extend(self, rows: list[Row], guesses: list[list[int]], logits: Any) -> Iterator[tuple[int, list[int]]]:
+        """The logits stand in line: for each row those after its last token, then those after each token of its guess."""
+        best = logits.argmax(dim=-1).tolist()
+        ended = []
+        start = 0
+        for row, guess in zip(rows, guesses):
+            for place, expected in enumerate([*guess, None], start):
+                token = row.choose(logits[place], best[place])
+                row.say(token)
+                if row.watch.reason(row.ids) is not None:
+                    ended.append(row)
+                    break
+                if token != expected:
+                    break
+            if guess:
+                row.guesser.learn(place - start)
+            start += 1 + len(guess)
+        # Not before all have been looked at: a row that takes the place of another must be whole by then.
+        for row in ended:
+            self._drop(row)
+            yield row.index, row.ids
 
     def _drop(self, row: Row) -> None:
         slot = next(place for place, other in enumerate(self._rows) if other is row)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from assay.models.hf.attention import UnsupportedAttention
@@ -45,9 +46,10 @@ def self_check(model: Any) -> SelfCheck:
             raise
         # Whatever a model's own code raises when it is run in this way, plain scoring is right for it.
         return SelfCheck(False, reason=f"{type(error).__name__}: {str(error)[:200]}")
-    difference = max(
+    differences = [
         abs(tree[index][0] - plain[index][0]) / len(request.targets) for index, request in enumerate(requests)
-    )
+    ]
+    difference = float(np.max(differences))  # unlike Python's max, NaN if any of them is
     if not difference <= _TOLERANCE.get(model.dtype, 3e-4):
         return SelfCheck(False, difference, f"log-likelihoods differ by up to {difference:.2g} per token")
     return SelfCheck(True, difference)

@@ -23,7 +23,7 @@ def score_seq2seq(model: Any, pairs: Sequence[Pair], max_length: int) -> Iterato
         with torch.inference_mode():
             encoded = model.get_encoder()(input_ids=tokens, attention_mask=mask)
             for index in indices:
-                targets = pairs[index].continuation[-max_length:]
+                targets = pairs[index].continuation
                 labels = torch.tensor([targets], device=device)
                 logits = model(encoder_outputs=encoded, attention_mask=mask, labels=labels).logits[0]
                 values, greedy = log_probabilities(logits, range(len(targets)), targets)

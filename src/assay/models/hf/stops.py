@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from assay.models.hf.tokenization import TextEncoder
 
 _SLACK = 8
-"""Tokens decoded beyond what a stop string can need: the first ones of a cut-out may come out broken."""
+"""Tokens decoded beyond what a string can need: the first ones of a cut-out may come out broken."""
 
 
 @dataclass(frozen=True, slots=True)
 class StopRules:
     """Stop strings and end tokens of one request.
 
-    A thinking model is stopped by strings only after its thinking: a trace is full of blank lines and question marks
-    that are no end of the answer.
+    A thinking model is stopped by strings only after its thinking, and after the blank that follows it: a trace is full of
+    blank lines and question marks that are no end of the answer, and `</think>\\n\\n` is how most answers begin.
     """
 
     until: tuple[str, ...]
@@ -25,33 +25,64 @@ class StopRules:
     max_gen_toks: int = 256
     think_end_token: str | int | None = None
 
-    @property
-    def tail(self) -> int:
-        """Tokens that a stop string can be spread over, at worst one for each of its bytes."""
-        return max((len(stop.encode()) for stop in self.until), default=0) + _SLACK
 
-
-def stop_reason(ids: Sequence[int], rules: StopRules, encoder: TextEncoder) -> str | None:
-    """Why the generation ends with its last token, or None if it goes on. Asked after each token.
+class StopWatch:
+    """One generation, watched token by token. Only its last tokens are decoded, however long it gets.
 
     Stop strings are looked for in decoded text, so it does not matter how the model cut them into tokens; specials are
     kept there, because a stop string may be one.
     """
+
+    def __init__(self, rules: StopRules, encoder: TextEncoder) -> None:
+        self.rules = rules
+        self.encoder = encoder
+        self._stop_tail = _tail(rules.until)
+        self._answer_from: int | None = 0 if rules.think_end_token is None else None
+        """Place of the first token that is neither thought nor the blank after it; None while the model thinks."""
+
+    def reason(self, ids: Sequence[int]) -> str | None:
+        """Why the generation ends with its last token, or None if it goes on. To be asked after every token."""
+        if ids[-1] in self.rules.eos:
+            return "eos"
+        if self._answer_from is None:
+            self._answer_from = len(ids) if self._thinking_ends(ids) else None
+        elif self._holds_stop(ids):
+            return "stop"
+        return "length" if len(ids) >= self.rules.max_gen_toks else None
+
+    def _thinking_ends(self, ids: Sequence[int]) -> bool:
+        mark = self.rules.think_end_token
+        if not isinstance(mark, str):
+            return ids[-1] == mark
+        return mark in self.encoder.decode(ids[-_tail([mark]) :], skip_special_tokens=False)
+
+    def _holds_stop(self, ids: Sequence[int]) -> bool:
+        if not self.rules.until or self._answer_from is None:
+            return False
+        first = max(self._answer_from, len(ids) - self._stop_tail)
+        text = self.encoder.decode(ids[first:], skip_special_tokens=False)
+        if self.rules.think_end_token is not None and first == self._answer_from:
+            text = text.lstrip()
+            self._answer_from = first if text else len(ids)
+        return any(stop in text for stop in self.rules.until)
+
+
+def _tail(strings: Sequence[str]) -> int:
+    """Tokens that one of the strings can be spread over, at worst one for each of its bytes."""
+    return max((len(string.encode()) for string in strings), default=0) + _SLACK
+
+
+def stop_reason(ids: Sequence[int], rules: StopRules, encoder: TextEncoder) -> str | None:
+    """The same for a generation that was not watched from its start."""
     if ids[-1] in rules.eos:
         return "eos"
-    if rules.until and not _is_thinking(ids, rules, encoder):
-        text = encoder.decode(ids[-rules.tail :], skip_special_tokens=False)
-        if any(stop in text for stop in rules.until):
-            return "stop"
-    return "length" if len(ids) >= rules.max_gen_toks else None
-
-
-def _is_thinking(ids: Sequence[int], rules: StopRules, encoder: TextEncoder) -> bool:
     if rules.think_end_token is None:
-        return False
-    if isinstance(rules.think_end_token, int):
-        return rules.think_end_token not in ids
-    return rules.think_end_token not in encoder.decode(ids, skip_special_tokens=False)
+        text = encoder.decode(ids[-_tail(rules.until) :], skip_special_tokens=False)
+    else:
+        text = _after_thinking(ids, rules.think_end_token, encoder, skip_special_tokens=False) or ""
+    if any(stop in text for stop in rules.until):
+        return "stop"
+    return "length" if len(ids) >= rules.max_gen_toks else None
 
 
 def final_text(ids: Sequence[int], rules: StopRules, encoder: TextEncoder) -> str:
@@ -59,23 +90,26 @@ def final_text(ids: Sequence[int], rules: StopRules, encoder: TextEncoder) -> st
 
     Without an end of thinking the whole text is the answer, as in lm-evaluation-harness.
     """
-    think_end = rules.think_end_token
-    if isinstance(think_end, int) and think_end in ids:
-        last = max(place for place, token in enumerate(ids) if token == think_end)
-        text = encoder.decode(ids[last + 1 :]).lstrip()
-    elif isinstance(think_end, str) and think_end not in (text := encoder.decode(ids)):
-        # The marker may be a special token, which plain decoding leaves out.
-        full = encoder.decode(ids, skip_special_tokens=False)
-        if think_end in full:
-            text = _drop(full.split(think_end)[-1].lstrip(), rules.eos_text)
-    else:
+    text = None
+    if rules.think_end_token is not None:
+        text = _after_thinking(ids, rules.think_end_token, encoder)
+        if text is None:  # the marker may be a special token, which plain decoding leaves out
+            text = _after_thinking(ids, rules.think_end_token, encoder, skip_special_tokens=False)
+    if text is None:
         text = encoder.decode(ids)
-        if isinstance(think_end, str):
-            text = text.split(think_end)[-1].lstrip()
-    for stop in rules.until:
-        text = text.split(stop)[0]
-    return _drop(text, rules.eos_text)
+    for stop in (*rules.until, rules.eos_text):
+        text = text.split(stop)[0] if stop else text
+    return text
 
 
-def _drop(text: str, eos: str) -> str:
-    return text.split(eos)[0] if eos else text
+def _after_thinking(
+    ids: Sequence[int], mark: str | int, encoder: TextEncoder, *, skip_special_tokens: bool = True
+) -> str | None:
+    """What follows the last mark, without the blank after it; None while there is no mark."""
+    if isinstance(mark, int):
+        places = [place for place, token in enumerate(ids) if token == mark]
+        if not places:
+            return None
+        return encoder.decode(ids[places[-1] + 1 :], skip_special_tokens=skip_special_tokens).lstrip()
+    _, found, after = encoder.decode(ids, skip_special_tokens=skip_special_tokens).rpartition(mark)
+    return after.lstrip() if found else None

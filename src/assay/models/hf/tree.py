@@ -20,6 +20,7 @@ from assay.models.hf.attention import (
 )
 from assay.models.hf.batches import batches_of
 from assay.models.hf.last_layer import last_mlp, only_at
+from assay.models.hf.linear import Way, going
 from assay.models.prefix_tree import Step
 
 KeysValues = list[tuple[Any, Any]]
@@ -196,7 +197,8 @@ class TreeRunner:
         self.path.cut(step.depth)
         plan = StepPlan(step, self.path, self.device, capture=capture)
         places = torch.as_tensor(np.asarray(scored, dtype=np.int64), device=self.device)
-        logits = self.forward(plan, step.tokens, step.positions, places)
+        with going(Way.SCORING):
+            logits = self.forward(plan, step.tokens, step.positions, places)
         if step.keep:
             self.path.grow(step.keep)
         return logits, plan.captured

@@ -12,8 +12,9 @@ from typing import Any
 from assay.errors import ConfigError, ModelError
 from assay.instance import Instance, RequestType
 from assay.models.base import LM, Answer, Message
-from assay.models.generation import GenerationSettings, choose_token, cut_at_stop, draw_generator
+from assay.models.generation import GenerationSettings, cut_at_stop
 from assay.models.ngram.distribution import END, ByteNgrams
+from assay.models.sampling import choose_token, draw_generator
 
 _END = bytes([END])
 

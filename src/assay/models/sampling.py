@@ -1,18 +1,23 @@
-"""The next token of a row: the most likely one, or a draw that belongs to its prompt and draw number alone."""
+"""One token drawn from a distribution, for backends that decode by themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from assay.models.generation import GenerationSettings
+from assay.models.generation import GenerationSettings, draw_seed
 
 
-def draw_token(logits: NDArray[np.float32], settings: GenerationSettings, point: float) -> int:
+def draw_generator(seed: int, context: bytes, draw: int) -> np.random.Generator:
+    return np.random.default_rng(draw_seed(seed, context, draw))
+
+
+def choose_token(logits: NDArray[np.floating], settings: GenerationSettings, generator: np.random.Generator) -> int:
+    """The most likely token, or a draw."""
+    return int(logits.argmax()) if settings.greedy else draw_token(logits, settings, generator.random())
+
+
+def draw_token(logits: NDArray[np.floating], settings: GenerationSettings, point: float) -> int:
     """A token by inverse transform at `point` in [0, 1), after temperature, top-k, top-p and min-p, in this order.
 
     Candidates lie in order of falling probability, so equal points give equal tokens unless probabilities really differ.
@@ -46,21 +51,3 @@ def _candidates(probabilities: NDArray[np.float64], settings: GenerationSettings
         some = np.flatnonzero(probabilities > 0.0)
     order = some[np.argsort(-probabilities[some], kind="stable")]
     return order[: settings.top_k] if settings.top_k else order
-
-
-def choose_tokens(
-    logits: Any, settings: Sequence[GenerationSettings], generators: Sequence[np.random.Generator]
-) -> list[int]:
-    """One token for each row of the logits."""
-    greedy: list[int] = logits.argmax(dim=-1).tolist()
-    return [
-        token if setting.greedy else draw_token(row.float().cpu().numpy(), setting, generator.random())
-        for token, row, setting, generator in zip(greedy, logits, settings, generators, strict=True)
-    ]
-
-
-def penalise(logits: Any, seen: Any, penalty: float) -> None:
-    """Make tokens that were already there less likely, in place, as transformers does."""
-    with torch.inference_mode():
-        scores = logits[seen]
-        logits[seen] = torch.where(scores < 0, scores * penalty, scores / penalty)

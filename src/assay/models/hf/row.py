@@ -1,0 +1,80 @@
+"""A generation: what is asked, and how far it has come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from assay.models.generation import GenerationSettings
+from assay.models.hf.decoding import Base
+from assay.models.hf.guesses import Guesser
+from assay.models.hf.stops import StopRules, StopWatch
+from assay.models.sampling import draw_token
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One generation: token ids to continue, how, and the seed of this draw."""
+
+    tokens: tuple[int, ...]
+    settings: GenerationSettings
+    rules: StopRules
+    seed: int
+    repetition_penalty: float = 1.0
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Prompts of equal key have equal answers: all draws of a greedy prompt are one generation."""
+        settings = self.settings
+        how = (settings.temperature, settings.top_p, settings.top_k, settings.min_p, self.repetition_penalty)
+        return (self.tokens, how, repr(sorted(settings.other.items())), self.rules, 0 if settings.greedy else self.seed)
+
+
+@dataclass(slots=True)
+class Row:
+    """A generation under way. Its last id is not in the cache yet."""
+
+    index: int
+    prompt: Prompt
+    base: Base | None
+    prompt_length: int
+    """Tokens of its prompt that are in its slot; the others are in the base."""
+    generator: np.random.Generator
+    guesser: Guesser
+    watch: StopWatch
+    ids: list[int] = field(default_factory=list)
+
+    @property
+    def length(self) -> int:
+        """Tokens in its slot."""
+        return self.prompt_length + len(self.ids) - 1
+
+    def guess(self, most: int) -> list[int]:
+        """What may follow; nothing beyond the last token it may say, for which the model may have no position."""
+        left = self.prompt.rules.max_gen_toks - len(self.ids) - 1
+        return self.guesser.guess(min(most, left))
+
+    def choose(self, scores: Any, best: int) -> int:
+        """The token that follows, of which `best` is the likeliest. A draw takes one number, so guesses change none."""
+        settings = self.prompt.settings
+        if self.prompt.repetition_penalty != 1.0:
+            seen = torch.tensor(sorted({*self.prompt.tokens, *self.ids}), device=scores.device)
+            scores = penalised(scores, seen, self.prompt.repetition_penalty)
+            best = int(scores.argmax())
+        if settings.greedy:
+            return best
+        return draw_token(scores.float().cpu().numpy(), settings, self.generator.random())
+
+    def say(self, token: int) -> None:
+        self.ids.append(token)
+        self.guesser.say(token)
+
+
+def penalised(logits: Any, seen: Any, penalty: float) -> Any:
+    """Tokens that were already there made less likely, as transformers does. A copy: draws of one prompt share logits."""
+    with torch.inference_mode():
+        scores = logits[seen]
+        return logits.index_copy(0, seen, torch.where(scores < 0, scores * penalty, scores / penalty))
