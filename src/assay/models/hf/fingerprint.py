@@ -30,7 +30,6 @@ def fingerprint(settings: Mapping[str, Any], files: list[Path], config: Any, tok
             digest.update(block)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     digest.update(backend.to_str().encode() if backend is not None else repr(tokenizer).encode())
-    digest.update(repr(getattr(tokenizer, "chat_template", None)).encode())
     return f"hf:{digest.hexdigest()}"
 
 

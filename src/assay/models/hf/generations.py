@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from assay.errors import ConfigError
 from assay.models.base import Answer
-from assay.models.generation import GenerationSettings, draw_seed
+from assay.models.generation import GenerationSettings, draw_seed, room_for_prompt
 from assay.models.hf.budget import free_memory
 from assay.models.hf.engine import Engine
 from assay.models.hf.plain_generation import generate_plainly
@@ -133,13 +132,9 @@ class Generations:
         return settings if settings.greedy or not named else replace(settings, **named)
 
     def _prompt(self, tokens: list[int], settings: GenerationSettings, draw: int) -> Prompt:
-        room = self.engine.max_length if self.engine.seq2seq else self.engine.max_length - settings.max_gen_toks
-        if room <= 0:
-            raise ConfigError(
-                f"max_gen_toks is {settings.max_gen_toks} and the model reads {self.engine.max_length} tokens in all, "
-                "so no room is left for the prompt",
-                hint="Lower max_gen_toks (--gen_kwargs max_gen_toks=…) or raise max_length.",
-            )
+        room = self.engine.max_length
+        if not self.engine.seq2seq:
+            room = room_for_prompt(room, settings.max_gen_toks)
         kept = tuple(tokens[-room:]) or (self.engine.encoder.prefix_token_id,)
         rules = StopRules(settings.until, self.eos, self.eos_text, settings.max_gen_toks, self.think_end_token)
         seed = draw_seed(self.seed, np.asarray(kept, dtype="<i4").tobytes(), draw)

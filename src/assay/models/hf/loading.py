@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,8 @@ class Source:
     trust_remote_code: bool = False
     use_fast_tokenizer: bool = True
     add_bos_token: bool | None = None
-    model_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    attn_implementation: str | None = None
+    device_map: str | None = None
 
     @classmethod
     def find(cls, pretrained: str, **others: Any) -> Source:
@@ -152,7 +152,8 @@ def load_network(source: Source, *, dtype: str, device: str, seq2seq: bool) -> A
     """The model in evaluation mode, on its device."""
     import transformers
 
-    options: dict[str, Any] = dict(source.model_kwargs)
+    given = {"attn_implementation": source.attn_implementation, "device_map": source.device_map}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if source.gguf_file:
         options["gguf_file"] = source.gguf_file
         if hasattr(transformers, "GgufConfig"):

@@ -74,10 +74,7 @@ class HFLM(StreamingLM):
         softmax_dtype: str | None = None,
         truncation: bool | None = None,
     ) -> None:
-        given = (logits_cache, max_batch_size, softmax_dtype, truncation)
-        for (name, why), value in zip(WITHOUT_EFFECT.items(), given):
-            if value is not None:
-                logger.warning("the model argument %s has no effect: %s", name, why)
+        _warn_of_what_has_no_effect(logits_cache, max_batch_size, softmax_dtype, truncation)
         if enable_thinking and think_end_token is None:
             raise ConfigError(
                 "enable_thinking needs think_end_token", hint="For example --model_args think_end_token='</think>'."
@@ -86,7 +83,6 @@ class HFLM(StreamingLM):
         memory.keep_freed_memory()
         self.source: loading.Source | None = None
         if isinstance(pretrained, str | Path):
-            kwargs = {"attn_implementation": attn_implementation, "device_map": device_map or ("auto" if parallelize else None)}  # fmt: skip
             self.source = loading.Source.find(
                 str(pretrained),
                 revision=str(revision),
@@ -97,7 +93,8 @@ class HFLM(StreamingLM):
                 trust_remote_code=trust_remote_code,
                 use_fast_tokenizer=use_fast_tokenizer,
                 add_bos_token=add_bos_token,
-                model_kwargs={key: value for key, value in kwargs.items() if value is not None},
+                attn_implementation=attn_implementation,
+                device_map=device_map or ("auto" if parallelize else None),
             )
             self.model, tokenizer = loading.load(self.source, dtype=dtype, device=device, backend=backend)
         else:
@@ -107,26 +104,23 @@ class HFLM(StreamingLM):
         self.tokenizer = tokenizer
         self.encoder = TextEncoder(tokenizer, add_bos_token=add_bos_token, prefix_token_id=prefix_token_id)
         self.max_length = int(max_length or loading.find_max_length(self.model.config, tokenizer))
+        self.enable_thinking = bool(enable_thinking)
         thinking = {} if enable_thinking is None else {"enable_thinking": enable_thinking}
         self.chat = ChatFormatter(tokenizer, template_text(chat_template), {**(chat_template_args or {}), **thinking})
-        self.enable_thinking = bool(enable_thinking)
-        self._settings = {"max_length": self.max_length, "prefix_token_id": prefix_token_id, "add_bos_token": add_bos_token, "peft": peft, "think_end_token": think_end_token, "max_gen_toks": max_gen_toks, "seed": seed, "dtype": str(self.model.dtype)}  # fmt: skip
-        self._fingerprint: str | None = None
-        self._usage = Usage()
-        self.check = self._check_tree(tree)
-        # An adapter may be merged into the weights later, and a model that was handed over is its owner's to change.
-        if self.source is not None and not peft:
-            pack_linear_layers(self.model)
-        engine = Engine(
-            self.model,
-            self.encoder,
-            TreeRunner(self.model) if self.check.passed else None,
-            memory.TokenBudget(tokens_per_pass or memory.choose_budget(self.model)),
-            self._usage,
-            self.max_length,
-            tree_length(self.model.config),
-        )
         self.should_stop: Callable[[], bool] = lambda: False
+        self._usage = Usage()
+        self._fingerprint: str | None = None
+        self._settings: dict[str, Any] = {
+            "max_length": self.max_length,
+            "prefix_token_id": prefix_token_id,
+            "add_bos_token": add_bos_token,
+            "peft": peft,
+            "think_end_token": think_end_token,
+            "max_gen_toks": max_gen_toks,
+            "seed": seed,
+            "dtype": str(self.model.dtype),
+        }
+        engine = self._start(tree, tokens_per_pass)
         self.loglikelihoods = LogLikelihoods(engine)
         self.generations = Generations(
             engine,
@@ -134,6 +128,22 @@ class HFLM(StreamingLM):
             max_rows=max_rows,
             think_end_token=_number_or_text(think_end_token),
             seed=seed,
+        )
+
+    def _start(self, tree: bool, tokens_per_pass: int | None) -> Engine:
+        """Settle how the model is run: by the tree if it passes the check, and in passes that fit the memory."""
+        self.check = self._check_tree(tree)
+        # An adapter may be merged into the weights later, and a model that was handed over is its owner's to change.
+        if self.source is not None and not self.source.peft:
+            pack_linear_layers(self.model)
+        return Engine(
+            self.model,
+            self.encoder,
+            TreeRunner(self.model) if self.check.passed else None,
+            memory.TokenBudget(tokens_per_pass or memory.choose_budget(self.model)),
+            self._usage,
+            self.max_length,
+            tree_length(self.model.config),
         )
 
     def _check_tree(self, wanted: bool) -> SelfCheck:
@@ -203,9 +213,10 @@ class HFLM(StreamingLM):
         return self._usage
 
     def fingerprint(self) -> str:
+        """Chat templates are no part of it: what they do stands in the prompt."""
         if self._fingerprint is None:
             source = self.source
-            settings: dict[str, Any] = {**self._settings, "chat_template": self.chat.template, "chat_arguments": self.chat.arguments}
+            settings = dict(self._settings)
             if source is None:
                 settings["weights"] = weights_in_memory(self.model)
             else:
@@ -240,6 +251,12 @@ class HFLM(StreamingLM):
 
 class _Stopped(BaseException):
     """Not an `Exception`: nothing on the way out may take it for a failure of the model and try again."""
+
+
+def _warn_of_what_has_no_effect(*given: Any) -> None:
+    for (name, why), value in zip(WITHOUT_EFFECT.items(), given, strict=True):
+        if value is not None:
+            logger.warning("the model argument %s has no effect: %s", name, why)
 
 
 def _number_or_text(token: str | int | None) -> str | int | None:

@@ -205,23 +205,25 @@ class TreeRunner:
 
     def forward(self, plan: Any, tokens: Any, positions: Any, places: Any) -> Any:
         """Logits `[places, vocabulary]` of one planned pass. The model's own head runs, only where it is needed."""
-        options = {"logits_to_keep": places} if self._keeps_logits and len(places) else {}
         few = self._keeps_logits and self._last_mlp is not None and 0 < len(places) < len(tokens)
         thrift = only_at(self._last_mlp, places) if few else contextlib.nullcontext()
+        # Some head has to run: where no place is asked for, that of one token.
+        keep = {"logits_to_keep": places if len(places) else 1} if self._keeps_logits else {}
         with torch.inference_mode(), planned(self._configs, plan) as layers, thrift:
             output = self.model(
                 input_ids=_row(tokens, self.device),
                 position_ids=_row(positions, self.device),
                 past_key_values=PassThroughCache(),
                 use_cache=True,
-                **(options or ({"logits_to_keep": 1} if self._keeps_logits else {})),
+                **keep,
             )
         if len(layers) != self._layers:
             raise UnsupportedAttention(
                 f"{len(layers)} of its {self._layers} layers attend through transformers' interface"
             )
         self.computed += len(tokens)
-        return output.logits[0] if options else output.logits[0][places if not self._keeps_logits else slice(0, 0)]
+        logits = output.logits[0]
+        return logits[: len(places)] if self._keeps_logits else logits[places]
 
 
 def _row(values: Any, device: Any) -> Any:
