@@ -229,7 +229,7 @@ def find_max_length(config: Any, tokenizer: Any) -> int:
 def _explain(what: str, source: Source, error: Exception) -> ModelError:
     name = f"{source.pretrained}/{source.gguf_file}" if source.gguf_file else source.pretrained
     text = _one_line(error)
-    if "trust_remote_code" in text:
+    if "trust_remote_code" in str(error):
         hint = "The model brings its own code. If you trust it: --trust_remote_code."
     elif source.directory is not None:
         hint = "Is the download complete? Compare file sizes with the source, or fetch the model again."
