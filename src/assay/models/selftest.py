@@ -5,13 +5,15 @@ Needs no reference and no data, so it works for any model and any server. Most w
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assay.errors import AssayError
-from assay.instance import Instance
-from assay.models.base import LM
+from assay.errors import AssayError, ConfigError, ModelError
+from assay.instance import Instance, RequestType
+from assay.models.base import LM, Answer, Message
 
 QUESTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Question: What do plants need to grow?\nAnswer:", (" light", " sand", " gold and silver", " noise")),
@@ -34,22 +36,40 @@ class Check:
     note: str = ""
 
 
+class DoesNotApply(Exception):
+    """The backend has no such thing to check. Everything else that goes wrong in a check is a failed check."""
+
+
 def run_checks(lm: LM, *, tolerance: float | None = None) -> Iterator[Check]:
     """Every check in turn. A backend may add its own with a method `own_checks(tolerance)`."""
     limit = tolerance if tolerance is not None else float(getattr(lm, "tolerance", 1e-3))
     own: Callable[[float], Iterator[Check]] | None = getattr(lm, "own_checks", None)
     if own is not None:
-        yield from own(limit)
+        try:
+            yield from own(limit)
+        except Exception as error:
+            yield Check("the backend's own checks", False, note=_reason(error))
     for check in (one_by_one, order, token_boundary, chat_round_trip, stop_strings, draws):
         name = check.__name__.replace("_", " ")
         try:
             yield check(lm, limit)
-        except AssayError as error:
-            yield Check(name, None, note=error.message)
+        except (DoesNotApply, NotImplementedError) as error:
+            yield Check(name, None, note=_reason(error))
+        except Exception as error:  # a backend may be anybody's code; the other checks still have something to say
+            yield Check(name, False, note=_reason(error))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, AssayError):
+        return error.message
+    return str(error) if isinstance(error, DoesNotApply) else f"{type(error).__name__}: {error}"
 
 
 def compare(name: str, found: Sequence[float], expected: Sequence[float], tolerance: float) -> Check:
-    """Scores of all choices of all questions, in order."""
+    """Scores of all choices of all questions, in order. NaN is no difference to any number, and so a failure by itself."""
+    scores = [*found, *expected]
+    if wrong := sum(not math.isfinite(score) for score in scores):
+        return Check(name, False, note=f"{wrong} of {len(scores)} scores are not finite")
     difference = max(abs(one - two) for one, two in zip(found, expected, strict=True))
     flips = sum(_best(one) != _best(two) for one, two in zip(_by_question(found), _by_question(expected)))
     return Check(name, difference <= tolerance, difference, flips / len(QUESTIONS))
@@ -73,7 +93,47 @@ def _score(context: str, continuation: str) -> Instance:
 
 
 def _values(lm: LM, instances: Sequence[Instance]) -> list[float]:
-    return [value for value, _ in lm.loglikelihood(list(instances))]
+    try:
+        answers = _ask(lm, "loglikelihood", instances)
+    except AssayError as error:
+        if _has_no_likelihoods(lm, error):
+            raise DoesNotApply(error.message) from error
+        raise
+    return [float(answer.response[0]) for answer in answers]
+
+
+def _ask(
+    lm: LM, request_type: RequestType, instances: Sequence[Instance], numbers: Sequence[int] | None = None
+) -> list[Answer]:
+    """The answers in order, asked for as a run does. A request without one fails whoever asked it."""
+    found = dict(lm.stream(request_type, list(instances), list(numbers or [0] * len(instances))))
+    answers = [found.get(place, Answer(None, failure="no answer came")) for place in range(len(instances))]
+    reasons = [a.failure or "the answer is None" for a in answers if a.failure is not None or a.response is None]
+    if reasons:
+        raise ModelError(f"{len(reasons)} of {len(instances)} requests failed: {reasons[0]}")
+    return answers
+
+
+def _has_no_likelihoods(lm: LM, error: AssayError) -> bool:
+    """Whether the backend cannot score at all, rather than failed to.
+
+    A server that refuses to echo prompts and one that refuses everything say the same; generation tells them apart.
+    """
+    from assay.models.openai import LocalChat, LocalCompletions
+
+    if isinstance(error, ConfigError) and getattr(lm, "enable_thinking", False):
+        return True
+    if isinstance(lm, LocalCompletions):
+        return "gives no log-probabilities of the prompt" in error.message and _generates(lm)
+    return isinstance(lm, LocalChat)
+
+
+def _generates(lm: LM) -> bool:
+    try:
+        _ask(lm, "generate_until", [Instance("generate_until", {}, (QUESTIONS[0][0], {"max_gen_toks": 1}), 0)])
+    except AssayError:
+        return False
+    return True
 
 
 def one_by_one(lm: LM, tolerance: float) -> Check:
@@ -104,38 +164,57 @@ def chat_round_trip(lm: LM, tolerance: float) -> Check:
     """What was said is in the prompt, once each and in order, and an open end continues where a closed one stops."""
     name = "chat round trip"
     turns = [("user", "first words"), ("assistant", "second words"), ("user", "third words")]
-    messages: list[dict[str, Any]] = [{"role": role, "content": content} for role, content in turns]
+    messages: list[Message] = [{"role": role, "content": content} for role, content in turns]
     try:
         prompt = lm.apply_chat_template(messages)
         partial = lm.apply_chat_template(messages[:2], add_generation_prompt=False)
     except AssayError as error:
-        return Check(name, None, note=error.message)
+        if not lm.chat_template():
+            raise DoesNotApply(error.message) from error
+        raise
     places = [prompt.find(content) for _, content in turns]
     if -1 in places or places != sorted(places) or any(prompt.count(content) != 1 for _, content in turns):
         return Check(name, False, note="a turn is missing, doubled or out of order")
-    if not prompt.startswith(partial):
+    if not prompt.startswith(partial) and _messages(partial) != messages[:2]:
         return Check(name, False, note="an answer to be continued is not a prefix of the whole conversation")
     return Check(name, True)
 
 
+def _messages(prompt: str) -> Any:
+    """What a chat server is sent is the messages themselves, in JSON, of which a part is no prefix."""
+    try:
+        return json.loads(prompt)
+    except ValueError:
+        return None
+
+
+def _texts(answers: Sequence[Answer]) -> list[str]:
+    """The texts, unless all are empty: then nothing can be seen in them.
+
+    Nothing but thoughts fit into the few tokens of a thinking model, which is no fault of it; it is known by the length
+    at which it was stopped. Any other backend that never says a word is broken.
+    """
+    texts = [str(answer.response) for answer in answers]
+    if any(texts):
+        return texts
+    if all(answer.stop_reason == "length" for answer in answers):
+        raise DoesNotApply("the model shows no text within the few tokens that are asked for")
+    raise ModelError("the model generates nothing")
+
+
 def stop_strings(lm: LM, tolerance: float) -> Check:
     """Text with a stop string is the text without it, cut there."""
-    name = "stop strings"
     contexts = [context for context, _ in QUESTIONS]
 
-    def generate(until: list[list[str]]) -> list[str]:
+    def generate(until: list[list[str]]) -> list[Answer]:
         kwargs = [{"until": stops, "max_gen_toks": 16, "do_sample": False} for stops in until]
-        return lm.generate_until([Instance("generate_until", {}, pair, 0) for pair in zip(contexts, kwargs)])
+        return _ask(lm, "generate_until", [Instance("generate_until", {}, pair, 0) for pair in zip(contexts, kwargs)])
 
-    free = generate([[] for _ in contexts])
+    free = _texts(generate([[] for _ in contexts]))
     stops = [text[len(text) // 2 : len(text) // 2 + 3] for text in free]
-    if not any(stops):
-        return Check(name, None, note="the model generates nothing")
-    stopped = generate([[stop] if stop else [] for stop in stops])
+    stopped = [answer.response for answer in generate([[stop] if stop else [] for stop in stops])]
     wrong = sum(cut != (text.split(stop)[0] if stop else text) for text, stop, cut in zip(free, stops, stopped))
-    return Check(
-        name, wrong == 0, flipped=wrong / len(contexts), note="" if wrong == 0 else "the text is cut elsewhere"
-    )
+    return _same("stop strings", wrong, len(contexts), "the text is cut elsewhere")
 
 
 def draws(lm: LM, tolerance: float) -> Check:
@@ -143,9 +222,11 @@ def draws(lm: LM, tolerance: float) -> Check:
     kwargs = {"max_gen_toks": 8, "do_sample": True, "temperature": 1.0}
     instances = [Instance("generate_until", {}, (context, kwargs), 0) for context, _ in QUESTIONS for _ in range(2)]
     numbers = [draw for _ in QUESTIONS for draw in range(2)]
-    together = dict(lm.stream("generate_until", instances, numbers))
-    again = [
-        next(iter(lm.stream("generate_until", [instance], [number])))[1] for instance, number in zip(instances, numbers)
-    ]
-    wrong = sum(together[place].response != answer.response for place, answer in enumerate(again))
-    return Check("draws", wrong == 0, flipped=wrong / len(instances), note="" if wrong == 0 else "sampling is not reproducible")  # fmt: skip
+    together = _texts(_ask(lm, "generate_until", instances, numbers))
+    alone = [_ask(lm, "generate_until", [one], [number])[0].response for one, number in zip(instances, numbers)]
+    wrong = sum(one != two for one, two in zip(together, alone))
+    return _same("draws", wrong, len(instances), "sampling is not reproducible")
+
+
+def _same(name: str, wrong: int, total: int, complaint: str) -> Check:
+    return Check(name, wrong == 0, flipped=wrong / total, note=complaint if wrong else "")

@@ -82,6 +82,13 @@ def test_a_model_that_gives_nan_for_padded_rows_is_caught(network: Any, tokenize
     assert "not finite" in broken[0].note
 
 
+def test_a_model_that_is_told_to_think_is_spared_what_it_does_not_score(network: Any, tokenizer: Any) -> None:
+    lm = HFLM(network("llama"), tokenizer=tokenizer, threads=1, enable_thinking=True, think_end_token="</think>")
+    checks = list(run_checks(lm))
+    assert [check.name for check in checks if check.passed is None] == ["one by one", "order", "token boundary"]
+    assert [check for check in checks if check.passed is False] == []
+
+
 def test_the_command_prints_a_table_and_exits_zero(llama_directory: Path) -> None:
     result = CliRunner().invoke(command, [str(llama_directory), "--model_args", "threads=1"])
     assert result.exit_code == 0, result.output

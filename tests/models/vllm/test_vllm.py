@@ -5,17 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.models.vllm.asking import NGRAM, ask
 
 from assay.errors import ConfigError, ModelError
-from assay.instance import Instance
 from assay.models import Answer, load_model
+from assay.models.base import Usage
 from assay.models.generation import GenerationSettings
-from assay.models.ngram import NgramLM
-from assay.models.vllm.engines import ManyEngines, device_groups
 from assay.models.vllm.protocol import (
     Request,
     generation_request,
@@ -74,7 +73,8 @@ SCORED = RequestOutput(
 def test_scores_are_read_from_the_prompt() -> None:
     output = read_output(SCORED)
     assert read_score(output, 1) == (-2.25, False)
-    assert read_score(output, 2) == (pytest.approx(-3.23), False)
+    assert read_score(output, 2)[0] == pytest.approx(-3.23)
+    assert not read_score(output, 2)[1]
     assert output.logprobs is not None
     assert output.logprobs[2] == (-0.98, True)
     assert output.cached_tokens == 2
@@ -118,95 +118,7 @@ def test_requests_are_written() -> None:
     assert (sampled["top_k"], sampled["seed"], sampled["n"]) == (3, 7, 1)
 
 
-def test_devices_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3,5,7")
-    assert device_groups(2, 2) == ["2,3", "5,7"]
-    with pytest.raises(ConfigError, match="needs 6 devices"):
-        device_groups(3, 2)
-
-
-# -- a stand-in with vLLM's public surface ----------------------------------------------------------------------------
-
-STAND_IN = """
-import os
-from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import Any
-from assay.models.ngram import NgramLM
-from assay.instance import Instance
-
-__version__ = "0.0"
-
-
-@dataclass
-class EngineArgs:
-    model: str = ""
-    gpu_memory_utilization: float = 0.9
-
-
-class SamplingParams:
-    def __init__(self, *, temperature=1.0, max_tokens=16, stop=None, prompt_logprobs=None, seed=None, top_p=1.0, top_k=0,
-                 min_p=0.0, detokenize=True, skip_special_tokens=True, spaces_between_special_tokens=True):
-        self.__dict__.update(locals())
-
-
-class Tokenizer:
-    bos_token_id = eos_token_id = 0
-    name_or_path = "bytes"
-    chat_template = None
-
-    def __call__(self, texts, add_special_tokens=True):
-        return {"input_ids": [list(text.encode()) for text in texts]}
-
-    def decode(self, ids, skip_special_tokens=True):
-        return bytes(ids).decode("utf-8", "replace")
-
-
-class LLM:
-    def __init__(self, model, tokenizer, dtype, trust_remote_code, tensor_parallel_size, enable_prefix_caching, seed, **more):
-        self.lm = NgramLM()
-        self.llm_engine = SimpleNamespace(model_config=SimpleNamespace(max_model_len=more.get("max_model_len", 64)))
-        self.devices = os.environ.get("CUDA_VISIBLE_DEVICES")
-        self.calls = []
-
-    def get_tokenizer(self):
-        return Tokenizer()
-
-    def generate(self, prompts, params, use_tqdm=True, lora_request=None):
-        self.calls.append(len(prompts))
-        return [self.one(bytes(prompt["prompt_token_ids"]), p) for prompt, p in zip(prompts, params, strict=True)]
-
-    def one(self, prompt, params):
-        assert len(prompt) + params.max_tokens <= 64, "too long"
-        rows = None
-        if params.prompt_logprobs is not None:
-            rows = [None]
-            for at in range(1, len(prompt)):
-                row = self.lm._ngrams.logprobs(prompt[max(0, at - 8):at])
-                ids = {prompt[at], int(row.argmax())}
-                rows.append({i: SimpleNamespace(logprob=float(row[i])) for i in ids})
-        settings = {"max_gen_toks": params.max_tokens, "until": params.stop or [], "temperature": params.temperature}
-        instance = Instance("generate_until", {}, (prompt.decode("utf-8", "replace"), settings), 0)
-        answer = next(iter(self.lm.stream("generate_until", [instance], [params.seed or 0])))[1]
-        text = answer.response + (self.devices or "" if params.max_tokens == 0 else "")
-        out = SimpleNamespace(text=text, token_ids=list(text.encode()), stop_reason="s" if answer.stop_reason == "stop" else None,
-                              finish_reason="length" if answer.stop_reason == "length" else "stop")
-        return SimpleNamespace(prompt_token_ids=list(prompt), prompt_logprobs=rows, outputs=[out], num_cached_tokens=3)
-"""
-
-NGRAM = NgramLM()
-
-
-@pytest.fixture
-def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    (tmp_path / "vllm.py").write_text(STAND_IN)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield
-    sys.modules.pop("vllm", None)
-
-
-def ask(kind: str, *arguments: Any) -> Instance:
-    return Instance(kind, {}, arguments, 0)  # type: ignore[arg-type]
+# -- the model, on the stand-in ---------------------------------------------------------------------------------------
 
 
 def test_without_vllm_the_error_says_what_to_install() -> None:
@@ -219,7 +131,7 @@ def test_without_vllm_the_error_says_what_to_install() -> None:
 def test_scores_and_texts_are_those_of_the_engine(stand_in: None) -> None:
     model: Any = load_model("vllm", {"pretrained": "x", "gpu_memory_utilization": 0.5}, batch_size=4, device="cuda")
     pairs = [ask("loglikelihood", "The river is", f" wide {i}") for i in range(9)]
-    pairs += [ask("loglikelihood", "", "Salt é"), ask("loglikelihood", "a", "")]
+    pairs += [ask("loglikelihood", "", "Salt é")]
     answers = model.loglikelihood(pairs)
     assert [a[0] for a in answers] == pytest.approx([a[0] for a in NGRAM.loglikelihood(pairs)])
     assert [a[1] for a in answers] == [a[1] for a in NGRAM.loglikelihood(pairs)]
@@ -240,7 +152,55 @@ def test_long_texts_are_cut_and_scored_in_windows(stand_in: None) -> None:
         model.stream("loglikelihood", [ask("loglikelihood", text, " yes"), ask("loglikelihood", "a", text)], [0, 0])
     )
     assert answers[0].failure is None
-    assert "context length is 64" in str(answers[1].failure)
+    assert f"has {len(text)} tokens and the model reads 62 (raise max_length" in str(answers[1].failure)
+
+
+def failures(answers: Iterator[tuple[int, Answer]]) -> list[str | None]:
+    return [answer.failure for _, answer in sorted(answers)]
+
+
+def test_a_continuation_without_tokens_of_its_own_fails_in_the_words_of_hf(stand_in: None) -> None:
+    """Certain by the arithmetic of an empty sum, it would win every choice."""
+    from assay.models.hf.loglikelihoods import LogLikelihoods
+
+    model: Any = load_model("vllm", {"pretrained": "x", "max_length": 64})
+    pairs = [("Which?", ""), ("", ""), ("Which?", " this")]
+    engine: Any = SimpleNamespace(encoder=model.encoder, max_length=64, seq2seq=False, usage=Usage())
+    expected = failures(LogLikelihoods(engine).stream(pairs[:2]))
+    assert all(expected)
+    answers = model.stream("loglikelihood", [ask("loglikelihood", *pair) for pair in pairs], [0, 0, 0])
+    assert failures(answers) == [*expected, None]
+    with pytest.raises(ModelError, match="no tokens of its own"):
+        model.loglikelihood([ask("loglikelihood", *pairs[0])])
+
+
+@pytest.mark.parametrize("max_gen_toks", [64, 65, 1000])
+def test_an_answer_that_leaves_no_room_for_the_prompt_is_refused(stand_in: None, max_gen_toks: int) -> None:
+    model: Any = load_model("vllm", {"pretrained": "x", "max_length": 64})
+    with pytest.raises(ConfigError, match=rf"max_gen_toks is {max_gen_toks} and the model reads 64 tokens in all"):
+        model.generate_until([ask("generate_until", "The river", {"max_gen_toks": max_gen_toks})])
+    assert model.engine.llm.calls == []
+    assert model.generate_until([ask("generate_until", "The river", {"max_gen_toks": 63})])
+
+
+@pytest.mark.parametrize(("arguments", "expected"), [({}, 0), ({"prefix_token_id": 10}, 10)])
+def test_an_empty_prompt_is_the_prefix_token(stand_in: None, arguments: dict[str, int], expected: int) -> None:
+    model: Any = load_model("vllm", {"pretrained": "x", **arguments})
+    asked: list[Request] = []
+    generate = model.engine.generate
+
+    def watched(chunks: list[list[Request]]) -> Any:
+        asked.extend(request for chunk in chunks for request in chunk)
+        return generate(chunks)
+
+    model.engine.generate = watched
+    settings = {"max_gen_toks": 5}
+    answers = dict(model.stream("generate_until", [ask("generate_until", "", settings)], [0]))
+    assert [request.prompt for request in asked] == [(expected,)]
+    assert answers[0].tokens is not None
+    assert answers[0].tokens[0] == 1
+    if not expected:
+        assert answers[0].response == NGRAM.generate_until([ask("generate_until", "", settings)])[0]
 
 
 def test_draws_have_their_own_seeds(stand_in: None) -> None:
@@ -254,18 +214,3 @@ def test_draws_have_their_own_seeds(stand_in: None) -> None:
 def test_wrong_arguments_are_said(stand_in: None) -> None:
     with pytest.raises(ConfigError, match="Did you mean gpu_memory_utilization"):
         load_model("vllm", {"pretrained": "x", "gpu_memory_utilisation": 0.5})
-
-
-@pytest.mark.slow
-def test_data_parallel_engines_share_the_chunks_and_see_their_own_devices(
-    stand_in: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
-    arguments = {"model": "x", "tokenizer": "x", "dtype": "auto", "trust_remote_code": False, "tensor_parallel_size": 1, "enable_prefix_caching": True, "seed": 0}  # fmt: skip
-    engines = ManyEngines(2, arguments)
-    chunks = [[Request(tuple(b"The river"), {"max_tokens": n, "temperature": 0.0})] for n in (0, 5, 0, 5, 0, 5, 0)]
-    outputs = dict(engines.generate(chunks))
-    engines.close()
-    assert sorted(outputs) == list(range(7))
-    assert {outputs[i][0].text for i in (0, 2, 4, 6)} <= {"4", "6"}
-    assert len({outputs[i][0].text for i in (1, 3, 5)}) == 1

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from assay.errors import ConfigError
 from assay.instance import Instance, RequestType
 from assay.models.base import Answer, Message, StreamingLM, Usage, check_arguments
 from assay.models.catalog import resolve
-from assay.models.generation import GenerationSettings, draw_seed
+from assay.models.generation import GenerationSettings, draw_seed, room_for_prompt
 from assay.models.hf.chat import ChatFormatter, template_text
-from assay.models.hf.tokenization import TextEncoder, rolling_windows
+from assay.models.hf.fingerprint import fingerprint
+from assay.models.hf.tokenization import Pair, TextEncoder, rolling_windows
 from assay.models.vllm.engines import Engine, ManyEngines, OneEngine, import_vllm
 from assay.models.vllm.protocol import Output, Request, generation_request, read_generation, read_score, score_request
 
@@ -72,17 +73,19 @@ class VLLM(StreamingLM):
         self.pretrained, self.seed, self.max_gen_toks = pretrained, int(seed), int(max_gen_toks)
         self.think_end_token, self.lora = think_end_token, lora_local_path
         self.chunk = CHUNK if batch_size == "auto" else max(1, int(batch_size))
+        length = max_model_len or max_length
         if int(data_parallel_size) > 1:
+            if length is None:
+                raise ConfigError("data_parallel_size needs to be told the context length", hint="Add max_length=N.")
+            loaded = _load_tokenizer(self.arguments)
             self.engine: Engine = ManyEngines(int(data_parallel_size), self.arguments, lora_local_path)
-            loaded, length = _load_tokenizer(self.arguments), max_model_len or max_length
         else:
             engine = OneEngine(self.arguments, lora_local_path)
             self.engine = engine
             loaded = engine.llm.get_tokenizer()
-            length = max_model_len or max_length or engine.llm.llm_engine.model_config.max_model_len
-        if length is None:
-            raise ConfigError("data_parallel_size needs to be told the context length", hint="Add max_length=N.")
+            length = length or engine.llm.llm_engine.model_config.max_model_len
         self.max_length = int(length)
+        self.prefix_token_id = prefix_token_id
         self.encoder = TextEncoder(loaded, add_bos_token=add_bos_token, prefix_token_id=prefix_token_id)
         thinking = {} if enable_thinking is None else {"enable_thinking": enable_thinking}
         self.chat = ChatFormatter(loaded, template_text(chat_template), {**thinking, **(chat_template_args or {})})
@@ -114,11 +117,23 @@ class VLLM(StreamingLM):
         return self._usage
 
     def fingerprint(self) -> str:
-        """By name and settings; a directory whose files change under the same name should get another name."""
-        version = getattr(import_vllm(), "__version__", "")
-        parts = [self.arguments, self.max_length, self.max_gen_toks, self.lora, self.think_end_token]
-        parts += [self.encoder.add_bos_token, self.chat.template, version]
-        return "vllm-1:" + json.dumps(parts, sort_keys=True, default=str)
+        """Settings, and the files of local directories. A hub name stands for whatever vLLM takes from there.
+
+        Chat templates are no part of it: what they do stands in the prompt.
+        """
+        settings = {
+            "arguments": self.arguments,
+            "max_length": self.max_length,
+            "max_gen_toks": self.max_gen_toks,
+            "seed": self.seed,
+            "lora": self.lora,
+            "think_end_token": self.think_end_token,
+            "add_bos_token": self.encoder.add_bos_token,
+            "prefix_token_id": self.prefix_token_id,
+            "version": getattr(import_vllm(), "__version__", ""),
+        }
+        files = _local_files(self.arguments["model"], self.arguments["tokenizer"], self.lora)
+        return fingerprint(settings, files, None, None).replace("hf:", "vllm-2:", 1)
 
     def close(self) -> None:
         self.engine.close()
@@ -134,10 +149,8 @@ class VLLM(StreamingLM):
         asked: list[int] = []
         requests: list[Request] = []
         for position, pair in enumerate(pairs):
-            if not pair.continuation:
-                yield position, Answer((0.0, True), tokens=(len(pair.context), 0))
-            elif len(pair.continuation) > self.max_length - 2:
-                yield position, Answer(None, failure=f"the continuation has {len(pair.continuation)} tokens and the context length is {self.max_length}")  # fmt: skip
+            if failure := self._why_unscorable(pair):
+                yield position, Answer(None, failure=failure)
             else:
                 # One place is for the token that has to be generated.
                 whole = (pair.context + pair.continuation)[-(self.max_length - 1) :]
@@ -149,31 +162,45 @@ class VLLM(StreamingLM):
             tokens = (len(pair.context), len(pair.continuation))
             yield position, Answer(read_score(output, len(pair.continuation)), tokens=tokens)
 
+    def _why_unscorable(self, pair: Pair) -> str | None:
+        """In the words of `hf`. Of the context length one place is generated into, and one is the context's."""
+        if not pair.continuation:
+            return "the continuation has no tokens of its own, so there is nothing to score"
+        if len(pair.continuation) > self.max_length - 2:
+            return (
+                f"the continuation has {len(pair.continuation)} tokens and the model reads {self.max_length - 2} "
+                "(raise max_length if the model allows it)"
+            )
+        return None
+
     def _stream_rolling(self, instances: Sequence[Instance]) -> Iterator[tuple[int, Answer]]:
         requests: list[Request] = []
-        owners: list[tuple[int, int]] = []
-        missing, totals = [0] * len(instances), [0.0] * len(instances)
+        owners: list[tuple[int, int, int]] = []
+        parts: list[list[float]] = [[] for _ in instances]
         texts = self.encoder.encode([str(instance.arguments[0]) for instance in instances])
         for position, ids in enumerate(texts):
             for window in rolling_windows(ids, self.encoder.prefix_token_id, self.max_length - 2):
                 requests.append(score_request(window.tokens, window.targets[-1:]))
-                owners.append((position, len(window.targets)))
-                missing[position] += 1
+                owners.append((position, len(parts[position]), len(window.targets)))
+                parts[position].append(0.0)
             if not ids:
                 yield position, Answer(0.0, tokens=(0, 0))
+        missing = [len(windows) for windows in parts]
         for at, output in self._run(requests):
-            position, scored = owners[at]
-            totals[position] += read_score(output, scored)[0]
+            position, place, scored = owners[at]
+            parts[position][place] = read_score(output, scored)[0]
             missing[position] -= 1
             if not missing[position]:
-                yield position, Answer(totals[position], tokens=(0, len(texts[position])))
+                # Added up in the order of the text, so that the sum does not depend on which window was ready first.
+                yield position, Answer(sum(parts[position]), tokens=(0, len(texts[position])))
 
     def _stream_generations(self, instances: Sequence[Instance], draws: Sequence[int]) -> Iterator[tuple[int, Answer]]:
         contexts = [str(instance.arguments[0]) for instance in instances]
         settings = [GenerationSettings.parse(i.arguments[1], max_gen_toks=self.max_gen_toks) for i in instances]
         requests = []
         for context, ids, wanted, draw in zip(contexts, self.encoder.encode(contexts), settings, draws):
-            prompt = ids[-max(1, self.max_length - wanted.max_gen_toks) :]
+            kept = ids[-room_for_prompt(self.max_length, wanted.max_gen_toks) :]
+            prompt = kept or [self.encoder.prefix_token_id]
             # A stop string inside the model's thoughts is not the end of its answer.
             stops = () if self.think_end_token else wanted.until
             seed = draw_seed(self.seed, context.encode("utf-8", "surrogatepass"), draw)
@@ -207,3 +234,10 @@ def _load_tokenizer(arguments: Mapping[str, Any]) -> Any:
         revision=arguments.get("tokenizer_revision") or arguments.get("revision") or "main",
         trust_remote_code=arguments["trust_remote_code"],
     )
+
+
+def _local_files(*places: str | None) -> list[Path]:
+    """The files in those places that are directories, and those that are files themselves."""
+    paths = [Path(place) for place in dict.fromkeys(places) if place]
+    found = [sorted(path.iterdir()) if path.is_dir() else [path] for path in paths]
+    return [path for group in found for path in group if path.is_file()]
