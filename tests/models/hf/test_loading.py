@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+import transformers
 
 from assay.errors import ConfigError, ModelError
 from assay.instance import Instance
 from assay.models import load_model
 from assay.models.hf import HFLM
+from tests.models.tiny_catalog import tiny_gguf
 
 
 def score(model: Any) -> float:
@@ -73,6 +76,29 @@ def test_a_broken_gguf(copied: Path) -> None:
     (copied / "model.gguf").write_bytes(b"GGUF nonsense")
     with pytest.raises(ModelError, match=r"model\.gguf cannot be read"):
         HFLM(str(copied / "model.gguf"))
+
+
+def test_a_gguf_file_gives_what_its_weights_give_in_transformers(tmp_path: Path) -> None:
+    tiny_gguf(tmp_path / "tiny.gguf")
+    model = load_model("hf", {"pretrained": str(tmp_path), "gguf_file": "tiny.gguf", "threads": 1}, device="cpu")
+    assert isinstance(model, HFLM)
+    same = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="tiny.gguf", dtype=torch.float32)
+    ids = torch.tensor([[1, 5, 6, 7]])
+    with torch.inference_mode():
+        assert torch.allclose(model.model(ids).logits.float(), same(ids).logits, atol=1e-4)
+    by_path = HFLM(str(tmp_path / "tiny.gguf"), threads=1)
+    assert by_path.fingerprint() == model.fingerprint()
+    assert model.check.passed, model.check.reason
+
+
+def test_files_beside_a_gguf_are_other_models(tmp_path: Path) -> None:
+    """Quantisations of one model often lie in one directory, with the user's other downloads."""
+    tiny_gguf(tmp_path / "tiny.Q8.gguf")
+    shutil.copy(tmp_path / "tiny.Q8.gguf", tmp_path / "tiny.Q4.gguf")
+    first = HFLM(str(tmp_path / "tiny.Q8.gguf"), threads=1)
+    assert first.fingerprint() != HFLM(str(tmp_path / "tiny.Q4.gguf"), threads=1).fingerprint()
+    assert first.source is not None
+    assert first.source.files() == [tmp_path / "tiny.Q8.gguf"]
 
 
 def test_a_gguf_name_that_is_not_there_suggests_one_that_is(copied: Path) -> None:
