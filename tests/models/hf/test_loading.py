@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from tests.models.tiny_catalog import tiny_gguf
 
 from assay.errors import ConfigError, ModelError
 from assay.instance import Instance
 from assay.models import load_model
 from assay.models.hf import HFLM
-from tests.models.tiny_catalog import tiny_gguf
 
 
 def score(model: Any) -> float:
