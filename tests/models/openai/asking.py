@@ -24,6 +24,24 @@ def connect(server: FaultyServer, name: str = "local-completions", **more: Any) 
     return load_model(name, settings)
 
 
+class ByteEncoder:
+    """Bytes as tokens: the server's own tokenizer, on our side."""
+
+    name = fingerprint = "bytes"
+    prefix = 0
+
+    def encode(self, text: str) -> list[int]:
+        return list(text.encode())
+
+    def decode(self, ids: list[int]) -> str:
+        return bytes(ids).decode("utf-8", "replace")
+
+
+def with_tokens(model: Any, encoder: Any = None, *, tokenized: bool = True) -> Any:
+    model.encoder, model.tokenized = encoder or ByteEncoder(), tokenized
+    return model
+
+
 def pairs(n: int) -> list[Instance]:
     return [ask("loglikelihood", f"{TEXTS[i % 5]} {i // 5}", f" and {i}") for i in range(n)]
 

@@ -10,7 +10,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import accumulate
 from typing import Any
 
 from assay.instance import Instance
@@ -20,16 +22,43 @@ Fault = Callable[[int, dict[str, Any]], str | None]
 """(how often this body was seen before, body) → the fault to show, or None."""
 
 
+@dataclass(frozen=True)
+class Dialect:
+    """How a server writes the log-probabilities of an echoed prompt."""
+
+    bos: str = ""
+    """A token that it puts in front, and shows."""
+    decodes_each: bool = False
+    """Half a character is `�`, as in vLLM and SGLang; otherwise `bytes:\\xc3`, as in OpenAI's."""
+    offsets: str = "characters"
+    """Or `sums` of the lengths of texts, or `none`, which is -1."""
+    tops: bool = True
+    usage: bool = True
+
+
+VLLM = Dialect("<s>", decodes_each=True, offsets="sums")
+LLAMA3_IN_VLLM = Dialect("<|begin_of_text|>", decodes_each=True, offsets="sums")
+SGLANG = Dialect("<s>", decodes_each=True, offsets="none")
+
+
 class FaultyServer:
     """`with FaultyServer(fault) as server: server.url`."""
 
-    def __init__(self, fault: Fault = lambda seen, body: None, *, echo: bool = True, delay: float = 0.0) -> None:
+    def __init__(
+        self,
+        fault: Fault = lambda seen, body: None,
+        *,
+        echo: bool = True,
+        delay: float = 0.0,
+        dialect: Dialect = Dialect(),  # noqa: B008  frozen
+    ) -> None:
         self.model = NgramLM()
-        self.fault, self.echo, self.delay = fault, echo, delay
+        self.fault, self.echo, self.delay, self.dialect = fault, echo, delay, dialect
         self.seen: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
         self.headers: list[dict[str, str]] = []
         self.bodies: list[dict[str, Any]] = []
+        self.paths: list[str] = []
         self.active = self.most_active = 0
         self.lock = threading.Lock()
         self.released = threading.Event()
@@ -69,7 +98,9 @@ class FaultyServer:
             choice["text"] = text + choice["text"]
             choice["logprobs"] = self._logprobs(data, answer.response.encode()[: body["max_tokens"]])
         generated = len(answer.response.encode())
-        return {"choices": [choice], "usage": {"prompt_tokens": len(data), "completion_tokens": generated}}
+        counted = len(data) + bool(self.dialect.bos)
+        usage = {"prompt_tokens": counted, "completion_tokens": generated} if self.dialect.usage else None
+        return {"choices": [choice], "usage": usage}
 
     def chat(self, body: dict[str, Any]) -> dict[str, Any]:
         text = self.model.apply_chat_template(body["messages"])
@@ -95,12 +126,26 @@ class FaultyServer:
             values.append(float(row[whole[at]]) if at else None)
             tops.append({chr(int(row.argmax())): float(row.max())} if at else None)
         offsets = [len(whole[:at].decode("utf-8", "ignore")) for at in range(len(whole))]
+        texts = [self._token_text(byte) for byte in whole]
+        if self.dialect.bos:
+            row = self.model._ngrams.logprobs(b"")
+            values[0], tops[0] = float(row[whole[0]]), {chr(int(row.argmax())): float(row.max())}
+            texts, values, tops, offsets = [self.dialect.bos, *texts], [None, *values], [None, *tops], [0, *offsets]
+        if self.dialect.offsets == "sums":
+            offsets = list(accumulate(map(len, texts), initial=0))[:-1]
+        elif self.dialect.offsets == "none":
+            offsets = [-1] * len(texts)
         return {
-            "tokens": [chr(b) for b in whole],
+            "tokens": texts,
             "token_logprobs": values,
-            "top_logprobs": tops,
+            "top_logprobs": tops if self.dialect.tops else None,
             "text_offset": offsets,
         }
+
+    def _token_text(self, byte: int) -> str:
+        if byte < 128:
+            return chr(byte)
+        return "\ufffd" if self.dialect.decodes_each else f"bytes:\\x{byte:02x}"
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -108,6 +153,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_state: FaultyServer
 
     def do_GET(self) -> None:
+        self.server_state.paths.append(self.path)
         self._reply(200, {"data": [{"id": "ngram"}]})
 
     def do_POST(self) -> None:
@@ -119,6 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
             seen, state.seen[key] = state.seen[key], state.seen[key] + 1
             state.headers.append(dict(self.headers))
             state.bodies.append(body)
+            state.paths.append(self.path)
             state.active += 1
             state.most_active = max(state.most_active, state.active)
         try:
@@ -127,7 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
             if fault is not None:
                 self._break(fault)
                 return
-            reply = state.chat(body) if self.path.endswith("/chat/completions") else state.complete(body)
+            reply = state.chat(body) if "/chat/completions" in self.path else state.complete(body)
             with state.lock:
                 state.answered[key] += 1
         finally:
@@ -147,18 +194,30 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         elif kind == "garbage":
             self._send(200, b"{this is not JSON")
+        elif kind == "gzip":
+            self._send(200, b"this is not gzip", encoding="gzip")
         elif kind == "empty":
             self._reply(200, {"choices": []})
+        elif kind == "text":
+            self._reply(200, {"choices": [{"text": json.loads(detail), "finish_reason": "stop"}]})
+        elif kind == "filtered":
+            self._reply(200, {"choices": [{"text": "", "message": {}, "finish_reason": "content_filter"}]})
+        elif kind == "quota":
+            self._reply(429, {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}})
+        elif kind == "indiscreet":  # repeats the key, behind `detail` characters
+            self._send(int(detail) // 1000, b"x" * (int(detail) % 1000) + self.headers["Authorization"].encode())
         else:
             self._reply(int(kind), {"error": {"message": f"fault {kind}"}}, retry_after=detail)
 
     def _reply(self, status: int, value: Any, retry_after: str = "") -> None:
         self._send(status, json.dumps(value).encode(), retry_after)
 
-    def _send(self, status: int, data: bytes, retry_after: str = "") -> None:
+    def _send(self, status: int, data: bytes, retry_after: str = "", encoding: str = "") -> None:
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
+        if encoding:
+            self.send_header("Content-Encoding", encoding)
         if retry_after:
             self.send_header("Retry-After", retry_after)
         self.end_headers()

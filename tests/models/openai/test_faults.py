@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.models.openai.asking import NGRAM, ask, close_to, connect, generations, pairs
+from tests.models.openai.asking import NGRAM, ask, close_to, connect, generations, pairs, with_tokens
 from tests.models.openai.faulty_server import FaultyServer
 
 from assay.errors import ModelError
@@ -17,7 +17,7 @@ from assay.models import load_model
 from assay.models.openai.transport import Transport
 from assay.models.openai.wire import Job, Settings
 
-FAULTS = ["429", "429:0", "500", "502", "503:0.01", "cut", "drop", "garbage", "empty"]
+FAULTS = ["429", "429:0", "500", "502", "503:0.01", "cut", "drop", "garbage", "gzip", "empty"]
 
 
 def once_each(seen: int, body: dict[str, Any]) -> str | None:
@@ -42,6 +42,75 @@ def test_faults_are_survived_and_each_request_is_answered_once(make: Callable[[i
     responses = [answer.response for _, answer in sorted(answers)]
     expected = getattr(NGRAM, kind)(requests)
     assert close_to(responses, expected) if kind == "loglikelihood" else responses == expected
+
+
+def test_faults_of_a_chat_server_are_survived_too() -> None:
+    with FaultyServer(once_each) as server:
+        model = connect(server, "local-chat-completions")
+        answers = dict(model.stream("generate_until", generations(20), [0] * 20))
+        model.close()
+        assert set(server.answered.values()) == {1}
+    with FaultyServer() as server:
+        model = connect(server, "local-chat-completions")
+        expected = model.generate_until(generations(20))
+        model.close()
+    assert [answers[i].response for i in range(20)] == expected
+
+
+@pytest.mark.parametrize("name", ["local-completions", "local-chat-completions"])
+@pytest.mark.parametrize("fault", ["500", "garbage", "gzip", "400", "filtered"])
+def test_one_lost_request_leaves_the_others(name: str, fault: str) -> None:
+    poison = str(generations(3)[1].args[0])
+    with FaultyServer(lambda seen, body: fault if poison in json.dumps(body, ensure_ascii=False) else None) as server:
+        model = connect(server, name, max_retries=1)
+        answers = dict(model.stream("generate_until", generations(3), [0] * 3))
+        model.close()
+    assert [answers[i].failure is None for i in range(3)] == [True, False, True]
+
+
+def test_a_withheld_answer_is_a_failed_request_and_is_not_asked_for_again() -> None:
+    with FaultyServer(lambda seen, body: "filtered") as server:
+        model = connect(server)
+        answer = dict(model.stream("generate_until", generations(1), [0]))[0]
+        model.close()
+    assert answer.failure == "the server's content filter withheld the answer"
+    assert answer.response is None
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize("encoder", [False, True])
+def test_half_a_surrogate_pair_fails_its_own_request_only(encoder: bool) -> None:
+    broken = "half \ud83d pair"
+    with FaultyServer() as server:
+        model = connect(server, eos_string="\0")
+        model = with_tokens(model) if encoder else model
+        for kind, rest in (("generate_until", {"max_gen_toks": 2}), ("loglikelihood", " b"), ("loglikelihood_rolling", None)):  # fmt: skip
+            requests = [ask(kind, text, *([] if rest is None else [rest])) for text in ("fine", broken, "good")]
+            answers = dict(model.stream(kind, requests, [0] * 3))
+            assert [answers[i].failure is None for i in range(3)] == [True, False, True]
+            assert "U+D83D" in answers[1].failure
+        model.close()
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [({"penalty": float("nan")}, "cannot be written as JSON"), ({"until": ["\ud83d"]}, "holds U+D83D")],
+)
+def test_a_setting_that_cannot_be_sent_fails_its_own_request_only(setting: dict[str, Any], reason: str) -> None:
+    requests = [*generations(1), ask("generate_until", "b", {"max_gen_toks": 2, **setting})]
+    with FaultyServer() as server:
+        model = connect(server)
+        answers = dict(model.stream("generate_until", requests, [0, 0]))
+        model.close()
+    assert answers[0].failure is None
+    assert reason in str(answers[1].failure)
+
+
+def test_half_a_character_in_an_answer_is_shown_as_such() -> None:
+    with FaultyServer(lambda seen, body: r'text:"cut \ud83d"') as server:
+        model = connect(server)
+        assert model.generate_until(generations(1)) == ["cut �"]
+        model.close()
 
 
 def test_a_server_that_hangs_is_asked_again() -> None:
@@ -109,6 +178,15 @@ def test_what_no_retry_can_help_stops_at_once(status: int, hint: str) -> None:
     assert len(server.bodies) < 30
 
 
+def test_a_used_up_quota_stops_at_once() -> None:
+    with FaultyServer(lambda seen, body: "quota") as server:
+        model = connect(server, num_concurrent=1)
+        with pytest.raises(ModelError, match=r"current quota\n.*credit"):
+            model.generate_until(generations(30))
+        model.close()
+    assert len(server.bodies) == 1
+
+
 def test_retry_after_is_honoured_by_all_requests() -> None:
     times: list[float] = []
 
@@ -135,27 +213,3 @@ def test_concurrency_grows_and_shrinks() -> None:
         assert len(model.generate_until(generations(40))) == 40
         assert model.transport.limit.slots < 16
         model.close()
-
-
-def test_a_consumer_that_stops_early_stops_the_requests() -> None:
-    with FaultyServer(delay=0.02) as server:
-        model = connect(server, num_concurrent=2)
-        stream = model.stream("generate_until", generations(60), [0] * 60)
-        next(stream)
-        stream.close()
-        time.sleep(0.2)
-        sent = len(server.bodies)
-        time.sleep(0.2)
-        assert len(server.bodies) == sent < 60
-        assert len(model.generate_until(generations(2))) == 2  # and it can be used again
-        model.close()
-
-
-def test_asked_to_stop_it_awaits_what_is_under_way_and_sends_no_more() -> None:
-    with FaultyServer(delay=0.02) as server:
-        model = connect(server, num_concurrent=4)
-        model.should_stop = lambda: len(server.bodies) >= 10
-        answers = dict(model.stream("generate_until", generations(60), [0] * 60))
-        model.close()
-    assert len(answers) == len(server.bodies) == sum(server.answered.values())
-    assert 10 <= len(answers) < 20

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.models.openai.asking import NGRAM, ask, close_to, connect, generations, pairs
+from tests.models.openai.asking import NGRAM, ask, close_to, connect, generations, pairs, with_tokens
 from tests.models.openai.faulty_server import FaultyServer
 
 from assay.errors import ConfigError, ModelError
@@ -31,13 +30,6 @@ def test_loglikelihoods_are_those_of_the_model_behind_the_server() -> None:
         model.close()
 
 
-def test_an_empty_continuation_is_certain_and_costs_nothing() -> None:
-    with FaultyServer() as server:
-        model = connect(server)
-        assert model.loglikelihood([ask("loglikelihood", "a", "")]) == [(0.0, True)]
-        model.close()
-
-
 def test_an_empty_context_needs_a_prefix() -> None:
     with FaultyServer() as server:
         model = connect(server)
@@ -50,23 +42,6 @@ def test_an_empty_context_needs_a_prefix() -> None:
         rolling = [ask("loglikelihood_rolling", text) for text in ("The river is", "", "é")]
         assert model.loglikelihood_rolling(rolling) == pytest.approx(NGRAM.loglikelihood_rolling(rolling))
         model.close()
-
-
-class ByteEncoder:
-    """Bytes as tokens: the server's own tokenizer, on our side."""
-
-    name, prefix = "bytes", 0
-
-    def encode(self, text: str) -> list[int]:
-        return list(text.encode())
-
-    def decode(self, ids: list[int]) -> str:
-        return bytes(ids).decode("utf-8", "replace")
-
-
-def with_tokens(model: Any) -> Any:
-    model.encoder, model.tokenized = ByteEncoder(), True
-    return model
 
 
 def test_with_a_tokenizer_ids_are_sent_and_long_texts_are_cut() -> None:
@@ -200,37 +175,6 @@ def test_the_answer_after_the_thoughts_is_taken() -> None:
 # -- settings -------------------------------------------------------------------------------------------------------
 
 
-def test_a_server_without_echo_is_found_out_with_one_question() -> None:
-    with FaultyServer(echo=False) as server:
-        model = connect(server)
-        with pytest.raises(ModelError, match=r"no log-probabilities of the prompt.*\n.*hf"):
-            model.loglikelihood(pairs(50))
-        model.close()
-    assert len(server.bodies) == 1
-
-
-def test_a_server_that_refuses_echo_is_found_out_too() -> None:
-    with FaultyServer(lambda seen, body: "400" if body.get("echo") else None) as server:
-        model = connect(server)
-        with pytest.raises(ModelError, match=r"no log-probabilities of the prompt.*fault 400"):
-            model.loglikelihood(pairs(50))
-        model.close()
-
-
-def test_the_key_comes_from_the_environment_and_goes_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    secret = "sk-a-very-secret-key"
-    monkeypatch.setenv("OPENAI_API_KEY", secret)
-    with FaultyServer() as server:
-        model = connect(server)
-        model.generate_until(generations(1))
-        assert server.headers[0]["Authorization"] == f"Bearer {secret}"
-        assert secret not in model.fingerprint()
-        assert secret not in json.dumps(dict(model.model_args))
-        assert secret not in repr(model.transport.settings)
-        assert model.transport.redact(f"wrong key {secret}!") == "wrong key …!"
-        model.close()
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -238,6 +182,7 @@ def test_the_key_comes_from_the_environment_and_goes_nowhere_else(monkeypatch: p
         ({"header": {"Authorization": "Bearer x"}}, "would be written"),
         ({"base_url": "http://me:secret@host/v1"}, "password"),
         ({"base_url": "localhost:8000"}, "base_url is"),
+        ({"base_url": "http://localhost:80000/v1"}, "base_url is"),
         ({"base_url": None}, "no server was named"),
         ({"tokenizer_backend": "bpe"}, "huggingface or tiktoken"),
         ({"tokenized_requests": True}, "needs a tokenizer"),
@@ -263,10 +208,10 @@ def test_openai_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
         load_model("openai-completions", {"model": "davinci-002"})
 
 
-def test_fingerprints_tell_servers_and_settings_apart() -> None:
-    base = {"base_url": "http://localhost:1/v1", "model": "m"}
-    variants = [base, {**base, "model": "n"}, {**base, "base_url": "http://localhost:2/v1"}, {**base, "seed": 1}]
-    prints = {load_model("local-completions", v).fingerprint() for v in variants}
-    prints.add(load_model("local-chat-completions", base).fingerprint())
-    assert len(prints) == 5
-    assert load_model("local-completions", {**base, "num_concurrent": 2}).fingerprint() in prints
+def test_a_query_stays_at_the_end_of_the_address() -> None:
+    with FaultyServer() as server:
+        deployment = f"{server.url}/deployments/mine?api-version=2024-10-21"
+        model = load_model("local-chat-completions", {"base_url": deployment, "backoff": 0.01})
+        assert model.generate_until(generations(1)) != [""]
+        model.close()
+    assert server.paths == [f"/v1/deployments/mine{page}?api-version=2024-10-21" for page in ("/models", "/chat/completions")]  # fmt: skip

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
 from assay.errors import ConfigError, ModelError
 from assay.instance import Instance, RequestType, TokenCounts
 from assay.models.base import LM, Answer, Usage
 from assay.models.generation import GenerationSettings, cut_at_stop, draw_seed
+from assay.models.openai.address import endpoint_address, request_headers, sibling_address
 from assay.models.openai.tokens import Encoder, make_encoder
 from assay.models.openai.transport import Transport
-from assay.models.openai.wire import Failed, Job, Settings
-
-_SECRET_HEADERS = ("authorization", "api-key", "x-api-key", "cookie")
+from assay.models.openai.wire import Failed, Job, Settings, whole_characters, why_unsendable
 
 
 class ServerLM(LM):
@@ -70,7 +68,7 @@ class ServerLM(LM):
         self.url = endpoint_address(base_url or self.DEFAULT_URL, self.ENDPOINT)
         settings = Settings(
             url=self.url,
-            headers=self._headers(header, api_key_env),
+            headers=request_headers(header, api_key_env, key_required=self._key_required()),
             timeout=float(timeout),
             max_retries=int(max_retries),
             ceiling=max(1, int(num_concurrent)),
@@ -82,6 +80,7 @@ class ServerLM(LM):
         self.max_length, self.max_gen_toks = int(max_length), int(max_gen_toks)
         self.seed, self.eos_string, self.think_end_token = seed, eos_string, think_end_token
         self.prices = (float(price_in), float(price_out))
+        self._header_hash = hashlib.sha256(json.dumps(sorted((header or {}).items())).encode()).hexdigest()[:16]
         self._usage = Usage()
         self.encoder: Encoder | None = make_encoder(
             tokenizer_backend,
@@ -119,10 +118,14 @@ class ServerLM(LM):
         self.transport.should_stop = ask
 
     def fingerprint(self) -> str:
-        """The address and the name are all that is known of the weights; a changed server should get a new name."""
-        parts = [type(self).__name__, self.url, self.model, self.tokenizer_name, self.tokenized, self.max_length]
+        """The address and the name are all that is known of the weights; a changed server should get a new name.
+
+        Headers count, because a gateway may choose the model by them; the key does not.
+        """
+        parts = [type(self).__name__, self.url, self.model, self._header_hash, self.tokenized, self.max_length]
         parts += [self.max_gen_toks, self.seed, self.eos_string, self.think_end_token]
-        return "server-1:" + json.dumps(parts)
+        parts += [self.encoder.fingerprint if self.encoder else None]
+        return "server-2:" + json.dumps(parts)
 
     def close(self) -> None:
         self.transport.close()
@@ -139,15 +142,20 @@ class ServerLM(LM):
 
     def stream_generation(self, instances: Sequence[Instance], draws: Sequence[int]) -> Iterator[tuple[int, Answer]]:
         jobs: list[Job[Answer]] = []
-        for instance, draw in zip(instances, draws):
-            context, kwargs = instance.arguments[:2]
+        positions: list[int] = []
+        for position, (instance, draw) in enumerate(zip(instances, draws)):
+            context, kwargs = str(instance.arguments[0]), instance.arguments[1]
+            if unsendable := why_unsendable(context):
+                yield position, Answer(None, failure=unsendable.reason)
+                continue
             settings = GenerationSettings.parse(kwargs, max_gen_toks=self.max_gen_toks)
             seed = self.seed
             if seed is not None and not settings.greedy:
-                seed = draw_seed(seed, str(context).encode("utf-8", "surrogatepass"), draw) & 0x7FFFFFFF
-            body = self.write_generation(str(context), settings, seed)
-            jobs.append(Job(body, partial(self._read_answer, settings)))
-        yield from self.send_by_prefix(jobs, [str(instance.arguments[0]) for instance in instances])
+                seed = draw_seed(seed, context.encode(), draw) & 0x7FFFFFFF
+            jobs.append(Job(self.write_generation(context, settings, seed), partial(self._read_answer, settings)))
+            positions.append(position)
+        for at, answer in self.send_by_prefix(jobs, [str(instances[i].arguments[0]) for i in positions]):
+            yield positions[at], answer
 
     def send_by_prefix(self, jobs: Sequence[Job[Answer]], prompts: Sequence[Any]) -> Iterator[tuple[int, Answer]]:
         """Send sorted by prompt, and yield answers under their own positions.
@@ -194,7 +202,7 @@ class ServerLM(LM):
         if reason == "content_filter":
             self.count(reply)
             return Answer(None, failure="the server's content filter withheld the answer")
-        text = self.read_text(choice)
+        text = whole_characters(self.read_text(choice))
         tokens = self.count(reply)
         if self.think_end_token:
             text = text.split(self.think_end_token)[-1].lstrip()
@@ -205,44 +213,17 @@ class ServerLM(LM):
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _headers(self, header: Mapping[str, str] | None, api_key_env: str) -> dict[str, str]:
-        for name in header or {}:
-            if name.lower() in _SECRET_HEADERS:
-                raise ConfigError(
-                    f"the header {name!r} would be written into the run's config",
-                    hint=f"Put the key into the environment: export {api_key_env}=…",
-                )
-        key = os.environ.get(api_key_env, "")
-        if self.NEEDS_KEY and not key and self.url.startswith("https://api.openai.com"):
-            raise ConfigError(f"{api_key_env} is not set", hint=f"export {api_key_env}=…")
-        return {**(header or {}), **({"Authorization": f"Bearer {key}"} if key else {})}
+    def _key_required(self) -> bool:
+        return self.NEEDS_KEY and self.url.startswith("https://api.openai.com")
 
     def _only_model(self) -> str:
         """The name of the model when none was given and the server has just one."""
-        listing = self.transport.get(self.url.removesuffix(self.ENDPOINT) + "/models")
-        names = [str(entry["id"]) for entry in (listing or {}).get("data", [])]
+        listing = self.transport.get(sibling_address(self.url, self.ENDPOINT, "/models"))
+        try:
+            names = [str(entry["id"]) for entry in (listing or {}).get("data", [])]
+        except (AttributeError, LookupError, TypeError):
+            names = []
         if len(names) != 1:
             found = f"it has {', '.join(names)}" if names else "it lists none"
             raise ConfigError(f"no model was named for {self.url}, and {found}", hint="Add model=NAME to --model_args.")
         return names[0]
-
-
-def endpoint_address(base_url: str | None, endpoint: str) -> str:
-    """The full address of an endpoint, from a server, its `/v1`, or the endpoint itself.
-
-    >>> endpoint_address("http://localhost:8000", "/completions")
-    'http://localhost:8000/v1/completions'
-    >>> endpoint_address("http://localhost:8000/v1/", "/completions")
-    'http://localhost:8000/v1/completions'
-    """
-    if not base_url:
-        raise ConfigError("no server was named", hint="Add base_url=http://HOST:PORT/v1 to --model_args.")
-    parts = urlsplit(base_url)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise ConfigError(f"base_url is {base_url!r}", hint="Give an address like http://localhost:8000/v1.")
-    if parts.username or parts.password:
-        raise ConfigError("base_url holds a password, which would be written into the run's config", hint="Use OPENAI_API_KEY in the environment.")  # fmt: skip
-    address = base_url.rstrip("/")
-    if address.endswith(endpoint):
-        return address
-    return address + ("" if parts.path.strip("/") else "/v1") + endpoint

@@ -9,12 +9,12 @@ from typing import Any
 from assay.errors import ModelError
 from assay.instance import Instance, RequestType
 from assay.models.base import Answer, Message
-from assay.models.generation import GenerationSettings
+from assay.models.generation import GenerationSettings, room_for_prompt
 from assay.models.openai.backend import ServerLM
-from assay.models.openai.echo import EchoRequest, echoed_tokens, scored_tokens, sum_score
-from assay.models.openai.tokens import HFEncoder, split_pair
-from assay.models.openai.windows import rolling_windows
-from assay.models.openai.wire import Failed, Job, Unusable
+from assay.models.openai.echo import EchoRequest, scored_tokens, sum_score
+from assay.models.openai.tokens import Encoder, HFEncoder, split_pair
+from assay.models.openai.windows import WindowSums, rolling_windows
+from assay.models.openai.wire import Failed, Job, Unusable, why_unsendable
 
 _PROBE = "The sun rises in the east."
 
@@ -31,7 +31,8 @@ class LocalCompletions(ServerLM):
         if request_type == "generate_until":
             yield from self.stream_generation(instances, draws)
             return
-        self._probe()
+        if not self._can_score():
+            return
         if request_type == "loglikelihood":
             yield from self._stream_pairs(instances)
         else:
@@ -58,14 +59,23 @@ class LocalCompletions(ServerLM):
     def write_generation(self, context: str, settings: GenerationSettings, seed: int | None) -> dict[str, Any]:
         prompt: str | list[int] = context
         if self.encoder is not None:
-            # Cut on the left, so that the question at the end stays. Without a tokenizer the server decides.
-            ids = self.encoder.encode(context)[-max(1, self.max_length - settings.max_gen_toks) :]
-            prompt = ids if self.tokenized else self.encoder.decode(ids) if len(ids) < len(context) else context
+            prompt = self._fitted(self.encoder, context, room_for_prompt(self.max_length, settings.max_gen_toks))
         body: dict[str, Any] = {"model": self.model, "prompt": prompt, "max_tokens": settings.max_gen_toks, "temperature": settings.temperature}  # fmt: skip
         body |= sampling_fields(settings)
         if stops := self.stops_to_send(settings):
             body["stop"] = stops
         return body if seed is None else {**body, "seed": seed}
+
+    def _fitted(self, encoder: Encoder, context: str, room: int) -> str | list[int]:
+        """Cut on the left, so that the question at the end stays. Without a tokenizer the server decides.
+
+        A text that fits goes out as it is: encoding and decoding do not give every text back.
+        """
+        ids = encoder.encode(context)
+        kept = ids[-room:]
+        if self.tokenized:
+            return kept or ([] if encoder.prefix is None else [encoder.prefix])
+        return context if len(kept) == len(ids) else encoder.decode(kept)
 
     def read_text(self, choice: Mapping[str, Any]) -> str:
         text = choice.get("text")
@@ -79,8 +89,6 @@ class LocalCompletions(ServerLM):
             echo = self._pair(*map(str, instance.arguments[:2]))
             if isinstance(echo, Failed):
                 yield position, Answer(None, failure=echo.reason)
-            elif echo.is_empty:
-                yield position, Answer((0.0, True), tokens=(0, 0))
             else:
                 echoes.append((position, echo))
         jobs = [Job(e.body(self.model, self.seed), partial(self._read_pair, e)) for _, e in echoes]
@@ -88,6 +96,15 @@ class LocalCompletions(ServerLM):
             yield echoes[at][0], answer
 
     def _pair(self, context: str, continuation: str) -> EchoRequest | Failed:
+        if unsendable := why_unsendable(context, continuation):
+            return unsendable
+        echo = self._split(context, continuation)
+        if isinstance(echo, EchoRequest) and echo.is_empty:
+            # Not certain, as a sum over no tokens would have it: such a choice would win against all others.
+            return Failed("the continuation has no tokens of its own, so there is nothing to score")
+        return echo
+
+    def _split(self, context: str, continuation: str) -> EchoRequest | Failed:
         if self.encoder is not None and self.tokenized:
             head, tail = split_pair(self.encoder, context, continuation)
             if len(tail) >= self.max_length - 1:
@@ -106,28 +123,23 @@ class LocalCompletions(ServerLM):
 
     def _stream_rolling(self, instances: Sequence[Instance]) -> Iterator[tuple[int, Answer]]:
         """Windows of all texts go out together; a text is answered when its last window is."""
-        echoes: list[tuple[int, EchoRequest]] = []
-        missing, totals, tokens = [0] * len(instances), [0.0] * len(instances), [0] * len(instances)
-        failures: dict[int, str] = {}
+        echoes: list[EchoRequest] = []
+        owners: list[int] = []
         for position, instance in enumerate(instances):
-            windows = self._windows(str(instance.arguments[0]))
-            missing[position] = len(windows)
-            echoes.extend((position, window) for window in windows)
+            text = str(instance.arguments[0])
+            if unsendable := why_unsendable(text):
+                yield position, Answer(None, failure=unsendable.reason)
+                continue
+            windows = self._windows(text)
+            echoes += windows
+            owners += [position] * len(windows)
             if not windows:
                 yield position, Answer(0.0, tokens=(0, 0))
-        jobs = [Job(e.body(self.model, self.seed), partial(self._read_pair, e)) for _, e in echoes]
-        for at, answer in self.send_by_prefix(jobs, [echo.prompt for _, echo in echoes]):
-            position = echoes[at][0]
-            missing[position] -= 1
-            if answer.failure is None:
-                totals[position] += answer.response[0]
-                tokens[position] += answer.tokens[1] if answer.tokens else 0
-            else:
-                failures[position] = answer.failure
-            if not missing[position]:
-                whole = Answer(totals[position], tokens=(0, tokens[position]))
-                failure = failures.get(position)
-                yield position, whole if failure is None else Answer(None, failure=failure)
+        sums = WindowSums(owners)
+        jobs = [Job(echo.body(self.model, self.seed), partial(self._read_pair, echo)) for echo in echoes]
+        for at, answer in self.send_by_prefix(jobs, [echo.prompt for echo in echoes]):
+            if whole := sums.add(at, answer):
+                yield whole
 
     def _windows(self, text: str) -> list[EchoRequest]:
         if not text:
@@ -148,31 +160,39 @@ class LocalCompletions(ServerLM):
             hint="Add tokenizer=NAME, or eos_string=<the model's begin or end of text>, to --model_args.",
         )
 
-    def _probe(self) -> None:
-        """Ask once whether prompts are echoed with log-probabilities; most servers without it ignore the wish."""
+    def _can_score(self) -> bool:
+        """Ask once whether prompts are echoed with log-probabilities; most servers without it ignore the wish.
+
+        False when it was asked to stop before there was an answer. Asked in the form that the requests will have: a
+        server whose tokens cannot be found in a text may still be one whose tokens can be counted.
+        """
         if self._echo_works:
-            return
-        probe = EchoRequest(_PROBE, len(_PROBE) // 2)
+            return True
+        ids = self.encoder.encode(_PROBE) if self.encoder is not None and self.tokenized else None
+        probe = EchoRequest(_PROBE, len(_PROBE) // 2) if ids is None else EchoRequest(ids, len(ids) // 2)
 
-        def has_echo(reply: Any) -> bool:
+        def what_is_wrong(reply: Any) -> str:
             try:
-                return echoed_tokens(reply)[0].offset == 0 and bool(scored_tokens(probe, reply))
-            except (Unusable, LookupError, TypeError, AttributeError):
-                return False
+                sum_score(scored_tokens(probe, reply))
+            except Unusable as error:
+                return str(error)
+            return ""
 
-        try:
-            works, reason = self.transport.send(Job(probe.body(self.model, self.seed), has_echo)), ""
-        except ModelError as error:
-            if "HTTP 4" not in error.message or error.hint:
-                raise
-            works, reason = False, f" ({error.message})"
-        if not works:
+        wrong = self.transport.send(Job(probe.body(self.model, self.seed), what_is_wrong))
+        if wrong is None:
+            return False
+        if isinstance(wrong, Failed):
+            if not wrong.refused:  # busy or broken, which says nothing about what it can do
+                raise ModelError(f"{self.url}: {wrong.reason}")
+            wrong = wrong.reason
+        if wrong:
             raise ModelError(
-                f"{self.url} gives no log-probabilities of the prompt (echo with logprobs), which multiple-choice and "
-                f"perplexity tasks need{reason}",
+                f"{self.url} gives no log-probabilities of the prompt (echo with logprobs) that could be used, which "
+                f"multiple-choice and perplexity tasks need: {wrong}",
                 hint="Run tasks that generate, or score with --model hf or vllm; vLLM's own server has echo.",
             )
         self._echo_works = True
+        return True
 
 
 class OpenAICompletions(LocalCompletions):

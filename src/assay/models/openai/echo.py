@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
+from assay.models.openai.offsets import place_tokens, tokens_beyond
 from assay.models.openai.wire import Unusable
 
 
@@ -31,75 +33,72 @@ class EchoRequest:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to score: an empty continuation is certain."""
+        """Whether there is nothing to score."""
         return self.start >= len(self.prompt)
 
 
 @dataclass(frozen=True, slots=True)
 class EchoedToken:
-    logprob: float | None
-    best: float | None
+    logprob: float
+    best: float
     """The highest log-probability at this place."""
-    offset: int
 
 
 def scored_tokens(request: EchoRequest, reply: Any) -> list[EchoedToken]:
     """The continuation's tokens, each with its log-probability."""
-    tokens = echoed_tokens(reply)
-    scored = _scored_by_offset(request, tokens) if isinstance(request.prompt, str) else _scored_by_count(request, tokens, reply)  # fmt: skip
-    if not scored:
-        raise Unusable("no token of the continuation in it")
-    if any(token.logprob is None for token in scored):
-        raise Unusable("a token of the continuation has no log-probability")
-    return scored
+    logprobs = reply["choices"][0].get("logprobs")
+    values = (logprobs or {}).get("token_logprobs") or []
+    if len(values) < 2:  # a prompt has a context and a continuation; one token is the generated one
+        raise Unusable("it echoes no prompt with log-probabilities", again=False)
+    if isinstance(request.prompt, str):
+        scored = _scored_by_place(request.prompt, request.start, logprobs)
+    else:
+        scored = _scored_by_count(len(request.prompt), request.start, len(values), reply)
+    tops = logprobs.get("top_logprobs")
+    if not tops:
+        raise Unusable("it has no top_logprobs, which say whether the continuation is the most likely one", again=False)
+    if len(tops) != len(values):
+        raise Unusable("its lists of log-probabilities differ in length")
+    return [_token(values[i], tops[i]) for i in scored]
 
 
 def sum_score(scored: Sequence[EchoedToken]) -> tuple[float, bool]:
-    """The sum over the continuation's tokens, and whether each was the most likely one."""
-    total = sum(token.logprob for token in scored if token.logprob is not None)
-    # Servers repeat the token's own value among the top ones; equality is how lm-evaluation-harness decides as well.
-    greedy = all(token.best is None or (token.logprob or 0.0) >= token.best for token in scored)
-    return float(total), greedy
+    """The sum over the continuation's tokens, and whether each was the most likely one.
+
+    Servers repeat the token's own value among the top ones; equality is how lm-evaluation-harness decides as well.
+    """
+    return sum(token.logprob for token in scored), all(token.logprob >= token.best for token in scored)
 
 
-def _scored_by_offset(request: EchoRequest, tokens: Sequence[EchoedToken]) -> list[EchoedToken]:
-    end = len(request.prompt)
-    ends = [token.offset for token in tokens[1:]] + [max(end, tokens[-1].offset + 1) if tokens else end]
-    # A token that holds only part of a character has no width, so its place counts as well as its end.
-    return [
-        t for t, stop in zip(tokens, ends) if (t.offset >= request.start or stop > request.start) and t.offset < end
-    ]
+def _token(value: Any, top: Any) -> EchoedToken:
+    if value is None or isnan(value):
+        raise Unusable("a token of the continuation has no log-probability")
+    if not top:
+        raise Unusable("a token of the continuation has no top_logprobs")
+    return EchoedToken(float(value), float(max(top.values())))
 
 
-def _scored_by_count(request: EchoRequest, tokens: Sequence[EchoedToken], reply: Any) -> list[EchoedToken]:
-    asked = len(request.prompt)
-    counted = (reply.get("usage") or {}).get("prompt_tokens") or asked
-    added = counted - asked  # a server may put a BOS in front
-    if added not in (0, 1) or len(tokens) < counted:
-        raise Unusable(f"{len(tokens)} tokens were echoed for a prompt of {asked}")
-    return list(tokens[request.start + added : counted])
-
-
-def echoed_tokens(reply: Any) -> list[EchoedToken]:
-    """Tokens of the reply, prompt and generated, from the completions form of log-probabilities."""
-    logprobs = reply["choices"][0].get("logprobs")
-    if not logprobs or not logprobs.get("token_logprobs"):
-        raise Unusable("it has no log-probabilities")
-    values = logprobs["token_logprobs"]
-    texts = logprobs.get("tokens") or [""] * len(values)
-    tops = logprobs.get("top_logprobs") or [None] * len(values)
-    offsets = logprobs.get("text_offset") or _offsets(texts)
-    if not len(values) == len(tops) == len(offsets):
+def _scored_by_place(prompt: str, start: int, logprobs: Any) -> Sequence[int]:
+    texts = logprobs.get("tokens") or []
+    if len(texts) != len(logprobs["token_logprobs"]):
         raise Unusable("its lists of log-probabilities differ in length")
-    return [
-        EchoedToken(None if v is None else float(v), max(top.values()) if top else None, int(offset))
-        for v, top, offset in zip(values, tops, offsets)
-    ]
+    places = place_tokens(prompt, texts, logprobs.get("text_offset") or [])
+    scored = None if places is None else tokens_beyond(start, places, len(prompt))
+    if scored is None:
+        raise Unusable(
+            "which of its tokens are the continuation's cannot be told from their texts and offsets (with tokenizer=NAME "
+            "in --model_args tokens are counted instead)",
+            again=False,
+        )
+    if not scored:
+        raise Unusable("no token of the continuation in it")
+    return scored
 
 
-def _offsets(texts: Sequence[str]) -> list[int]:
-    offsets, at = [], 0
-    for text in texts:
-        offsets.append(at)
-        at += len(text)
-    return offsets
+def _scored_by_count(asked: int, start: int, echoed: int, reply: Any) -> Sequence[int]:
+    # A server may put a BOS in front. One that does not count the prompt still shows it by one token too many.
+    counted = (reply.get("usage") or {}).get("prompt_tokens") or max(asked, echoed - 1)
+    added = counted - asked
+    if added not in (0, 1) or echoed < counted:
+        raise Unusable(f"{echoed} tokens were echoed for a prompt of {asked}")
+    return range(start + added, counted)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any, Protocol
 
 from assay.errors import ConfigError, ModelError
@@ -12,6 +14,8 @@ class Encoder(Protocol):
 
     name: str
     prefix: int | None
+    fingerprint: str
+    """Changes whenever ids may change: a name may stand for other files tomorrow."""
 
     def encode(self, text: str) -> list[int]: ...
     def decode(self, ids: list[int]) -> str: ...
@@ -25,13 +29,18 @@ class HFEncoder:
 
         from assay.models.catalog import resolve
 
-        self._tokenizer: Any = AutoTokenizer.from_pretrained(
-            str(resolve(name) or name), revision=revision or "main", trust_remote_code=trust_remote_code
-        )
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(
+                str(resolve(name) or name), revision=revision or "main", trust_remote_code=trust_remote_code
+            )
+        except (OSError, ValueError) as error:
+            raise ModelError(f"the tokenizer {name!r} cannot be loaded: {error}") from error
         self.name = name
         self._add_special = add_bos_token
         eos, bos = self._tokenizer.eos_token_id, self._tokenizer.bos_token_id
         self.prefix: int | None = bos if bos is not None else eos
+        said = [name, revision, add_bos_token, self.prefix]
+        self.fingerprint = f"{json.dumps(said)}:{_vocabulary_hash(self._tokenizer)}"
 
     def encode(self, text: str) -> list[int]:
         return list(self._tokenizer.encode(text, add_special_tokens=self._add_special))
@@ -59,16 +68,24 @@ class HFEncoder:
 
 
 class TiktokenEncoder:
+    """An encoding of tiktoken, by its own name or by that of a model of OpenAI's."""
+
     def __init__(self, name: str) -> None:
         try:
             import tiktoken
         except ModuleNotFoundError as error:
             raise ConfigError("tokenizer_backend=tiktoken needs the package tiktoken", hint="pip install 'assay[api]'") from error  # fmt: skip
         try:
-            self._encoding = tiktoken.encoding_for_model(name)
-        except KeyError:
-            self._encoding = tiktoken.get_encoding(name if name in tiktoken.list_encoding_names() else "cl100k_base")
-        self.name = f"tiktoken:{self._encoding.name}"
+            known = name in tiktoken.list_encoding_names()
+            self._encoding = tiktoken.get_encoding(name) if known else tiktoken.encoding_for_model(name)
+        except KeyError as error:
+            raise ConfigError(
+                f"tiktoken has no encoding for {name!r}",
+                hint=f"Add tokenizer=NAME, one of {', '.join(tiktoken.list_encoding_names())}, to --model_args.",
+            ) from error
+        except OSError as error:
+            raise ModelError(f"the encoding for {name!r} cannot be fetched: {error}") from error
+        self.name = self.fingerprint = f"tiktoken:{self._encoding.name}"
         self.prefix: int | None = self._encoding.eot_token
 
     def encode(self, text: str) -> list[int]:
@@ -76,6 +93,12 @@ class TiktokenEncoder:
 
     def decode(self, ids: list[int]) -> str:
         return str(self._encoding.decode(ids))
+
+
+def _vocabulary_hash(tokenizer: Any) -> str:
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    text = backend.to_str() if backend is not None else json.dumps(sorted(tokenizer.get_vocab().items()))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def make_encoder(

@@ -1,8 +1,12 @@
-"""Cutting a long text into windows for rolling likelihoods."""
+"""Cutting a long text into windows for rolling likelihoods, and adding up what comes back."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
+
 from assay.errors import ConfigError
+from assay.models.base import Answer
 
 
 def rolling_windows(tokens: list[int], prefix: int | None, length: int) -> list[tuple[list[int], list[int]]]:
@@ -17,8 +21,39 @@ def rolling_windows(tokens: list[int], prefix: int | None, length: int) -> list[
     """
     if prefix is None:
         raise ConfigError("the tokenizer has neither BOS nor EOS to stand before a text")
+    if length < 1:
+        raise ConfigError("max_length leaves no room for a token to score", hint="Raise max_length.")
     windows = [([prefix], tokens[:length])] if tokens else []
     for start in range(length, len(tokens), length):
         end = min(start + length, len(tokens))
         windows.append((tokens[end - length - 1 : start], tokens[start:end]))
     return windows
+
+
+class WindowSums:
+    """Answers of windows, in any order, to answers of texts.
+
+    Added up in the order of the text: sums of floats depend on their order, and the order of arrival on the weather.
+    """
+
+    def __init__(self, owners: Sequence[int]) -> None:
+        """`owners[i]` is the text that window `i` is of."""
+        self._owners = owners
+        self._windows: dict[int, list[int]] = defaultdict(list)
+        for window, owner in enumerate(owners):
+            self._windows[owner].append(window)
+        self._answers: dict[int, Answer] = {}
+
+    def add(self, window: int, answer: Answer) -> tuple[int, Answer] | None:
+        """The text and its answer, when this was the last of its windows."""
+        self._answers[window] = answer
+        owner = self._owners[window]
+        windows = self._windows[owner]
+        if not all(one in self._answers for one in windows):
+            return None
+        answers = [self._answers.pop(one) for one in windows]
+        failure = next((one.failure for one in answers if one.failure is not None), None)
+        if failure is not None:
+            return owner, Answer(None, failure=failure)
+        total = sum(one.response[0] for one in answers)
+        return owner, Answer(total, tokens=(0, sum(one.tokens[1] for one in answers if one.tokens)))

@@ -1,21 +1,21 @@
-"""What goes over the wire and what comes of it: jobs, outcomes, and how errors of servers read."""
+"""What goes over the wire and what comes of it: jobs and their outcomes."""
 
 from __future__ import annotations
 
-import time
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-if TYPE_CHECKING:
-    import httpx
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
 
 class Unusable(Exception):
-    """A reply that came, but is not what was asked for; worth another try."""
+    """A reply that came, but is not what was asked for. With `again` off it would come the same again."""
+
+    def __init__(self, reason: str, *, again: bool = True) -> None:
+        super().__init__(reason)
+        self.again = again
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,22 @@ class Failed:
     """A request that was given up, and why."""
 
     reason: str
+    refused: bool = False
+    """Whether the server declined this very request, rather than being busy, broken or gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A try that failed in a way that may pass."""
+
+    reason: str
+    retry_after: float | None = None
+    throttled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[T]):
-    """What to send, and how to read the reply: a value, or `Unusable` for another try."""
+    """What to send, and how to read the reply: a value, or `Unusable`."""
 
     body: Mapping[str, Any]
     read: Callable[[Any], T]
@@ -46,37 +57,42 @@ class Settings:
     """Seconds without any connection after which the server counts as gone."""
     verify: bool | str = True
 
-
-@dataclass(frozen=True, slots=True)
-class Again:
-    """A try that failed in a way that may pass."""
-
-    reason: str
-    retry_after: float | None = None
-    throttled: bool = False
+    def redact(self, text: str) -> str:
+        """Without the key: servers repeat it in error messages, and some echo whole requests."""
+        key = self.headers.get("Authorization", "").removeprefix("Bearer ").strip()
+        # Servers of one's own are given keys like EMPTY or x, which are words of any message.
+        return text.replace(key, "…") if len(key) >= 6 else text
 
 
-def error_message(response: httpx.Response) -> str:
-    """The server's own words, from any of the shapes they come in."""
+def write_body(body: Mapping[str, Any]) -> bytes | Failed:
+    """The JSON to send. What cannot be sent is a failed request, not the end of a run."""
     try:
-        body = response.json()
-    except ValueError:
-        return response.text[:300].strip() or response.reason_phrase
-    error = body.get("error", body) if isinstance(body, dict) else body
-    if isinstance(error, dict):
-        error = error.get("message") or error.get("detail") or error
-    return str(error)[:300]
+        return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except UnicodeEncodeError as error:
+        return Failed(_not_text(error))
+    except (TypeError, ValueError) as error:
+        return Failed(f"the request cannot be written as JSON: {error}")
 
 
-def retry_after_seconds(value: str | None) -> float | None:
-    """Seconds, from a number or an HTTP date."""
-    if value is None:
-        return None
+def why_unsendable(*texts: str) -> Failed | None:
+    """Half a surrogate pair, as careless cutting of UTF-16 leaves it, is no text: tokenizers and servers choke on it."""
     try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (TypeError, ValueError):
-        return None
+        for text in texts:
+            text.encode()
+    except UnicodeEncodeError as error:
+        return Failed(_not_text(error))
+    return None
+
+
+def whole_characters(text: str) -> str:
+    r"""Halves of surrogate pairs joined, and `�` for those left over: a server may cut a character in two.
+
+    >>> whole_characters("\ud83d\ude00 \ud83d")
+    '😀 �'
+    """
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _not_text(error: UnicodeEncodeError) -> str:
+    found = ord(error.object[error.start])
+    return f"the request holds U+{found:04X}, half of a surrogate pair, which is not text and cannot be sent"
