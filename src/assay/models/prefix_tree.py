@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import pairwise
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -282,9 +283,12 @@ def count_distinct(sequences: Sequence[Sequence[int]]) -> int:
     return first + sum(len(after) - _common_prefix(before, after) for before, after in pairwise(tokens))
 
 
-def prefix_order(texts: Sequence[str]) -> list[int]:
-    """Positions in the order that keeps shared prefixes next to each other, for servers with a prefix cache."""
-    return sorted(range(len(texts)), key=texts.__getitem__)
+def prefix_order(prompts: Sequence[Any]) -> list[int]:
+    """Positions of prompts, texts or token ids, in the order that walks the tree of their prefixes depth first.
+
+    For servers: prompts that begin alike go out one after the other, while its cache still holds what they share.
+    """
+    return sorted(range(len(prompts)), key=prompts.__getitem__)
 
 
 def _key(tokens: Tokens) -> bytes:

@@ -12,9 +12,10 @@ import torch
 from assay.instance import Instance
 from assay.models.hf import HFLM, batches
 from assay.models.hf.scoring import log_probabilities, score_by_tree, score_plainly
-from assay.models.hf.tokenization import Scored, rolling_windows
+from assay.models.hf.tokenization import Scored
 from assay.models.hf.tree import TreeRunner
 from assay.models.prefix_tree import PrefixTree
+from assay.models.windows import rolling_windows
 
 
 def ask(request_type: Any, *arguments: Any) -> Instance:
@@ -106,9 +107,9 @@ def test_greedy_is_the_argmax_also_in_a_tie() -> None:
 def test_rolling_adds_up_all_windows(any_model: HFLM) -> None:
     text = "The man walks to the door and opens it. " * 30
     tokens = any_model.encoder.encode([text])[0]
-    windows = list(rolling_windows(tokens, any_model.encoder.prefix_token_id, any_model.max_length))
+    windows = rolling_windows(tokens, any_model.encoder.prefix_token_id, any_model.max_length)
     assert len(windows) > 1
-    expected = sum(one_by_one(any_model, window.tokens, window.targets)[0] for window in windows)
+    expected = sum(one_by_one(any_model, (read + targets)[:-1], targets)[0] for read, targets in windows)
     found = any_model.loglikelihood_rolling([ask("loglikelihood_rolling", text), ask("loglikelihood_rolling", "")])
     assert found[0] == pytest.approx(expected, rel=1e-6)
     assert found[1] == 0.0

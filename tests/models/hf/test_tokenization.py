@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.errors import ModelError
-from assay.models.hf.tokenization import Pair, TextEncoder, rolling_windows, to_scored
+from assay.models.hf.tokenization import Pair, TextEncoder, to_scored
 
 
 class Prefixing:
@@ -92,18 +92,6 @@ def test_too_long_is_cut_from_the_left() -> None:
     scored = to_scored(Pair(list(range(10)), [90, 91]), 4)
     assert scored.tokens == [7, 8, 9, 90]
     assert scored.targets == [90, 91]
-
-
-@given(st.integers(0, 40), st.integers(1, 12))
-def test_rolling_windows_predict_each_token_once(count: int, length: int) -> None:
-    tokens = list(range(count))
-    windows = list(rolling_windows(tokens, -1, length))
-    assert [token for window in windows for token in window.targets] == tokens
-    text = [-1, *tokens]
-    for window in windows:
-        assert len(window.tokens) <= length
-        end = window.targets[-1] + 1
-        assert window.tokens == text[end - len(window.tokens) : end], "each window reads what comes right before"
 
 
 def test_nothing_to_encode() -> None:

@@ -6,14 +6,10 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.models.openai.asking import NGRAM, ask, close_to, connect, pairs, with_tokens
 from tests.models.openai.faulty_server import LLAMA3_IN_VLLM, SGLANG, VLLM, Dialect, FaultyServer
 
 from assay.errors import ModelError
-from assay.models.base import Answer
-from assay.models.openai.windows import WindowSums
 
 DIALECTS = [Dialect(), VLLM, LLAMA3_IN_VLLM, SGLANG]
 
@@ -120,21 +116,6 @@ def test_a_stop_while_the_probe_waits_is_no_error() -> None:
 
 
 # -- windows --------------------------------------------------------------------------------------------------------
-
-
-@given(st.permutations(range(6)))
-def test_sums_do_not_depend_on_the_order_of_arrival(order: list[int]) -> None:
-    values = [0.1, 1e16, -1e16, 0.3, 1e-9, 2.0]
-    sums = WindowSums([0, 0, 0, 0, 1, 1])
-    done = [whole for at in order if (whole := sums.add(at, Answer((values[at], True), tokens=(9, 1))))]
-    assert sorted(done) == [(0, Answer(sum(values[:4]), tokens=(0, 4))), (1, Answer(1e-9 + 2.0, tokens=(0, 2)))]
-
-
-def test_a_text_with_a_lost_window_is_lost_with_the_reason_of_the_first() -> None:
-    sums = WindowSums([7, 7, 7])
-    assert sums.add(2, Answer(None, failure="later")) is None
-    assert sums.add(0, Answer((1.0, True))) is None
-    assert sums.add(1, Answer(None, failure="earlier")) == (7, Answer(None, failure="earlier"))
 
 
 def test_rolling_answers_have_the_same_last_digit_whichever_window_is_first() -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from assay.models.base import Answer
 from assay.models.hf.engine import Engine
 from assay.models.hf.scoring import LogLikelihood, score_by_tree, score_plainly
 from assay.models.hf.seq2seq import score_seq2seq
-from assay.models.hf.tokenization import Pair, rolling_windows, to_scored
+from assay.models.hf.tokenization import Pair, to_scored
+from assay.models.windows import WindowSums, rolling_windows
 
 
 class LogLikelihoods:
@@ -34,27 +34,21 @@ class LogLikelihoods:
     def stream_rolling(self, texts: Sequence[str]) -> Iterator[tuple[int, Answer]]:
         """For whole texts; an answer is ready when all of its windows are."""
         windows, owners = self.windows(texts)
-        missing = Counter(owners)
-        values: dict[int, float] = {}
-        yield from ((position, Answer(0.0, tokens=(0, 0))) for position in range(len(texts)) if position not in missing)
-        for index, (value, _) in self._score(windows):
-            values[index] = value
-            missing[owners[index]] -= 1
-            if missing[owners[index]] == 0:
-                # Added up in the order of the text, so that the sum does not depend on which window was ready first.
-                owned = [i for i, owner in enumerate(owners) if owner == owners[index]]
-                tokens = (0, sum(len(windows[i].continuation) for i in owned))
-                yield owners[index], Answer(sum(values[i] for i in owned), tokens=tokens)
+        sums = WindowSums(owners)
+        yield from ((empty, Answer(0.0, tokens=(0, 0))) for empty in sorted(set(range(len(texts))) - set(owners)))
+        for index, value in self._score(windows):
+            if whole := sums.add(index, Answer(value, tokens=(0, len(windows[index].continuation)))):
+                yield whole
 
     def windows(self, texts: Sequence[str]) -> tuple[list[Pair], list[int]]:
         """The windows of all texts, and which text each is of."""
         windows: list[Pair] = []
         owners: list[int] = []
         for position, tokens in enumerate(self.engine.encoder.encode(texts)):
-            for window in rolling_windows(tokens, self.engine.encoder.prefix_token_id, self.engine.max_length):
-                lead = len(window.tokens) - len(window.targets) + 1
-                windows.append(Pair(window.tokens[:lead], window.targets))
-                owners.append(position)
+            # The prefix token is asked for only where there is a text to stand before.
+            prefix = self.engine.encoder.prefix_token_id if tokens else -1
+            windows += [Pair(*window) for window in rolling_windows(tokens, prefix, self.engine.max_length)]
+            owners += [position] * (len(windows) - len(owners))
         return windows, owners
 
     def encode(self, requests: Sequence[tuple[str, str]]) -> list[Pair]:

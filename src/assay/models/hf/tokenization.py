@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,21 +147,3 @@ def to_scored(pair: Pair, max_length: int) -> Scored:
     Scored(tokens=[2, 3, 4], targets=[4, 5])
     """
     return Scored((pair.context + pair.continuation)[-(max_length + 1) :][:-1], pair.continuation)
-
-
-def rolling_windows(tokens: list[int], prefix: int, max_length: int) -> Iterator[Scored]:
-    """Windows that predict every token once, each with as much context as fits but at least one token.
-
-        tokens 0 to 9, length 4:   P 0 1 2      3 4 5 6      5 6 7 8     (read)
-                                   0 1 2 3      4 5 6 7          8 9     (predicted)
-
-    >>> [(w.tokens, w.targets) for w in rolling_windows(list(range(10)), -1, 4)]
-    [([-1, 0, 1, 2], [0, 1, 2, 3]), ([3, 4, 5, 6], [4, 5, 6, 7]), ([5, 6, 7, 8], [8, 9])]
-    """
-    if not tokens:
-        return
-    first = min(max_length, len(tokens))
-    yield Scored([prefix, *tokens[: first - 1]], tokens[:first])
-    for start in range(first, len(tokens), max_length):
-        end = min(start + max_length, len(tokens))
-        yield Scored(tokens[end - max_length - 1 : end - 1], tokens[start:end])

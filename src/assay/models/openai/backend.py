@@ -17,6 +17,7 @@ from assay.models.openai.address import endpoint_address, request_headers, sibli
 from assay.models.openai.tokens import Encoder, make_encoder
 from assay.models.openai.transport import Transport
 from assay.models.openai.wire import Failed, Job, Settings, whole_characters, why_unsendable
+from assay.models.prefix_tree import prefix_order
 
 
 class ServerLM(LM):
@@ -158,12 +159,8 @@ class ServerLM(LM):
             yield positions[at], answer
 
     def send_by_prefix(self, jobs: Sequence[Job[Answer]], prompts: Sequence[Any]) -> Iterator[tuple[int, Answer]]:
-        """Send sorted by prompt, and yield answers under their own positions.
-
-        Sorting walks the tree of shared prefixes depth first: prompts that begin alike go out one after the other,
-        while the server's prefix cache still holds what they share.
-        """
-        order = sorted(range(len(jobs)), key=prompts.__getitem__)
+        """Send in the order of prefixes, and yield answers under their own positions."""
+        order = prefix_order(prompts)
         for at, outcome in self.transport.send_all([jobs[i] for i in order]):
             yield order[at], Answer(None, failure=outcome.reason) if isinstance(outcome, Failed) else outcome
 

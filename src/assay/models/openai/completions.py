@@ -13,8 +13,8 @@ from assay.models.generation import GenerationSettings, room_for_prompt
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.echo import EchoRequest, scored_tokens, sum_score
 from assay.models.openai.tokens import Encoder, HFEncoder, split_pair
-from assay.models.openai.windows import WindowSums, rolling_windows
 from assay.models.openai.wire import Failed, Job, Unusable, why_unsendable
+from assay.models.windows import WindowSums, rolling_windows
 
 _PROBE = "The sun rises in the east."
 

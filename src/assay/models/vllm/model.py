@@ -14,9 +14,10 @@ from assay.models.catalog import resolve
 from assay.models.generation import GenerationSettings, draw_seed, room_for_prompt
 from assay.models.hf.chat import ChatFormatter, template_text
 from assay.models.hf.fingerprint import fingerprint
-from assay.models.hf.tokenization import Pair, TextEncoder, rolling_windows
+from assay.models.hf.tokenization import Pair, TextEncoder
 from assay.models.vllm.engines import Engine, ManyEngines, OneEngine, import_vllm
 from assay.models.vllm.protocol import Output, Request, generation_request, read_generation, read_score, score_request
+from assay.models.windows import WindowSums, rolling_windows
 
 CHUNK = 1024
 """Requests given to vLLM at a time: enough that it is never short of work, few enough that a stop loses little."""
@@ -175,24 +176,20 @@ class VLLM(StreamingLM):
 
     def _stream_rolling(self, instances: Sequence[Instance]) -> Iterator[tuple[int, Answer]]:
         requests: list[Request] = []
-        owners: list[tuple[int, int, int]] = []
-        parts: list[list[float]] = [[] for _ in instances]
+        owners: list[int] = []
+        scored: list[int] = []
         texts = self.encoder.encode([str(instance.arguments[0]) for instance in instances])
         for position, ids in enumerate(texts):
-            for window in rolling_windows(ids, self.encoder.prefix_token_id, self.max_length - 2):
-                requests.append(score_request(window.tokens, window.targets[-1:]))
-                owners.append((position, len(parts[position]), len(window.targets)))
-                parts[position].append(0.0)
+            for context, targets in rolling_windows(ids, self.encoder.prefix_token_id, self.max_length - 2):
+                requests.append(score_request(context + targets[:-1], targets[-1:]))
+                owners.append(position)
+                scored.append(len(targets))
             if not ids:
                 yield position, Answer(0.0, tokens=(0, 0))
-        missing = [len(windows) for windows in parts]
+        sums = WindowSums(owners)
         for at, output in self._run(requests):
-            position, place, scored = owners[at]
-            parts[position][place] = read_score(output, scored)[0]
-            missing[position] -= 1
-            if not missing[position]:
-                # Added up in the order of the text, so that the sum does not depend on which window was ready first.
-                yield position, Answer(sum(parts[position]), tokens=(0, len(texts[position])))
+            if whole := sums.add(at, Answer(read_score(output, scored[at]), tokens=(0, scored[at]))):
+                yield whole
 
     def _stream_generations(self, instances: Sequence[Instance], draws: Sequence[int]) -> Iterator[tuple[int, Answer]]:
         contexts = [str(instance.arguments[0]) for instance in instances]

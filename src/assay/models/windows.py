@@ -9,24 +9,24 @@ from assay.errors import ConfigError
 from assay.models.base import Answer
 
 
-def rolling_windows(tokens: list[int], prefix: int | None, length: int) -> list[tuple[list[int], list[int]]]:
-    """(context, scored) pairs: every token is scored once, the last window with as much context as fits.
+def rolling_windows(tokens: Sequence[int], prefix: int | None, length: int) -> list[tuple[list[int], list[int]]]:
+    """(context, scored) pairs: every token is scored once, with as much context as fits but at least one token.
 
-    Ten tokens in windows of four:
+    Ten tokens in windows of four; what the model reads is the context and all but the last of what is scored:
 
         [P] | 0 1 2 3      [3] | 4 5 6 7      [5 6 7] | 8 9
 
-    >>> rolling_windows(list(range(10)), -1, 4)
+    >>> rolling_windows(range(10), -1, 4)
     [([-1], [0, 1, 2, 3]), ([3], [4, 5, 6, 7]), ([5, 6, 7], [8, 9])]
     """
     if prefix is None:
         raise ConfigError("the tokenizer has neither BOS nor EOS to stand before a text")
     if length < 1:
         raise ConfigError("max_length leaves no room for a token to score", hint="Raise max_length.")
-    windows = [([prefix], tokens[:length])] if tokens else []
+    windows = [([prefix], list(tokens[:length]))] if len(tokens) else []
     for start in range(length, len(tokens), length):
         end = min(start + length, len(tokens))
-        windows.append((tokens[end - length - 1 : start], tokens[start:end]))
+        windows.append((list(tokens[end - length - 1 : start]), list(tokens[start:end])))
     return windows
 
 
@@ -39,19 +39,19 @@ class WindowSums:
     def __init__(self, owners: Sequence[int]) -> None:
         """`owners[i]` is the text that window `i` is of."""
         self._owners = owners
-        self._windows: dict[int, list[int]] = defaultdict(list)
-        for window, owner in enumerate(owners):
-            self._windows[owner].append(window)
-        self._answers: dict[int, Answer] = {}
+        self._answers: dict[int, dict[int, Answer]] = defaultdict(dict)
+        self._missing: dict[int, int] = defaultdict(int)
+        for owner in owners:
+            self._missing[owner] += 1
 
     def add(self, window: int, answer: Answer) -> tuple[int, Answer] | None:
         """The text and its answer, when this was the last of its windows."""
-        self._answers[window] = answer
         owner = self._owners[window]
-        windows = self._windows[owner]
-        if not all(one in self._answers for one in windows):
+        self._answers[owner][window] = answer
+        self._missing[owner] -= 1
+        if self._missing[owner]:
             return None
-        answers = [self._answers.pop(one) for one in windows]
+        answers = [one for _, one in sorted(self._answers.pop(owner).items())]
         failure = next((one.failure for one in answers if one.failure is not None), None)
         if failure is not None:
             return owner, Answer(None, failure=failure)
