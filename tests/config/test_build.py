@@ -48,6 +48,24 @@ def test_generation_defaults_are_greedy_up_to_the_fewshot_delimiter() -> None:
     assert kwargs == {"until": ["\n"], "do_sample": False, "temperature": 0.0, "max_gen_toks": 256}
 
 
+@pytest.mark.parametrize(("written", "shown"), [("null", "None"), ("hot", "'hot'"), ("[1]", r"\[1\]")])
+def test_a_temperature_that_is_no_number_is_named_with_its_line(tmp_path: Path, written: str, shown: str) -> None:
+    path = tmp_path / "task.yaml"
+    path.write_text(f"task: t\ndataset_path: d\ngeneration_kwargs:\n  temperature: {written}\n")
+    with pytest.raises(
+        ConfigError, match=rf"task\.yaml:3: .*generation_kwargs: temperature is {shown}, expected a number"
+    ):
+        build_file(path)
+    path.write_text("task: t\ndataset_path: d\ngeneration_kwargs: {temperature: '0.5', top_p: 1}\n")
+    assert build_file(path).generation_kwargs == {"temperature": 0.5, "top_p": 1, "until": ["\n\n"]}
+
+
+def test_a_description_left_empty_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "task.yaml"
+    path.write_text("task: t\ndataset_path: d\ndescription:\n")
+    assert build_file(path).description == ""
+
+
 def test_an_unknown_key_names_file_line_and_the_nearest_key(tmp_path: Path) -> None:
     base = tmp_path / "base"
     base.write_text("dataset_path: d\ndoc_to_txt: x\n")

@@ -122,7 +122,7 @@ def test_rows_that_do_not_fit_together(tmp_path: Path) -> None:
 def test_a_row_that_is_no_object(tmp_path: Path) -> None:
     (tmp_path / "d/default").mkdir(parents=True)
     (tmp_path / "d/default/test.jsonl").write_text('{"a": 1}\n[1, 2]\n')
-    with pytest.raises(DataError, match="row 2: found list"):
+    with pytest.raises(DataError, match="line 2: found list"):
         DataSource("d", data_dir=tmp_path)["test"]
 
 

@@ -161,8 +161,16 @@ def test_a_doc_that_is_unequal_to_itself_is_found_by_its_place() -> None:
 def test_docs_get_their_shots_whoever_else_is_asked() -> None:
     task = make_task(fewshot_split="train")
     everything = arguments(task, num_fewshot=3)
-    some = arguments(task, num_fewshot=3, only=frozenset({2, 5}))
-    assert some == [everything[2], everything[5]]
+    assert arguments(task, num_fewshot=3, only=(2, 5)) == [everything[2], everything[5]]
+
+
+def test_docs_get_their_shots_in_whatever_order_they_are_asked() -> None:
+    task = make_task(training_split=None)
+    everything = arguments(task, num_fewshot=3)
+    replaced = task.fewshot_replaced
+    order = [5, 0, 3, 1, 4, 2]
+    assert arguments(task, num_fewshot=3, only=order) == [everything[i] for i in order]
+    assert task.fewshot_replaced == replaced
 
 
 # ---------------------------------------------------------------------- too many

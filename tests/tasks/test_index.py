@@ -92,6 +92,35 @@ def test_a_later_root_takes_a_name_over(tmp_path: Path) -> None:
     assert not index.entries["a"].rivals
 
 
+def test_a_tag_collects_the_tasks_of_all_roots(tmp_path: Path) -> None:
+    put(tmp_path / "one", "a.yaml", "task: a\ntag: t\n")
+    put(tmp_path / "one", "b.yaml", "task: b\ntag: [t, u]\n")
+    put(tmp_path / "two", "b.yaml", "task: b\n")  # replaces b, which loses its tags
+    put(tmp_path / "two", "c.yaml", "task: c\ntag: t\n")
+    for _ in range(2):  # the second time from the cache
+        index = build_index([tmp_path / "one", tmp_path / "two"])
+        assert names(index) == {"a": "task", "b": "task", "c": "task", "t": "tag"}
+        assert list(index.entries["t"].members) == ["a", "c"]
+        assert index.entries["b"].replaces == str(tmp_path / "one" / "b.yaml")
+        assert [index.entries[name].replaces for name in "act"] == [None] * 3
+
+
+@pytest.mark.parametrize("roots", [["one", "two"], ["two", "one"]])
+def test_no_tag_takes_the_name_of_a_task_or_group(tmp_path: Path, roots: list[str]) -> None:
+    put(tmp_path / "one", "x.yaml", "task: x\n")
+    put(tmp_path / "one", "g.yaml", "group: g\ntask: [x]\n")
+    put(tmp_path / "two", "y.yaml", "task: y\ntag: [x, g]\n")
+    index = build_index([tmp_path / root for root in roots])
+    assert names(index) == {"x": "task", "g": "group", "y": "task"}
+
+
+def test_a_root_given_twice_replaces_nothing(root: Path) -> None:
+    put(root, "a.yaml", "task: a\ntag: t\n")
+    index = build_index([root, root])
+    assert index.entries["a"].replaces is None
+    assert list(index.entries["t"].members) == ["a"]
+
+
 def test_two_files_of_one_root_with_one_name_are_rivals(root: Path) -> None:
     put(root, "a.yaml", "task: a\n")
     second = put(root, "z.yaml", "task: a\n")

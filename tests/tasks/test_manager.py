@@ -76,6 +76,20 @@ def test_include_path_splits_on_the_path_separator(root: Path, tmp_path: Path) -
     assert sorted(manager.resolve(["a", "z"]).tasks) == ["a", "z"]
 
 
+def test_a_file_of_include_path_that_replaces_a_task_is_said_so(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_LM_EVAL_TASKS", str(root))
+    put(tmp_path, "far/arc.yaml", "task: arc_easy\ndataset_path: far\n")
+    entry = TaskManager(lm_eval=tmp_path / "far").entries["arc_easy"]  # no warning: those are not the user's own
+    assert (entry.file, str(entry.replaces)[-5:]) == (str(tmp_path / "far" / "arc.yaml"), ".yaml")
+    own = put(tmp_path, "own/mine.yaml", "task: a\ntag: letters\ndataset_path: own\n")
+    with pytest.warns(ConfigWarning, match=f"include_path replaces a task or group: a \\({own} instead of .*a.yaml"):
+        entries = TaskManager(include_path=own.parent, include_defaults=False).entries
+    assert entries["a"].file == str(own)
+    assert list(entries["letters"].members) == ["a", "b", "c"]
+
+
 def test_the_directory_of_lm_eval_comes_from_the_environment_or_a_path(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +166,61 @@ def test_one_task_with_different_fields_in_two_groups_is_two_tasks(root: Path) -
     assert found.groups["zero"].children == ("zero::a",)
 
 
+def test_one_task_overridden_several_times_is_so_many_tasks(root: Path) -> None:
+    members = "".join(f"  - {{task: a, num_fewshot: {n}}}\n" for n in (0, 1, 2, 1))
+    put(root, "g.yaml", f"group: g\ntask:\n{members}")
+    found = resolve(root, "g")
+    assert {name: config.num_fewshot for name, config in found.tasks.items()} == {"a": 0, "g::a": 1, "g::a::2": 2}
+    assert {name: config.task for name, config in found.tasks.items()} == {name: name for name in found.tasks}
+    assert found.groups["g"].children == ("a", "g::a", "g::a::2")
+
+
+def test_inline_tasks_of_one_name_are_numbered_too(root: Path) -> None:
+    members = "".join(f"  - {{task: new, dataset_path: d, num_fewshot: {n}}}\n" for n in (0, 1))
+    put(root, "g.yaml", f"group: g\ntask:\n{members}")
+    assert {n: c.num_fewshot for n, c in resolve(root, "g").tasks.items()} == {"g::new": 0, "g::new::2": 1}
+
+
+def test_one_group_with_different_fields_in_two_groups_is_two_groups(root: Path) -> None:
+    put(root, "g.yaml", "group: g\ntask: [a, b]\n")
+    for name, shots in (("p1", 0), ("p2", 2), ("p3", 2)):
+        put(root, f"{name}.yaml", f"group: {name}\ntask:\n  - {{group: g, num_fewshot: {shots}}}\n")
+    found = resolve(root, "p1", "p2", "p3")
+    assert {name: config.num_fewshot for name, config in found.tasks.items()} == {"a": 0, "b": 0, "g::a": 2, "g::b": 2}
+    assert [found.groups[name].children for name in ("p1", "p2")] == [("g",), ("p2::g",)]
+    assert found.groups["g"].children == ("a", "b")
+    assert found.groups["p2::g"].children == ("g::a", "g::b")
+    assert found.groups["p2::g"].config.group == "p2::g"
+    assert found.groups["p3"].children == ("p3::g",)  # `p2::g` is p2's; its tasks are shared
+    assert found.groups["p3::g"].children == ("g::a", "g::b")
+
+
+@pytest.mark.parametrize("asked", [["g", "a"], ["a", "g"], ["p", "g", "a"], ["p", "a", "g"]])
+def test_what_is_asked_for_by_itself_keeps_its_name_and_fields(root: Path, asked: list[str]) -> None:
+    put(root, "g.yaml", "group: g\ntask: [a]\nnum_fewshot: 5\n")
+    put(root, "p.yaml", "group: p\ntask:\n  - {group: g, num_fewshot: 7}\n")
+    found = resolve(root, *asked)
+    assert found.roots == asked
+    assert found.tasks["a"].num_fewshot is None
+    assert [found.tasks[child].num_fewshot for child in found.groups["g"].children] == [5]
+    if "p" in asked:
+        (inner,) = found.groups["p"].children
+        assert [found.tasks[child].num_fewshot for child in found.groups[inner].children] == [7]
+
+
+def test_two_files_that_give_one_name_cannot_be_asked_for_together(root: Path, tmp_path: Path) -> None:
+    text = "task: x\ndataset_path: d\ntest_split: test\nnum_fewshot: "
+    one, two = put(tmp_path, "own/one/x.yaml", f"{text}1\n"), put(tmp_path, "own/two/x.yaml", f"{text}2\n")
+    for asked in ([str(one), str(two)], [str(tmp_path / "own")], [str(tmp_path / "own" / "*" / "x.yaml")]):
+        with pytest.raises(ConfigError, match=r"'x' is defined more than once.*one/x\.yaml and .*two/x\.yaml"):
+            resolve(root, *asked)
+    two.write_text("group: x\ntask: [a]\n")
+    with pytest.raises(ConfigError, match=r"'x' is defined more than once.*one/x\.yaml and .*two/x\.yaml"):
+        resolve(root, str(one), str(two))
+    two.write_text(one.read_text())
+    assert resolve(root, str(one), str(two), str(one)).roots == ["x"]
+
+
 def test_a_task_reached_twice_is_one_task(root: Path) -> None:
     put(root, "one.yaml", "group: one\ntask: [a, b, a]\n")
     put(root, "two.yaml", "group: two\ntask: [b, one]\n")
@@ -166,6 +235,9 @@ def test_conditions_of_members(root: Path) -> None:
     spec = resolve(root, "g").groups["g"]
     assert spec.conditions == {"b": "model.params > 7e9"}
     assert spec.children == ("a", "b")
+    put(root, "h.yaml", "group: h\ntask:\n  - {task: b, if: true}\n")
+    with pytest.raises(ConfigError, match=r"h\.yaml:2: group 'h': `if` of 'b' is True, expected text"):
+        resolve(root, "h")
 
 
 def test_a_group_circle_prints_itself(root: Path) -> None:

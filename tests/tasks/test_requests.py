@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ def test_requests_are_streamed() -> None:
 def test_docs_chosen(options: dict[str, Any], expected: list[int]) -> None:
     task = make_task()
     assert ids(task, **options) == expected
-    assert task.count_docs(RequestOptions(**options)) == len(expected)
+    assert len(task.select_ids(RequestOptions(**options))) == len(expected)
 
 
 def test_chosen_docs_carry_their_own_ids() -> None:
@@ -172,3 +173,18 @@ def test_process_docs_that_fails() -> None:
 def test_an_all_digit_question_further_down_stays_text() -> None:
     docs = [{"q": "one", "label": 0}, {"q": "7", "label": 1}]
     assert arguments(make_task(test=docs, doc_to_text="{{q}}"))[1][0] == ("7", " x")
+
+
+@pytest.mark.parametrize("hint", [None, ["a"]])
+def test_a_question_that_is_no_text_is_not_asked(hint: Any) -> None:
+    task = make_task(test=[{"q": "a", "label": 0, "hint": hint}], doc_to_text="hint")
+    with pytest.raises(DataError, match=r"doc 0: the question is .*, expected text"):
+        arguments(task)
+
+
+def test_a_column_that_the_first_row_lacks_is_no_literal_prompt(tmp_path: Path) -> None:
+    rows = [{"q": "a", "label": 0}, {"q": "b", "label": 1, "hint": "H"}]
+    (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files = {"data_files": {"test": str(tmp_path / "d.jsonl")}}
+    task = make_task(custom_dataset=None, dataset_path="json", dataset_kwargs=files, doc_to_text="hint")
+    assert arguments(task, samples=[1]) == [[("H", " x"), ("H", " yy")]]

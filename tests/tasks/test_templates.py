@@ -58,11 +58,57 @@ def test_bad_syntax_is_an_error_of_the_config() -> None:
         "{{ 'x' * 1000000000 }}",
         "{{ [1] * 1000000000 }}",
         "{{ 9 ** 9999999 }}",
+        "{{ 'a'.ljust(300000000) }}",
+        "{{ 'a'.rjust(300000000, 'b') }}",
+        "{{ 'a'.center(300000000) }}",
+        "{{ '1'.zfill(300000000) }}",
+        "{{ '\t\t'.expandtabs(150000000) }}",
+        "{{ '\t'.expandtabs(tabsize=300000000) }}",
+        "{{ (1).to_bytes(300000000, 'big') }}",
+        "{{ b.ljust(300000000) }}",
+        "{% set pad = 'a'.ljust %}{{ pad(300000000) }}",
+        "{{ '%0300000000d' % 1 }}",
+        "{{ '%.300000000f' % 1 }}",
+        "{{ '%(x)9000000d%(x)9000000d' % {'x': 1} }}",
+        "{{ '%*d' % (300000000, 1) }}",
+        "{{ '%300000000s' | format('a') }}",
+        "{{ '{:300000000}'.format(1) }}",
+        "{{ '{:.300000000f}'.format(1.5) }}",
+        "{{ '{:{w}}'.format(1, w=300000000) }}",
+        "{{ '{a:{w}}'.format_map({'a': 1, 'w': 300000000}) }}",
+        "{{ 'a' | center(300000000) }}",
+        "{{ 'a\nb' | indent(300000000) }}",
+        "{{ [1] | batch(300000000, 0) | list }}",
+        "{{ [1] | slice(300000000) | list | length }}",
+        "{{ 1.5 | round(300000000, 'ceil') }}",
     ],
 )
 def test_a_template_cannot_run_away(source: str) -> None:
     with pytest.raises(DataError, match="does too much"):
-        compile_template(source).render({})
+        compile_template(source).render({"b": b"x"})
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("{{ 'a'.ljust(3) }}|{{ 'a'.rjust(3, '.') }}|{{ 'a'.center(3) }}|{{ '1'.zfill(3) }}", "a  |..a| a |001"),
+        ("{{ '\ta'.expandtabs(2) }}", "  a"),
+        ("{{ '%03d %5.2f %s%%' % (7, 1.5, 300000000) }}", "007  1.50 300000000%"),
+        ("{{ '%s' | format(300000000) }}", "300000000"),
+        ("{{ '{:>4}|{:.1f}|{}'.format(1, 2.25, 300000000) }}", "   1|2.2|300000000"),
+        ("{{ '{:{w}}'.format('a', w=3) }}|", "a  |"),
+        ("{{ 300000000 | round(1) }} {{ 300000000 % 7 }} {{ 300000000 | center(11) }}", "300000000 6  300000000 "),
+        ("{{ 'a\nb' | indent(2) }}", "a\n  b"),
+        ("{{ [1, 2, 3] | batch(2, 0) | list }}{{ [1, 2] | slice(2) | list }}", "[[1, 2], [3, 0]][[1], [2]]"),
+        ("{{ '300000000 of 100%' }}{{ o.center(300000000) }}", "300000000 of 100%own"),
+    ],
+)
+def test_padding_and_formats_within_reason(source: str, text: str) -> None:
+    class Own:
+        def center(self, width: int) -> str:
+            return "own"
+
+    assert compile_template(source).render({"o": Own()}) == text
 
 
 def test_the_loop_budget_is_per_rendering() -> None:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-LOCAL_FORMATS = frozenset({"json", "csv", "parquet", "text", "arrow"})
-"""`dataset_path` values that name a file format, not a dataset of the hub."""
+FILE_FORMATS = frozenset({"json", "csv", "parquet", "text", "arrow"})
+"""Values of `dataset_path` that name a file format, read by a loader of the `datasets` library, not a dataset of the hub."""
 
 
 def beside(dataset_path: Any, kwargs: Any, directory: Path) -> Any:
     """`dataset_kwargs` with such paths made absolute; a path that is not found there is left to the working directory."""
     files = kwargs.get("data_files") if isinstance(kwargs, Mapping) else None
-    if dataset_path not in LOCAL_FORMATS or files is None:
+    if dataset_path not in FILE_FORMATS or files is None:
         return kwargs
     return {**kwargs, "data_files": _placed(files, directory)}
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from assay.config.task import _Config, as_list
+from assay.config.task import _Config
 from assay.config.words import merge_words
 from assay.errors import ConfigError
 
@@ -23,17 +24,40 @@ class Seeds(_Config):
 
     @classmethod
     def parse(cls, value: Any) -> Seeds:
-        """`42` seeds all; `0,1234,None,7` each; a mapping by name."""
+        """`42` seeds all; `0,1234,None,7` each; a mapping by name; None, in either form, leaves generators alone."""
         if isinstance(value, Seeds):
             return value
         if isinstance(value, dict):
             return cls(**value)
-        parts = [None if p in (None, "None", "none") else int(p) for p in (value.split(",") if isinstance(value, str) else as_list(value))]  # fmt: skip
+        given = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
+        parts = [_seed(part) for part in given]
         if len(parts) == 1:
             parts *= 4
         if len(parts) != 4:
-            raise ConfigError(f"seed: {value!r} has {len(parts)} parts", hint="Give one number, or four: python,numpy,torch,fewshot.")  # fmt: skip
+            raise ConfigError(f"seed: {value!r} has {len(parts)} parts", hint=_SEED_FORM)
         return cls(python=parts[0], numpy=parts[1], torch=parts[2], fewshot=parts[3])
+
+
+_SEED_FORM = "Give one number, or four: python,numpy,torch,fewshot. None leaves a generator alone."
+
+
+def _seed(part: Any) -> int | None:
+    if part is None or str(part).strip().lower() == "none":
+        return None
+    try:
+        return int(part)
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigError(f"seed: {part!r} is no whole number", hint=_SEED_FORM) from None
+
+
+def _batch_size(value: Any) -> Any:
+    """A number of requests, or `auto`. lm-evaluation-harness measures N times for `auto:N`; here `auto` always fits."""
+    if isinstance(value, str) and re.fullmatch(r"auto(:[1-9]\d*)?", value):
+        return "auto"
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    if isinstance(number, int) and not isinstance(number, bool) and number >= 1:
+        return number
+    raise ConfigError(f"batch_size is {value!r}", hint="Give a number from 1 on, auto, or auto:N.")
 
 
 def _paths(value: Any) -> Any:
@@ -61,7 +85,7 @@ class RunConfig(_Config):
     model_args: Annotated[dict[str, Any], _words("model_args")] = Field(default_factory=dict)
     tasks: Annotated[list[str], BeforeValidator(_names)] = Field(default_factory=list)
     num_fewshot: int | None = Field(default=None, ge=0)
-    batch_size: int | Literal["auto"] = "auto"
+    batch_size: Annotated[int | Literal["auto"], BeforeValidator(_batch_size)] = "auto"
     device: str | None = None
     limit: int | float | None = None
     samples: dict[str, list[int]] | None = None
@@ -105,7 +129,7 @@ class RunConfig(_Config):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.limit is not None and self.limit <= 0:
+        if self.limit is not None and not 0 < self.limit < math.inf:
             raise ConfigError(f"limit is {self.limit}", hint="Give a number of docs (10), or a fraction below 1 (0.1).")
         if self.limit is not None and self.samples is not None:
             raise ConfigError("limit and samples exclude each other", hint="Drop one of them.")

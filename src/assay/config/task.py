@@ -153,6 +153,21 @@ class TaskConfig(_Config):
     def _none_is_empty(cls, value: Any) -> Any:
         return {} if value is None else value
 
+    @field_validator("description", mode="before")
+    @classmethod
+    def _none_is_no_text(cls, value: Any) -> Any:
+        return "" if value is None else value
+
+    @field_validator("generation_kwargs")
+    @classmethod
+    def _settle_temperature(cls, given: dict[str, Any] | None) -> dict[str, Any] | None:
+        if given is None or "temperature" not in given:
+            return given
+        try:
+            return {**given, "temperature": float(given["temperature"])}
+        except (TypeError, ValueError):
+            raise ValueError(f"temperature is {given['temperature']!r}, expected a number") from None
+
     @model_validator(mode="after")
     def _settle_generation(self) -> Self:
         """Greedy, 256 tokens, up to the few-shot delimiter, unless the file says otherwise."""
@@ -162,8 +177,6 @@ class TaskConfig(_Config):
                 return self
             given = {"until": [self.fewshot_delimiter], "do_sample": False, "temperature": 0.0, "max_gen_toks": DEFAULT_MAX_GEN_TOKS}  # fmt: skip
         settled = {**given}
-        if "temperature" in settled:
-            settled["temperature"] = float(settled["temperature"])
         settled.setdefault("until", [self.fewshot_delimiter])
         object.__setattr__(self, "generation_kwargs", settled)
         return self

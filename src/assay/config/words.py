@@ -28,10 +28,14 @@ def parse_value(text: str) -> Any:
 def parse_words(text: str, *, flag: str = "argument") -> dict[str, Any]:
     """`a=1,b=x`, `a=1 b=x`, or one JSON object. Commas inside brackets and quotes do not split.
 
+    A quote is one only at the start of a value or inside brackets: `pretrained=/m/john's` has an apostrophe.
+
     >>> parse_words('pretrained=gpt2,dtype=float32,chat_template_args={"x": [1, 2]}')
     {'pretrained': 'gpt2', 'dtype': 'float32', 'chat_template_args': {'x': [1, 2]}}
     >>> parse_words('until=["a,b"] do_sample=true')
     {'until': ['a,b'], 'do_sample': True}
+    >>> parse_words("pretrained=/m/john's,stop='a,b'")
+    {'pretrained': "/m/john's", 'stop': 'a,b'}
     """
     text = text.strip()
     if not text:
@@ -59,7 +63,7 @@ def _split(text: str) -> list[str]:
     for position, char in enumerate(text):
         if quote:
             quote = "" if char == quote else quote
-        elif char in "\"'":
+        elif char in "\"'" and (depth or re.fullmatch(r"[^=]+=\s*", current)):
             quote = char
         elif char in "([{":
             depth += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from assay.instance import Doc
@@ -24,12 +25,18 @@ MAPPED_ROWS = 8192
 
 
 def columns_of(docs: Docs) -> list[str]:
-    """The column names: the dataset's own, or the keys of the first doc of a list."""
+    """The column names: the dataset's own, or every key of any doc of a list.
+
+    Not of the first doc alone: a field that names a key which only later docs have would be taken for a template, and
+    its name for the prompt. A doc without the key is then an error.
+    """
     features = getattr(docs, "features", None)
     if features is not None:
         return list(features)
-    first = next(iter(docs), None)
-    return list(first) if first is not None else []
+    names: Doc = {}
+    for doc in docs if isinstance(docs, list | tuple) else islice(docs, 1):
+        names.update(doc)
+    return list(names)
 
 
 def iter_docs(docs: Docs, start: int = 0) -> Iterator[Doc]:

@@ -1,22 +1,22 @@
 """Files of rows to datasets.
 
-JSON lines become what `datasets.Dataset.from_list` makes of the parsed rows: columns of the first row, types inferred
-by Arrow from the values, and no string turned into a date on the way (which the library's own JSON reader does). Small
-files are held in memory; large ones are converted in blocks to an Arrow file that is then mapped, not loaded.
+JSON lines become what `datasets.Dataset.from_dict` makes of the parsed rows: a column for every key of any row (None
+where a row lacks it), types inferred by Arrow from the values, and no string turned into a date on the way (which the
+library's own JSON reader does). Small files are held in memory; large ones are converted in blocks to an Arrow file
+that is then mapped, not loaded.
 """
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import json
 import os
 import tempfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
+from assay.data.jsonl import explain_unfit, json_rows
 from assay.errors import DataError
 from assay.instance import Doc
 from assay.paths import assay_home
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 SUFFIXES = (".jsonl", ".json", ".parquet", ".csv", ".tsv")
 IN_MEMORY_BYTES = 32 * 2**20
 BLOCK_ROWS = 10_000
+ARROW_FORM = 2
+"""Counts up when the same JSON lines become another Arrow file, so that no older copy is taken for it."""
 
 
 def read_files(paths: list[Path]) -> datasets.Dataset:
@@ -34,7 +36,30 @@ def read_files(paths: list[Path]) -> datasets.Dataset:
     import datasets
 
     parts = [read_file(path) for path in paths]
-    return parts[0] if len(parts) == 1 else datasets.concatenate_datasets(parts)
+    if len(parts) == 1:
+        return parts[0]
+    try:
+        return datasets.concatenate_datasets(parts)
+    except ValueError:  # columns of different types
+        return datasets.concatenate_datasets(_alike(parts, paths))
+
+
+def _alike(parts: list[datasets.Dataset], paths: list[Path]) -> list[datasets.Dataset]:
+    """The shards with the types that hold the values of all: numbers may widen, text and numbers do not mix."""
+    import datasets
+    import pyarrow as pa
+
+    schema = parts[0].features.arrow_schema
+    for part, path in zip(parts, paths):
+        try:
+            schema = pa.unify_schemas([schema, part.features.arrow_schema], promote_options="permissive")
+        except pa.ArrowException as error:
+            raise DataError(
+                f"{path}: its columns do not fit those of {paths[0].name}: {error}",
+                hint="A column must hold values of one type in all files of a split.",
+            ) from error
+    wanted = datasets.Features.from_arrow_schema(schema)
+    return [part.cast(datasets.Features({name: wanted[name] for name in part.features})) for part in parts]
 
 
 def read_file(path: Path) -> datasets.Dataset:
@@ -52,65 +77,24 @@ def read_file(path: Path) -> datasets.Dataset:
         raise DataError(f"{path} cannot be read as {kind}: {error}") from error
 
 
-def _open_text(path: Path) -> IO[str]:
-    return gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-
-
-def _json_rows(path: Path) -> Iterator[Doc]:
-    """Rows of a JSON lines file, or of a file that holds one JSON array."""
-    with _open_text(path) as file:
-        if _starts_with_bracket(file):
-            rows = json.load(file)
-            yield from (_checked(row, path, number) for number, row in enumerate(rows, 1))
-            return
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise DataError(f"{path}, line {number}: not JSON: {error}") from error
-            yield _checked(row, path, number)
-
-
-def _starts_with_bracket(file: IO[str]) -> bool:
-    """Whether the first character that is not blank opens an array; the file is rewound."""
-    first = next((line.lstrip() for line in file if line.strip()), "")
-    file.seek(0)
-    return first.startswith("[")
-
-
-def _checked(row: Any, path: Path, number: int) -> Doc:
-    if not isinstance(row, dict):
-        raise DataError(f"{path}, row {number}: found {type(row).__name__}, expected an object with a key per column")
-    return row
-
-
 def _read_json(path: Path) -> datasets.Dataset:
     import datasets
     import pyarrow as pa
 
     try:
         if path.stat().st_size <= IN_MEMORY_BYTES // (8 if path.suffix == ".gz" else 1):
-            return datasets.Dataset.from_list(list(_json_rows(path)))
+            return datasets.Dataset.from_dict(_columns(list(json_rows(path))))
         return datasets.Dataset.from_file(str(_arrow_copy(path)))
-    except pa.ArrowException as error:
-        hint = "A column must hold values of one type in all rows."
-        raise DataError(f"{path}: rows do not fit together: {error}", hint=hint) from error
-    except UnicodeEncodeError as error:
-        number = next(n for n, row in enumerate(_json_rows(path), 1) if not _is_unicode(row))
-        raise DataError(
-            f"{path}, row {number}: half of a surrogate pair, which is no character",
-            hint="Write the character itself, or replace the \\ud800 to \\udfff escape that stands alone.",
-        ) from error
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+        raise explain_unfit(path, error) from error
 
 
-def _is_unicode(row: Doc) -> bool:
-    try:
-        json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _columns(rows: list[Doc]) -> dict[str, list[Any]]:
+    """Values by column, None where a row has no such key. Columns stand in the order in which they first appear."""
+    names: Doc = {}
+    for row in rows:
+        names.update(row)
+    return {name: [row.get(name) for row in rows] for name in names}
 
 
 def _arrow_copy(path: Path) -> Path:
@@ -118,7 +102,8 @@ def _arrow_copy(path: Path) -> Path:
     import pyarrow as pa
 
     state = path.stat()
-    key = hashlib.sha256(f"{path.resolve()}\0{state.st_size}\0{state.st_mtime_ns}".encode()).hexdigest()[:24]
+    content = f"{ARROW_FORM}\0{path.resolve()}\0{state.st_size}\0{state.st_mtime_ns}"
+    key = hashlib.sha256(content.encode()).hexdigest()[:24]
     folder = assay_home() / "data"
     target = folder / f"{key}.arrow"
     if target.exists():
@@ -137,19 +122,17 @@ def _arrow_copy(path: Path) -> Path:
 
 
 def _schema(path: Path) -> Any:
-    """The columns of the first row; each type is what fits the values of all blocks."""
+    """The columns of all blocks; each type is what fits the values of all of them."""
     import pyarrow as pa
 
-    schema: pa.Schema | None = None
-    names: list[str] = []
+    schema = pa.schema([])
     for block in _blocks(path):
-        names = names or list(block[0])
-        found = pa.table({name: pa.array([row.get(name) for row in block]) for name in names}).schema
-        schema = found if schema is None else pa.unify_schemas([schema, found], promote_options="permissive")
+        found = pa.table({name: pa.array(values) for name, values in _columns(block).items()}).schema
+        schema = pa.unify_schemas([schema, found], promote_options="permissive")
     return schema
 
 
 def _blocks(path: Path) -> Iterator[list[Doc]]:
-    rows = _json_rows(path)
+    rows = json_rows(path)
     while block := list(islice(rows, BLOCK_ROWS)):
         yield block

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from assay.config import FILE_FORMATS
 from assay.data.hashing import file_hash
 from assay.data.rows import SUFFIXES, read_files
 from assay.errors import DataError, did_you_mean
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 _SHARD = re.compile(r"-\d+-of-\d+$")
 HUB_PREFIX = "hf://datasets/"
-FILE_FORMATS = frozenset({"json", "csv", "parquet", "arrow", "text"})
-"""Values of `dataset_path` that name a loader of the library, not a dataset of the hub."""
 
 
 def mirror_dir(given: str | os.PathLike[str] | None = None) -> Path | None:

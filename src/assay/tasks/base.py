@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -16,9 +17,9 @@ from assay.tasks.fewshot import SAMPLERS
 from assay.tasks.fields import Field, choice_field, free_field, target_field, text_field
 from assay.tasks.prompt import Shot, chat_prompt, join_spaced, make_shot, plain_prompt
 from assay.tasks.reading import TaskDocs
-from assay.tasks.requests import DocRequests, RequestOptions, count_docs, select_docs
+from assay.tasks.requests import DocRequests, RequestOptions, ascends, pick, select_docs, select_ids
 from assay.tasks.scored import Scored
-from assay.tasks.shots import ForeignSampler, ShotBook
+from assay.tasks.shots import Draw, ForeignSampler, ShotBook
 
 
 class Task(TaskDocs, Scored):
@@ -139,25 +140,52 @@ class Task(TaskDocs, Scored):
         options = options or RequestOptions()
         n = self.num_fewshot(options) if self.NEEDS_CONTEXT else 0
         book = self._shot_book(options) if n else None
-        only = options.only
         self.fewshot_replaced = 0
-        for doc_id, doc in select_docs(self.eval_docs, options):
-            try:
-                before = book.replaced if book else 0
-                shots = book.for_doc(doc_id, doc, n) if book else []
-                if only is not None and doc_id not in only:
-                    continue
+        for doc_id, (doc, draw) in self._asked(options, book, n):
+            with self._naming(doc_id, doc):
+                shots = book.render(draw) if book and draw else []
                 requests = self._requests_of(doc_id, doc, shots, options)
-                requests.shot_replaced = book is not None and book.replaced > before
-            except AssayError as error:
-                raise type(error)(f"task {self.task_name}, doc {doc_id}: {error.message}", hint=error.hint) from error
-            except Exception as error:  # code of a task file may raise anything; the reader needs the doc
-                raise DataError(
-                    f"task {self.task_name}, doc {doc_id}: {type(error).__name__}: {error}",
-                    hint=f"Columns: {', '.join(map(str, doc))}.",
-                ) from error
+            requests.shot_replaced = draw is not None and draw.replaced
             self.fewshot_replaced += requests.shot_replaced
             yield requests
+
+    def _asked(
+        self, options: RequestOptions, book: ShotBook | ForeignSampler | None, n: int
+    ) -> Iterator[tuple[int, tuple[Doc, Draw | None]]]:
+        """Docs with their draws, which are made in the order of the dataset whatever the order of `only`."""
+        only = options.only
+        walk = self._drawn(options, book, n)
+        if only is None:
+            yield from walk
+        elif ascends(only):
+            yield from pick(walk, only)
+        else:
+            draws = {doc_id: draw for doc_id, (_, draw) in walk} if book else {}
+            for doc_id in only:
+                yield doc_id, (cast(Doc, self.eval_docs[doc_id]), draws.get(doc_id))
+
+    def _drawn(
+        self, options: RequestOptions, book: ShotBook | ForeignSampler | None, n: int
+    ) -> Iterator[tuple[int, tuple[Doc, Draw | None]]]:
+        for doc_id, doc in select_docs(self.eval_docs, options):
+            draw = None
+            if book:
+                with self._naming(doc_id, doc):
+                    draw = book.draw(doc_id, doc, n)
+            yield doc_id, (doc, draw)
+
+    @contextmanager
+    def _naming(self, doc_id: int, doc: Doc) -> Iterator[None]:
+        """Whatever goes wrong with a doc names it; code of a task file may raise anything."""
+        try:
+            yield
+        except AssayError as error:
+            raise type(error)(f"task {self.task_name}, doc {doc_id}: {error.message}", hint=error.hint) from error
+        except Exception as error:
+            raise DataError(
+                f"task {self.task_name}, doc {doc_id}: {type(error).__name__}: {error}",
+                hint=f"Columns: {', '.join(map(str, doc))}.",
+            ) from error
 
     def _requests_of(self, doc_id: int, doc: Doc, shots: Sequence[Shot], options: RequestOptions) -> DocRequests:
         context = self._context(doc, shots, options) if self.NEEDS_CONTEXT else ""
@@ -188,9 +216,14 @@ class Task(TaskDocs, Scored):
         if self.multiple_input:
             return [assemble(question, "") for question in self.doc_to_choice(doc)]
         question = self.doc_to_text(doc)
-        if not isinstance(question, str):
+        if isinstance(question, int | float):
             # Digits alone were taken for an index; only the first doc may decide that.
             question = str(question)
+        if not isinstance(question, str):
+            raise DataError(
+                f"the question is {str(question)[:80]}, expected text",
+                hint="Check doc_to_text, or drop such docs in process_docs.",
+            )
         return assemble(question, config.target_delimiter)
 
     def construct_requests(self, doc: Doc, ctx: str | list[str], **kwargs: Any) -> list[Instance] | Instance:
@@ -205,6 +238,6 @@ class Task(TaskDocs, Scored):
         self.instances = [instance for requests in self.iter_requests(options) for instance in requests.instances]
         return self.instances
 
-    def count_docs(self, options: RequestOptions) -> int:
-        """How many docs these options ask about."""
-        return count_docs(self.doc_count, options)
+    def select_ids(self, options: RequestOptions) -> Sequence[int]:
+        """Ids of the docs that `samples` or `limit` select, ascending."""
+        return select_ids(self.doc_count, options)

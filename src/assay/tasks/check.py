@@ -14,10 +14,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from assay.config import FunctionRef, MetricConfig, Origin, TaskConfig, locate
+from assay.config import FILE_FORMATS, FunctionRef, MetricConfig, Origin, TaskConfig, locate
 from assay.errors import AssayError, ConfigError, MissingPackage, did_you_mean
 from assay.filters import FILTERS, build_filter
 from assay.metrics import AGGREGATIONS, METRICS, get_reducer
+from assay.metrics.hub import OFFLINE
 from assay.tasks.fewshot import SAMPLERS
 from assay.tasks.templates import compile_template
 
@@ -36,7 +37,6 @@ EVALUATE_METRICS = frozenset(
 )
 # fmt: on
 """What the `evaluate` library fetches by name. Task files name them without saying where they are from."""
-_LOCAL_FORMATS = frozenset({"json", "csv", "parquet", "arrow", "text"})
 
 
 def check_task(
@@ -142,6 +142,8 @@ def _check_metric(metric: MetricConfig, config: TaskConfig) -> None:
     # What `process_results` returns may be called anything; nobody but the task knows these names.
     if not isinstance(metric.metric, str) or config.process_results is not None or metric.metric in METRICS:
         return
+    if metric.metric in OFFLINE:
+        return
     if metric.hf_evaluate or metric.metric in EVALUATE_METRICS:
         _need_evaluate(metric.metric)
         return
@@ -185,7 +187,7 @@ def _render_first_doc(config: TaskConfig, data_dir: Path | None) -> None:
 
 def _is_local(config: TaskConfig) -> bool:
     path, files = config.dataset_path or "", (config.dataset_kwargs or {}).get("data_files")
-    if path not in _LOCAL_FORMATS:
+    if path not in FILE_FORMATS:
         return (Path(path) / "dataset_dict.json").exists()
     listed = files.values() if isinstance(files, dict) else [files]
     names = [name for item in listed for name in (item if isinstance(item, list) else [item])]

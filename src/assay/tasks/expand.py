@@ -4,8 +4,8 @@ The rules are those of lm-evaluation-harness group files:
 - a key of a group file that is no group's own goes to every child, and an outer group wins over an inner one;
 - a member mapping overrides the named task, key by key;
 - a member that is no registered name is written out on the spot and called `group::task` or `group::subgroup`.
-One rule is ours: where two groups of one run want the same task with different fields, the second is also called
-`group::task`, instead of one of them silently winning.
+One rule is ours: what two places of one run want with different fields is there twice, under two names (see
+`Expansion`), instead of one of them silently winning.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from assay.config import (
     split_group,
 )
 from assay.errors import ConfigError, did_you_mean
+from assay.tasks.expansion import Expansion, GroupSpec
 from assay.tasks.index import Entry
 
 _SINGLE_COLON = re.compile(r"(?<!:):(?!:)")
@@ -40,28 +41,6 @@ Built: TypeAlias = dict[tuple[str, Path | None], tuple[TaskConfig, Mapping[str, 
 
 
 @dataclass(frozen=True)
-class GroupSpec:
-    """A group with its members resolved; `children` are names of tasks or of other groups."""
-
-    name: str
-    config: GroupConfig
-    children: tuple[str, ...]
-    conditions: dict[str, str] = field(default_factory=dict)
-    """Child to the expression of its `if:`; a child without one always belongs."""
-
-
-@dataclass
-class Expansion:
-    """Everything that some names stand for, collected while they are unfolded."""
-
-    tasks: dict[str, TaskConfig] = field(default_factory=dict)
-    groups: dict[str, GroupSpec] = field(default_factory=dict)
-    tags: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    sources: dict[str, Path | None] = field(default_factory=dict)
-    origins: dict[str, Mapping[str, Origin]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class _Place:
     """Where the unfolding stands: the groups above, and what they push down."""
 
@@ -70,6 +49,23 @@ class _Place:
     origins: Mapping[str, Origin] = field(default_factory=dict)
     variant: tuple[str, ...] = ()
     path: Path | None = None
+
+    @property
+    def parent(self) -> str | None:
+        return self.groups[-1] if self.groups else None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A task or group that the run asks for by itself, not as the member of a group."""
+
+    entry: Entry
+    variant: tuple[str, ...] = ()
+    loaded: LoadedFile | None = None
+
+    @property
+    def key(self) -> str:
+        return _with_variant(self.entry.name, self.variant)
 
 
 class Expander:
@@ -89,17 +85,37 @@ class Expander:
         self.metadata = dict(metadata or {})
         self._built = {} if built is None else built
         self.result = Expansion()
+        self._pending: dict[str, _Asked] = {}
+        self._roots: dict[tuple[str, str | None], list[str]] = {}
 
-    def expand(self, name: str) -> list[str]:
-        """The keys of tasks or groups that a registered name (with its variant) stands for."""
-        entry, variant = self.find(name)
-        return self._entry(entry, _Place(variant=variant))
+    def expand(self, asked: Iterable[str | Path]) -> list[str]:
+        """The keys of the tasks and groups that registered names (with variants) and files stand for, in order.
 
-    def expand_file(self, path: Path) -> list[str]:
-        loaded = load_yaml(path)
-        name, is_group = name_in(loaded, path)
-        entry = Entry(name, "group" if is_group else "task", str(path))
-        return self._entry(entry, _Place(), loaded)
+        What is asked for by itself keeps its name, also where an earlier group has a member of that name with other
+        fields: `_entry` lets a root go first.
+        """
+        wanted = [found for each in asked for found in self._asked(each)]
+        self._pending = {each.key: each for each in reversed(wanted)}
+        return list(dict.fromkeys(key for each in wanted for key in self._root(each)))
+
+    def _root(self, asked: _Asked) -> list[str]:
+        self._pending.pop(asked.key, None)
+        place = (asked.key, asked.entry.file)
+        if place not in self._roots:
+            self._roots[place] = self._entry(asked.entry, _Place(variant=asked.variant), asked.loaded)
+        return self._roots[place]
+
+    def _asked(self, given: str | Path) -> list[_Asked]:
+        if isinstance(given, Path):
+            loaded = load_yaml(given)
+            name, is_group = name_in(loaded, given)
+            return [_Asked(Entry(name, "group" if is_group else "task", str(given)), loaded=loaded)]
+        entry, variant = self.find(given)
+        if entry.kind != "tag":
+            return [_Asked(entry, variant)]
+        members = [_Asked(self.entries[name], variant) for name in entry.members]
+        self.result.tags[_with_variant(entry.name, variant)] = tuple(member.key for member in members)
+        return members
 
     def find(self, name: str, *, place: str = "") -> tuple[Entry, tuple[str, ...]]:
         """The entry, and the variant that follows the name after a colon."""
@@ -127,11 +143,13 @@ class Expander:
             keys = [key for name in entry.members for key in self._entry(self.entries[name], place)]
             self.result.tags[_with_variant(entry.name, place.variant)] = tuple(keys)
             return keys
+        if place.groups and (asked := self._pending.get(_with_variant(entry.name, place.variant))):
+            self._root(asked)
         assert entry.path is not None
         made = self._ready.get(entry.name) if loaded is None and entry.path.suffix == ".py" else None
         if isinstance(made, TaskConfig):
             config = made.override(**place.overrides) if place.overrides else made
-            return [self._register(entry.name, config, place, entry.path, place.origins)]
+            return [self._register(config, place, entry.path, place.origins)]
         if made is not None:
             loaded = LoadedFile({name: getattr(made, name) for name in made.model_fields_set}, {})
         if entry.kind == "group":
@@ -140,7 +158,7 @@ class Expander:
         # A task nobody overrides is the same in every group, and validating all groups meets it a dozen times.
         kept = None if place.overrides or loaded is not None else self._built.get((entry.name, entry.path))
         if kept is not None:
-            return [self._register(entry.name, kept[0], place, entry.path, kept[1])]
+            return [self._register(kept[0], place, entry.path, kept[1])]
         loaded = loaded or load_yaml(entry.path)
         fields = {**loaded.data, **place.overrides}
         return [self._task(entry.name, fields, {**loaded.origins, **place.origins}, place, entry.path)]
@@ -159,25 +177,14 @@ class Expander:
         config = build_task_config({**fields, "task": name, "metadata": metadata}, origins)
         if not place.overrides and name in self.entries:
             self._built[name, path] = (config, origins)
-        return self._register(name, config, place, path, origins)
+        return self._register(config, place, path, origins)
 
-    def _register(
-        self, name: str, config: TaskConfig, place: _Place, path: Path | None, origins: Mapping[str, Origin]
-    ) -> str:
-        """Put a task into the result under the name it may have there."""
+    def _register(self, config: TaskConfig, place: _Place, path: Path | None, origins: Mapping[str, Origin]) -> str:
         if place.variant:
             from assay.tasks.variants import apply_variant
 
-            name = _with_variant(name, place.variant)
-            config = apply_variant(config, list(place.variant)).override(task=name)
-        known = self.result.tasks.get(name)
-        if known is not None and known != config and place.groups:
-            name = f"{place.groups[-1]}::{name}"
-            config = config.override(task=name)
-        self.result.tasks[name] = config
-        self.result.sources[name] = path
-        self.result.origins[name] = origins
-        return name
+            config = apply_variant(config, place.variant).override(task=_with_variant(config.task, place.variant))
+        return self.result.add_task(config, place.parent, path, origins)
 
     def _group(self, name: str, loaded: LoadedFile, path: Path | None, place: _Place) -> str:
         own, inherited = split_group(loaded.data, loaded.origins)
@@ -202,10 +209,8 @@ class Expander:
             children.extend(child for child in found if child not in children)
             if condition is not None:
                 conditions.update(dict.fromkeys(found, condition))
-        self.result.groups[key] = GroupSpec(key, config, tuple(children), conditions)
-        self.result.sources[key] = path
-        self.result.origins[key] = loaded.origins
-        return key
+        spec = GroupSpec(key, config, tuple(children), conditions)
+        return self.result.add_group(spec, place.parent, path, loaded.origins)
 
     def _member(
         self, member: str | dict[str, Any], place: _Place, origin: Origin | None
@@ -221,6 +226,10 @@ class Expander:
                 f"{where}a member has neither `task` nor `group`: {member!r}", hint="Write `- task: name`."
             )
         condition = member.get("if")
+        if condition is not None and not isinstance(condition, str):
+            raise ConfigError(
+                f"{where}`if` of {name!r} is {condition!r}, expected text", hint='Quote it: if: "model.params > 7e9".'
+            )
         overrides = {key: value for key, value in member.items() if key not in _MEMBER_KEYS}
         found = self.split_variant(name)
         if found is not None and not isinstance(member.get("task"), list):

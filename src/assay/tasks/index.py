@@ -22,7 +22,8 @@ Kind: TypeAlias = Literal["task", "group", "tag"]
 
 
 class Entry(NamedTuple):
-    """One name. A tag has members and no file; `rivals` are further files that claim the same name."""
+    """One name. A tag has members and no file. `rivals` are further files of the same root that claim the name;
+    `replaces` is the file of an earlier root that it was taken over from."""
 
     name: str
     kind: Kind
@@ -32,6 +33,7 @@ class Entry(NamedTuple):
     members: Sequence[str] = ()
     is_class: bool = False
     rivals: Sequence[str] = ()
+    replaces: str | None = None
 
     @property
     def path(self) -> Path | None:
@@ -56,7 +58,7 @@ class Index:
 
 
 def build_index(roots: Iterable[Path], *, cache: bool = True) -> Index:
-    """Index the roots in order; a later root takes names over from an earlier one."""
+    """Index the roots in order; a later root takes names over from an earlier one, and tags collect from all."""
     snapshot = take_snapshot(roots)
     with _no_collector():
         return (_kept_index(snapshot) if cache else None) or _new_index(snapshot, cache=cache)
@@ -74,7 +76,12 @@ def _new_index(snapshot: Snapshot, *, cache: bool) -> Index:
     reader = _Reader(snapshot, load_facts(snapshot) if cache else {})
     entries: dict[str, Entry] = {}
     for files in snapshot.files:
-        entries.update(_index_root(files, reader))
+        for name, entry in _index_root(files, reader).items():
+            earlier = entries.get(name)
+            if earlier is not None and earlier.file != entry.file:
+                entry = entry._replace(replaces=earlier.file)
+            entries[name] = entry
+    entries |= _tags(entries)
     if cache:
         rows = [_short(entry) for entry in entries.values()]
         save(snapshot, rows, reader.broken, reader.nameless, reader.stamps, reader.facts)
@@ -152,7 +159,6 @@ class _Reader:
 
 def _index_root(files: Sequence[tuple[str, Stamp]], reader: _Reader) -> dict[str, Entry]:
     found: dict[str, Entry] = {}
-    members: dict[str, list[str]] = {}
     for path, _ in files:
         facts = reader.resolve(path)
         if facts.error is not None:
@@ -167,8 +173,13 @@ def _index_root(files: Sequence[tuple[str, Stamp]], reader: _Reader) -> dict[str
         else:
             kind: Kind = "group" if is_group else "task"
             found[name] = Entry(name, kind, path, facts.output_type, facts.tags or (), (), facts.is_class)
-            for tag in (facts.tags or ()) if kind == "task" else ():
-                members.setdefault(tag, []).append(name)
-    for tag, names in members.items():
-        found.setdefault(tag, Entry(tag, "tag", members=sorted(names)))
     return found
+
+
+def _tags(entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """The tags of the tasks that stand in the end, whatever root they come from. No tag takes the name of a file."""
+    members: dict[str, list[str]] = {}
+    for entry in entries.values():
+        for tag in entry.tags if entry.kind == "task" else ():
+            members.setdefault(tag, []).append(entry.name)
+    return {tag: Entry(tag, "tag", members=sorted(names)) for tag, names in members.items() if tag not in entries}

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 from assay.paths import assay_home
 from assay.tasks.scan import Facts
 
-VERSION = 1
+VERSION = 2
 _IGNORED = frozenset({"__pycache__", ".ipynb_checkpoints", ".git"})
 _TICK_NS = 50_000_000
 """File times advance in ticks: a file this young may change again without its time changing."""

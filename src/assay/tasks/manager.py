@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import fnmatch
+import glob
 import os
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.config import GroupConfig, Origin, TaskConfig, add_task_root
+from assay.config import ConfigWarning, GroupConfig, Origin, TaskConfig, add_task_root
 from assay.errors import ConfigError
-from assay.tasks.expand import Built, Expander, Expansion, GroupSpec
+from assay.tasks.expand import Built, Expander
+from assay.tasks.expansion import GroupSpec
 from assay.tasks.index import Entry, Index, build_index
 
 if TYPE_CHECKING:
@@ -61,7 +64,7 @@ class TaskManager:
         lm_eval: bool | str | Path | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        given = _split_paths(include_path)
+        given = self._own = _split_paths(include_path)
         self.python_files = [path for path in given if path.suffix == ".py" and path.is_file()]
         self.roots = [
             *(default_roots() if include_defaults else []),
@@ -80,7 +83,22 @@ class TaskManager:
     @cached_property
     def index(self) -> Index:
         index = build_index(self.roots)
-        return Index({**index.entries, **self._python_entries}, index.broken, index.nameless)
+        own = self._python_entries
+        entries = {**index.entries, **own}
+        for name in own.keys() & index.entries.keys():
+            entries[name] = own[name]._replace(replaces=index.entries[name].file)
+        self._say_what_is_replaced(entries)
+        return Index(entries, index.broken, index.nameless)
+
+    def _say_what_is_replaced(self, entries: Mapping[str, Entry]) -> None:
+        """One warning for all names that files of `include_path` take over: a benchmark's name must not mislead."""
+        replacing = [entry for entry in entries.values() if entry.replaces is not None]
+        taken = [entry for entry in replacing if any(Path(str(entry.file)).is_relative_to(own) for own in self._own)]
+        if taken:
+            shown = "; ".join(f"{entry.name} ({entry.file} instead of {entry.replaces})" for entry in taken[:3])
+            more = f"; and {len(taken) - 3} more" if len(taken) > 3 else ""
+            what = "a task or group" if len(taken) == 1 else f"{len(taken)} tasks or groups"
+            warnings.warn(f"include_path replaces {what}: {shown}{more}", ConfigWarning, stacklevel=2)
 
     @cached_property
     def _ready(self) -> dict[str, tuple[Path, TaskConfig | GroupConfig]]:
@@ -116,10 +134,9 @@ class TaskManager:
         """Unfold names to configs: task, group, tag, glob, `name:variant`, YAML file, directory of YAML files."""
         ready = {name: made for name, (_, made) in self._ready.items()}
         expander = Expander(self.entries, metadata=self.metadata, ready=ready, built=self._built)
-        roots: list[str] = []
-        for name in [names] if isinstance(names, str) else names:
-            roots.extend(key for key in self._expand(name, expander) if key not in roots)
-        result: Expansion = expander.result
+        given = [names] if isinstance(names, str) else names
+        roots = expander.expand([found for name in given for found in self._find(name, expander)])
+        result = expander.result
         return Resolved(result.tasks, result.groups, roots, result.tags, result.sources, result.origins)
 
     def is_plain(self, name: str, config: TaskConfig) -> bool:
@@ -132,35 +149,36 @@ class TaskManager:
         """All names that fit a shell pattern, sorted."""
         return sorted(fnmatch.filter(self.entries, pattern))
 
-    def _expand(self, name: str, expander: Expander) -> list[str]:
+    def _find(self, name: str, expander: Expander) -> Sequence[str | Path]:
+        """The registered names and the files that one word of the command line means."""
         if expander.split_variant(name) is not None:
-            return expander.expand(name)
+            return [name]
         path = Path(name).expanduser()
         # Not `path.is_dir()`, which fails below a directory that may not be entered.
         if os.path.isdir(path):
-            return [key for file in self._files(path, name) for key in expander.expand_file(file)]
+            return self._files(path, name)
         if os.path.isfile(path):
             if not self._is_known(path):
                 add_task_root(path.parent)
-            return expander.expand_file(path.resolve())
+            return [path.resolve()]
         if any(sign in name for sign in "*?["):
-            return self._expand_pattern(name, expander)
+            return self._fitting(name)
         if name.endswith((".yaml", ".yml")):
             raise ConfigError(f"{name}: no such file", hint="Give the path of a task file, or the name of a task.")
-        return expander.expand(name)
+        return [name]
 
-    def _expand_pattern(self, pattern: str, expander: Expander) -> list[str]:
+    def _fitting(self, pattern: str) -> Sequence[str | Path]:
         base, colon, variant = pattern.partition(":")
         matches = self.match(pattern) or [f"{name}{colon}{variant}" for name in self.match(base) if colon]
         if matches:
-            return [key for name in matches for key in expander.expand(name)]
-        folder, last = os.path.split(pattern)
-        files = sorted(file for file in Path(folder or ".").glob(last) if file.suffix in (".yaml", ".yml"))
+            return matches
+        found = glob.glob(os.path.expanduser(pattern))
+        files = sorted(Path(file).resolve() for file in found if file.endswith((".yaml", ".yml")))
         if not files:
             raise ConfigError(
                 f"no task, group, tag or file fits {pattern!r}", hint="`assay ls tasks PATTERN` shows what does."
             )
-        return [key for file in files for key in expander.expand_file(file.resolve())]
+        return files
 
     def _files(self, folder: Path, asked: str) -> list[Path]:
         """Files of a directory that are tasks or groups; a base file without a name is for others to include."""
@@ -169,7 +187,8 @@ class TaskManager:
         index = build_index([folder.resolve()])
         if index.broken:
             raise ConfigError(next(iter(index.broken.values())))
-        files = [Path(entry.file) for entry in index.entries.values() if entry.file is not None]
+        named = [entry for entry in index.entries.values() if entry.file is not None]
+        files = [Path(file) for entry in named for file in (entry.file, *entry.rivals) if file is not None]
         if not files:
             raise ConfigError(f"{asked}: no task file below this directory", hint="A task file has a `task:` line.")
         return sorted(files)

@@ -20,7 +20,7 @@ def preview(task: Task, doc_id: int, options: RequestOptions | None = None) -> l
         raise ConfigError(
             f"task {task.task_name} has no doc {doc_id}", hint=f"There are {total} docs, with ids 0 to {total - 1}."
         )
-    chosen = replace(options or RequestOptions(), samples=None, limit=doc_id + 1, only=frozenset({doc_id}))
+    chosen = replace(options or RequestOptions(), samples=None, limit=doc_id + 1, only=(doc_id,))
     return next(iter(task.iter_requests(chosen))).instances
 
 

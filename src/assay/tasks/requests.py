@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import Any, TypeVar
 
 from assay.data import Docs, doc_hash, iter_docs
 from assay.errors import ConfigError
@@ -13,6 +14,7 @@ from assay.instance import Doc, Instance
 from assay.tasks.prompt import ChatTemplate
 
 DEFAULT_FEWSHOT_SEED = 1234
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,8 @@ class RequestOptions:
     fewshot_seed: int | None = DEFAULT_FEWSHOT_SEED
     gen_kwargs: dict[str, Any] = field(default_factory=dict)
     repeats: int | None = None
-    only: frozenset[int] | None = None
-    """Build requests for these docs alone, with the very shots they have in a run over all docs. For previews, and for
-    processes that share the docs of a run."""
+    only: Sequence[int] | None = None
+    """Build requests for these of the docs alone, in this order, with the very shots they have where all are asked."""
 
 
 @dataclass(slots=True)
@@ -56,30 +57,40 @@ class DocRequests:
         return self._hash
 
 
-def select_docs(docs: Docs, options: RequestOptions) -> Iterator[tuple[int, Doc]]:
-    """(doc_id, doc) of the docs asked for, in the order of the dataset; a doc's id is its position in all docs."""
-    total = len(docs)
+def select_ids(total: int, options: RequestOptions) -> Sequence[int]:
+    """Ids of the docs that `samples` or `limit` select, ascending; a doc's id is its position in all docs."""
     if options.samples is None:
-        stop = total if options.limit is None else min(total, limit_count(options.limit, total))
-        for doc_id, doc in enumerate(iter_docs(docs)):
-            if doc_id >= stop:
-                return
-            yield doc_id, doc
-        return
-    wanted = set(options.samples)
-    outside = sorted(i for i in wanted if not 0 <= i < total)
+        return range(total if options.limit is None else min(total, limit_count(options.limit, total)))
+    wanted = sorted(set(options.samples))
+    outside = [i for i in wanted if not 0 <= i < total]
     if outside:
         raise ConfigError(
             f"samples {outside[:5]} do not exist", hint=f"There are {total} docs, with ids 0 to {total - 1}."
         )
-    if not wanted:
+    return wanted
+
+
+def select_docs(docs: Docs, options: RequestOptions) -> Iterator[tuple[int, Doc]]:
+    """(doc_id, doc) of the docs that `samples` or `limit` select, in the order of the dataset."""
+    wanted = select_ids(len(docs), options)
+    first = wanted[0] if wanted else 0
+    return pick(enumerate(iter_docs(docs, first), first), wanted)
+
+
+def pick(walk: Iterable[tuple[int, T]], wanted: Iterable[int]) -> Iterator[tuple[int, T]]:
+    """The pairs whose ids are wanted; both ascend. The walk ends with the last of them."""
+    ids = iter(wanted)
+    if (target := next(ids, None)) is None:
         return
-    for doc_id, doc in enumerate(iter_docs(docs, min(wanted)), min(wanted)):
-        if doc_id in wanted:
-            yield doc_id, doc
-            wanted.discard(doc_id)
-            if not wanted:
+    for found in walk:
+        if found[0] == target:
+            yield found
+            if (target := next(ids, None)) is None:
                 return
+
+
+def ascends(ids: Sequence[int]) -> bool:
+    return isinstance(ids, range) or all(a < b for a, b in pairwise(ids))
 
 
 def limit_count(limit: int | float, total: int) -> int:
@@ -89,10 +100,3 @@ def limit_count(limit: int | float, total: int) -> int:
     (10, 23, 1)
     """
     return math.ceil(total * limit) if limit < 1 else int(limit)
-
-
-def count_docs(total: int, options: RequestOptions) -> int:
-    """How many docs these options ask about."""
-    if options.samples is not None:
-        return len(set(options.samples))
-    return total if options.limit is None else min(total, limit_count(options.limit, total))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from assay.config import TaskConfig
 from assay.data import doc_hash
 from assay.errors import ConfigError
-from assay.instance import Instance
+from assay.instance import Doc, Instance
 
 if TYPE_CHECKING:
     from assay.scoring import Scorer, ScoringResult
@@ -25,10 +25,19 @@ class Scored:
     task_name: str
     instances: list[Instance]
     _result: ScoringResult | None = None
+    _docs: Mapping[int, Doc]
 
     @cached_property
     def scorer(self) -> Scorer:
-        """By the config's `process_results`, else by output type."""
+        """By the config's `process_results`, else the task type's own."""
+        from assay.scoring import CustomScorer
+
+        if self.config.process_results is not None:
+            return CustomScorer(self.config.process_results, multiple_target=self.multiple_target)
+        return self._get_default_scorer()
+
+    def _get_default_scorer(self) -> Scorer:
+        """The scorer of this type of task; a new type may give another."""
         from assay.scoring import scorer_for
 
         return scorer_for(self.config, multiple_target=self.multiple_target)
@@ -43,13 +52,23 @@ class Scored:
 
         apply_filters(self.instances if instances is None else instances, self.config)
 
-    def process_instances(self, instances: Sequence[Instance] | None = None) -> dict[ScoreKey, list[Any]]:
-        """Scores per (metric, filter), one per doc, in the order of the docs."""
+    def score_docs(self, instances_by_doc: Mapping[int, Sequence[Instance]]) -> ScoringResult:
+        """What the task's scorer gives for these docs, whole even where it is one of the task's own."""
+        return self.scorer.score(instances_by_doc, self.config).completed(instances_by_doc, self.config)
+
+    @staticmethod
+    def sort_instances(instances: Iterable[Instance]) -> dict[int, list[Instance]]:
+        """Instances by doc, in whatever order they come: docs by `doc_id`, the requests of each by `idx`."""
         by_doc: dict[int, list[Instance]] = {}
-        for instance in self.instances if instances is None else instances:
+        for instance in sorted(instances, key=lambda each: (each.doc_id, each.idx)):
             by_doc.setdefault(instance.doc_id, []).append(instance)
-        self._result = self.scorer.score(by_doc, self.config)
-        self._hashes = {doc_id: doc_hash(mine[0].doc) for doc_id, mine in by_doc.items()}
+        return by_doc
+
+    def process_instances(self, instances: Iterable[Instance] | None = None) -> dict[ScoreKey, list[Any]]:
+        """Scores per (metric, filter), one per doc, in the order of the docs."""
+        by_doc = self.sort_instances(self.instances if instances is None else instances)
+        self._result = self.score_docs(by_doc)
+        self._docs = {doc_id: mine[0].doc for doc_id, mine in by_doc.items()}
         return self._result.sample_scores
 
     def compute_aggregations(
@@ -62,12 +81,16 @@ class Scored:
         result = self._result
         if result is None:
             raise ConfigError(f"task {self.task_name}: nothing was scored yet", hint="Call process_instances first.")
+        hashes = {doc_id: doc_hash(doc) for doc_id, doc in self._docs.items()}
+        column = self.config.cluster
         numbers: dict[str, float | None] = {}
         for key, values in (result.sample_scores if scores is None else scores).items():
             metric, filter_name = key
-            keys = doc_keys([self._hashes[doc_id] for doc_id in result.doc_ids[key]])
+            ids = result.doc_ids[key]
+            keys = doc_keys([hashes[doc_id] for doc_id in ids])
+            clusters = None if column is None else [str(self._docs[doc_id].get(column, "")) for doc_id in ids]
             # Draws are reduced when they are scored. A list that is left is what the aggregation takes: a pair of texts.
-            score = estimate(values, result.aggregations[metric], keys, None, bootstrap_iters)
+            score = estimate(values, result.aggregations[key], keys, clusters, bootstrap_iters)
             numbers[f"{metric},{filter_name}"] = score.estimate.value
             numbers[f"{metric}_stderr,{filter_name}"] = score.estimate.stderr
         return numbers

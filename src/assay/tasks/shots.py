@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from assay.data import Docs
 from assay.errors import DataError
@@ -17,8 +17,16 @@ KEPT_SHOTS = 20_000
 """Rendered shots held at a time: all of an ordinary pool, and a bound where the pool is a large training split."""
 
 
+class Draw(NamedTuple):
+    """The shots of one doc before they are rendered: positions in the pool, or docs of it."""
+
+    shots: Sequence[Any]
+    replaced: bool
+    """Whether the doc was among its own shots and got another one."""
+
+
 class ShotBook:
-    """Draws shots for docs in the order it is asked, and counts the docs that were drawn as their own shot."""
+    """Draws shots for docs in the order it is asked; renders a draw whenever it is wanted."""
 
     def __init__(
         self,
@@ -35,10 +43,8 @@ class ShotBook:
         self._positions = positions
         self._pool_is_asked = pool_is_asked
         self._shots: OrderedDict[int, Shot] = OrderedDict()
-        self.replaced = 0
-        """Docs that got another shot because they were among their own."""
 
-    def for_doc(self, doc_id: int, doc: Doc, n: int) -> list[Shot]:
+    def draw(self, doc_id: int, doc: Doc, n: int) -> Draw:
         """The `n` shots of a doc. Every call consumes the draw of one doc."""
 
         def is_asked(position: int) -> bool:
@@ -47,9 +53,11 @@ class ShotBook:
         drawn = self._sampler.draw(n, is_asked if self._excludes else None)
         shots = [self._shot(position) for position in drawn]
         if doc in [shot.doc for shot in shots] or (self._pool_is_asked and doc_id in map(self._place, drawn)):
-            self.replaced += 1
-            return [self._shot(position) for position in self._replace(drawn, is_asked, doc_id)]
-        return shots
+            return Draw(self._replace(drawn, is_asked, doc_id), replaced=True)
+        return Draw(drawn, replaced=False)
+
+    def render(self, draw: Draw) -> list[Shot]:
+        return [self._shot(position) for position in draw.shots]
 
     def _replace(self, drawn: list[int], is_asked: IsAsked, doc_id: int) -> list[int]:
         """The same positions with another one wherever the doc itself was drawn."""
@@ -92,12 +100,11 @@ class ForeignSampler:
         self._sampler = cls(self._docs, rnd=None)
         self._sampler.set_rnd(seed)
         self._seed, self._render, self._excludes = seed, render, excludes
-        self.replaced = 0
 
-    def for_doc(self, doc_id: int, doc: Doc, n: int) -> list[Shot]:
+    def draw(self, doc_id: int, doc: Doc, n: int) -> Draw:
         drawn = [*self._sampler.sample(n=n, eval_doc=doc if self._excludes else None)]
-        if doc in drawn:
-            self.replaced += 1
+        replaced = doc in drawn
+        if replaced:
             others = [other for other in self._docs if other != doc and other not in drawn]
             missing = drawn.count(doc)
             if len(others) < missing:
@@ -107,4 +114,7 @@ class ForeignSampler:
                 )
             spare = iter(Random(f"{self._seed}/{doc_id}").sample(others, missing))
             drawn = [next(spare) if shot == doc else shot for shot in drawn]
-        return [self._render(shot) for shot in drawn]
+        return Draw(drawn, replaced)
+
+    def render(self, draw: Draw) -> list[Shot]:
+        return [self._render(shot) for shot in draw.shots]

@@ -1,12 +1,11 @@
 """Jinja templates, compiled once and run in the sandbox.
 
-A template that loops without end must not take the run with it: every loop draws from one budget per rendering, ranges
-are bounded by the sandbox, and repetition (`"x" * n`) is checked before it is carried out.
+A template that loops without end must not take the run with it: every loop draws from one budget per rendering, and the
+sandbox bounds ranges and whatever else makes much of little.
 """
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
@@ -15,39 +14,24 @@ from typing import Any
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, UndefinedError, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
-from jinja2.sandbox import SandboxedEnvironment
 
 from assay.errors import ConfigError, DataError
 from assay.instance import Doc
+from assay.tasks.sandbox import Sandbox, TemplateLimit
+from assay.timelimit import MatchTimeout, TimedPattern
 
 MAX_LOOPS = 1_000_000
-MAX_REPEATED = 10_000_000
 
 _spent = threading.local()
 
 
-class TemplateLimit(Exception):
-    """A template asked for more work than any prompt needs."""
-
-
-class _Environment(SandboxedEnvironment):
-    intercepted_binops = frozenset({"*", "**"})
-
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        if operator == "*":
-            length = next((len(x) for x in (left, right) if isinstance(x, str | list | tuple)), None)
-            count = next((x for x in (left, right) if isinstance(x, int)), 0)
-            if length is not None and length * count > MAX_REPEATED:
-                raise TemplateLimit(
-                    f"a repetition makes {length * count:,} items; at most {MAX_REPEATED:,} are allowed"
-                )
-        elif isinstance(right, int | float) and abs(right) > 1000:
-            raise TemplateLimit(f"the exponent {right} is too large")
-        return super().call_binop(context, operator, left, right)
-
-
 def _regex_replace(text: str, pattern: str, replacement: str, count: int = 0) -> str:
-    return re.sub(pattern, replacement, text, count=count)
+    return _timed(pattern).sub(replacement, text, count)
+
+
+@lru_cache(maxsize=1024)
+def _timed(pattern: str) -> TimedPattern:
+    return TimedPattern(pattern, raises=True)
 
 
 def _counted(items: Iterable[Any]) -> Iterator[Any]:
@@ -58,7 +42,7 @@ def _counted(items: Iterable[Any]) -> Iterator[Any]:
         yield item
 
 
-_environment = _Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+_environment = Sandbox()
 _environment.filters["regex_replace"] = _regex_replace
 _environment.filters["_counted"] = _counted
 
@@ -141,7 +125,7 @@ class Template:
             return DataError(
                 f"{what} needs something the doc has not: {error.message}", hint=f"Columns: {', '.join(map(str, doc))}."
             )
-        if isinstance(error, TemplateLimit | OverflowError):
+        if isinstance(error, TemplateLimit | MatchTimeout | OverflowError):
             return DataError(
                 f"{what} does too much: {error}", hint="Shorten the loop, or prepare the docs in process_docs."
             )
