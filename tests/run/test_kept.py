@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import tracemalloc
 from pathlib import Path
 
@@ -75,6 +76,15 @@ def test_lone_surrogates_are_kept_as_escapes(tmp_path: Path) -> None:
     writer.close()
     [row] = read_samples(tmp_path / "t.parquet")
     assert json.loads(row["resps"]) == [["é\ud800"]]
+
+
+def test_a_sample_file_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    real = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: steps.append("fsync") or real[0](file))
+    monkeypatch.setattr(os, "replace", lambda a, b: steps.append("rename") or real[1](a, b))
+    write(tmp_path / "t.parquet", [1])
+    assert steps == ["fsync", "rename"]
 
 
 def test_the_collector_is_as_it_was_afterwards() -> None:

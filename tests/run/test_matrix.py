@@ -72,6 +72,20 @@ def test_a_new_task_or_other_words_are_done_and_nothing_else(models: Path) -> No
     assert "4 cells, 4 to do" in other.output
 
 
+def test_a_cell_in_other_words_is_done_anew_and_said_so(models: Path) -> None:
+    matrix(models, "--tasks", "demo_grammar")
+    other = matrix(models, "--tasks", "demo_grammar", "--limit", "9")
+    assert other.exit_code == 0, other.output
+    assert "one on demo_grammar is done anew: limit was 8 and is 9" in other.output
+
+
+def test_fresh_does_finished_cells_again(models: Path) -> None:
+    matrix(models, "--tasks", "demo_grammar")
+    again = matrix(models, "--tasks", "demo_grammar", "--fresh")
+    assert "2 cells, 2 to do" in again.output
+    assert loads(models) == 4
+
+
 def test_an_unfinished_cell_is_done_again(models: Path) -> None:
     matrix(models)
     path = models.parent / "out" / "one" / "demo_grammar" / "run.json"
@@ -117,6 +131,8 @@ def test_every_number_as_json(models: Path) -> None:
         ("models: [dummy, dummy]", "twice"),
         ("models: [{modle: dummy}]", "Did you mean model"),
         ("models: [", "cannot be read"),
+        ("models: [{name: big, model: dummy, num_fewshot: many}]", "big: num_fewshot: .*'many'"),
+        ("models: [{model: dummy, limit: -1}]", "limit is -1"),
     ],
 )
 def test_a_bad_list_of_models(tmp_path: Path, text: str, message: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.run.test_run import Echo, bench, run  # noqa: F401  `bench` is a fixture
 
 from assay.errors import ConfigError
+from assay.tasks.fewshot import RandomSampler
 
 
 def many(folder: Path, docs: int = 600) -> None:
@@ -68,3 +69,50 @@ def test_a_control_run_tightens_the_interval_of_a_part(bench: Path) -> None:  # 
     assert tight.n == 120
     assert (tight.stderr or 1) < 0.6 * (plain.stderr or 0), "the same model on all docs says nearly everything"
     assert "docs are worth" in results.remarks[0]
+
+
+def lower_is_better(folder: Path) -> None:
+    task = folder / "colours.yaml"
+    task.write_text(
+        task.read_text().replace(
+            "- metric: acc\n", "- metric: acc\n    aggregation: mean\n    higher_is_better: false\n"
+        )
+    )
+
+
+@pytest.mark.parametrize("rule", ["ci=0.1", "decided vs {base}"])
+def test_the_interval_is_that_of_the_score_where_lower_is_better(bench: Path, rule: str) -> None:  # noqa: F811
+    many(bench)
+    lower_is_better(bench)
+    run(bench, Better(), tasks=["colours"], run_dir=str(bench / "base"))
+    results = run(bench, tasks=["colours"], until=rule.format(base=bench / "base"))
+    acc = results["colours"]["acc"]
+    assert acc.method == "confidence sequence"
+    assert acc.low is not None
+    assert acc.high is not None
+    assert acc.low < 1 / 3 < acc.high
+    assert acc.low + acc.high < 1, "around a third, not mirrored around two thirds"
+    assert rule.startswith("ci") or "better than" in results.remarks[0], "fewer right answers are better here"
+
+
+def test_every_doc_is_drawn_for_once_and_leaks_are_counted(bench: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    many(bench, 200)
+    task = bench / "colours.yaml"
+    task.write_text(task.read_text().replace("training_split: train\n", "").replace("fewshot_split: train\n", ""))
+    plain = run(bench, tasks=["colours"], fresh=True)
+    draws = 0
+    draw = RandomSampler.draw
+
+    def counted(*words: Any) -> list[int]:
+        nonlocal draws
+        draws += 1
+        return draw(*words)
+
+    monkeypatch.setattr(RandomSampler, "draw", counted)
+    model = Echo()
+    results = run(bench, model, tasks=["colours"], until="ci=0.001")
+    assert results["colours"]["acc"].n == draws == 200
+    assert model.asked == 0, "every doc has the shots that it has in a run over all docs"
+    leaks = plain.data["assay"]["health"]["colours"]["fewshot_leaks_avoided"]
+    assert leaks > 0
+    assert results.data["assay"]["health"]["colours"]["fewshot_leaks_avoided"] == leaks

@@ -394,3 +394,26 @@ def test_the_default_place_follows_the_environment(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("ASSAY_STORE", str(tmp_path / "other.sqlite"))
     assert default_store_path() == tmp_path / "other.sqlite"
     assert json.dumps(str(ResponseStore().path)) == json.dumps(str(tmp_path / "other.sqlite"))
+
+
+def test_a_lone_surrogate_in_a_stop_reason_is_kept_as_an_escape(tmp_path: Path) -> None:
+    with ResponseStore(tmp_path / "s.sqlite") as store:
+        store.put(key(1), "é\ud800", "é\ud800")
+    with ResponseStore(tmp_path / "s.sqlite") as store:
+        assert store.get_many([key(1)]) == {key(1): StoredResponse("é\ud800", "é\\ud800")}
+
+
+def test_an_interrupt_while_writing_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*words: object) -> None:
+        raise KeyboardInterrupt
+
+    with ResponseStore(tmp_path / "s.sqlite") as store:
+        with monkeypatch.context() as patched:
+            patched.setattr("assay.store.responses.FLUSH_SECONDS", 60.0)
+            patched.setattr(store, "_insert", interrupted)
+            store.put(key(1), "kept")
+            with pytest.raises(KeyboardInterrupt):
+                store.flush()
+        assert store.get_many([key(1)]) == {key(1): StoredResponse("kept")}
+    with ResponseStore(tmp_path / "s.sqlite") as store:
+        assert store.get_many([key(1)]) == {key(1): StoredResponse("kept")}

@@ -13,10 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
+from assay.config import without_secrets
 from assay.errors import ConfigError, ModelError, did_you_mean
 from assay.instance import Instance, RequestType, Response, TokenCounts
 
 Message = dict[str, Any]
+PIECE = 128
+"""Requests that a model without a stream of its own is asked at once: large enough for any batch, soon answered."""
 
 
 class Answer(NamedTuple):
@@ -85,17 +88,22 @@ class LM(ABC):
         """Yield `(position, answer)` as answers are ready, in any order, each position once.
 
         `draws[i]` says which repeat of `instances[i]` is asked for, so that a sampled draw can be seeded and kept by
-        its number. The default asks for all at once; a backend that can answer piece by piece overrides it, so that
-        what was answered before an interruption is kept.
+        its number. The default asks piece by piece, so that what was answered before an interruption is kept, and ends
+        after a piece when `should_stop`, which the run sets, says so. A backend that can answer as it goes overrides it.
         """
-        responses = getattr(self, request_type)(list(instances))
-        if len(responses) != len(instances):
-            raise ModelError(
-                f"{type(self).__name__}.{request_type} gave {len(responses)} responses to {len(instances)} requests",
-                hint="A backend answers every request, in order.",
-            )
-        for position, response in enumerate(responses):
-            yield position, Answer(plain_response(request_type, response))
+        should_stop = getattr(self, "should_stop", lambda: False)
+        for start in range(0, len(instances), PIECE):
+            if should_stop():
+                return
+            piece = list(instances[start : start + PIECE])
+            responses = getattr(self, request_type)(piece)
+            if len(responses) != len(piece):
+                raise ModelError(
+                    f"{type(self).__name__}.{request_type} gave {len(responses)} responses to {len(piece)} requests",
+                    hint="A backend answers every request, in order.",
+                )
+            for position, response in enumerate(responses, start):
+                yield position, Answer(plain_response(request_type, response))
 
     def apply_chat_template(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
         """Messages to the text of a prompt. With `add_generation_prompt` off, the last message is to be continued."""
@@ -195,9 +203,9 @@ def plain_response(request_type: RequestType, response: Any) -> Response:
 
 
 def class_fingerprint(cls: type, model_args: Mapping[str, Any]) -> str:
-    """The class, the text of the file that defines it, and its arguments.
+    """The class, the text of the file that defines it, and its arguments but for secrets.
 
-    An edited model file is a new model: its old answers are not reused.
+    An edited model file is a new model: its old answers are not reused. A new key to the same model is not.
     """
     digest = hashlib.sha256(f"{cls.__module__}:{cls.__qualname__}\n".encode())
     try:
@@ -210,5 +218,5 @@ def class_fingerprint(cls: type, model_args: Mapping[str, Any]) -> str:
                 digest.update(hashlib.sha256(file.read()).digest())
         except OSError:
             digest.update(source.encode())
-    digest.update(json.dumps(dict(model_args), sort_keys=True, default=str).encode())
+    digest.update(json.dumps(without_secrets(model_args), sort_keys=True, default=str).encode())
     return f"{cls.__qualname__}:{digest.hexdigest()}"

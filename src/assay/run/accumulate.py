@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,11 @@ from assay.scoring import ScoringResult, ensembles_of, filters_of
 from assay.stats import doc_key
 
 if TYPE_CHECKING:
+    from assay.config import RunConfig
     from assay.filters import FilterEnsemble
     from assay.metrics import Aggregation
+    from assay.run.directory import RunDirectory
+    from assay.run.plan import Plan
     from assay.tasks import DocRequests, Task
 
 ScoreKey = tuple[str, str]
@@ -78,8 +82,8 @@ class Accumulator:
     ) -> None:
         self.task, self.writer, self.scoring = task, writer, score
         self.columns: dict[ScoreKey, Column] = {}
-        self.aggregations: dict[str, Aggregation] = {}
-        self.higher_is_better: dict[str, bool | None] = {}
+        self.aggregations: dict[ScoreKey, Aggregation] = {}
+        self.higher_is_better: dict[ScoreKey, bool | None] = {}
         self.doc_ids: array[int] = array("q")
         self.keys: array[int] = array("Q")
         self.prompts: array[int] = array("Q")
@@ -156,7 +160,7 @@ class Accumulator:
     def _scored(self, batch: Sequence[DocRequests]) -> ScoringResult:
         for ensemble in self.ensembles:
             ensemble.apply([instance for doc in batch for instance in doc.instances])
-        return self.task.scorer.score({doc.doc_id: doc.instances for doc in batch}, self.task.config)
+        return self.task.score_docs({doc.doc_id: doc.instances for doc in batch})
 
     def _note(self, doc: DocRequests, asked: str, flags: Sequence[str]) -> None:
         self.doc_ids.append(doc.doc_id)
@@ -190,6 +194,7 @@ class Accumulator:
             "resps": kept.resps if kept else to_json([instance.resps for instance in doc.instances]),
             "stops": kept.stops if kept else stops_of(doc),
             "tokens": kept.tokens if kept else tokens_of(doc),
+            "failure": next((instance.failure for instance in doc.instances if instance.failure), None),
             "cluster": None if self.clusters is None else cluster_of(doc, self.task.config.cluster),
         }
         for name in self.filter_names:
@@ -204,6 +209,28 @@ class Accumulator:
                     flags=tuple(f.partition(":")[0] for f in flags if ":" not in f or f.endswith(f":{name}")),
                 )
             )
+
+
+@contextmanager
+def collecting(plan: Plan, config: RunConfig, directory: RunDirectory | None, *, score: bool = True) -> Iterator[dict[str, Accumulator]]:  # fmt: skip
+    """An accumulator for every task: complete at the end, or, if something goes wrong, with no half-written file."""
+    accumulators = {
+        name: Accumulator(
+            planned.task,
+            None if directory is None else SampleWriter(directory.sample_file(name)),
+            score=score,
+            keep_hashes=config.control is not None,
+        )
+        for name, planned in plan.tasks.items()
+    }
+    try:
+        yield accumulators
+        for accumulator in accumulators.values():
+            accumulator.finish()
+    except BaseException:
+        for accumulator in accumulators.values():
+            accumulator.abandon()
+        raise
 
 
 def by_doc(result: ScoringResult) -> dict[tuple[int, str], dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.config import RunConfig
+from assay.config import RunConfig, without_secrets
 from assay.groups import GroupScore, MetricKey
 from assay.run.accumulate import Accumulator
 from assay.run.control import controlled
@@ -40,11 +40,11 @@ def summarize(
 
 
 def anytime(scores: dict[MetricKey, Score], watch: Watch | None) -> dict[MetricKey, Score]:
-    """After `--until ci=…` the interval is the one that was watched: a fixed-n interval would not hold after peeking."""
-    if watch is None or watch.key is None or watch.rule.interval is None:
+    """After `--until` the interval is the one that was watched: a fixed-n interval would not hold after peeking."""
+    if watch is None or watch.key is None or watch.interval is None:
         return scores
     key = MetricKey(*watch.key)
-    low, high = watch.rule.interval
+    low, high = watch.interval
     return {**scores, key: replace(scores[key], estimate=replace(scores[key].estimate, low=low, high=high, method="confidence sequence"))}  # fmt: skip
 
 
@@ -56,9 +56,7 @@ def task_outcome(
     scores: dict[MetricKey, Score],
 ) -> TaskOutcome:
     task = planned.task
-    # A metric that gives a dict has one direction for all its keys, known only once it has been called.
-    found = {metric: higher for metric, higher in accumulator.higher_is_better.items() if higher is not None}
-    declared = {each.name: higher_is_better_of(each) for each in metric_configs(task.config)} | found
+    samples = None if directory is None else directory.sample_file(planned.name)
     return TaskOutcome(
         name=planned.name,
         alias=task.config.task_alias or planned.name,
@@ -66,17 +64,29 @@ def task_outcome(
         num_fewshot=planned.shots,
         output_type=task.config.output_type,
         config=dump_config(planned),
-        higher_is_better=declared,
+        higher_is_better=directions_of(accumulator),
         original=task.doc_count,
         sample_len=max(
             (len(column.doc_ids) for column in accumulator.columns.values()), default=accumulator.health["docs"]
         ),
         scores=scores,
         health=health_of(accumulator, config, scores),
-        sample_file=None if directory is None else str(directory.sample_file(planned.name).relative_to(directory.path)),
+        # A task that was asked nothing has none.
+        sample_file=str(samples.relative_to(directory.path)) if directory and samples and samples.is_file() else None,
         task_hash=accumulator.task_hash,
         data=task.source.provenance(),
     )
+
+
+def directions_of(accumulator: Accumulator) -> dict[str, bool | None]:
+    """By metric alone, as results files have it; None where filters disagree. Each score also carries its own."""
+    directions = {each.name: higher_is_better_of(each) for each in metric_configs(accumulator.task.config)}
+    found: dict[str, set[bool]] = {}
+    for (metric, _), higher in accumulator.higher_is_better.items():
+        # A metric that gives a dict has one direction for all its keys, known only once it has been called.
+        if higher is not None:
+            found.setdefault(metric, set()).add(higher)
+    return directions | {metric: said.pop() if len(said) == 1 else None for metric, said in found.items()}
 
 
 def task_scores(accumulator: Accumulator, bootstrap_iters: int) -> dict[MetricKey, Score]:
@@ -86,12 +96,12 @@ def task_scores(accumulator: Accumulator, bootstrap_iters: int) -> dict[MetricKe
     keys = np.frombuffer(accumulator.keys, dtype=np.uint64)[order]
     clusters = None if accumulator.clusters is None else np.asarray(accumulator.clusters, dtype=object)[order]
     scores: dict[MetricKey, Score] = {}
-    for (metric, filter_name), column in accumulator.columns.items():
+    for key, column in accumulator.columns.items():
         doc_ids, values, draws = column.in_doc_order()
         # Metrics may skip docs: pick the keys of those that have a value.
         at = np.searchsorted(ids[order], doc_ids)
-        score = estimate(values, accumulator.aggregations[metric], keys[at], None if clusters is None else clusters[at], bootstrap_iters, counts=draws)  # fmt: skip
-        scores[MetricKey(metric, filter_name)] = replace(score, higher_is_better=accumulator.higher_is_better.get(metric))  # fmt: skip
+        score = estimate(values, accumulator.aggregations[key], keys[at], None if clusters is None else clusters[at], bootstrap_iters, counts=draws)  # fmt: skip
+        scores[MetricKey(*key)] = replace(score, higher_is_better=accumulator.higher_is_better.get(key))
     return scores
 
 
@@ -108,6 +118,9 @@ def dump_config(planned: PlannedTask) -> dict[str, Any]:
     shown |= {"task": planned.name, "output_type": config.output_type, "num_fewshot": planned.shots}
     if config.generation_kwargs is not None:
         shown["generation_kwargs"] = {**config.generation_kwargs, **planned.options.gen_kwargs}
+    if config.metadata:
+        # The run's model arguments are among it, for custom datasets.
+        shown["metadata"] = without_secrets(config.metadata)
     return {name: plain_config(value) for name, value in shown.items() if value is not None}
 
 

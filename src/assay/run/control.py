@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 import numpy as np
@@ -10,23 +9,8 @@ import numpy as np
 from assay.config import RunConfig
 from assay.groups import MetricKey
 from assay.run.accumulate import Accumulator
-from assay.run.plan import Plan, PlannedTask
 from assay.run.until import kept_scores
 from assay.stats import Score, control_estimate
-
-
-def draw_docs(plan: Plan, config: RunConfig) -> Plan:
-    """With a control run, a limit means that many docs at random: the first ones are no sample of the whole."""
-    if config.control is None or config.limit is None:
-        return plan
-    tasks = {name: _drawn(planned, config.seed.fewshot) for name, planned in plan.tasks.items()}
-    return replace(plan, tasks=tasks)
-
-
-def _drawn(planned: PlannedTask, seed: int | None) -> PlannedTask:
-    count = planned.task.count_docs(planned.options)
-    ids = sorted(random.Random(f"{seed}:{planned.name}").sample(range(planned.task.doc_count), count))
-    return replace(planned, options=replace(planned.options, limit=None, samples=ids))
 
 
 def controlled(scores: dict[MetricKey, Score], accumulator: Accumulator, config: RunConfig) -> tuple[dict[MetricKey, Score], list[str]]:  # fmt: skip
@@ -36,7 +20,7 @@ def controlled(scores: dict[MetricKey, Score], accumulator: Accumulator, config:
     found, notes = dict(scores), []
     for key, score in scores.items():
         column = accumulator.columns[key.metric, key.filter]
-        if column.mean is None or accumulator.aggregations[key.metric].name != "mean":
+        if column.mean is None or accumulator.aggregations[key.metric, key.filter].name != "mean":
             continue
         earlier = kept_scores(config.control, accumulator.task.task_name, (key.metric, key.filter))
         hashes = accumulator.hash_of

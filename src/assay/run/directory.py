@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from assay.config import RunConfig
 from assay.errors import ConfigError, StoreError
+from assay.run.recorded import differences
 
 FORMAT = 1
 """Version of the layout. A directory with a larger number was written by a newer Assay."""
@@ -60,6 +61,37 @@ class RunDirectory:
             )
         return directory
 
+    def check_words(self, config: RunConfig, model_name: str) -> None:
+        """Refuse to put a run where another one is; the same words go on with it, and `fresh` starts over."""
+        try:
+            found = self.read_json("run.json")
+        except StoreError:  # damaged: there is nothing to lose
+            return
+        if found is None or config.fresh:
+            return
+        other = differences(found.get("config") or {}, config)
+        earlier = (found.get("model") or {}).get("name", model_name)
+        if earlier != model_name:
+            other.insert(0, f"the model was {earlier} and is {model_name}")
+        if other:
+            raise ConfigError(
+                f"{self.path} holds another run: {'; '.join(other)}",
+                hint="Give another --run_dir, or --fresh to ask everything again here. Or remove the directory: answers are in the store.",
+            )
+
+    def clear(self) -> None:
+        """Remove what an earlier run left here: old numbers beside a new config would be taken for its results."""
+        left = [*self.path.glob(".*.part"), *self.samples.glob(".*.part"), *self.samples.glob(".*.narrow")]
+        if (self.path / "run.json").is_file():
+            left += [self.path / name for name in ("results.json", "progress.json", "report.html")]
+            left += [*self.path.glob("samples_*.jsonl"), *self.samples.glob("*.parquet")]
+        try:
+            for path in left:
+                if not path.is_dir():
+                    path.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot remove {path}: {error.strerror or error}", hint="Give another --run_dir.") from error  # fmt: skip
+
     @property
     def samples(self) -> Path:
         return self.path / "samples"
@@ -93,8 +125,7 @@ def write_whole(path: Path, data: bytes) -> None:
     try:
         with open(partial, "wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        sync(partial)
         os.replace(partial, path)
     except OSError as error:
         partial.unlink(missing_ok=True)
@@ -102,6 +133,12 @@ def write_whole(path: Path, data: bytes) -> None:
             f"cannot write {path}: {error.strerror or error}",
             hint="Nothing is lost: answers are in the store. Free some space or give another directory, and run again.",
         ) from error
+
+
+def sync(path: Path) -> None:
+    """Return when the file is on disk, so that a rename that follows cannot be there before the content is."""
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
 
 
 def sanitize(name: str) -> str:

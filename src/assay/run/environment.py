@@ -9,7 +9,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from assay.config import RunConfig
+from assay.config import RunConfig, without_secrets
 from assay.models import LM
 
 PACKAGES = ("assay", "torch", "transformers", "datasets", "numpy", "jinja2", "sacrebleu", "scikit-learn", "vllm", "ray")
@@ -39,19 +39,10 @@ def describe_model(lm: LM, config: RunConfig, name: str) -> dict[str, Any]:
     return {
         "name": name,
         "backend": config.model,
-        "args": {key: value for key, value in config.model_args.items() if not is_secret(key)},
+        "args": without_secrets(config.model_args),
         "fingerprint": lm.fingerprint(),
         "tokenizer": lm.tokenizer_name,
         "max_length": getattr(lm, "max_length", None),
         "chat_template": lm.chat_template(config.apply_chat_template) if config.apply_chat_template else None,
         **(info() if callable(info) else {}),
     }
-
-
-def is_secret(key: str) -> bool:
-    """
-    >>> [is_secret(k) for k in ("api_key", "auth_token", "pretrained", "think_end_token")]
-    [True, True, False, False]
-    """
-    lowered = key.lower()
-    return lowered in ("token", "header", "headers") or any(part in lowered for part in ("api_key", "secret", "password", "auth"))  # fmt: skip

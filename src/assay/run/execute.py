@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from assay.config import RunConfig
-from assay.errors import ConfigError
+from assay.errors import AssayError, ConfigError
 from assay.metrics.sandbox import allow_unsafe_code
 from assay.models import LM, LazyLM, load_model, spec_key
-from assay.run.accumulate import Accumulator
+from assay.run.accumulate import Accumulator, collecting
 from assay.run.aggregate import summarize
 from assay.run.collector import rare_collections
-from assay.run.control import draw_docs
 from assay.run.directory import FORMAT, RunDirectory
+from assay.run.docs import WINDOW_REQUESTS, by_task, settle, windows
 from assay.run.environment import describe_environment, describe_model
 from assay.run.executors import Executor, LocalExecutor
 from assay.run.infer import Inference, Unit
-from assay.run.interrupt import StopRequest
+from assay.run.interrupt import Interrupted, StopRequest
 from assay.run.outcome import Outcome
 from assay.run.plan import Plan, load_scoring_code, make_plan, seed_everything
 from assay.run.progress import Counts, Progress, Quiet
-from assay.run.samples import SampleWriter
+from assay.run.recorded import recorded
 from assay.run.until import Watch, watch_for
 from assay.store import ResponseStore
 
 if TYPE_CHECKING:
     from assay.tasks import TaskManager
-
-WINDOW_REQUESTS = 16_384
-"""Requests held in memory at once. Large enough that prefixes are shared, small enough that memory stays flat."""
 
 
 def execute(
@@ -85,8 +82,10 @@ class _Run:
         self._shown: set[str] = set()
 
     def execute(self) -> Outcome:
+        if self.config.run_dir is not None:
+            RunDirectory(self.config.run_dir).check_words(self.config, self._model_name())
         with ExitStack() as stack:
-            self.stop = stack.enter_context(StopRequest())
+            self.stop = stack.enter_context(StopRequest(self.progress.message))
             stack.enter_context(rare_collections())
             seed_everything(self.config.seed)
             allow_unsafe_code(self.config.confirm_run_unsafe_code)
@@ -96,18 +95,27 @@ class _Run:
                 stack.callback(lm.close)
             self._lap("load_model")
             self.progress.stage("reading tasks")
-            plan = draw_docs(make_plan(self.config, lm, self.manager), self.config)
+            plan = settle(make_plan(self.config, lm, self.manager), self.config)
             self.counts.docs_total = plan.doc_total()
             load_scoring_code(plan)
             self._lap("load_tasks")
             self.directory = RunDirectory.create(self.config, self._model_name())
-            self._write_run(lm, status="running")
-            store = self.store or stack.enter_context(ResponseStore(self.config.store, fresh=self.config.fresh, notify=self.progress.message))  # fmt: skip
-            store.begin(run=str(self.directory.path) if self.directory else "", model=self._model_name())
-            executor = self._executor(lm)
-            accumulators = self._ask(plan, lm, executor, store)
-            store.flush()
-            return self._finish(plan, lm, accumulators)
+            self.about = describe_model(lm, self.config, self._model_name())
+            if self.directory is not None:
+                self.directory.clear()
+            self._write_run(status="running")
+            try:
+                return self._evaluate(plan, lm, stack)
+            except BaseException as error:
+                self._write_end(error)
+                raise
+
+    def _evaluate(self, plan: Plan, lm: LM, stack: ExitStack) -> Outcome:
+        store = self.store or stack.enter_context(ResponseStore(self.config.store, fresh=self.config.fresh, notify=self.progress.message))  # fmt: skip
+        store.begin(run=str(self.directory.path) if self.directory else "", model=self._model_name())
+        accumulators = self._ask(plan, lm, self._executor(lm), store)
+        store.flush()
+        return self._finish(plan, lm, accumulators)
 
     def _load_model(self) -> LM:
         if self.config.executor == "ray" and self.model is not None:
@@ -132,28 +140,21 @@ class _Run:
 
     def _ask(self, plan: Plan, lm: LM, executor: Executor, store: ResponseStore) -> dict[str, Accumulator]:
         self.progress.stage("asking")
-        accumulators = {name: self._accumulator(plan, name) for name in plan.tasks}
         inference = Inference(executor, store, lm.fingerprint(), fresh=self.config.fresh, stop=self.stop, progress=self.progress, counts=self.counts)  # fmt: skip
-        try:
+        with collecting(plan, self.config, self.directory, score=not self.config.predict_only) as accumulators:
             if self.config.until:
                 self._ask_until(plan, lm, inference, accumulators)
             else:
                 # Many replicas need more at once, or each would get crumbs.
                 for window in windows(plan, max(WINDOW_REQUESTS, getattr(lm, "window_requests", 0))):
                     self._answer(inference, lm, window, accumulators)
-            for accumulator in accumulators.values():
-                accumulator.finish()
-        except BaseException:
-            for accumulator in accumulators.values():
-                accumulator.abandon()
-            raise
         self._lap("ask_and_score")
         return accumulators
 
     def _ask_until(self, plan: Plan, lm: LM, inference: Inference, accumulators: dict[str, Accumulator]) -> None:
         for name, planned in plan.tasks.items():
             watch = watch_for(planned, self.config)
-            watch.run(accumulators[name], lambda batch: self._answer(inference, lm, batch, accumulators), self.config.seed.fewshot)  # fmt: skip
+            watch.run(accumulators[name], lambda batch: self._answer(inference, lm, batch, accumulators))
             self.watches[name] = watch
 
     def _answer(self, inference: Inference, lm: LM, window: list[Unit], accumulators: dict[str, Accumulator]) -> None:
@@ -178,10 +179,6 @@ class _Run:
                 first, *rest = unit.requests.instances[0].arguments
                 self.progress.message(f"── {unit.task}, doc {unit.requests.doc_id}\n{first}\n── then: {rest}; target: {unit.requests.target!r}")  # fmt: skip
 
-    def _accumulator(self, plan: Plan, name: str) -> Accumulator:
-        writer = SampleWriter(self.directory.sample_file(name)) if self.directory is not None else None
-        return Accumulator(plan.tasks[name].task, writer, score=not self.config.predict_only, keep_hashes=self.config.control is not None)  # fmt: skip
-
     def _show(self, lm: LM, force: bool = False) -> None:
         now = time.monotonic()
         if not force and now - self._wrote_progress < 1.0:
@@ -201,15 +198,14 @@ class _Run:
         tasks, group_scores, notes = summarize(plan, accumulators, self.config, self.directory, self.watches)
         self._lap("aggregate")
         self.seconds["total"] = time.time() - self.began
-        self._write_run(lm, status="finished")
-        if self.directory is not None:
-            (self.directory.path / "progress.json").unlink(missing_ok=True)
+        self.about = describe_model(lm, self.config, self._model_name())
+        self._write_run(status="finished")
         return Outcome(
             config=self.config,
             tasks=tasks,
             groups=plan.groups,
             group_scores=group_scores,
-            model=describe_model(lm, self.config, self._model_name()),
+            model=self.about,
             environment=describe_environment(),
             counts=replace(self.counts),
             seconds=dict(self.seconds),
@@ -219,16 +215,26 @@ class _Run:
             notes=notes,
         )
 
-    def _write_run(self, lm: LM, status: str) -> None:
+    def _write_end(self, error: BaseException) -> None:
+        """Say that the run ended before its time. The error that ended it is the one to show."""
+        stopped = isinstance(error, Interrupted | KeyboardInterrupt)
+        try:
+            self._write_run(status="interrupted" if stopped else "failed")
+        except AssayError as second:
+            error.add_note(str(second))
+
+    def _write_run(self, status: str) -> None:
         if self.directory is None:
             return
+        if status != "running":
+            (self.directory.path / "progress.json").unlink(missing_ok=True)
         self.directory.write_json(
             "run.json",
             {
                 "format": FORMAT,
                 "status": status,
-                "config": self.config.model_dump(mode="json"),
-                "model": describe_model(lm, self.config, self._model_name()),
+                "config": recorded(self.config),
+                "model": self.about,
                 "environment": describe_environment(),
                 "date": self.began,
                 "seconds": self.seconds,
@@ -240,28 +246,3 @@ class _Run:
         now = time.perf_counter()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self._mark
         self._mark = now
-
-
-def by_task(window: list[Unit]) -> dict[str, list[Unit]]:
-    found: dict[str, list[Unit]] = {}
-    for unit in window:
-        found.setdefault(unit.task, []).append(unit)
-    return found
-
-
-def windows(plan: Plan, size: int = WINDOW_REQUESTS) -> Iterator[list[Unit]]:
-    """All docs of all tasks, in order, cut so that about `size` requests are held at once.
-
-    A quarter of them where every request has a doc and a prompt of its own: the choices of a question share theirs.
-    """
-    window: list[Unit] = []
-    requests = 0
-    for name, planned in plan.tasks.items():
-        for doc in planned.task.iter_requests(planned.options):
-            window.append(Unit(name, doc))
-            requests += len(doc.instances)
-            if requests >= size or len(window) >= size // 4:
-                yield window
-                window, requests = [], 0
-    if window:
-        yield window

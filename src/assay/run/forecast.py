@@ -11,7 +11,8 @@ from assay.config import RunConfig
 from assay.instance import Instance, RequestType
 from assay.models import LM, LazyLM, load_model
 from assay.models.prefix_tree import count_distinct
-from assay.run.execute import by_task, model_for, windows
+from assay.run.docs import by_task, settle, windows
+from assay.run.execute import model_for
 from assay.run.hashes import AnswerKeys, request_digest
 from assay.run.infer import Unit, is_sampled
 from assay.run.plan import make_plan, seed_everything
@@ -21,6 +22,8 @@ from assay.store import ResponseStore
 BYTES_PER_TOKEN = 4
 """For models that do not say how they tokenise."""
 CALIBRATION_REQUESTS = 8
+COMPUTE_HERE = frozenset({"hf", "hf-auto", "huggingface", "vllm", "ngram", "dummy"})
+"""Backends that are known to ask no one. Any other, such as a class of one's own, may stand for a server that charges."""
 
 
 @dataclass
@@ -55,7 +58,7 @@ class Forecast:
 
 
 def forecast(config: RunConfig, *, model: LM | object | None = None, progress: Progress | None = None) -> Forecast:
-    """Build every request of the run and count. A local model computes a handful of them to measure its speed."""
+    """Build every request of the run and count. A backend that computes here answers a handful to measure its speed."""
     progress = progress or Quiet()
     seed_everything(config.seed)
     progress.stage("loading the model")
@@ -63,7 +66,7 @@ def forecast(config: RunConfig, *, model: LM | object | None = None, progress: P
     if isinstance(lm, LazyLM):  # its tokenizer counts
         lm = lm.real
     progress.stage("building requests")
-    plan = make_plan(config, lm)
+    plan = settle(make_plan(config, lm), config)
     tasks = {name: TaskForecast() for name in plan.tasks}
     counter = _Counter(lm)
     keys = AnswerKeys(lm.fingerprint())
@@ -72,15 +75,11 @@ def forecast(config: RunConfig, *, model: LM | object | None = None, progress: P
             for name, units in by_task(window).items():
                 missing = _count(tasks[name], units, keys, store)
                 counter.add(missing)
-    seconds = None if is_server(lm) else counter.seconds()
+    seconds = counter.seconds() if model is None and config.model in COMPUTE_HERE else None
     prices = getattr(lm, "prices", None)
     cost = None if not prices or not any(prices) else (counter.prompt * prices[0] + counter.generated * prices[1]) / 1e6
     lm.close()
     return Forecast(tasks, counter.prompt, counter.distinct, counter.generated, counter.exact, seconds, cost)
-
-
-def is_server(lm: LM) -> bool:
-    return hasattr(lm, "base_url")
 
 
 def _count(found: TaskForecast, units: Sequence[Unit], keys: AnswerKeys, store: ResponseStore) -> list[Instance]:

@@ -60,6 +60,8 @@ class Inference:
 
     def answer(self, units: Sequence[Unit], done: Callable[[Unit], None]) -> None:
         """Fill `resps` of every instance; `done` is called for each unit when its last answer is there."""
+        if self.stop():
+            raise self._interrupted()
         asks = self._collect(units)
         for unit in units:
             if not unit.pending:
@@ -120,13 +122,16 @@ class Inference:
             self._deliver(ask, answer, done)
         if answered < len(items):
             if self.stop():
-                raise Interrupted(
-                    f"stopped: {self.counts.answered} requests answered and kept",
-                    hint="Run the same command again to go on from here.",
-                )
+                raise self._interrupted()
             from assay.errors import ModelError
 
             raise ModelError(f"the model answered {answered} of {len(items)} {request_type} requests")
+
+    def _interrupted(self) -> Interrupted:
+        return Interrupted(
+            f"stopped: {self.counts.answered} requests answered and kept",
+            hint="Run the same command again to go on from here.",
+        )
 
     def _answers(
         self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]

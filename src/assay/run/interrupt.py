@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -19,8 +20,9 @@ class Interrupted(AssayError):
 class StopRequest:
     """Counts interrupts while a run goes on; outside the main thread it leaves signals alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, notify: Callable[[str], None] = lambda text: None) -> None:
         self.requested = False
+        self._notify = notify
         self._previous: Any = None
         self._armed = False
 
@@ -41,3 +43,6 @@ class StopRequest:
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
+        said = "stopping when what is being computed is done and kept; Ctrl-C again stops now"
+        # A thread of its own: the main one may stand in the middle of writing to the same screen.
+        threading.Thread(target=self._notify, args=(said,), daemon=True).start()

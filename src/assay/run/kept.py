@@ -13,7 +13,7 @@ from assay.run.samples import read_columns, unpack_arguments
 if TYPE_CHECKING:
     from assay.instance import Instance
 
-COLUMNS = ("doc_id", "doc_hash", "request_hash", "doc", "arguments", "resps", "stops", "tokens")
+COLUMNS = ("doc_id", "doc_hash", "request_hash", "doc", "arguments", "resps", "stops", "tokens", "failure")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,21 @@ class Kept:
     resps: str
     stops: str | None
     tokens: str | None
+    failure: str | None
+    """Why there is no answer, where a request failed; older files do not say."""
 
     def give_answers(self, instances: list[Instance]) -> bool:
-        """Answer the requests with what was kept. False, and nothing done, where there are more or fewer than then."""
+        """Answer the requests with what was kept. False, and nothing done, where there are more or fewer than then.
+
+        A request that failed was kept with null for an answer, and is a failed request again.
+        """
         resps = json.loads(self.resps)
         if len(resps) != len(instances):
             return False
         for instance, answers in zip(instances, resps):
             instance.resps = [tuple(a) if isinstance(a, list) else a for a in answers]
+            if not answers or None in answers:
+                instance.failure = self.failure or "the request failed"
         if self.stops is not None:
             for instance, reasons in zip(instances, json.loads(self.stops)):
                 instance.stop_reasons = reasons

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import ValidationError
 
 from assay.config import RunConfig
 from assay.errors import AssayError, ConfigError, did_you_mean
@@ -19,9 +20,7 @@ from assay.models import LM
 from assay.run.directory import RunDirectory, sanitize
 from assay.run.execute import model_for
 from assay.run.interrupt import Interrupted
-
-_PLACE_ONLY = {"run_dir", "output_path", "store", "fresh", "executor", "ray_address", "replicas", "gpus_per_replica", "cpus_per_replica", "device", "batch_size", "loggers", "log_samples", "dry_run"}  # fmt: skip
-"""Settings that say where and how fast, and cannot change a score."""
+from assay.run.recorded import differences
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +46,17 @@ class Cell:
         run = directory.read_json("run.json")
         if run is None or run.get("status") != "finished" or directory.read_json("results.json") is None:
             return False
-        now = self.config.model_dump(mode="json")
-        before = run.get("config", {})
-        return all(before.get(key) == value for key, value in now.items() if key not in _PLACE_ONLY)
+        return not differences(run.get("config", {}), self.config)
+
+    def make_room(self) -> list[str]:
+        """Remove a run that was asked for in other words, and say which: a cell holds what the matrix asks for now."""
+        directory = RunDirectory(self.directory)
+        run = directory.read_json("run.json")
+        other = [] if run is None else differences(run.get("config", {}), self.config)
+        if other:
+            directory.clear()
+            (directory.path / "run.json").unlink()
+        return other
 
 
 def read_models(path: Path, base: RunConfig) -> list[MatrixModel]:
@@ -87,7 +94,13 @@ def _read_model(path: Path, entry: Any, base: RunConfig) -> MatrixModel:
         if key != "name" and key not in RunConfig.model_fields:
             raise ConfigError(f"{path}: unknown key {key!r}", hint=did_you_mean(key, ["name", *RunConfig.model_fields]))
     settings = {key: value for key, value in words.items() if key != "name"}
-    config = RunConfig.model_validate({**base.model_dump(), **settings})
+    try:
+        config = RunConfig.model_validate({**base.model_dump(), **settings})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "config"
+        named = words.get("name") or words.get("model") or "a model"
+        raise ConfigError(f"{path}: {named}: {where}: {first['msg']} (got {first.get('input')!r})", hint="Flags are those of `assay run`; see its --help.") from error  # fmt: skip
     args = config.model_args
     name = words.get("name") or args.get("pretrained") or args.get("model") or config.model
     return MatrixModel(str(name), config)
@@ -113,10 +126,10 @@ def plan_cells(models: Sequence[MatrixModel], tasks: Sequence[str], directory: P
 
 
 def missing_by_model(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
-    """Cells that are not done, by model, in order."""
+    """Cells that are not done, or are to be done afresh, by model, in order."""
     found: dict[str, list[Cell]] = {}
     for cell in cells:
-        if not cell.is_done():
+        if cell.config.fresh or not cell.is_done():
             found.setdefault(cell.model, []).append(cell)
     return found
 
@@ -143,6 +156,8 @@ def run_model(
     try:
         for cell in cells:
             try:
+                if other := cell.make_room():
+                    notify(f"{cell.model} on {cell.task} is done anew: {'; '.join(other)}")
                 evaluate(cell.config, lm)
             except Interrupted:
                 raise

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from assay.config import FunctionRef, RunConfig, Seeds
 from assay.errors import ConfigError, did_you_mean
 from assay.groups import GroupManager
 from assay.scoring import ensembles_of, filters_of, resolve_metrics
-from assay.tasks import RequestOptions, Task, TaskManager
+from assay.tasks import DocRequests, RequestOptions, Task, TaskManager
 
 if TYPE_CHECKING:
     from assay.models import LM
@@ -26,10 +26,15 @@ class PlannedTask:
     task: Task
     options: RequestOptions
     shots: int
+    doc_ids: Sequence[int] = ()
+    """The docs to ask about, in the order of asking; they are known once the plan is settled."""
 
     @property
     def name(self) -> str:
         return self.task.task_name
+
+    def requests(self) -> Iterator[DocRequests]:
+        return self.task.iter_requests(replace(self.options, only=self.doc_ids))
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,8 @@ class Plan:
     groups: GroupManager
 
     def doc_total(self) -> int:
-        """Docs to ask about, over all tasks. Loads every dataset, so that a missing one is found before the first request."""
-        return sum(planned.task.count_docs(planned.options) for planned in self.tasks.values())
+        """Docs to ask about, over all tasks."""
+        return sum(len(planned.doc_ids) for planned in self.tasks.values())
 
 
 def make_plan(config: RunConfig, lm: LM | None, manager: TaskManager | None = None) -> Plan:
@@ -75,7 +80,7 @@ def plan_task(task: Task, config: RunConfig, chat: Callable[..., str] | None) ->
     options = RequestOptions(
         num_fewshot=shots,
         limit=config.limit,
-        samples=None if config.samples is None else config.samples.get(task.task_name, []),
+        samples=None if config.samples is None else config.samples.get(task.task_name),
         system_instruction=config.system_instruction,
         apply_chat_template=bool(config.apply_chat_template),
         fewshot_as_multiturn=config.multiturn,

@@ -11,19 +11,19 @@ import time
 from assay.config import RunConfig
 from assay.errors import ConfigError
 from assay.metrics.sandbox import allow_unsafe_code
-from assay.run.accumulate import Accumulator
+from assay.run.accumulate import collecting
 from assay.run.aggregate import summarize
 from assay.run.collector import rare_collections
 from assay.run.directory import RunDirectory
+from assay.run.docs import by_task, settle_kept, windows
 from assay.run.environment import describe_environment
-from assay.run.execute import by_task, windows
 from assay.run.hashes import request_hash
 from assay.run.infer import Unit
 from assay.run.kept import KeptDocs
 from assay.run.outcome import Outcome
 from assay.run.plan import load_scoring_code, make_plan, seed_everything
 from assay.run.progress import Counts, Progress, Quiet
-from assay.run.samples import SampleWriter
+from assay.run.until import watch_for
 
 WINDOW_REQUESTS = 4096
 """Requests held in memory at once; no prefixes are to be shared, so a few do."""
@@ -35,42 +35,56 @@ def rescore(
     """Score the responses of `source` under `config`, which may name other task files than the run did."""
     progress = progress or Quiet()
     began = time.time()
-    run = source.read_json("run.json") or {}
+    model = (source.read_json("run.json") or {}).get("model") or {"name": config.model, "args": {}}
+    if target is not None:
+        check_target(target, config, source, model["name"])
+        target.clear()
     seed_everything(config.seed)
     allow_unsafe_code(config.confirm_run_unsafe_code)
-    plan = make_plan(config, None)
+    plan, said = settle_kept(make_plan(config, None), config, source)
     counts = Counts(docs_total=plan.doc_total())
     load_scoring_code(plan)
     replay = Replay(source, rebuilt=not config.apply_chat_template)
-    accumulators = {
-        name: Accumulator(planned.task, SampleWriter(target.sample_file(name)) if target else None)
-        for name, planned in plan.tasks.items()
-    }
-    with rare_collections():
-        for window in windows(plan, WINDOW_REQUESTS):
-            for unit in window:
-                replay.answer(unit)
+    watches = {name: watch_for(planned, config) for name, planned in plan.tasks.items()} if config.until else {}
+    with rare_collections(), collecting(plan, config, target) as accumulators:
+
+        def answer(window: list[Unit]) -> None:
+            replay.answer(window)
             counts.docs_done += len(window)
             counts.reused += sum(len(unit.requests.instances) for unit in window)
             for task, units in by_task(window).items():
                 accumulators[task].add(units)
             progress.update(counts)
-        for accumulator in accumulators.values():
-            accumulator.finish()
-    tasks, group_scores, notes = summarize(plan, accumulators, config, target)
+
+        for name, watch in watches.items():
+            watch.run(accumulators[name], answer, to_the_end=True)
+        for window in windows(plan, WINDOW_REQUESTS) if not watches else ():
+            answer(window)
+    tasks, group_scores, notes = summarize(plan, accumulators, config, target, watches)
     return Outcome(
         config=config,
         tasks=tasks,
         groups=plan.groups,
         group_scores=group_scores,
-        model=run.get("model") or {"name": config.model, "args": {}},
+        model=model,
         environment=describe_environment(),
         counts=counts,
         seconds={"total": time.time() - began},
         date=began,
         directory=target,
-        notes=[*notes, *replay.notes()],
+        stop_reasons={name: watch.reason for name, watch in watches.items() if watch.reason},
+        notes=[*notes, *said, *replay.notes()],
     )
+
+
+def check_target(target: RunDirectory, config: RunConfig, source: RunDirectory, model_name: str) -> None:
+    """New scores go to a new directory, or over earlier ones of the same run in the same words; never over a run."""
+    target.check_words(config, model_name)
+    there = target.read_json("run.json")
+    if there is not None and there.get("rescored_from") != str(source.path):
+        raise ConfigError(
+            f"{target.path} holds another run, not scores of {source.path}", hint="Give another --run_dir."
+        )
 
 
 class Replay:
@@ -84,7 +98,11 @@ class Replay:
         self.missing: dict[str, list[int]] = {}
         self._docs: dict[str, KeptDocs] = {}
 
-    def answer(self, unit: Unit) -> None:
+    def answer(self, window: list[Unit]) -> None:
+        for unit in window:
+            self._answer(unit)
+
+    def _answer(self, unit: Unit) -> None:
         doc = unit.requests
         unit.asked = request_hash(doc.instances)
         kept = self._docs_of(unit.task).take(doc.doc_id)
@@ -119,8 +137,5 @@ class Replay:
 
     def _docs_of(self, task: str) -> KeptDocs:
         if task not in self._docs:
-            path = self.source.sample_file(task)
-            if not path.is_file():
-                raise ConfigError(f"{self.source.path} kept no samples of {task!r}", hint="Name tasks that the run evaluated, or run it.")  # fmt: skip
-            self._docs[task] = KeptDocs(path)
+            self._docs[task] = KeptDocs(self.source.sample_file(task))
         return self._docs[task]

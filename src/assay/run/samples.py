@@ -1,8 +1,8 @@
 """Samples on disk: one Parquet file a task, one row a doc and filter, written while the run goes on.
 
 Columns: `doc_id`, `doc_hash`, `request_hash`, `filter`, `doc`, `target`, `arguments`, `resps`, `filtered_resps`, `stops`,
-`tokens` (JSON text), `flags` (what health counts: unparsed, truncated, empty, tied, failed), `cluster`, and `metric:<name>` with the
-value of every numeric metric; values that are no numbers are JSON text in `other`.
+`tokens` (JSON text), `failure` (why a request has no response), `flags` (what health counts: unparsed, truncated, empty, tied,
+failed), `cluster`, and `metric:<name>` with the value of every numeric metric; values that are no numbers are JSON text in `other`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
@@ -17,12 +18,12 @@ from typing import Any
 
 from assay.errors import StoreError
 from assay.instance import Instance
-from assay.run.directory import plain
+from assay.run.directory import plain, sync
 
 ROWS_PER_GROUP = 4096
 BATCH_ROWS = 1024
 """Rows that readers hold at once."""
-TEXT_COLUMNS = ("doc", "target", "arguments", "resps", "filtered_resps", "stops", "tokens", "other")
+TEXT_COLUMNS = ("doc", "target", "arguments", "resps", "filtered_resps", "stops", "tokens", "failure", "other")
 
 
 @dataclass(slots=True)
@@ -42,6 +43,7 @@ class SampleRow:
     """Why each response ended, where the backend said so."""
     tokens: str | None = None
     """Tokens of prompt and response, for each response of each request, where the backend counts."""
+    failure: str | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     other: dict[str, Any] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
@@ -82,6 +84,7 @@ class SampleWriter:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+        self._narrow = self._partial.with_suffix(".narrow")
         self._writer: Any = None
         self._metrics: tuple[str, ...] = ()
         self._rows: list[SampleRow] = []
@@ -97,14 +100,17 @@ class SampleWriter:
         if self._writer is not None:
             try:
                 self._writer.close()
+                sync(self._partial)
                 os.replace(self._partial, self.path)
             except OSError as error:
                 raise self._failed(error) from error
 
     def discard(self) -> None:
         if self._writer is not None:
-            self._writer.close()
+            with suppress(OSError):  # a full disk; the file goes anyway
+                self._writer.close()
         self._partial.unlink(missing_ok=True)
+        self._narrow.unlink(missing_ok=True)
 
     def _flush(self) -> None:
         if not self._rows:
@@ -132,16 +138,15 @@ class SampleWriter:
         import pyarrow.parquet as pq
 
         self._writer.close()
-        narrow = self._partial.with_suffix(".narrow")
-        os.replace(self._partial, narrow)
+        os.replace(self._partial, self._narrow)
         self._open(tuple(dict.fromkeys([*self._metrics, *metrics])))
-        for batch in pq.ParquetFile(narrow).iter_batches():
+        for batch in pq.ParquetFile(self._narrow).iter_batches():
             table = pa.Table.from_batches([batch])
             for name in metrics:
                 if f"metric:{name}" not in table.column_names:
                     table = table.append_column(f"metric:{name}", pa.nulls(len(table), pa.float64()))
             self._writer.write_table(table.select(self._schema().names))
-        narrow.unlink()
+        self._narrow.unlink()
 
     def _schema(self) -> Any:
         import pyarrow as pa
@@ -177,6 +182,7 @@ class SampleWriter:
                 "filtered_resps",
                 "stops",
                 "tokens",
+                "failure",
             )
         }
         columns["other"] = [to_json(row.other) if row.other else None for row in rows]

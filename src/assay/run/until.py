@@ -5,9 +5,9 @@ The rule is anytime-valid: looking after every batch costs nothing in error rate
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,42 +43,44 @@ class Watch:
     key: ScoreKey | None = None
     reason: str | None = None
     _baseline: dict[str, KeptScore] | None = None
+    _turned: bool = False
+    """Whether the rule was fed `1 - score`: it speaks of better and worse, and takes higher for better."""
 
-    def run(self, accumulator: Accumulator, answer: Callable[[list[Unit]], None], seed: int | None) -> None:
-        """Ask batch after batch until the rule is satisfied or the docs are used up."""
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Of the score, valid whenever one looks; None before the first doc."""
+        if (found := self.rule.interval) is None or not self._turned:
+            return found
+        return 1 - found[1], 1 - found[0]
+
+    def run(self, accumulator: Accumulator, answer: Callable[[list[Unit]], None], *, to_the_end: bool = False) -> None:
+        """Ask batch after batch until the rule is satisfied or the docs are used up.
+
+        `to_the_end` is for docs that were asked already: all of them count, wherever the rule would stop now.
+        """
         if not accumulator.scores_in_parts:
             raise ConfigError(
                 f"--until: task {self.planned.name!r} has a filter that needs all responses at once",
                 hint="Leave --until out for this task.",
             )
         seen = 0
-        for batch in self._batches(seed):
+        for batch in self._batches():
             answer(batch)
             column = self._column(accumulator)
             values, doc_ids = np.asarray(column.values[seen:], dtype=np.float64), list(column.doc_ids[seen:])
             seen += len(doc_ids)
             baseline = self._baseline_of({unit.requests.doc_id: unit for unit in batch}, doc_ids)
-            if accumulator.higher_is_better.get(self._metric) is False:
-                # The rule speaks of better and worse, and takes higher for better.
-                values, baseline = 1 - values, None if baseline is None else 1 - baseline
+            if baseline is not None and self.key and accumulator.higher_is_better.get(self.key) is False:
+                self._turned, values, baseline = True, 1 - values, 1 - baseline
             self.reason = self.rule.update(values, baseline)
-            if self.reason is not None:
+            if self.reason is not None and not to_the_end:
                 return
-        self.reason = "all docs were asked before the rule was satisfied"
+        self.reason = self.reason or "all docs were asked before the rule was satisfied"
 
-    @property
-    def _metric(self) -> str:
-        return self.key[0] if self.key else ""
-
-    def _batches(self, seed: int | None) -> Iterator[list[Unit]]:
-        task, options = self.planned.task, self.planned.options
-        ids = options.samples if options.samples is not None else list(range(task.doc_count))
-        order = random.Random(f"{seed}:{self.planned.name}").sample(ids, len(ids))[: task.count_docs(options)]
-        everything = replace(options, limit=None)
-        for start in range(0, len(order), BATCH):
-            chosen = order[start : start + BATCH]
-            docs = {doc.doc_id: doc for doc in task.iter_requests(replace(everything, only=frozenset(chosen)))}
-            yield [Unit(self.planned.name, docs[doc_id]) for doc_id in chosen]
+    def _batches(self) -> Iterator[list[Unit]]:
+        docs = self.planned.requests()
+        while batch := [Unit(self.planned.name, doc) for doc in islice(docs, BATCH)]:
+            yield batch
 
     def _column(self, accumulator: Accumulator) -> Column:
         if self.key is None:

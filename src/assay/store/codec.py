@@ -79,6 +79,8 @@ def _decode(text: str) -> Response:
 def make_row(key: bytes, response: Response, stop_reason: str | None, tokens: TokenCounts | None) -> Row:
     """The row of an answer, its origin still to be filled in."""
     text = encode_response(response)
+    if stop_reason and not stop_reason.isascii():
+        stop_reason = stop_reason.encode("utf-8", "backslashreplace").decode()  # SQLite holds no lone surrogates
     prompt, answer = tokens or (None, None)
     return (key, text, stop_reason, checksum(key, text, stop_reason, prompt, answer), 0, prompt, answer)
 

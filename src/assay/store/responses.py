@@ -177,16 +177,18 @@ class ResponseStore:
     def _write_pending(self) -> None:
         """Write all that is pending in one transaction; on failure keep it and remember why."""
         with self._lock:
-            with self._pending_lock:
-                self._writing, self._pending = self._pending, {}
             try:
+                with self._pending_lock:
+                    self._writing, self._pending = self._pending, {}
                 if self._writing:
                     self._follow()
                     self._guarded(lambda: self._insert(list(self._writing.values())))
-            except StoreError as error:
-                self._failure = error
+            except BaseException as error:  # also Ctrl-C: what is not written is tried again at the end
                 with self._pending_lock:
                     self._pending = {**self._writing, **self._pending}
+                if not isinstance(error, StoreError):
+                    raise
+                self._failure = error
             finally:
                 self._writing = {}
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from assay.instance import Instance, RequestType
+from assay.models import LM
 
 if TYPE_CHECKING:
-    from assay.models import LM, Answer
+    from assay.models import Answer
 
 
 class Executor(Protocol):
@@ -30,8 +31,9 @@ class LocalExecutor:
 
     def __init__(self, lm: LM, stop: Callable[[], bool] = lambda: False) -> None:
         self.lm = lm
-        # A backend that looks at `should_stop` between packs ends its stream by itself, with the pack complete.
-        self.stops_itself = hasattr(lm, "should_stop")
+        # A stream that looks at `should_stop` between packs ends by itself, with the pack complete. The one that a
+        # model without its own gets from `LM` does.
+        self.stops_itself = hasattr(lm, "should_stop") or type(lm).stream is LM.stream
         if self.stops_itself:
             setattr(lm, "should_stop", stop)  # noqa: B010  not part of the contract, so not an attribute of its type
 

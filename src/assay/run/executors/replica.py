@@ -88,7 +88,8 @@ class Replica:
         began, processor = time.perf_counter(), time.process_time()
         instances = [Instance(request_type, {}, args, index) for index, args in enumerate(arguments)]
         answers = [
-            (at, a.response, a.stop_reason, a.failure) for at, a in self.lm.stream(request_type, instances, draws)
+            (at, a.response, a.stop_reason, a.failure, a.tokens)
+            for at, a in self.lm.stream(request_type, instances, draws)
         ]
         usage = self.lm.usage
         return ShardAnswers(
