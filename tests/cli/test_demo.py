@@ -42,12 +42,13 @@ def test_demo_ends_with_a_table_a_report_and_what_to_do_next(
     assert first.exit_code == 0
     for expected in ("demo_capitals", "pass@3", "report.html", "assay view", "assay run", "assay new task"):
         assert expected in first.output
-    assert "demo_capitals" in (tmp_path / "runs/demo/report.html").read_text(encoding="utf-8")
-    scores = (tmp_path / "runs/demo/results.json").read_text(encoding="utf-8")
+    assert "demo_capitals" in (tmp_path / "runs/demo-tiny-2/report.html").read_text(encoding="utf-8")
+    scores = (tmp_path / "runs/demo-tiny-2/results.json").read_text(encoding="utf-8")
 
     second = CliRunner().invoke(command, words, catch_exceptions=False)
     assert second.exit_code == 0
-    run = json.loads((tmp_path / "runs/demo/run.json").read_text(encoding="utf-8"))
+    run = json.loads((tmp_path / "runs/demo-tiny-2/run.json").read_text(encoding="utf-8"))
     assert run["counts"]["computed"] == 0
-    again = (tmp_path / "runs/demo/results.json").read_text(encoding="utf-8")
+    assert CliRunner().invoke(command, [*words[:2], "--limit", "1"]).exit_code == 0, "another demo beside it"
+    again = (tmp_path / "runs/demo-tiny-2/results.json").read_text(encoding="utf-8")
     assert json.loads(again)["results"] == json.loads(scores)["results"]

@@ -9,7 +9,7 @@ import pytest
 
 from assay.errors import ConfigError
 from assay.report import Results
-from assay.report.loggers import LOGGERS, log_results, numbers
+from assay.report.loggers import LOGGERS, log_results, numbers, ready_loggers
 
 ENTRY = {"value": 0.5, "stderr": 0.1, "low": 0.3, "high": 0.7, "n": 25, "method": "t", "higher_is_better": True}
 
@@ -35,13 +35,17 @@ def results() -> Results:
     return Results(data)
 
 
+def send(results: Results, loggers: dict[str, dict[str, Any]]) -> None:
+    log_results(results, ready_loggers(loggers))
+
+
 def test_numbers_name_each_score_once_and_leave_out_undefined_ones(results: Results) -> None:
     assert dict(numbers(results)) == {"g/acc,none": 0.5, "g/acc_stderr,none": 0.1, "t/acc,none": 0.5, "t/acc_stderr,none": 0.1}  # fmt: skip
 
 
 def test_tensorboard_gets_scalars(results: Results, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
-    log_results(results, {"tensorboard": {"log_dir": str(tmp_path), "step": 7}})
+    send(results, {"tensorboard": {"log_dir": str(tmp_path), "step": 7}})
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     events = EventAccumulator(str(tmp_path))
@@ -54,7 +58,7 @@ def test_mlflow_gets_a_run_with_metrics(results: Results, tmp_path: Path, monkey
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     uri = f"file://{tmp_path}/mlruns"
-    log_results(results, {"mlflow": {"tracking_uri": uri, "experiment": "e"}})
+    send(results, {"mlflow": {"tracking_uri": uri, "experiment": "e"}})
     client = mlflow.MlflowClient(uri)
     experiment = client.get_experiment_by_name("e")
     (run,) = client.search_runs([experiment.experiment_id])
@@ -65,11 +69,11 @@ def test_wandb_writes_an_offline_run(results: Results, tmp_path: Path, monkeypat
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
-    log_results(results, {"wandb": {"dir": str(tmp_path), "project": "p"}})
+    send(results, {"wandb": {"dir": str(tmp_path), "project": "p"}})
     assert list(tmp_path.rglob("*.wandb"))
 
 
 def test_an_unknown_logger_is_an_error_with_the_nearest_name(results: Results) -> None:
     with pytest.raises(ConfigError, match="wandb"):
-        log_results(results, {"wandbb": {}})
+        send(results, {"wandbb": {}})
     assert set(LOGGERS) >= {"wandb", "mlflow", "tensorboard"}

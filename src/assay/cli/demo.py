@@ -6,14 +6,17 @@ from pathlib import Path
 
 import click
 
+MODEL = "smollm2-135m"
 RUN_DIR = "runs/demo"
 
 
 @click.command("demo", short_help="A first real evaluation, offline.")
-@click.option("--model", default="smollm2-135m", show_default=True, help="A model of `assay models ls`, a hub name or a directory.")  # fmt: skip
+@click.option("--model", default=MODEL, show_default=True, help="A model of `assay models ls`, a hub name or a directory.")  # fmt: skip
 @click.option("--limit", type=int, help="At most this many docs a task.")
-@click.option("--run_dir", default=RUN_DIR, show_default=True, help="Where the run is kept.")
-def command(model: str, limit: int | None, run_dir: str) -> None:
+@click.option(
+    "--run_dir", help=f"Where the run is kept.  [default: {RUN_DIR}, or beside it for another model or limit]"
+)
+def command(model: str, limit: int | None, run_dir: str | None) -> None:
     """Fetch a small model, evaluate it on the bundled group `demo`, and write the HTML report.
 
     The second time, every answer comes from the store.
@@ -27,7 +30,7 @@ def command(model: str, limit: int | None, run_dir: str) -> None:
 
     if model in CATALOG:
         pull_shown(model)
-    config = RunConfig(model="hf", model_args={"pretrained": model}, tasks=["demo"], limit=limit, run_dir=run_dir)
+    config = RunConfig(model="hf", model_args={"pretrained": model}, tasks=["demo"], limit=limit, run_dir=run_dir or default_directory(model, limit))  # fmt: skip
     with show_progress() as progress:
         results = evaluate(config, progress=progress)
     assert results.directory is not None
@@ -39,6 +42,18 @@ def command(model: str, limit: int | None, run_dir: str) -> None:
     for line in results.remarks:
         out.print(line, style="yellow", highlight=False, markup=False)
     click.echo(farewell(model, results.directory.path, report))
+
+
+def default_directory(model: str, limit: int | None) -> str:
+    """One for each demo: a directory holds one run.
+
+    >>> default_directory(MODEL, None), default_directory("org/tiny", 20)
+    ('runs/demo', 'runs/demo-tiny-20')
+    """
+    from assay.run import sanitize
+
+    parts = [RUN_DIR, "" if model == MODEL else sanitize(Path(model).name), "" if limit is None else str(limit)]
+    return "-".join(part for part in parts if part)
 
 
 def farewell(model: str, run: Path, report: Path) -> str:

@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import click
+
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from assay.report import Results
     from assay.run import Counts, Progress
 
 
@@ -19,8 +22,15 @@ def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
     # Tables piped to a file keep their shape instead of being squeezed into 80 columns.
-    width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", "140"))
+    goes_to = sys.stderr if stderr else sys.stdout
+    width = None if goes_to.isatty() else int(os.environ.get("COLUMNS", "140"))
     return Console(stderr=stderr, width=width)
+
+
+def exit_if_withheld(context: click.Context, results: Results) -> None:
+    if results.withheld:
+        click.echo(f"withheld: {', '.join(results.withheld)} (see notes)", err=True)
+        context.exit(1)
 
 
 @contextmanager

@@ -1,34 +1,55 @@
-"""`assay run --dry_run`: what the run would cost."""
+"""`--dry_run`: what a run, a matrix or a sweep would cost."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from assay.config import RunConfig
+    from assay.run import Forecast
 
 
 def print_dry_run(config: RunConfig, *, as_json: bool) -> None:
+    """What one run would ask."""
+    found = forecast_shown(config, quiet=as_json)
+    if as_json:
+        click.echo(json.dumps(forecast_dict(found), indent=2))
+    else:
+        show_forecast(found, "What this run would ask")
+        click.echo("Nothing was sent.")
+
+
+def forecast_shown(config: RunConfig, *, quiet: bool) -> Forecast:
+    """The forecast, with what takes time shown on the way. Words that would be found wrong later are found wrong here."""
+    from assay.cli.display import show_progress
+    from assay.report import check_first
+    from assay.run import forecast
+
+    check_first(config)
+    with show_progress(quiet=quiet) as progress:
+        return forecast(config, progress=progress)
+
+
+def forecast_dict(found: Forecast) -> dict[str, Any]:
+    return {**asdict(found), "requests": found.requests, "to_ask": found.to_ask}
+
+
+def show_forecast(found: Forecast, title: str) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
-    from assay.cli.display import console, show_progress
-    from assay.run.forecast import forecast
+    from assay.cli.display import console
 
-    with show_progress(quiet=as_json) as progress:
-        found = forecast(config, progress=progress)
-    if as_json:
-        click.echo(json.dumps({**asdict(found), "requests": found.requests, "to_ask": found.to_ask}, indent=2))
-        return
     out = console()
-    table = Table(title="What this run would ask", title_justify="left", pad_edge=False)
+    table = Table(title=escape(title), title_justify="left", pad_edge=False)
     for name in ("task", "docs", "requests", "in the store"):
         table.add_column(name, justify="left" if name == "task" else "right")
     for name, task in found.tasks.items():
-        table.add_row(name, f"{task.docs:,}", f"{task.requests:,}", f"{task.kept:,}")
+        table.add_row(escape(name), f"{task.docs:,}", f"{task.requests:,}", f"{task.kept:,}")
     out.print(table)
     about = "" if found.exact else "about "
     out.print(f"{found.to_ask:,} requests to ask, {about}{found.prompt_tokens:,} prompt tokens", highlight=False)
@@ -40,7 +61,6 @@ def print_dry_run(config: RunConfig, *, as_json: bool) -> None:
         out.print(f"at most about {duration(found.seconds)} on this machine", highlight=False)
     if found.cost is not None:
         out.print(f"at most about {found.cost:.2f} in the currency of the prices given", highlight=False)
-    out.print("Nothing was sent.", style="dim")
 
 
 def duration(seconds: float) -> str:

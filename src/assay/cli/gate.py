@@ -14,7 +14,7 @@ import click
 @click.option("--margin", default=0.01, show_default=True, type=click.FloatRange(min=0, min_open=True), help="How much worse is still acceptable; relative for numbers beyond ±1.")  # fmt: skip
 @click.option("--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 0.5, min_open=True), help="Chance to pass a model that is worse by the margin.")  # fmt: skip
 @click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="Tasks or groups that must hold.  [default: all]")
-@click.option("--metric", "-m", multiple=True, metavar="NAME", help="Only this metric: acc, or acc,none.")
+@click.option("--metric", "-m", multiple=True, metavar="NAME", help="Only this metric: acc, or acc,none; may be given many times.  [default: all; with --threshold, each task's first]")  # fmt: skip
 @click.option("--unpaired", is_flag=True, help="Allow tasks whose prompts or docs differ, with errors added up.")
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 @click.pass_context
@@ -38,14 +38,15 @@ def command(
     assay gate runs/new --threshold 0.6 --tasks gsm8k --metric exact_match
 
     A model that is worse by the margin or more passes each check with a probability of at most --alpha. All checks must
-    pass. Too few docs fail too: nothing has been shown then.
+    pass. Too few docs fail too, and so does a score that is missing, undefined or withheld: nothing has been shown then.
     """
     import json
     from dataclasses import asdict
 
     from assay.errors import ConfigError
     from assay.report.compare import Options
-    from assay.report.compare.gating import gate_against, gate_thresholds
+    from assay.report.compare.gating import gate_against
+    from assay.report.compare.thresholds import gate_thresholds
 
     names = tuple(name for part in tasks for name in part.split(",") if name)
     options = Options(tasks=names, metrics=metric, margin=margin, alpha=alpha, unpaired=unpaired)
@@ -54,7 +55,7 @@ def command(
     if threshold is not None:
         if not names:
             raise ConfigError("--threshold needs --tasks", hint="Name the tasks that must reach it.")
-        gate = gate_thresholds(run, {(name, metric[0] if metric else ""): threshold for name in names}, options)
+        gate = gate_thresholds(run, {(name, each): threshold for name in names for each in metric or ("",)}, options)
     else:
         assert baseline is not None
         gate = gate_against(run, baseline, options)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 
@@ -10,12 +12,24 @@ import click
 @click.option("--run_dir", type=click.Path(file_okay=False), help="Where the run goes.  [default: SOURCE-assay]")
 def command(source: str, run_dir: str | None) -> None:
     """Make a run of SOURCE, a directory with results_*.json and samples_*.jsonl, so that it can be viewed, compared and scored again."""
+    from rich.markup import escape
+
     from assay.cli.display import console
     from assay.report import screen_table
     from assay.report.importing import import_lm_eval
 
-    results = import_lm_eval(source, run_dir or f"{source.rstrip('/')}-assay")
+    results = import_lm_eval(source, run_dir or beside(source))
     out = console()
     out.print(screen_table(results.data))
     assert results.directory is not None
-    out.print(f"Kept in [bold]{results.directory.path}[/bold]", highlight=False)
+    out.print(f"Kept in [bold]{escape(str(results.directory.path))}[/bold]", highlight=False)
+
+
+def beside(source: str) -> str:
+    """`SOURCE-assay`; of `.` and `..` the directories that they stand for.
+
+    >>> beside("out/")
+    'out-assay'
+    """
+    path = Path(source)
+    return f"{path if path.name not in ('', '..') else path.resolve()}-assay"

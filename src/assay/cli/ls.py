@@ -42,6 +42,7 @@ def command(
     assay ls tasks 'arc_*'     tasks that fit a pattern
     assay ls models            backends for --model
     """
+    kind = "tasks" if kind == "subtasks" else kind  # as lm-evaluation-harness calls what is no group
     if kind is not None and kind not in KINDS:
         if pattern is not None:
             raise click.UsageError(f"cannot list {kind!r}; one of {', '.join(KINDS)}")
@@ -56,7 +57,7 @@ def command(
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False))
     else:
-        _print(rows, kind or "names")
+        _print(rows, kind or "names", pattern)
 
 
 def _indexed(manager: TaskManager, kind: str | None) -> list[Row]:
@@ -94,12 +95,12 @@ def _registered(kind: str) -> list[Row]:
     return [{"name": name, "kind": kind.removesuffix("s"), "path": registry.home(name)} for name in registry]
 
 
-def _print(rows: Sequence[Row], what: str) -> None:
+def _print(rows: Sequence[Row], what: str, pattern: str | None) -> None:
     """Columns by hand: a table of 13,000 rows is there at once, and `grep` and `cut` can read it."""
     here = os.getcwd() + os.sep
     lines = [(row["name"], row["kind"], str(row.get("output_type") or ""), _where(row, here)) for row in rows]
     if not lines:
-        click.echo(f"no {what}", err=True)
+        click.echo(f"no {what}" + (f" fit {pattern!r}" if pattern else ""), err=True)
         return
     widths = [max(map(len, column)) for column in zip(("name", "kind", "", ""), *lines)]
     head = ("name", "kind", "output type" if widths[2] else "", "path")

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 
 import click
 
+from assay.cli.habits import explained, with_verb
 from assay.errors import AssayError, did_you_mean
 
 VERBS: dict[str, tuple[str, str]] = {
@@ -83,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 a gate failed, 2 wrong words, 3 a failure outside, 130 interrupted."""
     words = [*(sys.argv[1:] if arguments is None else arguments)]
     debug = "--debug" in words or bool(os.environ.get("ASSAY_DEBUG"))
-    words = [word for word in words if word != "--debug"]
+    words = with_verb([word for word in words if word != "--debug"])
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
         sys.exit(assay.main(words, prog_name="assay", standalone_mode=False) or 0)
@@ -93,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         click.echo(f"assay: {error}", err=True)
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        error.show()
+        (explained(error) if isinstance(error, click.NoSuchOption) else error).show()
         sys.exit(2)
     except (KeyboardInterrupt, click.Abort):
         click.echo("assay: interrupted", err=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay.cli.habits import RunCommand
 from assay.cli.options import RUN_OPTIONS, with_options
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from assay.run.matrix import Cell, MatrixModel
 
 
-@click.command("matrix", short_help="Several models on many tasks, one table.")
+@click.command("matrix", cls=RunCommand, short_help="Several models on many tasks, one table.")
 @click.option(
     "--models", "models_file", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), help="YAML list of models; each may set any flag of `assay run`."
 )  # fmt: skip
@@ -29,6 +31,7 @@ def command(models_file: Path, only: str | None, as_json: bool, **given: Any) ->
 
     \b
     assay matrix --models models.yaml --tasks arc_easy,gsm8k --output_path nightly
+    assay matrix --models models.yaml --tasks arc_easy --dry_run
     assay matrix --models models.yaml --tasks mmlu --executor ray --ray_address auto
 
     The directory is the state: give the same command again and only what is missing is done. Models are loaded once
@@ -36,6 +39,7 @@ def command(models_file: Path, only: str | None, as_json: bool, **given: Any) ->
     """
     from assay.cli.options import resolve_config
     from assay.errors import ConfigError, did_you_mean
+    from assay.report import check_first
     from assay.run.matrix import missing_by_model, plan_cells, read_models
 
     config = resolve_config(given, output_path="matrix")
@@ -47,19 +51,44 @@ def command(models_file: Path, only: str | None, as_json: bool, **given: Any) ->
         if only not in names:
             raise ConfigError(f"{models_file} has no model {only!r}", hint=did_you_mean(only, names) or f"It has: {', '.join(names)}.")  # fmt: skip
         models = [model for model in models if model.name == only]
+    for model in models:
+        check_first(model.config)
     directory = Path(config.run_dir or config.output_path or "matrix")
     cells = plan_cells(models, config.tasks, directory)
     missing = missing_by_model(cells)
     click.echo(f"{len(cells)} cells, {sum(map(len, missing.values()))} to do", err=True)
+    if config.dry_run:
+        _forecast(missing, as_json=as_json)
+        return
     if config.executor == "ray" and len(missing) > 1:
         failures = _on_cluster(models_file, config, missing, directory)
     else:
         failures = _here(missing, quiet=as_json)
-    _show(cells, models, config.tasks, as_json=as_json)
+    withheld = _show(cells, models, config.tasks, as_json=as_json)
     for cell, reason in failures.items():
         click.echo(f"{cell.model} on {cell.task}: {reason}", err=True)
-    if failures:
-        sys.exit(3)
+    if withheld:
+        click.echo(f"withheld: {', '.join(withheld)}", err=True)
+    if failures or withheld:
+        sys.exit(3 if failures else 1)
+
+
+def _forecast(missing: dict[str, list[Cell]], *, as_json: bool) -> None:
+    """What each model would be asked over all of its missing cells; every model is loaded once."""
+    import json
+
+    from assay.cli.dry_run import forecast_dict, forecast_shown, show_forecast
+
+    found = {}
+    for model, cells in missing.items():
+        config = cells[0].config.model_copy(update={"tasks": [cell.task for cell in cells], "run_dir": None})
+        found[model] = forecast_shown(config, quiet=as_json)
+        if not as_json:
+            show_forecast(found[model], f"What {model} would be asked")
+    if as_json:
+        click.echo(json.dumps([{"model": model, **forecast_dict(each)} for model, each in found.items()], indent=2))
+    else:
+        click.echo("Nothing was sent.")
 
 
 def _here(missing: dict[str, list[Cell]], *, quiet: bool) -> dict[Cell, str]:
@@ -93,10 +122,12 @@ def _on_cluster(
         click.echo(f"{at_once} models at once, {per_model} replicas each, on {address}", err=True)
         shared = config.model_copy(update={"ray_address": address, "replicas": per_model, "cpus_per_replica": each.cpus, "run_dir": None, "output_path": str(directory)})  # fmt: skip
         directory.mkdir(parents=True, exist_ok=True)
-        written = directory / "matrix.json"
-        written.write_text(shared.model_dump_json(indent=2, exclude_none=True), encoding="utf-8")
-        command = [sys.executable, "-m", "assay", "matrix", "--models", str(models_file), "--config", str(written)]
-        return _drive(command, missing, at_once, directory)
+        # Its processes need the whole config, secrets too; so nobody else may read it, and it goes with them.
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".json") as written:
+            written.write(shared.model_dump_json(exclude_none=True))
+            written.flush()
+            command = [sys.executable, "-m", "assay", "matrix", "--models", str(models_file), "--config", written.name]
+            return _drive(command, missing, at_once, directory)
     finally:
         ray.shutdown()
         if started_here:
@@ -134,8 +165,8 @@ def _drive(base: Sequence[str], missing: dict[str, list[Cell]], at_once: int, di
     }
 
 
-def _show(cells: Sequence[Cell], models: Sequence[MatrixModel], tasks: Sequence[str], *, as_json: bool) -> None:
-    """A row a task, a column a model; every number of every cell with --json."""
+def _show(cells: Sequence[Cell], models: Sequence[MatrixModel], tasks: Sequence[str], *, as_json: bool) -> list[str]:
+    """A row a task, a column a model; every number of every cell with --json. Which scores are withheld."""
     import json
 
     from rich.table import Table
@@ -143,16 +174,18 @@ def _show(cells: Sequence[Cell], models: Sequence[MatrixModel], tasks: Sequence[
     from assay.cli.display import console
     from assay.report import Results, rows_of
 
-    found = {(cell.model, cell.task): Results.load(cell.directory).data for cell in cells if cell.is_done()}
+    results = {(cell.model, cell.task): Results.load(cell.directory) for cell in cells if cell.is_done()}
+    withheld = [f"{task} of {model}" for (model, _), each in results.items() for task in each.withheld]
+    found = {cell: each.data for cell, each in results.items()}
     if as_json:
         rows = [
-            {"model": model, "cell": task, "name": row.name, "depth": row.depth, "metric": row.metric, "filter": row.filter, "value": row.estimate.value, "stderr": row.estimate.stderr, "low": row.estimate.low, "high": row.estimate.high, "n": row.estimate.n}
+            {"model": model, "cell": task, "name": row.name, "depth": row.depth, "metric": row.metric, "filter": row.filter, "value": row.estimate.value, "stderr": row.estimate.stderr, "low": row.estimate.low, "high": row.estimate.high, "n": row.estimate.n, "undefined": row.estimate.undefined}
             for (model, task), data in found.items()
             for row in rows_of(data)
             if row.metric
         ]  # fmt: skip
         click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
-        return
+        return withheld
     table = Table("task", "metric", *(model.name for model in models), box=None, header_style="bold")
     for task in tasks:
         firsts = {name: next((row for row in rows_of(data) if row.metric), None) for (name, cell), data in found.items() if cell == task}  # fmt: skip
@@ -160,3 +193,4 @@ def _show(cells: Sequence[Cell], models: Sequence[MatrixModel], tasks: Sequence[
         shown = [firsts.get(model.name) for model in models]
         table.add_row(task, metric, *(f"{row.value_text} {row.stderr_text}" if row else "–" for row in shown))
     console().print(table)
+    return withheld

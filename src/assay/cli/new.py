@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def write_scaffold(kind: str, name: str, folder: Path) -> list[Path]:
         raise ConfigError(
             f"{name!r} cannot be the name of a Python module", hint="Use letters, digits and underscores."
         )
-    if folder.exists():
+    if os.path.exists(folder):  # not `folder.exists()`, which fails below a directory that may not be entered
         raise ConfigError(f"{folder} is there already", hint="Choose another name, or remove it.")
     filled = {
         folder / source.name.removesuffix(".template").replace("@name@", name): _filled(
@@ -53,9 +54,12 @@ def write_scaffold(kind: str, name: str, folder: Path) -> list[Path]:
         for source in sorted((SCAFFOLD / kind).iterdir())
         if source.suffix == ".template"
     }
-    folder.mkdir(parents=True)
-    for path, text in filled.items():
-        path.write_text(text, encoding="utf-8")
+    try:
+        folder.mkdir(parents=True)
+        for path, text in filled.items():
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write to {folder}: {error.strerror or error}", hint="Give another directory with -d.") from error  # fmt: skip
     return list(filled)
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
-from assay.config.words import parse_words
+from assay.cli.habits import INSTEAD, batch_size, require_directory
+from assay.config.words import merge_words, parse_words
 from assay.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -18,11 +20,23 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class WholeText(click.types.StringParamType):
+    """Text that may be given many times as a flag and once in the environment, where click would split it at spaces."""
+
+    def split_envvar_value(self, rv: str) -> Sequence[str]:
+        return [rv]
+
+
+WHOLE_TEXT = WholeText()
+
+
 def _flag(name: str, *letters: str, **settings: Any) -> Callable[[F], F]:
     """An option whose absence is None, so that a file or a default can fill it; also read from `ASSAY_<NAME>`."""
     settings.setdefault("default", None)
-    dest = settings.pop("dest", name.lstrip("-"))
-    return click.option(name, *letters, dest, envvar=f"ASSAY_{dest.upper()}", **settings)
+    if settings.get("multiple"):
+        settings["type"] = WHOLE_TEXT
+    bare = name.lstrip("-")
+    return click.option(name, *letters, bare, envvar=f"ASSAY_{bare.upper()}", **settings)
 
 
 def _bool(name: str, *letters: str, help: str) -> Callable[[F], F]:
@@ -123,9 +137,9 @@ RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
         "--log_to",
         multiple=True,
         metavar="NAME[:K=V,…]",
-        dest="loggers",
         help="Also send results to a tracker: wandb, mlflow, tensorboard; with its settings after a colon.",
     ),
+    _flag("--wandb_args", multiple=True, metavar="K=V,…", help="The same as --log_to wandb:K=V,…"),
     _flag("--executor", type=click.Choice(["local", "ray"]), help="Where the model runs.  [default: local]"),
     _flag("--ray_address", metavar="ADDRESS", help="auto, or HOST:PORT of a Ray cluster."),
     _flag("--replicas", type=click.IntRange(min=1), help="Model replicas on the cluster."),
@@ -150,9 +164,12 @@ def resolve_config(given: dict[str, Any], **defaults: Any) -> RunConfig:
     from assay.config import RunConfig
 
     words = {k: v for k, v in given.items() if v is not None and v != () and k != "config"}
+    words = _settled_place(words, _from_line)
     if given.get("config"):
-        words = {**read_config_file(Path(given["config"])), **words}
+        found = read_config_file(Path(given["config"]))
+        words = _settled_place({**found, **words}, words.__contains__)
     merged = {"output_path": "runs", **defaults, **{k: _plain(k, v) for k, v in words.items()}}
+    merged["loggers"] = {**merged.get("loggers", {}), **merged.pop("log_to", {}), **merged.pop("wandb_args", {})}
     if merged.get("run_dir"):
         merged["output_path"] = None
     try:
@@ -163,8 +180,27 @@ def resolve_config(given: dict[str, Any], **defaults: Any) -> RunConfig:
         raise ConfigError(f"{where}: {first['msg']} (got {first.get('input')!r})", hint="See `assay run --help`.") from error  # fmt: skip
 
 
+def _settled_place(words: dict[str, Any], is_stronger: Callable[[str], bool]) -> dict[str, Any]:
+    """`run_dir` goes before `output_path`, but not where only the latter was said with the stronger word."""
+    overruled = "output_path" in words and is_stronger("output_path") and not is_stronger("run_dir")
+    return {k: v for k, v in words.items() if k != "run_dir"} if overruled else words
+
+
+def _from_line(name: str) -> bool:
+    """Whether a flag was typed, and not read from the environment."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+_OTHER_KEYS = ("log_to", "wandb_args")
+"""Flags that are no fields of the config: they fill `loggers`."""
+
+
 def read_config_file(path: Path) -> dict[str, Any]:
-    """A YAML file of flags, or the `run.json` of an earlier run."""
+    """A YAML file of flags, or the `run.json` of an earlier run.
+
+    Of a run, where it was kept is left out: the same evaluation again is a new run, and never written over the old one.
+    """
     import yaml
 
     from assay.config import RunConfig
@@ -174,13 +210,14 @@ def read_config_file(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", hint="A config file is YAML: one `flag: value` a line.") from error  # fmt: skip
     if isinstance(found, dict) and "format" in found and isinstance(found.get("config"), dict):
-        found = found["config"]
+        found = {key: value for key, value in found["config"].items() if key not in ("run_dir", "output_path")}
     if not isinstance(found, dict):
         raise ConfigError(f"{path} does not hold flags", hint="A config file is YAML: one `flag: value` a line.")
+    known = [*RunConfig.model_fields, *_OTHER_KEYS]
     for key in found:
-        if key not in RunConfig.model_fields:
-            known = list(RunConfig.model_fields)
-            raise ConfigError(f"{path}: unknown key {key!r}", hint=did_you_mean(key, known) or f"Known: {', '.join(known)}.")  # fmt: skip
+        if key not in known:
+            hint = INSTEAD.get(f"--{key}") or did_you_mean(str(key), known) or f"Known: {', '.join(known)}."
+            raise ConfigError(f"{path}: unknown key {key!r}", hint=hint)
     return found
 
 
@@ -188,16 +225,27 @@ def _plain(name: str, value: Any) -> Any:
     """Texts of flags as the types the config has."""
     if name in ("apply_chat_template", "fewshot_as_multiturn", "lm_eval") and isinstance(value, str):
         return {"true": True, "false": False, "1": True, "0": False}.get(value.lower(), value)
-    if name == "batch_size" and isinstance(value, str) and value.isdigit():
-        return int(value)
+    if name == "batch_size" and isinstance(value, str):
+        return batch_size(value)
     if name == "limit" and isinstance(value, float) and value >= 1 and value.is_integer():
         return int(value)
-    if name == "loggers" and isinstance(value, tuple):
-        parts = (text.partition(":") for text in value)
-        return {logger: parse_words(settings, flag=f"--log_to {logger}") for logger, _, settings in parts}
+    if name == "log_to":
+        return _loggers(value)
+    if name == "wandb_args":
+        return {"wandb": merge_words(value, flag="--wandb_args")}
+    if name == "output_path" and value is not None:
+        require_directory(str(value))
     if name == "samples" and isinstance(value, str):
         return read_samples_argument(value)
     return value
+
+
+def _loggers(value: Any) -> dict[str, Any]:
+    """`wandb:project=x`, several of these, or in a file a mapping from names to settings."""
+    if isinstance(value, dict):
+        return {name: settings or {} for name, settings in value.items()}
+    parts = (str(text).partition(":") for text in (value if isinstance(value, list | tuple) else [value]))
+    return {name: parse_words(settings, flag=f"--log_to {name}") for name, _, settings in parts}
 
 
 def read_samples_argument(text: str) -> dict[str, list[int]]:

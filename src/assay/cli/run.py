@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
+from assay.cli.habits import RunCommand
 from assay.cli.options import RUN_OPTIONS, with_options
 
 
-@click.command("run", short_help="Evaluate a model on tasks.")
+@click.command("run", cls=RunCommand, short_help="Evaluate a model on tasks.")
 @with_options(RUN_OPTIONS)
 @click.option("--json", "as_json", is_flag=True, help="Print results.json instead of the table.")
 @click.pass_context
@@ -21,10 +22,12 @@ def command(context: click.Context, /, as_json: bool, **given: Any) -> None:
     assay run --model hf --model_args pretrained=gpt2 --tasks arc_easy,hellaswag --num_fewshot 5
     assay run --config run.yaml --limit 100
 
-    Every flag can also stand in the file given with --config, or in the environment as ASSAY_<FLAG>. A run that was
-    stopped goes on where it was when the same command is given again.
+    Every flag but --config and --json can also stand in the file given with --config, and every flag but --json in the
+    environment as ASSAY_<FLAG>. A run that was stopped goes on where it was when the same command is given again.
     """
-    from assay.cli.display import console, show_progress
+    from rich.markup import escape
+
+    from assay.cli.display import console, exit_if_withheld, show_progress
     from assay.cli.options import resolve_config
     from assay.report import Results, evaluate, screen_table
 
@@ -44,8 +47,7 @@ def command(context: click.Context, /, as_json: bool, **given: Any) -> None:
         for line in results.remarks:
             out.print(line, style="yellow", highlight=False, markup=False)
         if results.directory is not None:
-            out.print(f"Kept in [bold]{results.directory.path}[/bold]", highlight=False)
-            out.print(f"[dim]Report:  assay report {results.directory.path} --format html\nSamples: assay view {results.directory.path}[/dim]", highlight=False)  # fmt: skip
-    if results.withheld:
-        click.echo(f"withheld: {', '.join(results.withheld)} (see notes)", err=True)
-        context.exit(1)
+            kept = escape(str(results.directory.path))
+            out.print(f"Kept in [bold]{kept}[/bold]", highlight=False)
+            out.print(f"[dim]Report:  assay report {kept} --format html\nSamples: assay view {kept}[/dim]", highlight=False)  # fmt: skip
+    exit_if_withheld(context, results)

@@ -18,7 +18,10 @@ from assay.cli.options import TASK_OPTIONS, with_options
 @click.option("--log_samples", is_flag=True, help="Also write samples_<task>.jsonl; needs --run_dir.")
 @click.option("--confirm_run_unsafe_code", is_flag=True, help="Run code written by the model where a task needs it.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON instead of the table.")
-def command(run: str, run_dir: str | None, log_samples: bool, as_json: bool, **given: Any) -> None:
+@click.pass_context
+def command(
+    context: click.Context, /, run: str, run_dir: str | None, log_samples: bool, as_json: bool, **given: Any
+) -> None:
     """Apply filters, metrics, groups and statistics again to what the model answered in RUN.
 
     Edit a regular expression in a task file, then:
@@ -28,7 +31,9 @@ def command(run: str, run_dir: str | None, log_samples: bool, as_json: bool, **g
 
     Docs whose requests would now differ are left out and counted.
     """
-    from assay.cli.display import console, show_progress
+    from rich.markup import escape
+
+    from assay.cli.display import console, exit_if_withheld, show_progress
     from assay.report import screen_table
     from assay.report.rescore import rescored
 
@@ -37,10 +42,11 @@ def command(run: str, run_dir: str | None, log_samples: bool, as_json: bool, **g
         results = rescored(run, changes, run_dir=run_dir, log_samples=log_samples, progress=progress)
     if as_json:
         click.echo(results.to_json())
-        return
-    out = console()
-    out.print(screen_table(results.data))
-    for note in results.remarks:
-        out.print(note, style="yellow", highlight=False, markup=False)
-    if run_dir:
-        out.print(f"Kept in [bold]{run_dir}[/bold]", highlight=False)
+    else:
+        out = console()
+        out.print(screen_table(results.data))
+        for note in results.remarks:
+            out.print(note, style="yellow", highlight=False, markup=False)
+        if run_dir:
+            out.print(f"Kept in [bold]{escape(run_dir)}[/bold]", highlight=False)
+    exit_if_withheld(context, results)

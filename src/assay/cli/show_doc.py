@@ -38,14 +38,15 @@ def show_doc(
 
 
 def _print(request: Instance, shown: Any, tokenizer: Any) -> None:
+    from assay.report.signs import with_signs
     from assay.tasks import visible
 
     first, *rest = request.arguments
     if first != shown:
-        click.echo(f"── context ──\n{visible(str(first))}")
+        click.echo(f"── context ──\n{with_signs(visible(str(first)))}")
     for argument in rest:
         if isinstance(argument, str):
-            click.echo(f"── continuation {request.idx} ──\n{visible(argument)}")
+            click.echo(f"── continuation {request.idx} ──\n{with_signs(visible(argument))}")
         else:
             click.echo(f"── settings ──\n{json.dumps(argument, ensure_ascii=False, default=str)}")
     if tokenizer is not None and rest and isinstance(rest[0], str):

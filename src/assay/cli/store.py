@@ -21,7 +21,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 def command(context: click.Context, path: Path | None) -> None:
     from assay.store import default_store_path
 
-    context.obj = path or default_store_path()
+    context.obj = path.expanduser() if path else default_store_path()
 
 
 @command.command("stats", help="Responses by run and model.")

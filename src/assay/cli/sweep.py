@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay.cli.habits import RunCommand
 from assay.cli.options import RUN_OPTIONS, with_options
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from assay.report.compare.sweeping import Design, SweptTask
 
 
-@click.command("sweep", short_help="How much of a score is the prompt?")
+@click.command("sweep", cls=RunCommand, short_help="How much of a score is the prompt?")
 @with_options(RUN_OPTIONS)
 @click.option("--styles", metavar="NAMES", help="Wordings to cross, as in mc,cloze.  [default: the task's own]")
 @click.option("--shots", metavar="NUMBERS", help="Numbers of examples to cross, as in 0,5.  [default: the task's own]")
@@ -29,19 +30,27 @@ def command(styles: str | None, shots: str | None, seeds: int, metric: str | Non
     \b
     assay sweep --model hf --model_args pretrained=gpt2 --tasks arc_easy --styles mc,cloze --shots 0,5 --seeds 3
 
-    All wordings and shots are one run, so that they share what their prompts share; each further seed draws other
+    A group stands for its tasks. All wordings and shots are one run, so that they share what their prompts share; each further seed draws other
     examples. The table says how far the score moves with the prompt, and how much of a doc's score is the doc, the
     wording, the shots, or one of them liking another.
     """
     import json
 
     from assay.cli.options import resolve_config
-    from assay.report.compare.sweeping import Design, analyse
+    from assay.report.compare.sweeping import Design, analyse, find_tasks
 
     config = resolve_config(given)
-    design = Design(tuple(config.tasks), _split(styles), _numbers(shots), seeds)
+    found_tasks = find_tasks(config)
+    config = found_tasks.config
+    design = Design(found_tasks.leaves, _split(styles), _shots(shots, config), seeds, found_tasks.asked)
+    found_tasks.check(design)
+    if config.dry_run:
+        _forecast(config, design, as_json=as_json)
+        return
     directories = _run(config, design, quiet=as_json)
-    found = analyse(design, directories, metric)
+    found, problems = analyse(design, directories, metric)
+    for problem in problems:
+        click.echo(f"left out: {problem}", err=True)
     if as_json:
         click.echo(json.dumps([task.to_dict() for task in found], indent=2, ensure_ascii=False))
     else:
@@ -53,14 +62,32 @@ def _split(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
-def _numbers(text: str | None) -> tuple[int, ...]:
+def _shots(text: str | None, config: RunConfig) -> tuple[int, ...]:
+    """The numbers of --shots; --num_fewshot, which every other verb has, is one of them."""
     from assay.errors import ConfigError
 
     parts = _split(text)
     wrong = [part for part in parts if not part.isdigit()]
     if wrong:
         raise ConfigError(f"--shots: {wrong[0]!r} is not a number of examples", hint="Write --shots 0,5.")
-    return tuple(int(part) for part in parts)
+    if parts and config.num_fewshot is not None:
+        raise ConfigError("--shots and --num_fewshot both say how many examples", hint="Leave --num_fewshot out.")
+    return tuple(int(part) for part in parts) if config.num_fewshot is None else (config.num_fewshot,)
+
+
+def _forecast(config: RunConfig, design: Design, *, as_json: bool) -> None:
+    import json
+
+    from assay.cli.dry_run import forecast_dict, forecast_shown, show_forecast
+
+    found = forecast_shown(config.model_copy(update={"tasks": design.variants(), "num_fewshot": None}), quiet=as_json)
+    if as_json:
+        click.echo(json.dumps({"seeds": design.seeds, **forecast_dict(found)}, indent=2))
+        return
+    show_forecast(found, "What one seed of this sweep would ask")
+    if design.seeds > 1:
+        click.echo(f"The same for each of {design.seeds} seeds, but prompts without examples are asked once for all.")
+    click.echo("Nothing was sent.")
 
 
 def _run(config: RunConfig, design: Design, *, quiet: bool) -> list[Path]:
@@ -68,30 +95,31 @@ def _run(config: RunConfig, design: Design, *, quiet: bool) -> list[Path]:
 
     Prompts without examples are the same for all seeds and come from the store after the first.
     """
+    from contextlib import closing
     from datetime import UTC, datetime
 
     from assay.cli.display import show_progress
-    from assay.report import evaluate
+    from assay.report import check_first, evaluate
     from assay.run import model_for, sanitize
 
+    check_first(config)
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")[:-3]
-    root = Path(config.run_dir) if config.run_dir else Path(config.output_path or "runs") / "sweeps" / sanitize("_".join(design.tasks))[:80] / stamp  # fmt: skip
+    root = Path(config.run_dir) if config.run_dir else Path(config.output_path or "runs") / "sweeps" / sanitize("_".join(design.asked or design.tasks))[:80] / stamp  # fmt: skip
     first = config.seed.fewshot or 0
     directories = []
-    lm = model_for(config)
-    for number in range(design.seeds):
-        directory = root / f"seed-{first + number}"
-        words = {
-            "tasks": design.variants(),
-            "num_fewshot": None,
-            "run_dir": str(directory),
-            "output_path": None,
-            "seed": config.seed.model_copy(update={"fewshot": first + number}),
-        }
-        with show_progress(quiet=quiet) as progress:
-            evaluate(config.model_copy(update=words), model=lm, progress=progress)
-        directories.append(directory)
-    lm.close()
+    with closing(model_for(config)) as lm:
+        for number in range(design.seeds):
+            directory = root / f"seed-{first + number}"
+            words = {
+                "tasks": design.variants(),
+                "num_fewshot": None,
+                "run_dir": str(directory),
+                "output_path": None,
+                "seed": config.seed.model_copy(update={"fewshot": first + number}),
+            }
+            with show_progress(quiet=quiet) as progress:
+                evaluate(config.model_copy(update=words), model=lm, progress=progress)
+            directories.append(directory)
     return directories
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from assay.cli.options import WHOLE_TEXT
+
 if TYPE_CHECKING:
     from assay.tasks import TaskManager
 
@@ -19,6 +21,7 @@ def task_files(function: F) -> F:
         click.option(
             "--include_path",
             multiple=True,
+            type=WHOLE_TEXT,
             metavar="DIR",
             envvar="ASSAY_INCLUDE_PATH",
             help="More task files; may be given many times, and splits on the path separator.",

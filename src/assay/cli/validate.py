@@ -44,6 +44,7 @@ class Tally:
 
 @click.command("validate", short_help="Check task files without running them.")
 @click.argument("names", nargs=-1)
+@click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="More names; the same as without the flag.")
 @click.option("--json", "as_json", is_flag=True, help="Counts and failures as one object.")
 @click.option("--data_dir", metavar="DIR", envvar="ASSAY_DATA_DIR", help="Also render the first doc of tasks whose data are in this mirror.")  # fmt: skip
 @click.option("-v", "--verbose", is_flag=True, help="Show every failure and warning, not one of each kind.")
@@ -52,6 +53,7 @@ class Tally:
 def command(
     context: click.Context,
     names: tuple[str, ...],
+    tasks: tuple[str, ...],
     as_json: bool,
     data_dir: str | None,
     verbose: bool,
@@ -75,7 +77,7 @@ def command(
     # Task modules may print while they are imported; what belongs to them goes to stderr.
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        split = [part for name in names for part in name.split(",") if part]
+        split = [part for name in (*names, *tasks) for part in name.split(",") if part]
         _validate(manager, split, tally, Path(data_dir) if data_dir else None)
     tally.warnings = _config_warnings(caught)
     if as_json:

@@ -1,6 +1,6 @@
 """A finished run to what people read: results file, tables, HTML report, sample files, the viewer, comparisons."""
 
-from assay.report.evaluate import evaluate
+from assay.report.evaluate import check_first, evaluate
 from assay.report.html import html_report
 from assay.report.results import Results, Scores
 from assay.report.rows import Row, rows_of
@@ -11,6 +11,7 @@ __all__ = [
     "Results",
     "Row",
     "Scores",
+    "check_first",
     "csv_table",
     "evaluate",
     "html_report",

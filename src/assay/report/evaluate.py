@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from assay.config import RunConfig
 from assay.report.jsonl import write_sample_files
+from assay.report.loggers import ReadyLogger, log_results, ready_loggers
 from assay.report.results import Results
 from assay.report.schema import results_dict
-from assay.run import Progress, execute
+from assay.run import Progress, RunDirectory, execute
+from assay.stats import StoppingRule
 
 if TYPE_CHECKING:
     from assay.models import LM
@@ -42,14 +44,22 @@ def evaluate(
         config = RunConfig(**words)
     elif words:
         config = config.model_copy(update=words)
+    loggers = check_first(config)
     outcome = execute(config, model=model, progress=progress, manager=manager, store=store)
     results = Results(results_dict(outcome), outcome.directory)
     if outcome.directory is not None:
+        # Before anything that may fail: a full disk or a tracker must not cost the scores.
+        outcome.directory.write_json("results.json", results.data)
         if config.log_samples or config.predict_only:
             write_sample_files(outcome.directory, list(outcome.tasks))
-        outcome.directory.write_json("results.json", results.data)
-    if config.loggers:
-        from assay.report.loggers import log_results
-
-        log_results(results, config.loggers)
+    log_results(results, loggers)
     return results
+
+
+def check_first(config: RunConfig) -> list[ReadyLogger]:
+    """What can be wrong with a run's words and would be found out only after hours: trackers, `until`, `control`."""
+    rule = StoppingRule.parse(config.until) if config.until else None
+    for earlier in (config.control, rule and rule.baseline):
+        if earlier:
+            RunDirectory.open(earlier)
+    return ready_loggers(config.loggers)

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import zipfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from assay.errors import ConfigError
 from assay.report.jsonl import sample_objects, write_jsonl
 from assay.report.results import Results
-from assay.run import RunDirectory, plain, read_samples, unpack_arguments
+from assay.report.withheld import withheld_in
+from assay.run import RunDirectory, plain, read_samples, unpack_arguments, write_whole
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def export_run(run: str | Path, to: str, output: str | Path) -> list[Path]:
     """Write the run in the named form below `output`; the files that were written."""
     results = Results.load(run)
     folder = Path(output)
-    folder.mkdir(parents=True, exist_ok=True)
-    return EXPORTS[to](results, folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return EXPORTS[to](results, folder)
+    except OSError as error:
+        raise ConfigError(f"cannot write to {folder}: {error.strerror or error}", hint="Give another directory with -o.") from error  # fmt: skip
 
 
 def to_lm_eval(results: Results, folder: Path) -> list[Path]:
@@ -29,7 +37,7 @@ def to_lm_eval(results: Results, folder: Path) -> list[Path]:
     folder = folder / str(results.data["model_name_sanitized"])
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"results_{stamp}.json"
-    path.write_text(results.to_json(), encoding="utf-8")
+    write_whole(path, results.to_json().encode("utf-8", "surrogatepass"))
     return [path, *(write_jsonl(folder / f"samples_{_file_name(task)}_{stamp}.jsonl", sample_objects(file)) for task, file in _files(results))]  # fmt: skip
 
 
@@ -75,6 +83,7 @@ def _write_eval(results: Results, task: str, file: Path, path: Path) -> Path:
         "dataset": {"name": task, "samples": results.data["n-samples"][task]["effective"], "shuffled": False},
         "config": {},
     }
+    withheld = withheld_in(results.data["assay"])
     scores = [
         {
             "name": key,
@@ -90,6 +99,7 @@ def _write_eval(results: Results, task: str, file: Path, path: Path) -> Path:
             },
         }
         for key, entry in results.data["assay"]["estimates"][task].items()
+        if (task, key) not in withheld and entry["value"] is not None
     ]
     count = results.data["n-samples"][task]["effective"]
     header = {
@@ -150,8 +160,9 @@ def _text(responses: Any) -> str:
     return responses if isinstance(responses, str) else json.dumps(responses, ensure_ascii=False)
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=plain)
+def _json(value: Any) -> bytes:
+    """UTF-8 has no place for a lone surrogate, and inspect reads nothing else."""
+    return _SURROGATE.sub("\ufffd", json.dumps(value, ensure_ascii=False, default=plain)).encode()
 
 
 def _files(results: Results) -> Iterator[tuple[str, Path]]:

@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from assay.report.rows import Row, format_number, rows_of
+from assay.report.schema import date_text
 from assay.report.table import title_of
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def bars_of(data: dict[str, Any]) -> list[Bar]:
         bars.append(
             Bar(
                 row=row,
-                dot=None if e.value is None or e.value != e.value or row.withheld else axis.percent(e.value),
+                dot=None if e.value is None or e.value != e.value else axis.percent(e.value),
                 left=None if e.low is None or e.low != e.low else axis.percent(e.low),
                 right=None if e.high is None or e.high != e.high else axis.percent(e.high),
                 chance=axis.percent(chance) if chance is not None and row.metric.startswith("acc") else None,
@@ -76,7 +77,7 @@ def html_report(data: dict[str, Any], run: dict[str, Any] | None = None) -> str:
         title=title_of(data),
         data=data,
         bars=bars_of(data),
-        run=run,
+        date=date_text(data["date"]) if data.get("date") else None,
         counts=run.get("counts", {}),
         seconds=run.get("seconds", {}),
         config=json.dumps(run.get("config", data["config"]), indent=2, ensure_ascii=False, default=str),

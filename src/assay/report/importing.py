@@ -26,20 +26,27 @@ from assay.stats import normal_quantile
 
 def import_lm_eval(source: str | Path, run_dir: str | Path) -> Results:
     """Convert a results file, or the newest one below a directory, with its samples."""
-    files = [Path(source)] if Path(source).is_file() else sorted(Path(source).rglob("results*.json"))
-    if not files:
+    newest = newest_results(Path(source))
+    if newest is None:
         raise ConfigError(
             f"no results*.json below {source}", hint="Give the output directory of lm-evaluation-harness."
         )
-    data = read_results(files[-1])
+    data = read_results(newest)
     directory = RunDirectory.create(RunConfig(run_dir=str(run_dir)), "")
     assert directory is not None
-    samples = {task: _convert(path, task, data, directory) for task, path in sample_files(files[-1], data)}
+    samples = {task: _convert(path, task, data, directory) for task, path in sample_files(newest, data)}
     data["assay"] = _block(data, samples)
     data.setdefault("n-shot", {})
     directory.write_json("run.json", {"format": FORMAT, "status": "imported", "config": _config(data), "model": data["assay"]["model"], "imported_from": str(source), "date": time.time(), "seconds": {}, "counts": {}})  # fmt: skip
     directory.write_json("results.json", data)
     return Results(data, directory)
+
+
+def newest_results(path: Path) -> Path | None:
+    """The file itself, or the newest results file below a directory: its name tells, for its folder is the model's."""
+    if path.is_file():
+        return path
+    return max(path.rglob("results*.json"), key=lambda file: (file.name, file), default=None)
 
 
 def read_results(path: Path) -> dict[str, Any]:

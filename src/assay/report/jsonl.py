@@ -9,26 +9,32 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from assay.errors import StoreError
 from assay.run import RunDirectory, plain, read_samples, unpack_arguments
 
 
 def write_sample_files(directory: RunDirectory, tasks: list[str]) -> list[Path]:
-    """One file a task, beside `results.json`."""
+    """One file a task, beside `results.json`; none for a task that was asked nothing."""
     return [
         write_jsonl(
             directory.path / f"samples_{task.replace('/', '__')}.jsonl", sample_objects(directory.sample_file(task))
         )
         for task in tasks
+        if directory.sample_file(task).is_file()
     ]
 
 
 def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
     """Rows as lines; the file gets its name when it is complete."""
     partial = path.with_name(f".{path.name}.part")
-    with open(partial, "w", encoding="utf-8", errors="surrogatepass") as file:
-        for row in rows:
-            file.write(json.dumps(row, ensure_ascii=False, default=plain) + "\n")
-    os.replace(partial, path)
+    try:
+        with open(partial, "w", encoding="utf-8", errors="surrogatepass") as file:
+            for row in rows:
+                file.write(json.dumps(row, ensure_ascii=False, default=plain) + "\n")
+        os.replace(partial, path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise StoreError(f"cannot write {path}: {error.strerror or error}", hint="Scores and samples are kept; `assay export RUN --to jsonl` writes these files again.") from error  # fmt: skip
     return path
 
 

@@ -5,10 +5,11 @@ A logger is a function `(results, settings)`. Trackers are imported when one is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from assay.errors import ConfigError
+from assay.errors import AssayError, ConfigError, StoreError
 from assay.registry import Registry
 from assay.report.results import Results
 from assay.report.rows import rows_of
@@ -18,10 +19,38 @@ Logger = Callable[[Results, dict[str, Any]], None]
 LOGGERS: Registry[Logger] = Registry("logger", group="assay.loggers")
 
 
-def log_results(results: Results, loggers: dict[str, dict[str, Any]]) -> None:
+_PACKAGES = {"wandb": "wandb", "mlflow": "mlflow", "tensorboard": "torch.utils.tensorboard"}
+"""What a logger imports; a plug-in's own imports happen when its module is loaded."""
+
+
+@dataclass(frozen=True)
+class ReadyLogger:
+    """A logger that was found and whose package is there."""
+
+    name: str
+    send: Logger
+    settings: dict[str, Any]
+
+
+def ready_loggers(loggers: dict[str, dict[str, Any]]) -> list[ReadyLogger]:
+    """Look up and import before the run what is used after it: a wrong name must not cost an evaluation."""
+    found = [ReadyLogger(name, LOGGERS[name], settings) for name, settings in loggers.items()]
+    for name in loggers:
+        if name in _PACKAGES:
+            _import(name)
+    return found
+
+
+def log_results(results: Results, loggers: Iterable[ReadyLogger]) -> None:
     """Send results to every logger that the run names."""
-    for name, settings in loggers.items():
-        LOGGERS[name](results, settings)
+    for logger in loggers:
+        try:
+            logger.send(results, logger.settings)
+        except AssayError:
+            raise
+        except Exception as error:  # a tracker fails in ways of its own: its server, its key, its disk
+            kept = f"The results are in {results.directory.path}." if results.directory else None
+            raise StoreError(f"the logger {logger.name} failed: {type(error).__name__}: {error}", hint=kept) from error
 
 
 def numbers(results: Results) -> Iterator[tuple[str, float]]:
@@ -29,7 +58,7 @@ def numbers(results: Results) -> Iterator[tuple[str, float]]:
     seen: set[str] = set()
     for row in rows_of(results.data):
         name = f"{row.name}/{row.metric},{row.filter}"
-        if row.metric and name not in seen and row.estimate.value is not None and not row.withheld:
+        if row.metric and name not in seen and row.estimate.value is not None:
             seen.add(name)
             yield name, row.estimate.value
             if row.estimate.stderr is not None:
@@ -65,11 +94,7 @@ def log_to_mlflow(results: Results, settings: dict[str, Any]) -> None:
 @LOGGERS.register("tensorboard")
 def log_to_tensorboard(results: Results, settings: dict[str, Any]) -> None:
     """TensorBoard: scalars at `step` (a training step, say) in `log_dir`."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise ConfigError("the logger tensorboard needs torch and tensorboard", hint="pip install torch tensorboard") from error  # fmt: skip
-    with SummaryWriter(settings.get("log_dir", "runs/tensorboard")) as writer:
+    with _import("tensorboard").SummaryWriter(settings.get("log_dir", "runs/tensorboard")) as writer:
         for name, value in numbers(results):
             writer.add_scalar(name, value, global_step=int(settings.get("step", 0)))
 
@@ -78,6 +103,7 @@ def _import(name: str) -> Any:
     import importlib
 
     try:
-        return importlib.import_module(name)
+        return importlib.import_module(_PACKAGES[name])
     except ImportError as error:
-        raise ConfigError(f"the logger {name} needs the package {name}", hint=f"pip install {name}") from error
+        package = (error.name or name).partition(".")[0]
+        raise ConfigError(f"the logger {name} needs the package {package}", hint=f"pip install {package}") from error

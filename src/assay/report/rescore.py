@@ -41,7 +41,7 @@ def rescored(
     if target is not None:
         run_file = source.read_json("run.json") or {}
         target.write_json("run.json", {**run_file, "format": FORMAT, "config": config.model_dump(mode="json"), "date": time.time(), "rescored_from": str(source.path)})  # fmt: skip
+        target.write_json("results.json", results.data)
         if log_samples:
             write_sample_files(target, list(outcome.tasks))
-        target.write_json("results.json", results.data)
     return results

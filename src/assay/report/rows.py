@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from assay.report.withheld import withheld_in
 from assay.stats import Estimate
 
 
@@ -25,6 +26,7 @@ class Row:
     marks: tuple[str, ...] = ()
     aggregator: str | None = None
     withheld: str | None = None
+    """Why the number must not be used; the estimate is then undefined for this reason, and nobody shows it by mistake."""
     first: bool = True
     """Whether this is the node's first row: the name is shown once."""
 
@@ -40,20 +42,16 @@ class Row:
 
     @property
     def stderr_text(self) -> str:
-        shown = self.estimate.stderr is not None and not self.withheld
-        return f"± {format_number(self.estimate.stderr or 0.0)}" if shown else ""
+        return "" if self.estimate.stderr is None else f"± {format_number(self.estimate.stderr)}"
 
     @property
     def interval_text(self) -> str:
         low, high = self.estimate.low, self.estimate.high
-        if low is None or high is None or self.withheld:
-            return ""
-        return f"[{format_number(low)}, {format_number(high)}]"
+        return "" if low is None or high is None else f"[{format_number(low)}, {format_number(high)}]"
 
     @property
     def note(self) -> str:
-        reason = self.withheld or self.estimate.undefined
-        return "; ".join(part for part in (*self.marks, reason) if part)
+        return "; ".join(part for part in (*self.marks, self.estimate.undefined) if part)
 
 
 def format_number(value: float) -> str:
@@ -68,6 +66,7 @@ def format_number(value: float) -> str:
 def rows_of(data: dict[str, Any]) -> Iterator[Row]:
     """Rows of a results file in the order of its tree. A task in several groups appears under each."""
     block = data["assay"]
+    withheld = withheld_in(block)
     for node in block["tree"]:
         name = node["name"]
         entries = block["estimates"].get(name, {})
@@ -85,15 +84,16 @@ def rows_of(data: dict[str, Any]) -> Iterator[Row]:
             yield Row(**shared, metric="", filter="", estimate=empty, higher_is_better=None, marks=marks)
         for position, (key, entry) in enumerate(entries.items()):
             metric, _, filter_name = key.rpartition(",")
+            reason = withheld.get((name, key))
             yield Row(
                 **shared,
                 metric=metric,
                 filter=filter_name,
-                estimate=estimate_of(entry),
+                estimate=Estimate.missing(reason, entry["n"]) if reason else estimate_of(entry),
                 higher_is_better=entry.get("higher_is_better"),
                 marks=marks if position == 0 else (),
                 aggregator=entry.get("aggregator"),
-                withheld=health.get("withheld"),
+                withheld=reason,
                 first=position == 0,
             )
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from assay.groups import Group, MetricKey, details, group_subtasks, higher_is_better, n_shot, tree_rows
 from assay.report.version import assay_version
+from assay.report.withheld import Withheld, withheld_in
 from assay.run import Health, Outcome, TaskOutcome, sanitize
 from assay.stats import Estimate, Score
 
@@ -20,13 +21,21 @@ NOT_AVAILABLE = "N/A"
 
 def results_dict(outcome: Outcome) -> dict[str, Any]:
     """The content of `results.json`. Only `date` and `total_evaluation_time_seconds` depend on when it ran."""
+    block = assay_block(outcome)
+    withheld = withheld_in(block)
+    for (name, key), reason in withheld.items():
+        block["estimates"][name][key]["withheld"] = reason
     tasks = {name: task_entry(task) for name, task in outcome.tasks.items()}
     groups = outcome.groups.results_entries(outcome.group_scores, {n: t.scores for n, t in outcome.tasks.items()})
     shots = {name: task.num_fewshot for name, task in outcome.tasks.items()}
     directions = {name: task.higher_is_better for name, task in outcome.tasks.items()}
-    with_numbers = {name: entry for name, entry in groups.items() if outcome.groups.groups[name].has_aggregation}
+    with_numbers = {
+        name: without(withheld, name, entry)
+        for name, entry in groups.items()
+        if outcome.groups.groups[name].has_aggregation
+    }
     return {
-        "results": {**tasks, **groups},
+        "results": {name: without(withheld, name, entry) for name, entry in {**tasks, **groups}.items()},
         **({"groups": with_numbers} if with_numbers else {}),
         "group_subtasks": group_subtasks(outcome.groups),
         "configs": {name: outcome.tasks[name].config for name in sorted(outcome.tasks)},
@@ -49,7 +58,7 @@ def results_dict(outcome: Outcome) -> dict[str, Any]:
         "max_length": outcome.model.get("max_length"),
         "task_hashes": {name: task.task_hash for name, task in outcome.tasks.items()},
         "total_evaluation_time_seconds": str(outcome.seconds.get("total", 0.0)),
-        "assay": assay_block(outcome),
+        "assay": block,
     }
 
 
@@ -65,6 +74,12 @@ def numbers(scores: dict[MetricKey, Score]) -> dict[str, Any]:
         entry[str(key)] = NOT_AVAILABLE if value is None else value
         entry[str(key.stderr)] = NOT_AVAILABLE if stderr is None else stderr
     return entry
+
+
+def without(withheld: Withheld, name: str, entry: dict[str, Any]) -> dict[str, Any]:
+    """Scripts read this schema and look no further, so a withheld score is not there for them. Ours keeps the number."""
+    hidden = {key for key in entry if MetricKey.is_key(key) and (name, str(MetricKey.parse(key).value)) in withheld}
+    return {key: NOT_AVAILABLE if key in hidden else value for key, value in entry.items()}
 
 
 def versions(outcome: Outcome) -> dict[str, Any]:

@@ -29,6 +29,7 @@ def write_run(
     model: str = "made",
     configs: Mapping[str, Mapping[str, Any]] | None = None,
     stopped: Mapping[str, str] | None = None,
+    withheld: Mapping[str, str] | None = None,
 ) -> Path:
     """`scores`: task → `metric,filter` → a value per doc. Docs are numbered unless `docs` names their contents.
 
@@ -88,7 +89,7 @@ def write_run(
         "assay": {
             "estimates": estimates,
             "tree": tree,
-            "health": {},
+            "health": {task: {"withheld": reason, "marks": []} for task, reason in (withheld or {}).items()},
             "samples": {task: str(directory.sample_file(task).relative_to(path)) for task in scores},
             "model": {"name": model},
             "stop_reasons": dict(stopped or {}),

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.report.compare.made import flipped, right, write_run
+from tests.report.spoiled import write_tasks
 
 from assay.cli.main import main
 
@@ -224,3 +225,39 @@ def test_sweep_with_wrong_words(tmp_path: Path, capsys: pytest.CaptureFixture[st
     code, _, err = call(capsys, "sweep", "--model", "dummy", "--tasks", "demo_agreement", "--shots", "few")
     assert code == 2
     assert "'few' is not a number" in err
+
+
+def swept(capsys: pytest.CaptureFixture[str], tmp_path: Path, *words: object) -> list[dict[str, object]]:
+    kept = ("--run_dir", tmp_path / "sweep", "--store", tmp_path / "store.sqlite", "--json")
+    code, out, err = call(capsys, "sweep", "--model", "dummy", *words, *kept)
+    assert code == 0, err
+    found: list[dict[str, object]] = json.loads(out)
+    return found
+
+
+def test_sweep_of_a_group_looks_at_its_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = swept(capsys, tmp_path, "--tasks", "demo_grammar", "--shots", "0,1", "--limit", "10")
+    assert [task["task"] for task in found] == ["demo_agreement", "demo_reflexives"]
+
+
+def test_sweep_takes_a_task_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_tasks(tmp_path)
+    (task,) = swept(capsys, tmp_path, "--tasks", tmp_path / "one.yaml", "--shots", "0,1")
+    assert (task["task"], task["docs"]) == ("one", 8)
+
+
+def test_sweep_counts_num_fewshot_as_its_shots(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--tasks", "demo_agreement", "--styles", "mc,cloze", "--num_fewshot", "1", "--limit", "10")
+    (task,) = swept(capsys, tmp_path, *words)
+    assert {c["shots"] for c in task["conditions"]} == {1}  # type: ignore[attr-defined]
+    code, _, err = call(capsys, "sweep", "--model", "dummy", *words, "--shots", "0")
+    assert code == 2
+    assert "--num_fewshot" in err
+
+
+def test_sweep_finds_a_variant_that_cannot_be_before_asking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("sweep", "--model", "dummy", "--tasks", "demo_agreement,demo_addition", "--styles", "mc")
+    code, _, err = call(capsys, *words, "--run_dir", tmp_path / "sweep")
+    assert code == 2
+    assert "demo_addition has no choices" in err
+    assert not (tmp_path / "sweep").exists()

@@ -7,12 +7,13 @@ import html
 import io
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
-from assay.report.view.library import find_runs
+from assay.report.view.library import Library, find_runs
 
 
 def text_of(page: str) -> str:
@@ -377,3 +378,21 @@ def test_runs_without_numbers_can_be_looked_at_too(benchmark: Path, tmp_path: Pa
             "/sample/{}/1/word_problems",
         ):
             assert client.get(path.format(run)).status_code == 200, path
+
+
+def test_a_run_that_died_is_not_running_for_as_long_as_the_server_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time()
+    for name, status in (("killed", "running"), ("stopped", "interrupted"), ("broken", "failed")):
+        (tmp_path / name).mkdir()
+        about = {"format": 1, "status": status, "date": now, "config": {"tasks": ["t"]}}
+        (tmp_path / name / "run.json").write_text(json.dumps(about))
+    library = Library([tmp_path], tmp_path / "scratch")
+
+    def statuses() -> dict[str, str]:
+        return {run.name: library.summary(run).status for run in library.runs()}
+
+    assert statuses() == {"killed": "running", "stopped": "interrupted", "broken": "failed"}
+    monkeypatch.setattr("assay.report.view.library.time.time", lambda: now + 1000)
+    assert statuses()["killed"] == "stopped"

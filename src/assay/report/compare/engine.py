@@ -78,6 +78,9 @@ class _Pair:
             self.refusals.append(
                 Refusal(task, f"no metric in common ({_some(list(columns_a))}; {_some(list(columns_b))})")
             )
+            return
+        alone = [key for key in columns_a if key not in columns_b and self.options.wants(key)]
+        self.refusals += [Refusal(task, f"{key} is only in A", "only_a") for key in alone]
 
     def _difference(self, task: str, key: str, a: Column, b: Column, known: Alignments) -> TaskDifference | None:
         rules = {aggregation_for(run, task, key, column) for run, column in ((self.a, a), (self.b, b))}
@@ -126,13 +129,16 @@ class _Pair:
             paired=found.paired,
             only_a=found.only_a,
             only_b=found.only_b,
-            notes=(*found.notes, *self._stopped(name)),
+            notes=(*found.notes, *self._stopped(name), *self._withheld(name, key)),
             flips=found.flips,
         )
 
     def _stopped(self, name: str) -> list[str]:
         """A p-value for a fixed number of docs does not count the looks that ended the run."""
         return [f"{side} stopped early: p does not count its looks" for side, run in (("A", self.a), ("B", self.b)) if name in run.stopped and not run.stopped[name].startswith("all docs")]  # fmt: skip
+
+    def _withheld(self, name: str, key: str) -> list[str]:
+        return [f"{side} is withheld: {run.withheld[name, key]}" for side, run in (("A", self.a), ("B", self.b)) if (name, key) in run.withheld]  # fmt: skip
 
     def _order(self) -> Iterator[str]:
         names = dict.fromkeys([name for _, name in self.a.tree] + list(self.a.tasks))

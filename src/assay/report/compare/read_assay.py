@@ -17,6 +17,7 @@ from assay.report.compare.keys import keys_of_column
 from assay.report.compare.views import Column, GroupView, RunView
 from assay.report.results import Results
 from assay.report.rows import estimate_of
+from assay.report.withheld import withheld_in
 
 _METRIC = "metric:"
 
@@ -41,6 +42,7 @@ def read_assay(path: Path) -> RunView:
         aliases={node["name"]: node["alias"] for node in block["tree"]},
         repeats={task: int(config.get("repeats") or 1) for task, config in data.get("configs", {}).items()},
         stopped=block.get("stop_reasons", {}),
+        withheld=withheld_in(block),
         show_docs=lambda task, ids: read_docs(files[task], ids),
     )
 

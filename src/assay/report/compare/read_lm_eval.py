@@ -16,7 +16,14 @@ from assay.groups import MetricKey
 from assay.report.compare.collect import Collector
 from assay.report.compare.read_assay import aggregations_of
 from assay.report.compare.views import GroupView, RunView
-from assay.report.importing import read_results, reported_estimates, sample_files, sample_instances, tree_of
+from assay.report.importing import (
+    newest_results,
+    read_results,
+    reported_estimates,
+    sample_files,
+    sample_instances,
+    tree_of,
+)
 from assay.run import request_hash
 from assay.stats import Estimate
 
@@ -25,8 +32,7 @@ def find_results(path: Path) -> Path | None:
     """The newest results file at or below a path."""
     if path.is_file():
         return path if path.name.startswith("results") and path.suffix == ".json" else None
-    files = sorted(path.rglob("results*.json"), key=lambda p: p.name)
-    return files[-1] if files else None
+    return newest_results(path)
 
 
 def read_lm_eval(results: Path, path: Path) -> RunView:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay.report.compare.model import Comparison, Row
 from assay.report.rows import format_number
+from assay.report.signs import with_signs
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -33,7 +34,7 @@ def comparison_table(comparison: Comparison, width: int = 150) -> Table:
 
     title = f"A {comparison.a.label}\nB {comparison.b.label}"
     table = Table(
-        title=escape(title),
+        title=escape(with_signs(title)),
         title_justify="left",
         header_style="bold",
         pad_edge=False,
@@ -48,14 +49,14 @@ def comparison_table(comparison: Comparison, width: int = 150) -> Table:
     table.add_column("verdict", overflow="fold", min_width=10)
     seen = None
     for row in comparison.rows:
-        name = "" if row.name == seen else f"{'  ' * row.depth}{escape(row.alias)}"
+        name = "" if row.name == seen else f"{'  ' * row.depth}{escape(with_signs(row.alias))}"
         seen = row.name
         metric = row.metric if row.filter == "none" else f"{row.metric} ({row.filter})"
         verdict = f"[{_COLOURS[row.verdict.kind]}]{row.verdict}[/]" if row.verdict else ""
         cells = _cells(row)
         table.add_row(
             f"[bold]{name}[/bold]" if row.kind == "group" else name,
-            escape(metric),
+            escape(with_signs(metric)),
             *(escape(cells[column]) for column in shown),
             verdict + escape(_notes(row)),
         )
@@ -113,7 +114,7 @@ def legend(comparison: Comparison) -> Iterator[str]:
     level = f"{comparison.alpha:g}"
     yield f"p: {', '.join(tests) or 'no test'}; corrected (Holm) over {comparison.family} task rows; verdicts at {level}."
     for refusal in comparison.refusals:
-        yield f"not compared: {refusal.name}: {refusal.reason}"
+        yield with_signs(f"not compared: {refusal.name}: {refusal.reason}")
 
 
 def comparison_dict(comparison: Comparison) -> dict[str, Any]:
@@ -176,7 +177,7 @@ def flip_lines(comparison: Comparison, most: int) -> Iterator[str]:
         for word, pairs in (("right → wrong", row.flips.lost), ("wrong → right", row.flips.gained)):
             if len(pairs) == 0:
                 continue
-            yield f"\n{row.name} · {row.metric} · {word}: {len(pairs):,} docs"
+            yield f"\n{with_signs(row.name)} · {with_signs(row.metric)} · {word}: {len(pairs):,} docs"
             shown = pairs[:most]
             left = comparison.a.show_docs(row.name, shown[:, 0]) if comparison.a.show_docs else [{}] * len(shown)
             right = comparison.b.show_docs(row.name, shown[:, 1]) if comparison.b.show_docs else [{}] * len(shown)
@@ -211,7 +212,7 @@ def _is_likelihood(value: Any) -> bool:
 
 def _short(text: Any, most: int) -> str:
     line = " ".join(("" if text is None else str(text)).split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return with_signs(line if len(line) <= most else line[: most - 1] + "…")
 
 
 def to_json(comparisons: Sequence[Comparison]) -> str:

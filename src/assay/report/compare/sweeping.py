@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from assay.config import RunConfig
 from assay.errors import ConfigError
 from assay.report.compare.read_assay import read_assay
 from assay.report.compare.views import Column, RunView
 from assay.stats import Components, Estimate, mean_estimate, variance_components
+from assay.tasks import TaskManager
 
 
 @dataclass(frozen=True)
@@ -21,9 +23,12 @@ class Design:
     """What is crossed. No styles or shots: as the task has them."""
 
     tasks: tuple[str, ...]
+    """Tasks whose scores are looked at."""
     styles: tuple[str, ...] = ()
     shots: tuple[int, ...] = ()
     seeds: int = 1
+    asked: tuple[str, ...] = ()
+    """Groups and tasks that are run, where they are other than the tasks: a group may change its members."""
 
     @property
     def conditions(self) -> list[tuple[str | None, int | None]]:
@@ -35,11 +40,51 @@ class Design:
         >>> Design(("arc_easy",), ("mc", "cloze"), (0, 5)).variants()
         ['arc_easy:mc:0shot', 'arc_easy:mc:5shot', 'arc_easy:cloze:0shot', 'arc_easy:cloze:5shot']
         """
-        return [variant(task, style, shots) for task in self.tasks for style, shots in self.conditions]
+        return [variant(name, style, shots) for name in self.asked or self.tasks for style, shots in self.conditions]
 
 
 def variant(task: str, style: str | None, shots: int | None) -> str:
     return ":".join([task, *([style] if style else []), *([f"{shots}shot"] if shots is not None else [])])
+
+
+@dataclass(frozen=True)
+class FoundTasks:
+    """What the names of a sweep stand for."""
+
+    config: RunConfig
+    """With the directories of task files that were named, so that variants of what they hold have a name."""
+    asked: tuple[str, ...]
+    leaves: tuple[str, ...]
+    manager: TaskManager
+
+    def check(self, design: Design) -> None:
+        """Every variant must exist before the first is asked."""
+        self.manager.resolve(design.variants())
+
+
+def find_tasks(config: RunConfig) -> FoundTasks:
+    """Names, groups, tags, patterns and files to what can be varied by name."""
+    if not config.tasks:
+        raise ConfigError("no tasks were named", hint="Add --tasks NAMES.")
+    if config.predict_only:
+        raise ConfigError("a sweep looks at scores, and --predict_only makes none", hint="Leave --predict_only out.")
+    manager = _manager(config)
+    given = [Path(name).expanduser() for name in config.tasks if name.partition(":")[0] not in manager.entries]
+    folders = dict.fromkeys(str(path if path.is_dir() else path.parent) for path in given if path.exists())
+    if folders:
+        config = config.model_copy(update={"include_path": [*config.include_path, *folders]})
+        manager = _manager(config)
+    found = manager.resolve(config.tasks)
+    return FoundTasks(config, tuple(found.roots), tuple(found.tasks), manager)
+
+
+def _manager(config: RunConfig) -> TaskManager:
+    return TaskManager(
+        include_path=config.include_path,
+        include_defaults=config.include_defaults,
+        lm_eval=config.lm_eval or None,
+        metadata={**config.model_args, **config.metadata},
+    )
 
 
 @dataclass(frozen=True)
@@ -82,10 +127,23 @@ class SweptTask:
 NAMES = ("docs", "wording", "shots", "examples")
 
 
-def analyse(design: Design, directories: Sequence[Path], metric: str | None = None) -> list[SweptTask]:
-    """Read the runs of a sweep (one directory a seed) and split the variance of each task's scores."""
+def analyse(
+    design: Design, directories: Sequence[Path], metric: str | None = None
+) -> tuple[list[SweptTask], list[str]]:
+    """Read the runs of a sweep (one directory a seed) and split the variance of each task's scores.
+
+    Also why a task was left out; where all were, that is an error.
+    """
     runs = [read_assay(path) for path in directories]
-    return [_analyse(task, design, runs, metric) for task in design.tasks]
+    found, problems = [], []
+    for task in design.tasks:
+        try:
+            found.append(_analyse(task, design, runs, metric))
+        except ConfigError as error:
+            problems.append(error)
+    if not found:
+        raise problems[0]
+    return found, [str(error) for error in problems]
 
 
 def _analyse(task: str, design: Design, runs: Sequence[RunView], metric: str | None) -> SweptTask:

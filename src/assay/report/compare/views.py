@@ -79,6 +79,8 @@ class RunView:
     repeats: Mapping[str, int] = field(default_factory=dict)
     stopped: Mapping[str, str] = field(default_factory=dict)
     """Tasks that `--until` ended, and why."""
+    withheld: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """By name and `metric,filter`: numbers that must not be used, and why."""
     show_docs: Callable[[str, NDArray[np.int64]], list[dict[str, Any]]] | None = None
     """Task and doc ids to what was asked and answered, where the format keeps it."""
 

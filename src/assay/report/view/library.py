@@ -9,13 +9,17 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from assay.errors import AssayError, ConfigError
+from assay.report.rows import rows_of
 
 _RESCAN_SECONDS = 2.0
+_SILENCE_SECONDS = 120.0
+"""A run writes how far it is every second; after so long without a word it is not running any more."""
 _DEPTH = 6
 _KEPT_RESULTS = 16
 """Parsed results files that are kept in memory; the file of a large suite is megabytes."""
@@ -55,6 +59,8 @@ class Summary:
     """The numbers of the topmost rows of the tree."""
     progress: float | None = None
     problem: str | None = None
+    heard: float = 0.0
+    """When the run last wrote something of itself."""
 
 
 class Library:
@@ -122,7 +128,7 @@ class Library:
             if known is None or known[0] != stamp:
                 known = (stamp, self._summarise(run))
                 self._summaries[run.id] = known
-            return known[1]
+            return still_alive(known[1])
 
     def _summarise(self, run: Run) -> Summary:
         try:
@@ -208,7 +214,7 @@ def summary_of(
     model = (
         data.get("model_name") or (about.get("model") or {}).get("name") or data.get("model_source") or "unknown model"
     )
-    status = status_of(run, data, about, progress)
+    status = status_of(run, data, about)
     total = counts.get("docs_total") or 0
     lengths = data.get("n-samples") or {}
     return Summary(
@@ -224,26 +230,31 @@ def summary_of(
         or int(counts.get("docs_done") or 0),
         headline=tuple(headline(data)),
         progress=(counts.get("docs_done") or 0) / total if status == "running" and total else None,
+        heard=float((progress or {}).get("updated") or about.get("date") or 0),
     )
 
 
-def status_of(run: Run, data: dict[str, Any], about: dict[str, Any], progress: dict[str, Any] | None) -> str:
-    """`finished`, `running`, `stopped` (no word for a while), `imported`."""
+def status_of(run: Run, data: dict[str, Any], about: dict[str, Any]) -> str:
+    """As recorded: `finished`, `imported`, `interrupted`, `failed`, or `running` where there is no end yet."""
     if run.kind == "lm-eval" or about.get("status") == "imported":
         return "imported"
-    if data:
-        return "finished"
-    fresh = time.time() - float((progress or {}).get("updated") or about.get("date") or 0) < 120
-    return "running" if fresh else "stopped"
+    if about.get("status") in ("interrupted", "failed"):
+        return str(about["status"])
+    return "finished" if data else "running"
+
+
+def still_alive(summary: Summary) -> Summary:
+    """A run that was killed cannot say so, and its files never change again: only the clock tells."""
+    if summary.status == "running" and time.time() - summary.heard > _SILENCE_SECONDS:
+        return replace(summary, status="stopped", progress=None)
+    return summary
 
 
 def headline(data: dict[str, Any], most: int = 4) -> Iterator[dict[str, Any]]:
-    block = data.get("assay")
-    if block:
-        roots = [node for node in block.get("tree", []) if node["depth"] == 0]
-        for node in roots[:most]:
-            for key, entry in list(block["estimates"].get(node["name"], {}).items())[:1]:
-                yield {"name": node["alias"], "key": key, "value": entry["value"], "stderr": entry["stderr"]}
+    if "assay" in data:
+        roots = (row for row in rows_of(data) if row.depth == 0 and row.first and row.metric)
+        for row in islice(roots, most):
+            yield {"name": row.alias, "key": f"{row.metric},{row.filter}", "value": row.estimate.value, "stderr": row.estimate.stderr}  # fmt: skip
         return
     shown = data.get("groups") or data.get("results") or {}
     for name, entry in list(shown.items())[:most]:

@@ -14,6 +14,8 @@ from assay.report.view.present import Sample, answer_of, present, question_of, t
 from assay.report.view.queries import METRIC, ONLY, Query, SampleFile, metrics_of
 from assay.report.view.site import Context, NotFound, Site
 from assay.report.view.taskstats import health_lines
+from assay.report.withheld import withheld_in
+from assay.stats import Estimate
 
 SIZES = (25, 50, 100, 200)
 
@@ -62,7 +64,8 @@ def task_page(site: Site, run_id: str, task: str, params: Mapping[str, str]) -> 
     """Scores by filter, health, and the plots."""
     at = place(site, run_id, task)
     estimates = at.data["assay"]["estimates"].get(task, {})
-    cards = [card(key, entry) for key, entry in estimates.items()]
+    withheld = withheld_in(at.data["assay"])
+    cards = [card(key, entry, withheld.get((task, key))) for key, entry in estimates.items()]
     context = base(site, at) | {
         "cards": cards,
         "health": at.data["assay"]["health"].get(task, {}),
@@ -92,10 +95,10 @@ def task_page(site: Site, run_id: str, task: str, params: Mapping[str, str]) -> 
     }
 
 
-def card(key: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+def card(key: str, entry: Mapping[str, Any], withheld: str | None = None) -> dict[str, Any]:
     """One number with its place on an axis."""
     metric, _, filter_name = key.rpartition(",")
-    e = estimate_of(dict(entry))
+    e = Estimate.missing(withheld, entry["n"]) if withheld else estimate_of(dict(entry))
     numbers = [n for n in (e.value, e.low, e.high) if n is not None]
     axis = Axis(0.0, 1.0) if not numbers or (min(numbers) >= 0 and max(numbers) <= 1) else Axis(min(numbers) - abs(min(numbers)) * 0.1, max(numbers) + abs(max(numbers)) * 0.1 + 1e-9)  # fmt: skip
     where = [None if n is None else axis.percent(n) for n in (e.value, e.low, e.high)]

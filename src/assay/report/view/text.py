@@ -7,18 +7,14 @@ cut, with its length.
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Any
 
 from markupsafe import Markup, escape
 
+from assay.report.signs import INVISIBLE, name_of, sign_of
+
 LONGEST = 20_000
 """Characters of one text on a page; the rest can be downloaded."""
-
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff]"
-    "|[\U000e0000-\U000e007f\U000f0000-\U0010ffff]"
-)
 
 
 def show(text: Any, longest: int = LONGEST) -> Markup:
@@ -33,7 +29,7 @@ def show(text: Any, longest: int = LONGEST) -> Markup:
         plain = plain[:longest]
     parts: list[str] = []
     last = 0
-    for match in _INVISIBLE.finditer(plain):
+    for match in INVISIBLE.finditer(plain):
         parts += [str(escape(plain[last : match.start()])), _sign(match[0])]
         last = match.end()
     parts.append(str(escape(plain[last:])))
@@ -44,13 +40,8 @@ def show(text: Any, longest: int = LONGEST) -> Markup:
 
 
 def _sign(character: str) -> str:
-    code = ord(character)
-    name = _NAMES.get(code) or unicodedata.name(character, "CONTROL CHARACTER")
-    sign = chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else f"U+{code:04X}"
-    return f'<i class="ctl" title="{escape(name)} U+{code:04X}">{sign}</i>'
-
-
-_NAMES = {0x00: "NULL", 0x07: "BELL", 0x08: "BACKSPACE", 0x0D: "CARRIAGE RETURN", 0x1B: "ESCAPE", 0x7F: "DELETE"}
+    title = f"{name_of(character)} U+{ord(character):04X}"
+    return f'<i class="ctl" title="{escape(title)}">{sign_of(character)}</i>'
 
 
 def snippet(text: str, longest: int = 160) -> Markup:

@@ -1,0 +1,39 @@
+"""Characters that act or hide instead of being seen, and the visible signs that stand for them, on pages and terminals.
+
+Text of models and docs is hostile: `ESC ] 0 ; …` renames a terminal's window, a direction override turns a line around.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff]"
+    "|[\U000e0000-\U000e007f\U000f0000-\U0010ffff]"
+)
+"""Not tab and line feed, which text is made of."""
+
+_NAMES = {0x00: "NULL", 0x07: "BELL", 0x08: "BACKSPACE", 0x0D: "CARRIAGE RETURN", 0x1B: "ESCAPE", 0x7F: "DELETE"}
+
+
+def sign_of(character: str) -> str:
+    """
+    >>> sign_of("\\x1b"), sign_of("\\u202e")
+    ('␛', 'U+202E')
+    """
+    code = ord(character)
+    return chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else f"U+{code:04X}"
+
+
+def name_of(character: str) -> str:
+    return _NAMES.get(ord(character), unicodedata.name(character, "CONTROL CHARACTER"))
+
+
+def with_signs(text: str) -> str:
+    """Text that can be printed anywhere; a lone surrogate, which no encoding takes, is a sign as well.
+
+    >>> with_signs("\\x1b]0;pwned\\x07 \\ud800")
+    '␛]0;pwned␇ U+D800'
+    """
+    return INVISIBLE.sub(lambda match: sign_of(match[0]), text)

@@ -1,0 +1,65 @@
+"""Import, store, new and the console: small promises."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from tests.report.compare.test_verbs import call
+
+from assay.cli.display import console
+from assay.report import html_report
+from assay.report.importing import newest_results
+
+ENTRY = {"alias": "t", "acc,none": 0.5, "acc_stderr,none": 0.1, "sample_len": 4}
+
+
+def write_results(path: Path, model: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = {"results": {"t": ENTRY}, "configs": {"t": {}}, "config": {"model": model}, "model_name": model}
+    path.write_text(json.dumps(data))
+
+
+def test_the_newest_results_are_imported_whatever_their_folder_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    write_results(out / "a" / "results_2026-02-01T00-00-00.json", "newer")
+    write_results(out / "z" / "results_2026-01-01T00-00-00.json", "older")
+    assert newest_results(out) == out / "a" / "results_2026-02-01T00-00-00.json"
+    monkeypatch.chdir(out)
+    code, shown, _ = call(capsys, "import", ".")
+    assert code == 0
+    assert "newer" in shown
+    assert (tmp_path / "out-assay" / "run.json").is_file()
+    assert not (out / ".-assay").exists()
+
+
+def test_the_home_directory_may_be_written_as_a_tilde(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert str(tmp_path / "none.sqlite") in call(capsys, "store", "--store", "~/none.sqlite", "stats")[2]
+
+
+def test_a_scaffold_that_cannot_be_written_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    code, _, err = call(capsys, "new", "task", "mine", "-d", tmp_path / "file")
+    assert code == 2
+    assert "cannot write to" in err
+
+
+def test_the_live_display_is_as_wide_as_its_own_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert console()._width == 140
+    assert console(stderr=True)._width is None  # rich asks the terminal
+
+
+def test_the_report_is_dated() -> None:
+    block = {"tree": [], "estimates": {}, "health": {}, "version": "1", "samples": {}, "notes": [], "stop_reasons": {}}
+    data = {"assay": block, "config": {"model": "m"}, "n-samples": {}, "n-shot": {}, "date": 1_700_000_000.0}
+    assert "2023-11-1" in html_report(data)

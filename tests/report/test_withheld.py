@@ -1,0 +1,82 @@
+"""A score that must not be used is nowhere to be used: not in tables, not in files for scripts, not in groups."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.report.compare.test_verbs import call
+from tests.report.spoiled import Spoiled, write_tasks
+
+from assay.report import Results, csv_table, evaluate, html_report, rows_of
+from assay.report.loggers import numbers
+from assay.report.view.library import headline
+from assay.report.withheld import withheld_in
+
+REASON = "50.0% failed, more than the 10.0% allowed"
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    folder = write_tasks(tmp_path)
+    return evaluate(
+        model=Spoiled(failing="one"),
+        tasks=["outer", "words"],
+        include_path=str(folder),
+        max_failed=0.1,
+        run_dir=str(tmp_path / "run"),
+        store=str(tmp_path / "store.sqlite"),
+    )
+
+
+def test_a_group_above_a_withheld_score_is_withheld_up_to_the_root(results: Results) -> None:
+    shown = {row.name: (row.value_text, row.note) for row in rows_of(results.data)}
+    assert shown["outer"] == ("withheld", "made of withheld scores: one")
+    assert shown["both"] == ("withheld", "made of withheld scores: one")
+    assert shown["one"][0] == "withheld"
+    assert shown["two"][0] == "0.5000"
+    assert results.withheld == ["one"]
+
+
+def test_scripts_that_read_the_results_file_find_no_number(results: Results, tmp_path: Path) -> None:
+    data = json.loads((tmp_path / "run" / "results.json").read_text())
+    for name in ("one", "both", "outer"):
+        assert data["results"][name]["acc,none"] == "N/A"
+        assert data["results"][name]["acc_stderr,none"] == "N/A"
+    assert data["groups"]["outer"]["acc,none"] == "N/A"
+    assert data["results"]["two"]["acc,none"] == 0.5
+    kept = data["assay"]["estimates"]["one"]["acc,none"]
+    assert (kept["withheld"], kept["n"]) == (REASON, 4)
+    assert kept["value"] is not None
+
+
+def test_no_output_shows_the_number(results: Results) -> None:
+    rows = {row["name"]: row for row in csv.DictReader(io.StringIO(csv_table(results.data)))}
+    assert (rows["outer"]["value"], rows["one"]["low"]) == ("", "")
+    assert {name.split("/")[0] for name, _ in numbers(results)} == {"two", "words"}
+    assert next(h["value"] for h in headline(results.data)) is None
+    assert html_report(results.data).count('class="dot"') == 2
+
+
+def test_results_of_an_older_assay_are_read_the_same_way(results: Results) -> None:
+    old: dict[str, Any] = json.loads(results.to_json())["assay"]
+    for entries in old["estimates"].values():
+        for entry in entries.values():
+            entry.pop("withheld", None)
+    assert withheld_in(old)["outer", "acc,none"] == "made of withheld scores: one"
+    # A group's own scorer need not say of what its number is made.
+    old["estimates"]["outer"]["acc,none"]["children"] = []
+    assert "one" in withheld_in(old)["outer", "acc,none"]
+
+
+def test_scoring_a_withheld_run_again_ends_with_1(
+    results: Results, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = call(capsys, "score", tmp_path / "run")
+    assert code == 1
+    assert "withheld: one" in err
+    assert call(capsys, "score", tmp_path / "run", "--json")[0] == 1
