@@ -6,7 +6,8 @@ Three workloads: five-shot four-choice questions (mmlu), zero-shot long choices 
 Each harness loads the model once and is timed on requests alone; lm-evaluation-harness runs with batch sizes 1, 8 and 16
 and its best counts. Two figures bound what is possible: tokens computed over distinct tokens of the prefix tree (of prompts:
 generated text is no part of it), and tokens per second over those of a bare forward pass, as transformers does it, at its best
-shape, with the same share of positions projected to the vocabulary. With one thread, CPU seconds are a fair measure on a machine with neighbours; wall seconds need a quiet one.
+shape, with the same share of positions projected to the vocabulary. With one thread, CPU seconds are a fair measure on a
+machine with neighbours; wall seconds need a quiet one.
 """
 
 from __future__ import annotations

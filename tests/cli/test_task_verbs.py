@@ -164,6 +164,10 @@ WRONG = {
         "filter_list: [{name: f, filter: [{function: regex, regex_pattern: '('}]}]\n",
         "cannot be made from|pattern",
     ),
+    "filters of one name": (
+        "filter_list: [{name: f, filter: []}, {name: f, filter: []}]\n",
+        "two filters are named .f.",
+    ),
     "template": ("doc_to_text: '{{q'\n", "not valid Jinja"),
     "sampler": ("fewshot_config: {sampler: random_n}\n", "unknown few-shot sampler"),
     "split": ("test_split: null\n", "no split to evaluate"),

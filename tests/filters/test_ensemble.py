@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from assay.config import FilterConfig, FilterStep, FunctionRef
 from assay.errors import ConfigError, ScoringError
-from assay.filters import DEFAULT_FILTER, Filter, FilterEnsemble, build_filter
+from assay.filters import (
+    DEFAULT_FILTER,
+    Filter,
+    FilterEnsemble,
+    Lowercase,
+    RemoveWhitespace,
+    TakeFirstK,
+    build_filter,
+)
 from assay.instance import Instance
 
 
@@ -124,3 +133,9 @@ def test_wrong_arguments_are_a_config_error():
         build_filter(FilterStep(function="regex", kwargs={"regex_patern": "x"}))
     with pytest.raises(ConfigError, match="Did you mean regex"):
         build_filter(FilterStep(function="regx"))
+
+
+def test_classes_and_functions_that_make_filters_stand_for_them():
+    docs = [instance("A b ")]
+    FilterEnsemble("f", [Lowercase, RemoveWhitespace(), partial(TakeFirstK, k=1)]).apply(docs)
+    assert docs[0].filtered_resps["f"] == ["a b"]

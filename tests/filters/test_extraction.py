@@ -61,6 +61,14 @@ def test_multi_choice_regex_ignores_patterns_in_texts_only():
     assert extract(filter_, "surely the cat", doc={"choices": ["the dog", "the cat"]}) == ["(B)"]
 
 
+@pytest.mark.parametrize(
+    ("text", "label"), [("so: Z", "(Z)"), ("so: AA", "(AA)"), ("so: AB.", "(AB)"), ("so: A", "(A)")]
+)
+def test_multi_choice_regex_labels_more_than_26_choices(text, label):
+    doc = {"choices": [f"choice number {i}" for i in range(28)]}
+    assert list(MultiChoiceRegexFilter().apply([[text]], [doc])) == [[label]]
+
+
 def test_multi_choice_regex_needs_choices():
     with pytest.raises(DataError, match="choices"):
         extract(MultiChoiceRegexFilter(), "A", doc={"options": []})
@@ -119,3 +127,16 @@ def test_number_speaks_the_locale(options, text, found):
 )
 def test_json_path_finds_a_value_in_the_first_json(path, text, found):
     assert extract(JsonPath(path), text) == [found]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('As in [1], {"answer": "B"}', "B"),
+        ('{"thought": "none"} {"answer": "B"}', "B"),
+        ('{"thought": {"answer": "A"}} {"answer": "B"}', "B"),
+        ('{"thought": {"answer": "A"}}', "[invalid]"),
+    ],
+)
+def test_json_path_goes_on_where_the_path_does_not_resolve(text, found):
+    assert extract(JsonPath("answer"), text) == [found]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.groups import GroupManager, GroupScore, MetricKey
+from assay.groups import Group, GroupManager, GroupScore, MetricKey
 from assay.stats import Score, bootstrap_replicates, mean_estimate
 
 ACC = MetricKey("acc", "none")
@@ -76,3 +76,16 @@ def group_score(
         list(scores),
     )
     return manager.score_groups(scores)["g"][ACC]
+
+
+PLAIN = {
+    "a": {"acc,none": 0.5, "acc_stderr,none": 0.1, "sample_len": 10},
+    "b": {"acc,none": 0.8, "acc_stderr,none": 0.05, "sample_len": 30},
+}
+
+
+def plain_group(**entry: Any) -> Group:
+    group = Group("g", aggregate_metric_list=[{"metric": "acc", **entry}])
+    group.add(Leaf("a"))
+    group.add(Leaf("b"))
+    return group

@@ -7,35 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from parts import ACC, Leaf, fresh_keys, group_score, manager_of, mean_score, scores_of
+from parts import ACC, PLAIN, Leaf, fresh_keys, group_score, manager_of, mean_score, plain_group, scores_of
 
-from assay.config import GroupConfig
 from assay.errors import ConfigError
 from assay.groups import (
-    AggregatorFactory,
-    CustomAggregator,
     Group,
-    HarmonicMeanAggregator,
-    MeanAggregator,
     MetricKey,
-    NoOpAggregator,
-    PassAtKAggregator,
     details,
-    pass_at_k,
 )
 from assay.stats import Estimate, Score
-
-PLAIN = {
-    "a": {"acc,none": 0.5, "acc_stderr,none": 0.1, "sample_len": 10},
-    "b": {"acc,none": 0.8, "acc_stderr,none": 0.05, "sample_len": 30},
-}
-
-
-def plain_group(**entry: Any) -> Group:
-    group = Group("g", aggregate_metric_list=[{"metric": "acc", **entry}])
-    group.add(Leaf("a"))
-    group.add(Leaf("b"))
-    return group
 
 
 @pytest.mark.parametrize(
@@ -216,48 +196,6 @@ def test_the_choice_is_made_anew_in_every_replicate() -> None:
     assert best.draws == pytest.approx(table.max(axis=0))
 
 
-def test_pass_at_k_pools_the_problems_of_all_tasks() -> None:
-    counts = {"a": np.array([[10, 3], [10, 0]]), "b": np.array([[20, 20], [10, 5], [10, 1]])}
-    scores = {n: {MetricKey("pass@1"): mean_score(c[:, 1] / c[:, 0], counts=c)} for n, c in counts.items()}
-    config = [
-        {"metric": "pass@1", "aggregation": "pass@k", "kwargs": {"k": 1}},
-        {"metric": "pass@10", "aggregation": "pass@k"},
-    ]
-    manager = manager_of({"code": {"task": ["a", "b"], "aggregate_metric_list": config}}, ["a", "b"])
-    found = manager.score_groups(scores)["code"]
-    one, ten = found[MetricKey("pass@1")], found[MetricKey("pass@10")]
-    assert one.estimate.value == pytest.approx(np.mean([0.3, 0.0, 1.0, 0.5, 0.1]))
-    assert ten.estimate.value == pytest.approx(np.mean([1.0, 0.0, 1.0, 1.0, 1.0]))
-    assert [c.weight for c in one.children] == pytest.approx([0.4, 0.6])
-    assert one.draws.shape == (200,)
-
-
-def test_pass_at_k_with_fewer_draws_than_k_is_undefined_with_the_reason() -> None:
-    scores = {"a": {ACC: mean_score([1.0, 0.0], counts=np.array([[5, 5], [3, 0]]))}}
-    found = manager_of(
-        {
-            "g": {
-                "task": ["a"],
-                "aggregate_metric_list": [{"metric": "acc", "aggregation": "pass@k", "kwargs": {"k": 4}}],
-            }
-        },
-        ["a"],
-    ).score_groups(scores)
-    assert found["g"][ACC].estimate.undefined == "a has 1 of 2 problems with fewer than 4 draws"
-    for k in (0, -1, "2", True, 1.5):
-        with pytest.raises(ConfigError, match="whole number"):
-            group_score(scores, aggregation="pass@k", kwargs={"k": k})
-
-
-@given(st.integers(1, 30), st.data())
-def test_pass_at_k_is_the_chance_of_a_hit_among_k_draws(n: int, data: st.DataObject) -> None:
-    c, k = data.draw(st.integers(0, n)), data.draw(st.integers(1, n))
-    miss = 1.0
-    for i in range(k):
-        miss *= max(0, n - c - i) / (n - i)
-    assert pass_at_k(np.array([[n, c]]), k)[0] == pytest.approx(1 - miss, abs=1e-12)
-
-
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
@@ -299,18 +237,6 @@ def test_an_empty_group_is_undefined_not_zero() -> None:
     }
 
 
-def test_tasks_that_share_docs_are_not_taken_for_independent() -> None:
-    """One task at two variants: the mean of two equal columns has the error of one, not of two independent ones."""
-    rng = np.random.default_rng(5)
-    x, keys = rng.random(300), fresh_keys(rng, 300)
-    both = {"t": {ACC: mean_score(x, keys, replicates=1000)}, "t:cloze": {ACC: mean_score(x, keys, replicates=1000)}}
-    score = group_score(both)
-    alone = both["t"][ACC].estimate.stderr
-    assert score.estimate.stderr == pytest.approx(alone, rel=0.1)
-    apart = group_score({"t": both["t"], "u": {ACC: mean_score(x, fresh_keys(rng, 300))}})
-    assert apart.estimate.stderr == pytest.approx((alone or 0) / math.sqrt(2), rel=1e-2)
-
-
 def test_a_group_where_everything_is_right_keeps_an_interval() -> None:
     scores = scores_of(a=1.0, b=1.0)
     for aggregation in ("mean", "harmonic_mean", "min"):
@@ -318,40 +244,6 @@ def test_a_group_where_everything_is_right_keeps_an_interval() -> None:
         assert (estimate.value, estimate.stderr, estimate.high) == (1.0, 0.0, 1.0)
         assert estimate.low is not None
         assert 0.95 < estimate.low < 0.99
-
-
-def test_nothing_is_drawn_for_means() -> None:
-    def never() -> Any:
-        raise AssertionError("a mean has a closed form")
-
-    scores = {n: {ACC: Score(Estimate(0.5, 0.1, 0.3, 0.7, 25, "t"), 25, never)} for n in "ab"}
-    assert group_score(scores).estimate.stderr == pytest.approx(0.1 / math.sqrt(2))
-
-
-def test_classes_over_dictionaries() -> None:
-    def config(*entries: dict[str, Any]) -> GroupConfig:
-        return GroupConfig(group="g", aggregate_metric_list=[{"metric": "acc", **e} for e in entries] or None)
-
-    group = plain_group()
-    assert isinstance(AggregatorFactory.create_aggregator(config()), NoOpAggregator)
-    assert AggregatorFactory.create_aggregator(config()).aggregate(group, PLAIN) == {}
-    mean = AggregatorFactory.create_aggregator(config({}))
-    assert isinstance(mean, MeanAggregator)
-    assert mean.aggregate(group, PLAIN) == {"acc,none": pytest.approx(0.725)}
-    assert HarmonicMeanAggregator(config({})).aggregate(group, PLAIN)["acc,none"] == pytest.approx(2 / 3.25)
-    assert isinstance(
-        AggregatorFactory.create_aggregator(config({"aggregation": "harmonic_mean"})), HarmonicMeanAggregator
-    )
-    assert isinstance(AggregatorFactory.create_aggregator(config({"aggregation": "pass@k"})), PassAtKAggregator)
-    results = {"a": {"pass@2,none": 0.5, "sample_len": 1}, "b": {"pass@2,none": 1.0, "sample_len": 3}}
-    two = PassAtKAggregator(GroupConfig(group="g", aggregate_metric_list=[{"metric": "pass@2"}]), k=2)
-    assert two.aggregate(group, results) == {"pass@2,none": pytest.approx(0.875)}
-    assert CustomAggregator(config(), lambda g, r: {"n": len(r)}).aggregate(group, PLAIN) == {"n": 2}
-    custom = AggregatorFactory.create_aggregator(config({"aggregation": lambda values: 7}))
-    assert isinstance(custom, CustomAggregator)
-    assert custom.aggregate(group, PLAIN) == {"acc,none": 7.0}
-    with pytest.raises(ConfigError, match="unknown aggregator"):
-        AggregatorFactory.create_aggregator(config({"aggregation": "meen"}))
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=8), st.data())

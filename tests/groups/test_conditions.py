@@ -96,3 +96,12 @@ def test_a_task_asked_for_by_name_stays_though_its_group_excludes_it() -> None:
     manager = GroupManager.from_loaded(Loaded(both.tasks, both.groups, ["top", "a"]), {"model": {"params": 1}})
     assert list(manager.tasks) == ["b", "c", "a"]
     assert manager.groups["top"].child_names == ["sub"]
+
+
+def test_a_truth_value_is_no_condition_wherever_the_member_comes_from() -> None:
+    message = r"group 'g', member 'a': the condition True is no text"
+    with pytest.raises(ConfigError, match=message):
+        manager_of({"g": {"task": [{"task": "a", "if": True}]}}, ["a"])
+    spec = GroupSpec("g", GroupConfig(group="g", task=["a"]), ("a",), {"a": True})  # type: ignore[dict-item]
+    with pytest.raises(ConfigError, match=message):
+        GroupManager.from_loaded(Loaded({"a": Leaf("a")}, {"g": spec}, ["g"]))  # type: ignore[dict-item]

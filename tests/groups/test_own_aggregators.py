@@ -7,14 +7,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parts import ACC, fresh_keys, group_score, manager_of, mean_score, scores_of
+from parts import ACC, PLAIN, Leaf, fresh_keys, group_score, manager_of, mean_score, plain_group, scores_of
 
+from assay.config import GroupConfig
 from assay.errors import ConfigError, ScoringError
 from assay.groups import (
     AGGREGATORS,
     Aggregator,
+    AggregatorFactory,
+    CustomAggregator,
     Group,
+    HarmonicMeanAggregator,
+    MeanAggregator,
     MetricKey,
+    NoOpAggregator,
+    PassAtKAggregator,
 )
 from assay.stats import Estimate, Score
 
@@ -97,3 +104,62 @@ def test_a_group_scorer_adds_numbers_with_error_bars() -> None:
     ]:
         with pytest.raises(ScoringError, match=message):
             manager_of({"g": {"task": ["a", "b"], "scorer": wrong}}, ["a", "b"]).score_groups(scores)
+
+
+def lowest(group: Group, task_results: Any, share: float = 1.0) -> dict[str, Any]:
+    """A function as the seed's `CustomAggregator` takes it."""
+    (key,) = {key for found in task_results.values() for key in found if key.startswith("acc,")}
+    return {key: share * min(task_results[t.task_name][key] for t in group.get_all_tasks())}
+
+
+def test_a_function_of_the_group_and_its_dictionaries_is_an_aggregator_too() -> None:
+    score = group_score(scores_of(a=0.3, b=0.8), aggregation=lowest, kwargs={"share": 0.5})
+    assert score.estimate.value == pytest.approx(0.15)
+    assert score.estimate.stderr == pytest.approx(0.5 * math.sqrt(0.3 * 0.7 / 100), rel=0.15)
+    assert score.aggregator == "lowest"
+    with pytest.raises(ScoringError, match="gives f1 and not acc"):
+        group_score(scores_of(a=0.3), aggregation=lambda group, task_results: {"f1": 1.0})
+
+
+def test_it_finds_its_numbers_under_any_filter() -> None:
+    strict = {name: {MetricKey("acc", "strict"): found[ACC]} for name, found in scores_of(a=0.3, b=0.8).items()}
+    entry = {"metric": "acc", "aggregation": lowest}
+    manager = manager_of({"g": {"task": ["a", "b"], "aggregate_metric_list": [entry]}}, ["a", "b"])
+    assert manager.score_groups(strict)["g"][MetricKey("acc", "strict")].estimate.value == pytest.approx(0.3)
+
+
+def test_the_factory_hands_the_function_over() -> None:
+    group = Group("g", aggregate_metric_list=[{"metric": "acc", "aggregation": lowest}])
+    for name in "ab":
+        group.add(Leaf(name))
+    results = {"a": {"acc,none": 0.3, "samples": 10}, "b": {"acc,none": 0.8, "samples": 10}}
+    made = AggregatorFactory.create_aggregator(group.config)
+    assert isinstance(made, CustomAggregator)
+    assert made.aggregate(group, results) == {"acc,none": 0.3}
+    assert group.compute_metrics(results) == {"acc,none": 0.3}
+
+
+def test_classes_over_dictionaries() -> None:
+    def config(*entries: dict[str, Any]) -> GroupConfig:
+        return GroupConfig(group="g", aggregate_metric_list=[{"metric": "acc", **e} for e in entries] or None)
+
+    group = plain_group()
+    assert isinstance(AggregatorFactory.create_aggregator(config()), NoOpAggregator)
+    assert AggregatorFactory.create_aggregator(config()).aggregate(group, PLAIN) == {}
+    mean = AggregatorFactory.create_aggregator(config({}))
+    assert isinstance(mean, MeanAggregator)
+    assert mean.aggregate(group, PLAIN) == {"acc,none": pytest.approx(0.725)}
+    assert HarmonicMeanAggregator(config({})).aggregate(group, PLAIN)["acc,none"] == pytest.approx(2 / 3.25)
+    assert isinstance(
+        AggregatorFactory.create_aggregator(config({"aggregation": "harmonic_mean"})), HarmonicMeanAggregator
+    )
+    assert isinstance(AggregatorFactory.create_aggregator(config({"aggregation": "pass@k"})), PassAtKAggregator)
+    results = {"a": {"pass@2,none": 0.5, "sample_len": 1}, "b": {"pass@2,none": 1.0, "sample_len": 3}}
+    two = PassAtKAggregator(GroupConfig(group="g", aggregate_metric_list=[{"metric": "pass@2"}]), k=2)
+    assert two.aggregate(group, results) == {"pass@2,none": pytest.approx(0.875)}
+    assert CustomAggregator(config(), lambda g, r: {"n": len(r)}).aggregate(group, PLAIN) == {"n": 2}
+    custom = AggregatorFactory.create_aggregator(config({"aggregation": lambda values: 7}))
+    assert isinstance(custom, CustomAggregator)
+    assert custom.aggregate(group, PLAIN) == {"acc,none": 7.0}
+    with pytest.raises(ConfigError, match="unknown aggregator"):
+        AggregatorFactory.create_aggregator(config({"aggregation": "meen"}))

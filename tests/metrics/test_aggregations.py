@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -40,6 +41,37 @@ def test_mcc_takes_words_for_labels():
 def test_f1_refuses_a_third_class():
     with pytest.raises(ScoringError, match="two classes"):
         AGGREGATIONS["f1"].fn([(0, 1), (2, 1)])
+
+
+@given(st.lists(st.tuples(*[st.sampled_from([0, 1, 2, -1])] * 2), min_size=1, max_size=6))
+def test_f1_takes_and_refuses_what_sklearn_does(pairs):
+    golds, predictions = zip(*pairs)
+    try:
+        expected = f1_score(golds, predictions, zero_division=0.0)
+    except ValueError:  # a third class, or two without a 1
+        with pytest.raises(ScoringError, match="1 the positive one"):
+            AGGREGATIONS["f1"].fn(pairs)
+    else:
+        assert AGGREGATIONS["f1"].fn(pairs) == expected
+
+
+def test_mcc_of_free_text_needs_no_table_of_labels_by_labels():
+    pairs = [(f"gold {i % 700}", f"gold {i}" if i % 3 else f"said {i}") for i in range(1500)]
+    mcc = AGGREGATIONS["matthews_corrcoef"]
+    tracemalloc.start()
+    value, rows = mcc.fn(pairs), mcc.statistics(pairs)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert rows is None
+    assert most < 5_000_000
+    assert value == pytest.approx(sklearn_mcc(*zip(*pairs)), abs=1e-12)
+
+
+@given(classes, st.integers(0, 2**32 - 1))
+def test_mcc_replicates_are_those_of_its_statistics(pairs, seed):
+    mcc = AGGREGATIONS["matthews_corrcoef"]
+    weights = np.random.default_rng(seed).poisson(1.0, (8, len(pairs)))
+    assert mcc.replicate(pairs, weights) == pytest.approx(mcc.finish(weights @ mcc.statistics(pairs)))
 
 
 @given(numbers)

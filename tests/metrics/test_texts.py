@@ -139,3 +139,11 @@ def test_a_metric_nobody_has_names_the_package(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(MissingPackage, match="bleurt"):
         load("bleurt")
     assert "code_eval" in OFFLINE
+
+
+@pytest.mark.parametrize("name", ["sacrebleu", "chrf", "ter"])
+def test_docs_with_more_references_than_others_keep_them(name):
+    predictions = ["the cat sat on the mat", "a dog runs in the park"]
+    references = [["no words in common here", "the cat sat on the mat"], ["a dog runs in the park"]]
+    found = load(name).compute(predictions=predictions, references=references)["score"]
+    assert found == pytest.approx(0.0 if name == "ter" else 100.0)

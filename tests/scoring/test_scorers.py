@@ -8,20 +8,14 @@ import threading
 import pytest
 from tests.scoring.parts import choice, config, generation, score
 
-from assay.config import FilterConfig, MetricConfig
 from assay.errors import ConfigError, ScoringError
 from assay.instance import Instance
 from assay.scoring import (
     CustomScorer,
     GenerateScorer,
-    GenResult,
     LoglikelihoodScorer,
-    MCResult,
     MultipleChoiceScorer,
-    Results,
     RollingScorer,
-    ScoringContext,
-    ScoringResult,
     scorer_for,
 )
 
@@ -90,7 +84,7 @@ def test_several_references_reach_translation_and_overlap_metrics_whole():
 def test_pairs_go_to_the_aggregation():
     found = score(config(metric_list=["bleu"]), generation("x", target="y"))
     assert found.sample_scores["bleu", "none"] == [["y", "x"]]
-    assert found.aggregations["bleu"].name == "bleu"
+    assert found.aggregations["bleu", "none"].name == "bleu"
 
 
 def test_a_dict_gives_one_score_per_key_with_the_metrics_aggregation():
@@ -100,8 +94,8 @@ def test_a_dict_gives_one_score_per_key_with_the_metrics_aggregation():
     task = config(metric_list=[{"metric": both, "aggregation": "median", "k": 3, "higher_is_better": False}])
     found = score(task, generation("x", target="y"))
     assert found.sample_scores == {("short", "none"): [3], ("long", "none"): [30]}
-    assert found.aggregations["long"].name == "median"
-    assert found.higher_is_better["long"] is False
+    assert found.aggregations["long", "none"].name == "median"
+    assert found.higher_is_better["long", "none"] is False
 
 
 def test_a_function_of_one_pair_is_called_with_it():
@@ -133,6 +127,14 @@ def test_draws_are_scored_one_by_one_and_reduced():
         found = score(task, doc)
         assert found.sample_scores["exact_match", "all"] == [expected]
         assert found.draw_counts["exact_match", "all"] == [(4, 3)]
+
+
+def test_a_number_is_compared_with_every_draw_as_text():
+    keep_all = [{"name": "all", "filter": []}]
+    task = config(filter_list=keep_all, metric_list=["exact_match", {"metric": "maj@k", "k": 2}], repeats=2)
+    found = score(task, generation("5", "5", target=5), generation("5", "6", target=6.0, doc_id=1))
+    assert found.sample_scores == {("exact_match", "all"): [1.0, 0.0], ("maj@2", "all"): [1.0, 0.0]}
+    assert found.draw_counts["exact_match", "all"] == [(2, 2), (2, 0)]
 
 
 def test_metrics_that_want_all_draws_get_them():
@@ -240,8 +242,8 @@ def test_process_results_gets_all_filtered_responses_and_may_skip_metrics():
     found = score(task, generation("abc"), generation("x", doc_id=1))
     assert found.sample_scores == {("len", "none"): [3, 1], ("rare", "none"): [1.0]}
     assert found.doc_ids["rare", "none"] == [1]
-    assert (found.aggregations["len"].name, found.aggregations["rare"].name) == ("median", "mean")
-    assert found.higher_is_better == {"len": True, "rare": None}
+    assert (found.aggregations["len", "none"].name, found.aggregations["rare", "none"].name) == ("median", "mean")
+    assert found.higher_is_better == {("len", "none"): True, ("rare", "none"): None}
 
 
 def test_a_failing_process_results_names_task_doc_and_filter():
@@ -273,40 +275,3 @@ def test_random_numbers_of_task_code_do_not_depend_on_batches_or_on_the_process(
     assert parts[0] + parts[1] == whole
     assert parts[2] == whole[:2]
     assert random.getstate() == state
-
-
-# ---------------------------------------------------------------------- results
-
-
-def test_results_create_picks_the_kind():
-    doc = choice([-1.0, -2.0], 0, choices=["é", "b"])
-    found = Results.create(doc)
-    assert isinstance(found, MCResult)
-    assert (found.char_lens, found.byte_lens, found.scored_bytes) == ([1, 1], [2, 1], [3, 2])
-    assert found.to_metric_inputs() is found
-    text = Results.create(generation("a", "b", target="t"))
-    assert isinstance(text, GenResult)
-    assert isinstance(text, Results)
-    assert text.to_metric_inputs() == {"predictions": ["a"], "references": "t"}
-
-
-def test_a_filter_that_was_not_applied_is_named():
-    with pytest.raises(ScoringError, match=r"(?s)filter 'strict' was not applied.*Applied: none"):
-        GenResult.from_instances(generation("x"), "strict")
-
-
-def test_merging_results_never_overwrites():
-    a = ScoringResult({("acc", "none"): [1.0]}, doc_ids={("acc", "none"): [0]})
-    b = ScoringResult({("acc", "other"): [0.0]}, doc_ids={("acc", "other"): [0]})
-    assert set(a.merge(b).sample_scores) == {("acc", "none"), ("acc", "other")}
-    with pytest.raises(ScoringError, match="acc under none"):
-        a.merge(a)
-    more = a.extend(ScoringResult({("acc", "none"): [0.0]}, doc_ids={("acc", "none"): [1]}))
-    assert (more.sample_scores["acc", "none"], more.doc_ids["acc", "none"]) == ([1.0, 0.0], [0, 1])
-
-
-def test_the_context_prefers_the_filters_metrics():
-    task = config(metric_list=["exact_match"])
-    own = FilterConfig(name="own", metric_list=[MetricConfig(metric="bleu")])
-    assert [m.name for m in ScoringContext({}, own, task).metrics] == ["bleu"]
-    assert [m.name for m in ScoringContext({}, FilterConfig(name="x"), task).metrics] == ["exact_match"]

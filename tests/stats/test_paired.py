@@ -16,6 +16,7 @@ from assay.stats import (
     mcnemar,
     mean_estimate,
     mean_stderr,
+    non_inferiority,
     paired_difference,
     replicate_difference,
     unpaired_difference,
@@ -167,3 +168,51 @@ def test_two_equal_runs_have_an_interval_of_some_width() -> None:
     row = paired_difference(scores, scores)
     assert (row.estimate.value, row.estimate.stderr, row.p_value) == (0.0, 0.0, 1.0)
     assert row.estimate.low < -0.01 < 0.01 < row.estimate.high
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "clusters"),
+    [
+        (np.zeros(4), np.ones(4), [0, 0, 1, 1]),
+        (np.array([0.5, 0.0]), np.array([1.0, 0.5]), None),
+        (np.array([0.1, 0.2]), np.array([0.2, 0.3]), None),  # the differences differ by rounding
+        (np.array([0.0, 0.5, 0.0, 0.5]), np.array([0.25, 0.75, 0.25, 0.75]), [0, 0, 1, 1]),
+    ],
+)
+def test_two_units_that_move_alike_prove_nothing(a, b, clusters) -> None:
+    row = paired_difference(a, b, clusters)
+    assert row.p_value == 0.5
+    assert row.estimate.low < 0 < row.estimate.high
+    assert judge(row, margin=0.01).kind == "undecided"
+    assert not non_inferiority(row, 0.01).passed
+
+
+@pytest.mark.parametrize("clusters", [None, [0, 1]])
+def test_two_docs_alike_in_both_runs_are_the_same_but_not_equivalent(clusters) -> None:
+    row = paired_difference(np.array([0.25, 0.5]), np.array([0.25, 0.5]), clusters)
+    assert row.p_value == 1.0
+    assert judge(row, margin=0.01).kind == "same"
+    assert not non_inferiority(row, 0.01).passed
+
+
+def test_many_units_that_move_alike_do_prove_it() -> None:
+    scores = np.linspace(0.1, 0.9, 2000)
+    assert judge(paired_difference(scores, scores), margin=0.01).kind == "equivalent"
+    assert judge(paired_difference(scores, scores + 0.05), margin=0.01).kind == "better"
+    clusters = np.repeat(np.arange(100), 2)
+    row = paired_difference(np.zeros(200), np.ones(200), clusters)
+    assert (judge(row, margin=0.01).kind, row.test) == ("better", "directions")
+    assert non_inferiority(row, 0.01).passed
+
+
+def test_replicates_and_estimates_without_spread_are_not_certain_either() -> None:
+    constant = np.full(100, 0.5)
+    row = replicate_difference(0.5, 0.75, constant, constant + 0.25, 2)
+    assert row.p_value > 0.05
+    assert judge(row, margin=0.01).kind == "undecided"
+    nothing = replicate_difference(0.0, 0.0, np.zeros(100), np.zeros(100), 50)
+    assert (nothing.p_value, nothing.spread, nothing.bounds(0.9)) == (None, None, None)
+    assert judge(nothing, margin=0.01).kind == "same"
+    few = unpaired_difference(mean_estimate([0.0, 0.0]), mean_estimate([1.0, 1.0]))
+    assert few.p_value > 0.05
+    assert judge(unpaired_difference(*[mean_estimate([1.0, 1.0])] * 2), margin=0.01).kind == "same"

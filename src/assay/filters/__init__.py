@@ -7,7 +7,6 @@ from assay.filters.decontamination import Decontaminate
 from assay.filters.ensemble import DEFAULT_FILTER, FilterEnsemble, build_filter
 from assay.filters.extraction import Extractor, MultiChoiceRegexFilter, POSFilter, RegexFilter
 from assay.filters.selection import MajorityVote, TakeFirst, TakeFirstK
-from assay.filters.timelimit import MatchTimeout, TimedPattern
 from assay.filters.transformation import (
     FormatSpan,
     Lowercase,
@@ -17,6 +16,7 @@ from assay.filters.transformation import (
     Transformation,
     Uppercase,
 )
+from assay.timelimit import MatchTimeout, TimedPattern
 
 __all__ = [
     "DEFAULT_FILTER",

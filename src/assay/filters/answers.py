@@ -10,8 +10,8 @@ from typing import Any
 from assay.errors import ConfigError
 from assay.filters.base import FILTERS
 from assay.filters.extraction import Extractor
-from assay.filters.timelimit import TimedPattern
 from assay.instance import Doc
+from assay.timelimit import TimedPattern
 
 
 class AnswerFilter(Extractor):
@@ -92,11 +92,12 @@ class Number(AnswerFilter):
 
 @FILTERS.register("json_path")
 class JsonPath(AnswerFilter):
-    """A value in the first JSON object or array of the response, by a path such as `answer.items[0].name`.
+    """A value in the first JSON object or array of the response that has it, by a path such as `answer.items[0].name`.
 
-    Text around the JSON (a code fence, a remark) is passed over. Strings come back as they are, other values as JSON.
+    Text around the JSON (a code fence, a remark, a footnote mark) is passed over. Strings come back as they are, other
+    values as JSON.
 
-    >>> JsonPath("answer.letters[1]").extract('Sure: {"answer": {"letters": ["A", "B"]}}')
+    >>> JsonPath("answer.letters[1]").extract('As in [1]: {"answer": {"letters": ["A", "B"]}}')
     'B'
     """
 
@@ -113,15 +114,18 @@ class JsonPath(AnswerFilter):
         self.steps: list[str | int] = [int(s[2]) if s[2] is not None else s[1] for s in steps]
 
     def extract(self, text: str) -> str | None:
-        decoder = json.JSONDecoder()
+        decoder, end = json.JSONDecoder(), 0
         for start in (i for i, mark in enumerate(text) if mark in "{["):
+            if start < end:  # inside a value that does not have the path; its parts are not the answer
+                continue
             try:
-                value, _ = decoder.raw_decode(text, start)
+                value, end = decoder.raw_decode(text, start)
             except ValueError:
                 continue
             except RecursionError:  # brackets without end: nothing inside them will decode either
                 return None
-            return self._walk(value)
+            if (found := self._walk(value)) is not None:
+                return found
         return None
 
     def _walk(self, value: Any) -> str | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from assay.config import FilterConfig, FilterStep, FunctionRef
 from assay.errors import AssayError, ConfigError, ScoringError
@@ -29,12 +29,21 @@ def build_filter(step: FilterStep) -> Filter:
         raise ConfigError(f"filter {name}: {error}", hint=f"Given: {sorted(step.kwargs) or 'no arguments'}.") from error
 
 
+def _made(given: Filter | Callable[[], Filter]) -> Filter:
+    # A filter from a task file need not derive from Filter; it is known by its `apply`.
+    ready = hasattr(given, "apply") and not isinstance(given, type)
+    return cast(Filter, given) if ready else cast(Callable[[], Filter], given)()
+
+
 @dataclass
 class FilterEnsemble:
-    """Filters applied one after another, under one name."""
+    """Filters applied one after another, under one name. A class, or whatever else makes a filter, stands for it."""
 
     name: str
-    filters: Sequence[Filter]
+    filters: Sequence[Filter | Callable[[], Filter]]
+
+    def __post_init__(self) -> None:
+        self.steps = [_made(each) for each in self.filters]
 
     @classmethod
     def from_config(cls, config: FilterConfig) -> FilterEnsemble:
@@ -45,9 +54,9 @@ class FilterEnsemble:
         kept = [instance for instance in instances if instance.failure is None]
         resps: list[Any] = [instance.resps for instance in kept]
         docs = [instance.doc for instance in kept]
-        carries = any(getattr(step, "extracts", False) for step in self.filters)
+        carries = any(getattr(step, "extracts", False) for step in self.steps)
         flags = [[False] * len(instance.resps) for instance in kept] if carries else []
-        for step in self.filters:
+        for step in self.steps:
             given, resps = resps, self._run(step, resps, docs, kept)
             # A class from a task file need not derive from Filter: then it carries nothing and drops nothing.
             carry = getattr(step, "carry", None) if carries else None

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from itertools import count, islice, product
+from string import ascii_uppercase
 from typing import Any
 
 from assay.errors import DataError
 from assay.filters.base import FILTERS, Filter
-from assay.filters.timelimit import TimedPattern
 from assay.instance import Doc
+from assay.timelimit import TimedPattern
 
 
 class Extractor(Filter):
@@ -66,6 +68,11 @@ def punctuation_table() -> dict[int, None]:
     return dict.fromkeys(i for i in range(sys.maxunicode) if unicodedata.category(chr(i)).startswith("P"))
 
 
+def labels() -> Iterator[str]:
+    """A to Z, then AA, AB, …: the labels of choices, however many there are."""
+    return ("".join(letters) for length in count(1) for letters in product(ascii_uppercase, repeat=length))
+
+
 @FILTERS.register("multi_choice_regex")
 class MultiChoiceRegexFilter(RegexFilter):
     """The chosen letter, as `(A)`: by the pattern, else by a choice's text, else by `: A`.
@@ -96,11 +103,11 @@ class MultiChoiceRegexFilter(RegexFilter):
         if "choices" not in doc:
             raise DataError("filter multi_choice_regex: the doc has no column `choices`", hint=f"It has {sorted(doc)}.")
         texts = [self._plain(choice.strip()) for choice in doc["choices"]]
-        letters = [chr(ord("A") + i) for i in range(len(texts))]
+        letters = list(islice(labels(), len(texts)))
         by_text = {text: f"({letter})" for text, letter in zip(texts, letters)}
         by_letter = {letter: f"({letter})" for letter in letters}
         text_pattern = TimedPattern("|".join(sorted(map(re.escape, texts), key=len, reverse=True)))
-        letter_pattern = TimedPattern(rf":[\s]*({'|'.join(letters)})")
+        letter_pattern = TimedPattern(rf":[\s]*({'|'.join(reversed(letters))})")  # AA before A
 
         def answer(response: Any) -> str:
             raw = response if isinstance(response, str) else ""

@@ -1,7 +1,7 @@
 """The registry of aggregators, and what an entry's `aggregation` may be.
 
-A registered name, a function of the children's values (`!function` or Python), or a class with
-`aggregate(group, task_results)`. All end as a `Formula`.
+A registered name, a function of the children's values (`!function` or Python), a function `f(group, task_results)`, or
+a class with such an `aggregate`. All end as a `Formula`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from assay.config import AggMetricConfig, FunctionRef
 from assay.errors import ConfigError, did_you_mean
 from assay.groups import formulas
-from assay.groups.classic import Aggregator, formula_of_class
+from assay.groups.classic import Aggregator, formula_of_class, formula_of_group_function, takes_group
 from assay.groups.formulas import Formula
 from assay.groups.group import Group
 from assay.groups.user import formula_of_function
@@ -51,6 +51,8 @@ def formula_for(entry: AggMetricConfig, group: Group) -> Formula:
         return given
     if isinstance(given, type) and issubclass(given, Aggregator):
         return formula_of_class(given, entry, group)
+    if takes_group(given):
+        return formula_of_group_function(given, entry, group)
     return formula_of_function(given, entry.kwargs)
 
 

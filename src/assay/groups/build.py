@@ -28,8 +28,6 @@ def member_of(group: str, item: str | Mapping[str, Any]) -> Member:
         return Member(item)
     body = {key: value for key, value in item.items() if key != "if"}
     condition = item.get("if")
-    if condition is not None and not isinstance(condition, str):
-        raise ConfigError(f"group {group!r}: if: {condition!r} is no text", hint='Quote it: if: "model.params > 7e9".')
     if isinstance(body.get("group"), str):
         if set(body) == {"group"}:
             return Member(body["group"], condition)

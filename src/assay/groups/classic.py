@@ -6,12 +6,14 @@ ones compute the same numbers as a run does; which class `AggregatorFactory` pic
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from assay.config import AggMetricConfig, GroupConfig
-from assay.errors import ConfigError
+from assay.config import AggMetricConfig, FunctionRef, GroupConfig
+from assay.errors import ScoringError
 from assay.groups.formulas import Combine, Floats, Formula, Mask
 from assay.groups.members import Member
 from assay.groups.user import Samples, looped
@@ -90,7 +92,11 @@ class PassAtKAggregator(ConfiguredAggregator):
 
 
 class CustomAggregator(Aggregator):
-    """Delegates to a function of the group and its tasks' dictionaries."""
+    """Delegates to a function of the group and its tasks' dictionaries.
+
+    def worst(group, task_results):
+        return {"acc,none": min(found["acc,none"] for found in task_results.values())}
+    """
 
     def __init__(self, config: GroupConfig, agg_fn: Callable[[Group, TaskResults], dict[str, Any]]) -> None:
         super().__init__(config)
@@ -115,9 +121,14 @@ class AggregatorFactory:
         entries = config.aggregate_metric_list or []
         if not entries:
             return NoOpAggregator(config)
-        first = entries[0].aggregation
-        if any(entry.aggregation != first for entry in entries[1:]) or not isinstance(first, str):
-            if len(entries) == 1 and callable(first):
+        first: Any = entries[0].aggregation
+        alike = all(entry.aggregation == first for entry in entries[1:])
+        if isinstance(first, FunctionRef):
+            first = first.load()
+        if alike and takes_group(first):
+            return CustomAggregator(config, first)
+        if not alike or not isinstance(first, str):
+            if len(entries) == 1 and callable(first) and not isinstance(first, type):
                 return CustomAggregator(config, ConfiguredAggregator(config).aggregate)
             return ConfiguredAggregator(config)
         if first == "pass@k":
@@ -129,31 +140,59 @@ class AggregatorFactory:
         return cls._BY_NAME.get(first, ConfiguredAggregator)(config)
 
 
-def formula_of_class(aggregator: type[Aggregator], entry: AggMetricConfig, group: Group) -> Formula:
-    """Lift a class as it is: it is asked once for the values and once for every replicate."""
+def takes_group(function: Any) -> bool:
+    """Whether a function is one of the group and its tasks' dictionaries: its first parameter is called `group`."""
+    if isinstance(function, type) or not callable(function):
+        return False
+    try:
+        return next(iter(inspect.signature(function).parameters), None) == "group"
+    except (TypeError, ValueError):  # some built-ins have no signature
+        return False
+
+
+def formula_of_group_function(function: Callable[..., Any], entry: AggMetricConfig, group: Group) -> Formula:
     config = GroupConfig(group=group.name, aggregate_metric_list=[entry])
-    instance = aggregator(config, **entry.kwargs)
+    given = partial(function, **entry.kwargs)
+    return _lifted(CustomAggregator(config, given), getattr(function, "__name__", "function"), entry, group)
+
+
+def formula_of_class(aggregator: type[Aggregator], entry: AggMetricConfig, group: Group) -> Formula:
+    config = GroupConfig(group=group.name, aggregate_metric_list=[entry])
+    return _lifted(aggregator(config, **entry.kwargs), aggregator.__name__, entry, group)
+
+
+def _lifted(aggregator: Aggregator, name: str, entry: AggMetricConfig, group: Group) -> Formula:
+    """Lift an aggregator as it is: it is asked once for the values and once for every replicate."""
 
     def bind(members: Sequence[Member]) -> Combine:
         sizes = {member.name: member.size for member in members}
 
         def call(values: Mapping[str, float], weights: Mapping[str, float], samples: Samples | None) -> Any:
-            results = {name: _as_results(entry, value, sizes[name]) for name, value in values.items()}
-            found = instance.aggregate(group, results)
+            results = {child: _as_results(entry, value, sizes[child]) for child, value in values.items()}
+            found = aggregator.aggregate(group, results)
             if not isinstance(found, Mapping):
-                raise ConfigError(
-                    f"{aggregator.__name__}.aggregate returned {found!r:.80}", hint="It returns {metric: value}."
+                raise ScoringError(
+                    f"the aggregator {name!r} returned {found!r:.80}", hint="It returns {metric: value}."
                 )
-            return next((v for k, v in found.items() if k.partition(",")[0] == entry.metric), None)
+            named = [value for key, value in found.items() if key.partition(",")[0] == entry.metric]
+            if found and not named:
+                raise ScoringError(
+                    f"the aggregator {name!r} gives {', '.join(map(str, found))} and not {entry.metric}",
+                    hint="It returns {metric: value} with the metric of its entry among them.",
+                )
+            return named[0] if named else None
 
-        return looped(call, members, aggregator.__name__)
+        return looped(call, members, name)
 
-    return Formula(aggregator.__name__, _unbound, bind=bind)
+    return Formula(name, _unbound, bind=bind)
 
 
 def _as_results(entry: AggMetricConfig, value: float, size: int) -> dict[str, Any]:
-    filters = entry.filter_list or ["none"]
-    return {**{f"{entry.metric},{name}": value for name in filters}, "sample_len": size, "samples": size}
+    return {
+        **{f"{entry.metric},{name}": value for name in entry.filter_list or ()},
+        "sample_len": size,
+        "samples": size,
+    }
 
 
 def _unbound(values: Floats, weights: Floats, mask: Mask | None = None) -> Floats:

@@ -14,7 +14,7 @@ from assay.groups.aggregators import formula_for
 from assay.groups.formulas import Floats, Formula, Mask
 from assay.groups.group import Group
 from assay.groups.keys import MetricKey
-from assay.groups.lift import Select, draw_table, lift
+from assay.groups.lift import Select, docs_below, draw_table, lift
 from assay.groups.members import (  # fmt: skip
     Gathered,
     Member,
@@ -85,8 +85,13 @@ def _score_entry(group: Group, entry: AggMetricConfig, scores: Scores) -> dict[M
     if not filters:
         return {MetricKey(entry.metric): _undefined(formula, _why_nothing(group, entry, names), {})}
     collect = gather_counts if formula.name == "pass@k" else gather
-    keys = [MetricKey(entry.metric, name) for name in filters]
-    return {key: _score_key(group, entry, key, formula, collect(entry, key, names, scores), scores) for key in keys}
+    found: dict[MetricKey, GroupScore] = {}
+    for name in filters:
+        key = MetricKey(entry.metric, name)
+        # An aggregator that reads dictionaries finds its numbers there under the filter whose turn it is.
+        formula = formula_for(entry.model_copy(update={"filter_list": [name]}), group)
+        found[key] = _score_key(group, entry, key, formula, collect(entry, key, names, scores), scores)
+    return found
 
 
 def _score_key(
@@ -131,6 +136,7 @@ def _lifted(
         sum(members[i].size for i in inside),
         draws,
         higher_is_better=_direction(entry, members),
+        keys=lambda: docs_below([member.score for member in members]),
         aggregator=formula.name,
         children=tuple(
             Share(members[i].name, float(parts[i]) if formula.weighted else None, members[i].value) for i in inside

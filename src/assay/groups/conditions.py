@@ -55,6 +55,11 @@ def names_in(expression: str) -> set[str]:
 
 
 def _parse(expression: str) -> ast.expr:
+    if not isinstance(expression, str):  # YAML reads `if: true` as a truth value
+        raise ConfigError(
+            f"the condition {expression!r} is no text",
+            hint='Quote it, as in if: "model.params > 7e9", or leave it out.',
+        )
     if len(expression) > _LONGEST:
         raise ConfigError(f"a condition of {len(expression)} characters", hint=f"At most {_LONGEST} are read.")
     try:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.groups.formulas import Floats, Formula, Mask
 from assay.groups.members import Member
 from assay.stats import (
     Estimate,
+    Score,
     bootstrap_estimate,
     normal_quantile,
     pooled_stderr,
@@ -19,6 +22,7 @@ from assay.stats import (
     weighted_stderr,
 )
 
+Keys = NDArray[np.uint64]
 Select = Callable[[bool], Mask | None]
 """Which children enter: at the point estimate (False) or in each replicate (True)."""
 
@@ -52,16 +56,20 @@ def _estimate(
     value = float(formula.combine(values, weights, mask))
     if not math.isfinite(value):
         return Estimate.missing(f"{formula.name} has no value here", n)
-    if select is None and formula.linear and not share_docs(members):
+    in_closed_form = select is None and formula.linear
+    if in_closed_form and share_docs(members) is False:
         return _closed_form(value, members, weights, n, by_size=by_size)
     draws = draw()
-    if len(draws) == 0 and not formula.on_samples:
-        return _delta(value, formula, members, weights, mask, n)
+    if len(draws) == 0 and in_closed_form and share_docs(members) is None:
+        return _closed_form(value, members, weights, n, by_size=by_size)
     lifted = bootstrap_estimate(value, draws, n)
-    if lifted.stderr == 0.0 and not formula.on_samples:
-        # Every doc of every child right: the replicates cannot vary, but the children's own intervals know better.
-        return _delta(value, formula, members, weights, mask, n)
-    return lifted
+    if in_closed_form and len(draws) and all(member.score.repeats_lm_eval for member in members):
+        # lm-evaluation-harness pools them as if they shared no docs. The interval is not taken from it.
+        return replace(lifted, stderr=_closed_form(value, members, weights, n, by_size=by_size).stderr)
+    if formula.on_samples or (len(draws) and lifted.stderr != 0.0):
+        return lifted
+    # No replicates; or every doc of every child is right: they cannot vary, but the children's own intervals know better.
+    return _delta(value, formula, members, weights, mask, n)
 
 
 def replicates(formula: Formula, members: Sequence[Member], weights: Floats, select: Select | None = None) -> Floats:
@@ -79,16 +87,27 @@ def draw_table(members: Sequence[Member]) -> Floats:
     return np.stack([row[:length] for row in rows]).T if length else np.empty((0, len(rows)))
 
 
-def share_docs(members: Sequence[Member]) -> bool:
-    """Whether two children contain the same doc: then they are not independent and no sum of squares holds."""
-    parts = [docs[1] for member in members if (docs := member.score.docs) is not None]
-    if len(parts) < 2:
+def share_docs(members: Sequence[Member]) -> bool | None:
+    """Whether two children contain the same doc: then they are not independent and no sum of squares holds.
+
+    None where a child does not tell its docs.
+    """
+    if len(members) < 2:
         return False
+    parts = [keys for member in members if (keys := member.score.doc_keys) is not None]
+    if len(parts) < len(members):
+        return None
     keys = np.concatenate(parts)
     owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     order = np.argsort(keys, kind="stable")
     same_key = keys[order[1:]] == keys[order[:-1]]
     return bool((same_key & (owner[order[1:]] != owner[order[:-1]])).any())
+
+
+def docs_below(scores: Sequence[Score]) -> Keys | None:
+    """The docs behind any of these numbers, each once."""
+    parts = [keys for score in scores if (keys := score.doc_keys) is not None]
+    return np.unique(np.concatenate(parts)) if parts and len(parts) == len(scores) else None
 
 
 def _closed_form(value: float, members: Sequence[Member], weights: Floats, n: int, *, by_size: bool) -> Estimate:
@@ -112,15 +131,19 @@ def _closed_form(value: float, members: Sequence[Member], weights: Floats, n: in
 def _delta(
     value: float, formula: Formula, members: Sequence[Member], weights: Floats, mask: Mask | None, n: int
 ) -> Estimate:
-    """First-order error: how far the number moves when one child moves by its standard error."""
+    """First-order error: how far the number moves when one child moves by its standard error.
+
+    Children that share docs may all move together, so their parts are added up and not their squares: at most so much.
+    """
     entering = [m for i, m in enumerate(members) if mask is None or mask[i]]
     if without := [member.name for member in entering if member.stderr is None]:
         return Estimate.bare(value, n, f"{', '.join(without[:3])} has no standard error")
     gradient = _gradient(formula, members, weights, mask)
     if not np.isfinite(gradient).all():
         return Estimate.bare(value, n, "too close to where it is undefined")
-    spreads = np.array([member.stderr or 0.0 for member in members])
-    return _with_interval(value, float(np.linalg.norm(gradient * spreads)), gradient, members, n, "delta")
+    moves = gradient * np.array([member.stderr or 0.0 for member in members])
+    order = 1 if share_docs(members) else 2
+    return _with_interval(value, float(np.linalg.norm(moves, order)), gradient, members, n, "delta", order=order)
 
 
 def _gradient(formula: Formula, members: Sequence[Member], weights: Floats, mask: Mask | None) -> Floats:
@@ -137,12 +160,12 @@ def _gradient(formula: Formula, members: Sequence[Member], weights: Floats, mask
 
 
 def _with_interval(
-    value: float, stderr: float, slopes: Floats, members: Sequence[Member], n: int, method: str
+    value: float, stderr: float, slopes: Floats, members: Sequence[Member], n: int, method: str, *, order: int = 2
 ) -> Estimate:
     """Combine the children's intervals, each side by itself (Zou and Donner 2008).
 
     Wilson intervals of the tasks stay lopsided near 0 and 1 and do not collapse when everything is right; a symmetric
-    value ± z·SE would.
+    value ± z·SE would. `order` 2 is the root of the sum of squares, 1 the sum.
     """
     sides = [(m.score.estimate.low, m.score.estimate.high, m.value) for m in members]
     if any(low is None or high is None for low, high, _ in sides):
@@ -150,6 +173,6 @@ def _with_interval(
         return Estimate(value, stderr, value - reach, value + reach, n, method)
     down = np.array([v - low for low, _, v in sides if low is not None])
     up = np.array([high - v for _, high, v in sides if high is not None])
-    low = value - float(np.linalg.norm(slopes * np.where(slopes >= 0, down, up)))
-    high = value + float(np.linalg.norm(slopes * np.where(slopes >= 0, up, down)))
+    low = value - float(np.linalg.norm(slopes * np.where(slopes >= 0, down, up), order))
+    high = value + float(np.linalg.norm(slopes * np.where(slopes >= 0, up, down), order))
     return Estimate(value, stderr, low, high, n, method)

@@ -126,14 +126,22 @@ class GroupManager:
         child = self.groups.get(member.name) or tasks.get(member.name)
         if child is None:
             raise unknown_member(group, member.name, [*self.groups, *tasks])
-        if member.condition is not None:
-            names_in(member.condition)  # a condition that does not parse is an error even where nothing is decided
-            if facts is not None and not holds(member.condition, facts):
-                self.excluded[group, member.name] = member.condition
-                return
+        if member.condition is not None and not self._belongs(group, member, facts):
+            return
         self.groups[group].add(child)
         if not isinstance(child, Group) and member.name not in self.tasks:
             self.register_task(child)
+
+    def _belongs(self, group: str, member: Member, facts: Mapping[str, Any] | None) -> bool:
+        assert member.condition is not None
+        try:
+            names_in(member.condition)  # a condition that does not parse is an error even where nothing is decided
+            belongs = facts is None or holds(member.condition, facts)
+        except ConfigError as error:
+            raise error.reworded(f"group {group!r}, member {member.name!r}: {error.message}") from error
+        if not belongs:
+            self.excluded[group, member.name] = member.condition
+        return belongs
 
     @property
     def root_groups(self) -> list[Group]:

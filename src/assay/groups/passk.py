@@ -46,14 +46,14 @@ def k_of(entry: AggMetricConfig) -> int:
 def gather_counts(entry: AggMetricConfig, key: MetricKey, names: Sequence[str], scores: Scores) -> Gathered:
     """The children's pass@k, made from their counts.
 
-    The counts of a task do not depend on k, so pass@10 may be asked of tasks that report only pass@1. A task without
-    counts takes part if it reports this very pass@k.
+    The counts of a task do not depend on k, so pass@10 may be asked of tasks that report only pass@1, or only one
+    metric. A task without counts takes part if it reports this very pass@k.
     """
     k = k_of(entry)
     members: list[Member] = []
     missing: dict[str, str] = {}
     for name in names:
-        found = _with_counts(scores.get(name, {}), key)
+        found = _with_counts(name, scores.get(name, {}), key)
         counts = None if found is None else found.draw_counts
         ready = scores.get(name, {}).get(MetricKey(f"pass@{k}", key.filter))
         if found is not None and counts is not None:
@@ -74,17 +74,26 @@ def gather_counts(entry: AggMetricConfig, key: MetricKey, names: Sequence[str], 
     return Gathered(tuple(members), missing)
 
 
-def _with_counts(found: Mapping[MetricKey, Score], key: MetricKey) -> Score | None:
-    exact = found.get(key)
-    if exact is not None and exact.counts is not None:
-        return exact
-    return next((s for other, s in found.items() if other.filter == key.filter and s.counts is not None), None)
+def _with_counts(name: str, found: Mapping[MetricKey, Score], key: MetricKey) -> Score | None:
+    """The score whose right draws are meant: the one of this name, else the task's pass@…, else its only one."""
+    counted = {other: s for other, s in found.items() if other.filter == key.filter and s.counts is not None}
+    if key in counted:
+        return counted[key]
+    # pass@1 and pass@10 of one task count the same draws.
+    named = [score for other, score in counted.items() if _NAME.fullmatch(other.metric)]
+    if not named and len(counted) > 1:
+        metrics = [other.metric for other in counted]
+        raise ConfigError(
+            f"{key.metric} of {name!r} could count the right draws of {', '.join(metrics[:-1])} or {metrics[-1]}",
+            hint=f"Name one: {{metric: {metrics[0]}, aggregation: pass@k, kwargs: {{k: …}}}}.",
+        )
+    return next(iter([*named, *counted.values()]), None)
 
 
 def _score(found: Score, counts: NDArray[np.int64], k: int, name: str) -> Score:
     chances = pass_at_k(counts, k)
-    docs = found.docs
-    keys = doc_keys(f"{name}:{i}" for i in range(len(chances))) if docs is None else docs[1]
+    known = found.doc_keys
+    keys = known if known is not None else doc_keys(f"{name}:{i}" for i in range(len(chances)))
     shared = len(np.unique(keys)) < len(keys)
 
     def replicates() -> Floats:

@@ -16,7 +16,7 @@ from assay.groups.compute import GroupScore, score_group
 from assay.groups.group import Group, node_name
 from assay.groups.keys import MetricKey
 from assay.groups.members import Scores
-from assay.stats import Estimate, Score, normal_quantile
+from assay.stats import Estimate, Score, doc_keys, normal_quantile
 
 NOT_AVAILABLE = "N/A"
 
@@ -27,7 +27,9 @@ def aggregate_plain(
     """The group's entry of a results file from those of its tasks."""
     if not group.has_aggregation and entries is None:
         return {"alias": group.alias or group.name, "name": group.name}
-    scores: dict[str, Mapping[MetricKey, Score]] = {name: as_scores(metrics) for name, metrics in task_metrics.items()}
+    scores: dict[str, Mapping[MetricKey, Score]] = {
+        name: as_scores(metrics, name) for name, metrics in task_metrics.items()
+    }
     for below in reversed(group.get_all_groups()):
         # Subgroups are computed even if the dictionaries hold them: those may come from other settings.
         scores[below.name] = score_group(below, scores)
@@ -56,13 +58,17 @@ def results_entry(group: Group, scores: Mapping[MetricKey, GroupScore], lengths:
     return entry
 
 
-def as_scores(metrics: Mapping[str, Any]) -> dict[MetricKey, Score]:
-    """One entry of a results file as scores; "N/A" is no standard error, or no value."""
+def as_scores(metrics: Mapping[str, Any], name: str) -> dict[MetricKey, Score]:
+    """One entry of a results file as scores; "N/A" is no standard error, or no value.
+
+    The file does not tell the docs of a task: one key stands for all of them, so that groups which share it are known.
+    """
     length = _length(metrics)
     found: dict[MetricKey, Score] = {}
     for text, value in metrics.items():
         if MetricKey.is_key(text) and not (key := MetricKey.parse(text)).is_stderr:
-            found[key] = Score(_estimate(value, metrics.get(str(key.stderr)), length), length, lambda: np.empty(0))
+            estimate = _estimate(value, metrics.get(str(key.stderr)), length)
+            found[key] = Score(estimate, length, lambda: np.empty(0), keys=lambda: doc_keys([name]))
     return found
 
 

@@ -20,6 +20,7 @@ from assay.groups.compute import GroupScore, Share
 from assay.groups.formulas import Floats
 from assay.groups.group import Group, node_name
 from assay.groups.keys import MetricKey
+from assay.groups.lift import docs_below
 from assay.groups.members import Scores
 from assay.stats import Estimate, Score, bootstrap_estimate
 
@@ -41,6 +42,7 @@ def run_scorer(group: Group, scores: Scores) -> dict[MetricKey, GroupScore]:
     point = {task: {str(key): float(score.estimate.value or 0.0) for key, score in found.items()} for task, found in inputs.items()}  # fmt: skip
     numbers = _called(group, name, fn, point)
     size = sum(max((score.size for score in found.values()), default=0) for found in inputs.values())
+    below = [score for found in inputs.values() for score in found.values()]
     table = _replicates(group, name, fn, inputs, list(numbers))
     results: dict[MetricKey, GroupScore] = {}
     for text, value in numbers.items():
@@ -48,7 +50,7 @@ def run_scorer(group: Group, scores: Scores) -> dict[MetricKey, GroupScore]:
         draws = table[text]
         estimate = Estimate.missing(f"{name} gives no value", size) if value is None else bootstrap_estimate(value, draws, size)  # fmt: skip
         shares = tuple(Share(task, None, found[str(key)]) for task, found in point.items() if str(key) in found)
-        results[key] = GroupScore(estimate, size, lambda draws=draws: draws, higher_is_better=None, aggregator=name, children=shares, missing=missing)  # type: ignore[misc]  # fmt: skip
+        results[key] = GroupScore(estimate, size, lambda draws=draws: draws, higher_is_better=None, keys=lambda: docs_below(below), aggregator=name, children=shares, missing=missing)  # type: ignore[misc]  # fmt: skip
     return results
 
 

@@ -64,12 +64,15 @@ def f1(pairs: Sequence[tuple[Any, Any]]) -> float:
 
 
 def _f1_statistics(pairs: Sequence[tuple[Any, Any]]) -> Floats:
-    """Columns: true positives, gold positives, predicted positives."""
+    """Columns: true positives, gold positives, predicted positives.
+
+    Two labels of which neither is 1 have no positive class; one label alone may be the negative one.
+    """
     labels = np.asarray([(int(gold), int(prediction)) for gold, prediction in pairs])
-    strange = set(np.unique(labels).tolist()) - {0, 1}
-    if strange and len(np.unique(labels)) > 2:
+    known = np.unique(labels).tolist()
+    if len(known) > 2 or (len(known) == 2 and 1 not in known):
         raise ScoringError(
-            f"aggregation f1 is for two classes, and the labels are {sorted(np.unique(labels).tolist())}",
+            f"aggregation f1 is for two classes, 1 the positive one, and the labels are {known}",
             hint="Use a macro or weighted F1 (aggregation: !function ...) or another metric.",
         )
     gold, prediction = (labels == 1).T
@@ -84,25 +87,42 @@ def _f1_finish(sums: Floats) -> Floats:
 
 def matthews_corrcoef(pairs: Sequence[tuple[Any, Any]]) -> float:
     """Matthews' correlation for any number of classes; 0 where one side is constant."""
-    return float(_mcc_finish(_mcc_statistics(pairs).sum(axis=0)))
+    return float(_mcc_replicates(pairs, np.ones((1, len(pairs))))[0])
 
 
-def _mcc_statistics(pairs: Sequence[tuple[Any, Any]]) -> Floats:
-    """One column per cell of the confusion matrix."""
+FEW_LABELS = 16
+"""Up to here a row per doc is short. Free text has as many labels as docs, or twice as many."""
+
+
+def _label_index(pairs: Sequence[tuple[Any, Any]]) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
+    """How many labels there are, and each doc's gold and predicted one as 0 … k − 1."""
     golds, predictions = zip(*pairs)
     labels, index = np.unique(np.asarray([*golds, *predictions]), return_inverse=True)
-    gold, prediction = index[: len(golds)], index[len(golds) :]
-    cells = np.zeros((len(golds), len(labels) ** 2))
-    cells[np.arange(len(golds)), gold * len(labels) + prediction] = 1.0
-    return cells
+    return len(labels), index[: len(golds)], index[len(golds) :]
+
+
+def _mcc_statistics(pairs: Sequence[tuple[Any, Any]]) -> Floats | None:
+    """Whether the doc is right, then a column per gold label, then one per predicted label."""
+    k, gold, prediction = _label_index(pairs)
+    if k > FEW_LABELS:
+        return None
+    return np.column_stack([gold == prediction, np.eye(k)[gold], np.eye(k)[prediction]]).astype(np.float64)
+
+
+def _mcc_replicates(pairs: Sequence[tuple[Any, Any]], weights: NDArray[Any]) -> Floats:
+    """The same sums without a table of docs × labels: a doc has one label of each kind."""
+    from scipy.sparse import csr_array
+
+    k, gold, prediction = _label_index(pairs)
+    drawn = np.ascontiguousarray(weights.T, dtype=np.float64)
+    ones, docs = np.ones(len(gold)), np.arange(len(gold))
+    counts = [csr_array((ones, (side, docs)), shape=(k, len(gold))) @ drawn for side in (gold, prediction)]
+    return _mcc_finish(np.concatenate([[drawn[gold == prediction].sum(axis=0)], *counts]).T)
 
 
 def _mcc_finish(sums: Floats) -> Floats:
-    k = math.isqrt(sums.shape[-1])
-    table = sums.reshape(*sums.shape[:-1], k, k)
-    n = table.sum((-2, -1))
-    gold, predicted = table.sum(-1), table.sum(-2)
-    right = np.trace(table, axis1=-2, axis2=-1)
+    right, (gold, predicted) = sums[..., 0], np.split(sums[..., 1:], 2, axis=-1)
+    n = gold.sum(-1)
     cov_gp = right * n - (gold * predicted).sum(-1)
     cov_pp = n**2 - (predicted**2).sum(-1)
     cov_gg = n**2 - (gold**2).sum(-1)
@@ -162,7 +182,7 @@ for _aggregation in (
     Aggregation("weighted_perplexity", weighted_perplexity, _pairs, lambda s: np.exp(-_ratio(s)), transform=lambda r: safe_exp(-r)),
     Aggregation("bits_per_byte", bits_per_byte, _pairs, lambda s: -_ratio(s) / math.log(2), transform=lambda r: -r / math.log(2)),
     Aggregation("f1", f1, _f1_statistics, _f1_finish),
-    Aggregation("matthews_corrcoef", matthews_corrcoef, _mcc_statistics, _mcc_finish),
+    Aggregation("matthews_corrcoef", matthews_corrcoef, _mcc_statistics, _mcc_finish, _mcc_replicates),
     Aggregation("brier_score", brier_score, lambda v: _column(_brier(v).tolist()), _ratio, transform=float),
     Aggregation("bypass", bypass),
 ):  # fmt: skip

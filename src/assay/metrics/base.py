@@ -68,6 +68,8 @@ class Metric:
     forms: Mapping[Kind, Callable[..., Value]] = field(default_factory=dict)
     takes_draws: bool = False
     """Whether a generation metric wants all draws of a doc in one prediction (pass@k), not one after another."""
+    names_scores: bool = False
+    """Whether its scores are named by its arguments (maj@8), so that a task may list it more than once."""
 
     def form(self, kind: Kind) -> Callable[..., Value] | None:
         """The function for results of this kind, or None if the metric says nothing about them."""
@@ -79,13 +81,13 @@ class Aggregation:
     """Values of all docs to one number.
 
     With `statistics` (a row per doc) and `finish` (sums of rows to numbers) a bootstrap replicate is
-    `finish(weights @ statistics)`; `replicate(values, weights)` serves numbers that are no function of sums (median).
-    Without either, an estimate repeats items and calls `fn`.
+    `finish(weights @ statistics)`; `replicate(values, weights)` serves numbers that are no function of sums (median),
+    and values for which `statistics` gives None. Without either, an estimate repeats items and calls `fn`.
     """
 
     name: str
     fn: Callable[[Sequence[Value]], Any]
-    statistics: Callable[[Sequence[Value]], Floats] | None = None
+    statistics: Callable[[Sequence[Value]], Floats | None] | None = None
     finish: Callable[[Floats], Floats] | None = None
     replicate: Callable[[Sequence[Value], NDArray[Any]], Floats] | None = None
     transform: Callable[[float], float] | None = None

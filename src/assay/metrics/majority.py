@@ -60,4 +60,4 @@ def majority_at_k(*, references: list[Any], predictions: list[Any], k: int | Non
     return {f"maj@{k}": None if parts[0] is None else sum(p for p in parts if p is not None)}
 
 
-METRICS.add("maj@k", Metric("maj@k", majority_at_k, takes_draws=True))
+METRICS.add("maj@k", Metric("maj@k", majority_at_k, takes_draws=True, names_scores=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import string
 from collections.abc import Sequence
 from functools import lru_cache
@@ -10,14 +9,15 @@ from typing import Any
 
 from assay.metrics.base import METRICS, Metric
 from assay.metrics.choice import choice_exact_match, passed_through
+from assay.timelimit import TimedPattern
 
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _NO_DIGITS = str.maketrans("", "", string.digits)
 
 
 @lru_cache(maxsize=256)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
+def _compiled(pattern: str) -> TimedPattern:
+    return TimedPattern(pattern)
 
 
 def plain(
@@ -27,7 +27,10 @@ def plain(
     ignore_punctuation: bool = False,
     ignore_numbers: bool = False,
 ) -> Any:
-    """What two texts are compared as. The options take effect in this order, each on what the one before left."""
+    """What two texts are compared as. The options take effect in this order, each on what the one before left.
+
+    A pattern that does not come to an end on a text takes nothing out of it.
+    """
     if not (regexes_to_ignore or ignore_case or ignore_punctuation or ignore_numbers):
         return text
     text = text if isinstance(text, str) else str(text)

@@ -7,6 +7,7 @@ aggregation's statistics, so a bootstrap replicate is a weighted sum of counts a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -36,11 +37,8 @@ def split_pairs(pairs: Sequence[Pair]) -> tuple[list[str], list[tuple[str, ...]]
             prediction = prediction[0]
         predictions.append(prediction)
         references.append(list(reference) if _several(reference) else [reference])
-    counts = {len(refs) for refs in references}
-    if len(counts) > 1:
-        # sacrebleu takes None for "no such reference"; a shorter list is not a reason to drop references of others.
-        references = [refs + [None] * (max(counts) - len(refs)) for refs in references]  # type: ignore[list-item]
-    return predictions, list(zip(*references))
+    # sacrebleu takes None for "no such reference"; a shorter list is not a reason to drop references of others.
+    return predictions, list(zip_longest(*references))
 
 
 def _corpus_statistics(metric: Any, pairs: Sequence[Pair]) -> Floats:

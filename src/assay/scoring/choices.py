@@ -34,7 +34,7 @@ class MultipleChoiceScorer(Scorer):
             super().score_filter(context, result)
             return
         for metric in metrics:
-            self.declare(result, metric.name, metric.aggregation, metric.higher_is_better)
+            result.declare((metric.name, context.filter_name), metric.aggregation, metric.higher_is_better)
         self._score_batches(list(context.instances), docs, at_once, context.filter_name, result)
 
     def _score_batches(
@@ -58,9 +58,10 @@ class MultipleChoiceScorer(Scorer):
             result.health.no_gold.update(doc_ids[row] for row in rows[arrays.gold.sum(axis=1) == 0])
         right = (0.0, 1.0)  # two objects shared by all docs, not one float object per value
         for name, column in values.items():
-            key = (name, filter_name)
-            result.sample_scores.setdefault(key, []).extend([right[v] for v in column.astype(np.int8).tolist()])
-            result.doc_ids.setdefault(key, []).extend(doc_ids)
+            key, whole = (name, filter_name), column.astype(np.int8)
+            shares = bool(((column == 0) | (column == 1)).all())
+            result.sample_scores[key] = [right[v] for v in whole.tolist()] if shares else column.tolist()
+            result.doc_ids[key] = list(doc_ids)
 
 
 class Batch:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
+
+import numpy as np
 
 from assay.scoring.base import ScoringResult
 
@@ -30,10 +33,17 @@ def disagreements(result: ScoringResult) -> list[Disagreement]:
             left = dict(zip(result.doc_ids[metric, a], result.sample_scores[metric, a]))
             right = dict(zip(result.doc_ids[metric, b], result.sample_scores[metric, b]))
             both = left.keys() & right.keys()
-            apart = tuple(sorted(doc for doc in both if left[doc] != right[doc]))
+            apart = tuple(sorted(doc for doc in both if not same(left[doc], right[doc])))
             if apart:
                 found.append(Disagreement(metric, (a, b), apart, len(both)))
     return sorted(found, key=lambda each: -len(each.doc_ids))
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equality of values that may be numbers, texts, or tuples with arrays in them (Brier)."""
+    if isinstance(a, tuple | list) and isinstance(b, tuple | list):
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(np.array_equal(a, b))
 
 
 def unparsed_bounds(

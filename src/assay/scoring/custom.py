@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from assay.config import Function, FunctionRef
 from assay.errors import ScoringError
-from assay.instance import Instance
 from assay.scoring.base import Scorer, ScoringContext, ScoringResult, declared, guarded
-from assay.scoring.resolve import ResolvedMetric
 from assay.scoring.results import filtered
 
 
@@ -32,9 +30,10 @@ class CustomScorer(Scorer):
             responses = [filtered(instance, context.filter_name) for instance in instances]
             scores = guarded(where, self._checked, function, instances[0].doc, responses)
             for name, value in scores.items():
-                if name not in result.aggregations:
-                    self.declare(result, name, *declared(context.task_config, name))
-                result.add((name, context.filter_name), doc_id, value)
+                key = (name, context.filter_name)
+                if key not in result.aggregations:
+                    result.declare(key, *declared(context.task_config, *key))
+                result.add(key, doc_id, value)
 
     @staticmethod
     def _checked(function: Callable[..., Any], doc: Any, responses: list[Any]) -> dict[str, Any]:
@@ -42,6 +41,3 @@ class CustomScorer(Scorer):
         if not isinstance(scores, dict):
             raise ScoringError(f"process_results gave {type(scores).__name__}", hint="It must give {metric: value}.")
         return scores
-
-    def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
-        raise NotImplementedError("process_results gives all metrics of a doc at once")

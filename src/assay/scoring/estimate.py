@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -70,13 +70,16 @@ def estimate(
     draws = _draws(values, aggregation, table, doc_keys, clusters, bootstrap_iters)
     found = _estimate(value, values, aggregation, table, clusters, bootstrap_iters, draws)
     per_doc = _per_doc(aggregation, table, values)
+    shared = cache(partial(cluster_keys, doc_keys, clusters))
     return Score(
         found,
         n,
         draws if bootstrap_iters else none,
         _counts(values, counts),
         higher_is_better,
-        None if per_doc is None else lambda: (per_doc, cluster_keys(doc_keys, clusters)),
+        None if per_doc is None else lambda: (per_doc, shared()),
+        shared,
+        found.stderr is not None and _repeats_lm_eval(aggregation, table, clusters),
     )
 
 
@@ -114,9 +117,10 @@ def aggregate(values: Sequence[Any], aggregation: Aggregation) -> float | None:
 
 def _statistics(values: Sequence[Any], aggregation: Aggregation) -> Floats | None:
     """A row per doc, or None where the values are not what the aggregation's statistics are for."""
-    if aggregation.statistics is None:
+    rows = None if aggregation.statistics is None else aggregation.statistics(values)
+    if rows is None:
         return None
-    table = np.asarray(aggregation.statistics(values), dtype=np.float64)
+    table = np.asarray(rows, dtype=np.float64)
     return table if np.isfinite(table).all() else None
 
 
@@ -144,9 +148,13 @@ def _estimate(
         return transformed(ratio_estimate(table[:, 0], table[:, 1], clusters), aggregation.transform, value)
     units = n if clusters is None else int(cluster_index(clusters).max()) + 1
     found = bootstrap_estimate(value, draws(), n, units=units)
-    if aggregation.resamples and table is not None and clusters is None and n <= RESAMPLED_MOST:
+    if table is not None and _repeats_lm_eval(aggregation, table, clusters):
         return replace(found, stderr=resampled_stderr(table, aggregation, min(aggregation.resamples, bootstrap_iters)))
     return found
+
+
+def _repeats_lm_eval(aggregation: Aggregation, table: Floats | None, clusters: Clusters) -> bool:
+    return bool(aggregation.resamples) and table is not None and clusters is None and len(table) <= RESAMPLED_MOST
 
 
 def resampled_stderr(table: Floats, aggregation: Aggregation, times: int) -> float | None:

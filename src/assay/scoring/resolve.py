@@ -52,7 +52,33 @@ class ResolvedMetric:
 
 
 def filters_of(config: TaskConfig) -> Sequence[FilterConfig]:
-    return config.filter_list or [DEFAULT_FILTER]
+    """The task's filters. Two scores under one name would be taken for one, so names that stand there twice are errors.
+
+    Everybody who scores comes through here, and a run does so before its first request.
+    """
+    filters = config.filter_list or [DEFAULT_FILTER]
+    if name := _repeated([each.name for each in filters]):
+        raise ConfigError(
+            f"task {config.task!r}: two filters are named {name!r}", hint="Give one of them another name."
+        )
+    for each in filters:
+        listed = [metric.name for metric in metric_configs(config, each) if not _names_its_scores(metric)]
+        if name := _repeated(listed):
+            raise ConfigError(
+                f"task {config.task!r}: two metrics under filter {each.name!r} are named {name!r}",
+                hint="Drop one, or give each a filter of its own (filter_list with metric_list).",
+            )
+    return filters
+
+
+def _repeated(names: Sequence[str]) -> str | None:
+    return next((name for i, name in enumerate(names) if name in names[:i]), None)
+
+
+def _names_its_scores(metric: MetricConfig) -> bool:
+    """A function may name its scores by its arguments too; if it does not, the second value of a doc is refused."""
+    known = METRICS.get(metric.metric) if isinstance(metric.metric, str) else None
+    return not isinstance(metric.metric, str) or (known is not None and known.names_scores)
 
 
 def ensembles_of(config: TaskConfig) -> list[FilterEnsemble]:

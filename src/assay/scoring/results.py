@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,12 +16,10 @@ from assay.instance import Doc, Instance
 class Results(Protocol):
     """What every result has. `Results.create` makes the one that fits the instances."""
 
+    results: Any
     target: Any
     scores: dict[str, Any]
     instances: Sequence[Instance]
-
-    @property
-    def results(self) -> Any: ...
 
     @classmethod
     def from_instances(cls, instances: Sequence[Instance], filter_name: str | None = None) -> Self: ...
@@ -52,24 +51,20 @@ def filtered(instance: Instance, filter_name: str | None) -> Any:
 class GenResult(Results):
     """The generations of one doc. `results` lists all its draws; `prediction` is what the filter left, list or not."""
 
-    draws: Sequence[Any]
+    results: Sequence[Any]
     target: Any
-    instances: Sequence[Instance]
+    instances: Sequence[Instance] = ()
     repeats: int = 1
     filter_name: str = "none"
+    scores: dict[str, Any] = field(default_factory=lambda: defaultdict(list))
     prediction: Any = None
-    scores: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_instances(cls, instances: Sequence[Instance], filter_name: str | None = None) -> Self:
         responses = [filtered(instance, filter_name) for instance in instances]
         draws = [draw for response in responses for draw in (response if isinstance(response, list) else [response])]
         one = instances[0]
-        return cls(draws, one.target, instances, one.repeats, filter_name or "none", responses[0])
-
-    @property
-    def results(self) -> Sequence[Any]:
-        return self.draws
+        return cls(draws, one.target, instances, one.repeats, filter_name or "none", prediction=responses[0])
 
     @property
     def doc(self) -> Doc:
@@ -84,32 +79,53 @@ class MCResult(Results):
     """The choices of one doc.
 
     `target` is the index of the right choice, a list of them, or an index beyond the choices where the doc names none.
+    Lengths that are not given are those of the choices.
     """
 
     lls: Sequence[float]
     is_greedy: Sequence[bool]
     target: int | list[int]
-    instances: Sequence[Instance]
+    instances: Sequence[Instance] = ()
     choices: Sequence[str] = ()
-    lls_mutual_info: Sequence[float] = ()
+    char_lens: Sequence[int] = ()
+    byte_lens: Sequence[int] = ()
     token_lens: Sequence[int] = ()
-    filter_name: str = "none"
+    lls_mutual_info: Sequence[float] = ()
     scores: dict[str, Any] = field(default_factory=dict)
+    filter_name: str = "none"
+
+    def __post_init__(self) -> None:
+        self.char_lens = self.char_lens or [len(choice) for choice in self.choices]
+        self.byte_lens = self.byte_lens or [len(choice.encode("utf-8", "surrogatepass")) for choice in self.choices]
 
     @classmethod
-    def from_instances(cls, instances: Sequence[Instance], filter_name: str | None = None) -> Self:
-        """Where there are twice as many requests as choices, the second half asked for each choice without context."""
+    def from_instances(
+        cls, instances: Sequence[Instance], filter_name: str | None = None, *, acc_mutual_info: bool = True
+    ) -> Self:
+        """Where there are twice as many requests as choices, the second half asked for each choice without context.
+
+        `acc_mutual_info` False leaves that half unused.
+        """
         responses = [filtered(instance, filter_name) for instance in instances]
         lls, greedy = [float(ll) for ll, _ in responses], [bool(flag) for _, flag in responses]
         choices = choices_of(instances)
         k = len(choices)
-        without_context = lls[k:] if len(lls) == 2 * k else []
+        without_context = lls[k:] if acc_mutual_info and len(lls) == 2 * k else []
         mutual = [a - b for a, b in zip(lls, without_context)]
         target = gold_indices(instances[0].target, choices)
         counts = [instance.token_count for instance in instances[:k]]
         tokens = [count for count in counts if count is not None]
         known = tokens if len(tokens) == k else []
-        return cls(lls[:k], greedy[:k], target, instances, choices, mutual, known, filter_name or "none")
+        return cls(
+            lls[:k],
+            greedy[:k],
+            target,
+            instances,
+            choices,
+            token_lens=known,
+            lls_mutual_info=mutual,
+            filter_name=filter_name or "none",
+        )
 
     @property
     def results(self) -> Sequence[float]:
@@ -118,14 +134,6 @@ class MCResult(Results):
     @property
     def doc(self) -> Doc:
         return self.instances[0].doc
-
-    @cached_property
-    def char_lens(self) -> list[int]:
-        return [len(choice) for choice in self.choices]
-
-    @cached_property
-    def byte_lens(self) -> list[int]:
-        return [len(choice.encode("utf-8", "surrogatepass")) for choice in self.choices]
 
     @cached_property
     def scored_bytes(self) -> list[int]:

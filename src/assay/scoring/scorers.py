@@ -25,15 +25,12 @@ class GenerateScorer(Scorer):
         super().score_filter(context, result)
 
     def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
-        result = GenResult.from_instances(instances, filter_name)
-        references, several = self.references(instances[0], result.prediction)
-        if not isinstance(result.prediction, list):
-            return one_value(metric, references, several, result.prediction)
-        if metric.takes_draws and metric.reducer is None:
-            return one_value(metric, references, several, result.prediction)
-        if metric.metric is not None and metric.metric.aggregation in PAIRED and metric.reducer is None:
-            return one_value(metric, references, several, result.prediction)
-        return reduce_draws(metric, [one_value(metric, references, several, draw) for draw in result.prediction])
+        prediction = GenResult.from_instances(instances, filter_name).prediction
+        if not isinstance(prediction, list) or (metric.reducer is None and takes_whole(metric)):
+            return one_value(metric, *self.references(instances[0], prediction), prediction)
+        # The right answers take the type of what they are compared with, so each draw has its own.
+        draws = [one_value(metric, *self.references(instances[0], draw), draw) for draw in prediction]
+        return reduce_draws(metric, draws)
 
     def references(self, instance: Instance, prediction: Any) -> tuple[list[Any], bool]:
         """The right answers, and whether the task counts several of them per doc."""
@@ -51,9 +48,19 @@ PAIRED = {"bleu", "chrf", "chrf++", "ter", "f1", "matthews_corrcoef"}
 """Aggregations that take texts or labels as they are: their values are no numbers that could be averaged over draws."""
 
 
+def takes_whole(metric: ResolvedMetric) -> bool:
+    """Whether the metric, or its aggregation, wants all draws of a doc in one prediction."""
+    return metric.takes_draws or (metric.metric is not None and metric.metric.aggregation in PAIRED)
+
+
 def as_type_of(prediction: Any, target: Any) -> Any:
-    """The target in the type of the prediction: task files write numbers where models write text."""
-    if isinstance(prediction, list) or prediction is None or isinstance(target, type(prediction)):
+    """The target in the type of the prediction: task files write numbers where models write text.
+
+    Of several draws together the first speaks for all, and only a number is rewritten: a text or list stays as it is.
+    """
+    if isinstance(prediction, list):
+        return as_type_of(prediction[0], target) if prediction and isinstance(target, int | float) else target
+    if prediction is None or isinstance(target, type(prediction)):
         return target
     return type(prediction)(target)
 

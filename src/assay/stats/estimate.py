@@ -71,6 +71,10 @@ class Score:
     higher_is_better: bool | None = True
     samples: Callable[[], tuple[Floats, Keys]] | None = None
     """Per doc, its value and the key of its bootstrap weights (clusters already share theirs). In the order of `counts`."""
+    keys: Callable[[], Keys | None] | None = None
+    """The keys of all docs behind the number, for numbers that no doc has alone: an f1, a group's mean."""
+    repeats_lm_eval: bool = False
+    """Whether the standard error is lm-evaluation-harness's own, so that files can be compared (BLEU, chrF, TER)."""
 
     @cached_property
     def draws(self) -> Floats:
@@ -80,6 +84,13 @@ class Score:
     @cached_property
     def docs(self) -> tuple[Floats, Keys] | None:
         return None if self.samples is None else self.samples()
+
+    @cached_property
+    def doc_keys(self) -> Keys | None:
+        """Which docs the number rests on; None where nobody knows."""
+        if self.keys is not None:
+            return self.keys()
+        return None if self.docs is None else self.docs[1]
 
     @cached_property
     def draw_counts(self) -> NDArray[np.int64] | None:

@@ -62,7 +62,8 @@ def paired_difference(
     """Means of two runs on the same docs, doc by doc.
 
     0/1 scores get the exact McNemar test; other scores the paired bootstrap (the paired t test without `keys`);
-    clustered docs the clustered t test.
+    clustered docs the clustered t test. Where every doc, or cluster, differs by the same amount there is no spread to
+    test with, and directions are counted instead.
     """
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if len(a) != len(b):
@@ -108,6 +109,8 @@ def _clustered(
         return Difference(bare, float(a.mean()), float(b.mean()), None, "none", None, 1.0, None, gained, lost)
     sums = np.bincount(index, weights=d - value, minlength=count)
     stderr = math.sqrt(count / (count - 1) * float(sums @ sums)) / len(d)
+    if _is_nothing(stderr, a, b):
+        return _without_spread(a, b, count, level, gained, lost)
     reach = t_quantile((1 + level) / 2, count - 1) * stderr
     estimate = Estimate(value, stderr, value - reach, value + reach, len(d), "paired, clustered t", level=level)
     p = _t_p_value(value, stderr, count - 1)
@@ -123,6 +126,8 @@ def _continuous(a: Floats, b: Floats, keys: Keys | None, replicates: int, level:
     if stderr is None:
         bare = Estimate.bare(value, n, "one doc")
         return Difference(bare, float(a.mean()), float(b.mean()), None, "none", None, 1.0, None)
+    if _is_nothing(stderr, a, b):
+        return _without_spread(a, b, n, level)
     if keys is None or replicates < 2:
         reach = t_quantile((1 + level) / 2, n - 1) * stderr
         estimate, test = Estimate(value, stderr, value - reach, value + reach, n, "paired t", level=level), "paired t"
@@ -134,6 +139,38 @@ def _continuous(a: Floats, b: Floats, keys: Keys | None, replicates: int, level:
         test = "paired bootstrap"
     p = _t_p_value(value, stderr, n - 1)
     return Difference(estimate, float(a.mean()), float(b.mean()), p, test, stderr, n - 1, stderr**2 * n)
+
+
+def _without_spread(
+    a: Floats, b: Floats, units: int, level: float, gained: int | None = None, lost: int | None = None
+) -> Difference:
+    """Every unit (doc or cluster) moved by the same amount, which two units do by accident and two hundred do not.
+
+    The test is the exact one on directions, in which all agree. For the spread see `_least_spread`; scores may differ
+    by as much as they do anywhere, zero included.
+    """
+    value, n = float((b - a).mean()), len(a)
+    value = 0.0 if _is_nothing(value, a, b) else value
+    both = np.concatenate([a, b, [0.0]])
+    spread = _least_spread(value, float(np.ptp(both)) or 1.0, units)
+    reach = t_quantile((1 + level) / 2, units - 1) * spread
+    estimate = Estimate(value, 0.0, value - reach, value + reach, n, "paired, no spread", level=level)
+    p = mcnemar(units if value > 0 else 0, units if value < 0 else 0)
+    means = float(a.mean()), float(b.mean())
+    return Difference(estimate, *means, p, "directions", spread, units - 1, spread**2 * n, gained, lost)
+
+
+def _least_spread(value: float, most: float, units: int) -> float:
+    """A standard error where the units show none: half a unit more that moved up by `most`, and half that moved down.
+
+    As for 0/1 scores (Agresti and Min 2005), of which it is the case without contrary flips.
+    """
+    return math.sqrt(most**2 + 2 * units * value**2 / (units + 2)) / (units + 2)
+
+
+def _is_nothing(number: float, *scale: Floats | float) -> bool:
+    """Zero but for rounding: 0.3 − 0.2 is not quite 0.2 − 0.1."""
+    return abs(number) <= 1e-12 * max(float(np.abs(each).max()) for each in scale)
 
 
 def replicate_difference(
@@ -149,10 +186,16 @@ def replicate_difference(
     freedom = max(1, (n if units is None else units) - 1)
     if drawn.stderr is None:
         return Difference(drawn, a, b, None, "none", None, freedom, None)
-    reach = t_quantile((1 + level) / 2, freedom) * drawn.stderr
+    spread: float | None = drawn.stderr
+    if _is_nothing(drawn.stderr, a, b):
+        # Both move alike in every replicate. How far one doc can move them is then known from their size at most.
+        spread = _least_spread(value, max(abs(a), abs(b)), freedom + 1) or None
+    if spread is None:
+        bare = replace(drawn, stderr=0.0, low=None, high=None, method="no spread")
+        return Difference(bare, a, b, None, "none", None, freedom, None)
+    reach = t_quantile((1 + level) / 2, freedom) * spread
     estimate = replace(drawn, low=value - reach, high=value + reach, method="paired bootstrap")
-    p = _t_p_value(value, drawn.stderr, freedom)
-    return Difference(estimate, a, b, p, "paired bootstrap", drawn.stderr, freedom, drawn.stderr**2 * n)
+    return Difference(estimate, a, b, _t_p_value(value, spread, freedom), "paired bootstrap", spread, freedom, spread**2 * n)  # fmt: skip
 
 
 def unpaired_difference(a: Estimate, b: Estimate) -> Difference:
@@ -165,13 +208,14 @@ def unpaired_difference(a: Estimate, b: Estimate) -> Difference:
     if a.stderr is None or b.stderr is None:
         bare = Estimate.bare(value, n, "no standard error")
         return Difference(bare, a.value, b.value, None, "none", None, math.inf, None)
-    variance = a.stderr**2 + b.stderr**2
-    stderr = math.sqrt(variance)
-    freedom = _welch(a, b) if variance > 0 else math.inf
-    reach = t_quantile((1 + a.level) / 2, freedom) * stderr
+    stderr = spread = math.hypot(a.stderr, b.stderr)
+    freedom = _welch(a, b)
+    if _is_nothing(stderr, a.value, b.value):
+        spread, freedom = _least_spread(value, max(abs(a.value), abs(b.value)) or 1.0, n), max(1, n - 1)
+    reach = t_quantile((1 + a.level) / 2, freedom) * spread
     estimate = Estimate(value, stderr, value - reach, value + reach, n, "unpaired", level=a.level)
-    p = _t_p_value(value, stderr, freedom)
-    return Difference(estimate, a.value, b.value, p, "unpaired t", stderr, freedom, variance * n)
+    p = _t_p_value(value, spread, freedom)
+    return Difference(estimate, a.value, b.value, p, "unpaired t", spread, freedom, spread**2 * n)
 
 
 def _welch(a: Estimate, b: Estimate) -> float:
@@ -182,6 +226,4 @@ def _welch(a: Estimate, b: Estimate) -> float:
 
 
 def _t_p_value(value: float, stderr: float, freedom: float) -> float:
-    if stderr == 0:
-        return 1.0 if value == 0 else 0.0
     return min(1.0, 2 * t_sf(abs(value) / stderr, freedom))

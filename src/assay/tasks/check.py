@@ -19,6 +19,7 @@ from assay.errors import AssayError, ConfigError, MissingPackage, did_you_mean
 from assay.filters import FILTERS, build_filter
 from assay.metrics import AGGREGATIONS, METRICS, get_reducer
 from assay.metrics.hub import OFFLINE
+from assay.scoring import filters_of
 from assay.tasks.fewshot import SAMPLERS
 from assay.tasks.templates import compile_template
 
@@ -80,6 +81,7 @@ def _looks(config: TaskConfig) -> Iterator[Look]:
             yield ("filter_list", i, "filter", j), partial(_check_filter, step)
         yield from _metric_looks(chain.metric_list or [], config, ("filter_list", i, "metric_list"))
     yield from _metric_looks(config.metric_list or [], config, ("metric_list",))
+    yield ("filter_list",), lambda: filters_of(config)
     yield ("reducer",), lambda: None if config.reducer is None else get_reducer(config.reducer)
     sampler = config.fewshot_config.sampler
     if isinstance(sampler, str):

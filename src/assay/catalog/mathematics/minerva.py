@@ -94,7 +94,7 @@ def same(first: str, second: str) -> bool:
         return True
     sympy = _import("sympy")
     parse_latex = _import("sympy.parsing.latex").parse_latex
-    from assay.filters.timelimit import signals_work_here, within
+    from assay.timelimit import signals_work_here, within
 
     def difference_is_zero() -> bool:
         return bool(sympy.simplify(parse_latex(first) - parse_latex(second)) == 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from assay.metrics.matching import exact_match as exact_match  # the same function serves both worlds
@@ -91,9 +92,10 @@ def _ngrams(tokens: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
     return Counter(zip(*(tokens[i:] for i in range(n))))
 
 
-def _streams(references: Sequence[Any]) -> list[list[str]]:
+def _streams(references: Sequence[Any]) -> list[list[str | None]]:
+    """Stream j holds the j-th reference of each doc; None where a doc has fewer."""
     rows = [[ref] if isinstance(ref, str) else list(ref) for ref in references]
-    return [list(stream) for stream in zip(*rows)]
+    return [list(stream) for stream in zip_longest(*rows)]
 
 
 def sacrebleu(*, predictions: Sequence[str], references: Sequence[Any], **options: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 A pattern such as `(a+)+$` needs exponential time on a text made to fool it, and model output is text nobody checked.
 `TimedPattern` looks like a compiled pattern and gives up after `MATCH_SECONDS` per call: then there is no match, and
-`timeouts` counts it. Python's matcher polls for signals, so in the main thread an interval timer ends it exactly where
+`timeouts` counts it, unless it was made to raise. Python's matcher polls for signals, so in the main thread an interval timer ends it exactly where
 `re` would have gone on. Other threads get no signals; there the `regex` package, which has a time limit of its own,
 does the matching.
 """
@@ -49,11 +49,17 @@ def signals_work_here() -> bool:
 
 
 class TimedPattern:
-    """A compiled pattern whose calls end in time. Only the methods that filters use."""
+    """A compiled pattern whose calls end in time. Only the methods that somebody uses.
 
-    def __init__(self, pattern: str | re.Pattern[str], flags: int = 0, *, seconds: float | None = None) -> None:
+    With `raises`, a call that does not end is a `MatchTimeout`: for text that must not go on as if nothing had matched.
+    """
+
+    def __init__(
+        self, pattern: str | re.Pattern[str], flags: int = 0, *, seconds: float | None = None, raises: bool = False
+    ) -> None:
         self.compiled = re.compile(pattern, flags)
         self.seconds = seconds
+        self.raises = raises
         self.timeouts = 0
 
     @property
@@ -72,10 +78,10 @@ class TimedPattern:
     def fullmatch(self, text: str) -> Any:
         return self._call("fullmatch", None, text)
 
-    def sub(self, replacement: str, text: str) -> str:
-        return self._call("sub", text, replacement, text)  # type: ignore[no-any-return]
+    def sub(self, replacement: str, text: str, count: int = 0) -> str:
+        return self._call("sub", text, replacement, text, count)  # type: ignore[no-any-return]
 
-    def _call(self, method: str, on_timeout: Any, *args: str) -> Any:
+    def _call(self, method: str, on_timeout: Any, *args: Any) -> Any:
         seconds = MATCH_SECONDS if self.seconds is None else self.seconds
         try:
             if signals_work_here():
@@ -83,9 +89,11 @@ class TimedPattern:
             return self._in_thread(method, seconds, *args)
         except (MatchTimeout, TimeoutError):
             self.timeouts += 1
+            if self.raises:
+                raise MatchTimeout(f"the pattern {self.pattern!r} ran for more than {seconds:g} seconds") from None
             return on_timeout
 
-    def _in_thread(self, method: str, seconds: float, *args: str) -> Any:
+    def _in_thread(self, method: str, seconds: float, *args: Any) -> Any:
         import regex
 
         timed = regex.compile(self.compiled.pattern, self.compiled.flags & ~re.UNICODE)
