@@ -109,7 +109,7 @@ def test_tasks_name_the_groups_that_hold_them() -> None:
     for group, spec in everything().groups.items():
         for child in spec.children:
             # `openllm::arc_challenge` is a copy with its own number of shots, `arc_easy:mc` a variant.
-            holders.setdefault(child.rpartition("::")[2].partition(":")[0], set()).add(group)
+            holders.setdefault(child.rpartition("::")[2].partition(":")[0], set()).add(group.rpartition("::")[2])
     for name, config in plain_tasks().items():
         assert set(config.metadata.get("groups", [])) == holders.get(name, set()), name
 
