@@ -22,6 +22,7 @@ UNSEEDED = Seeds(python=None, numpy=None, torch=None, fewshot=None)
         ("7", Seeds(python=7, numpy=7, torch=7, fewshot=7)),
         ("0, None,2,none", Seeds(python=0, numpy=None, torch=2, fewshot=None)),
         ([0, 1, None, 3], Seeds(python=0, numpy=1, torch=None, fewshot=3)),
+        ("5,6,7", Seeds(python=5, numpy=6, torch=7, fewshot=1234)),
         ({"fewshot": 3}, Seeds(fewshot=3)),
     ],
 )
@@ -29,7 +30,7 @@ def test_seeds_in_all_forms(given: Any, seeds: Seeds) -> None:
     assert RunConfig(seed=given).seed == seeds
 
 
-@pytest.mark.parametrize("given", ["x", "1,2", [1, 2, 3], [[1]], float("nan")])
+@pytest.mark.parametrize("given", ["x", "1,2", [1, 2, 3, 4, 5], [[1]], float("nan")])
 def test_seeds_that_are_none(given: Any) -> None:
     with pytest.raises(ConfigError, match="seed: "):
         RunConfig(seed=given)

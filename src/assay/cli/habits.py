@@ -4,7 +4,6 @@ to type instead. `docs/coming-from-lm-eval.md` has the whole table.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 
 import click
@@ -24,8 +23,6 @@ INSTEAD: dict[str, str] = {
     "--hf_hub_log_args": "Leave it out, and upload the run's directory: hf upload REPO DIR --repo-type dataset",
 }
 INSTEAD |= {"-c": INSTEAD["--use_cache"], "-v": INSTEAD["--verbosity"]}
-
-_BATCH_SIZE = re.compile(r"(?P<auto>auto(:\d+(\.\d+)?)?)|(?P<number>[1-9]\d*)")
 
 
 class RunCommand(click.Command):
@@ -72,18 +69,6 @@ def explained(error: click.NoSuchOption) -> click.UsageError:
     return (
         error if sentence is None else click.UsageError(f"There is no {error.option_name} here. {sentence}", error.ctx)
     )
-
-
-def batch_size(text: str) -> int | str:
-    """`auto:4` measures four times there; here `auto` always fits what it has.
-
-    >>> batch_size("auto:4"), batch_size("8")
-    ('auto', 8)
-    """
-    match = _BATCH_SIZE.fullmatch(text.strip())
-    if match is None:
-        raise ConfigError(f"--batch_size: {text!r} is neither a number nor auto", hint="Write --batch_size 8, or leave it out.")  # fmt: skip
-    return int(match["number"]) if match["number"] else "auto"
 
 
 def require_directory(output_path: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from assay.cli.habits import INSTEAD, batch_size, require_directory
+from assay.cli.habits import INSTEAD, require_directory
 from assay.config.words import merge_words, parse_words
 from assay.errors import ConfigError, did_you_mean
 
@@ -225,8 +225,6 @@ def _plain(name: str, value: Any) -> Any:
     """Texts of flags as the types the config has."""
     if name in ("apply_chat_template", "fewshot_as_multiturn", "lm_eval") and isinstance(value, str):
         return {"true": True, "false": False, "1": True, "0": False}.get(value.lower(), value)
-    if name == "batch_size" and isinstance(value, str):
-        return batch_size(value)
     if name == "limit" and isinstance(value, float) and value >= 1 and value.is_integer():
         return int(value)
     if name == "log_to":

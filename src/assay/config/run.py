@@ -24,7 +24,10 @@ class Seeds(_Config):
 
     @classmethod
     def parse(cls, value: Any) -> Seeds:
-        """`42` seeds all; `0,1234,None,7` each; a mapping by name; None, in either form, leaves generators alone."""
+        """`42` seeds all; `0,1234,None,7` each; a mapping by name; None, in either form, leaves generators alone.
+
+        Three parts are what older command lines of lm-evaluation-harness have; the seed of examples is then the default.
+        """
         if isinstance(value, Seeds):
             return value
         if isinstance(value, dict):
@@ -33,6 +36,8 @@ class Seeds(_Config):
         parts = [_seed(part) for part in given]
         if len(parts) == 1:
             parts *= 4
+        if len(parts) == 3:
+            parts.append(cls().fewshot)
         if len(parts) != 4:
             raise ConfigError(f"seed: {value!r} has {len(parts)} parts", hint=_SEED_FORM)
         return cls(python=parts[0], numpy=parts[1], torch=parts[2], fewshot=parts[3])
