@@ -57,7 +57,7 @@ def _seed(part: Any) -> int | None:
 
 def _batch_size(value: Any) -> Any:
     """A number of requests, or `auto`. lm-evaluation-harness measures N times for `auto:N`; here `auto` always fits."""
-    if isinstance(value, str) and re.fullmatch(r"auto(:[1-9]\d*)?", value):
+    if isinstance(value, str) and re.fullmatch(r"auto(:(0\.)?[1-9]\d*(\.\d+)?)?", value):
         return "auto"
     number = int(value) if isinstance(value, str) and value.isdecimal() else value
     if isinstance(number, int) and not isinstance(number, bool) and number >= 1:
