@@ -237,7 +237,7 @@ def _quietly(aggregation: Aggregation, items: list[Any]) -> float:
         try:
             value = aggregation.fn(items)
             return math.nan if value is None else float(value)
-        except Exception:
+        except Exception:  # a resample may lack what the function needs, one of two classes say: it has no value then
             return math.nan
 
 
