@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import marshal
 import os
 import tempfile
 import time
@@ -21,7 +22,7 @@ from typing import Any, TypeAlias
 from assay.paths import assay_home
 from assay.tasks.scan import Facts
 
-VERSION = 2
+VERSION = 3
 _IGNORED = frozenset({"__pycache__", ".ipynb_checkpoints", ".git"})
 _TICK_NS = 50_000_000
 """File times advance in ticks: a file this young may change again without its time changing."""
@@ -39,7 +40,8 @@ class Snapshot:
 
     @cached_property
     def digest(self) -> str:
-        return hashlib.sha256(repr(self.files).encode("utf-8", "surrogateescape")).hexdigest()
+        # The first format of marshal gives equal values equal bytes, several times as fast as any text of them.
+        return hashlib.sha256(marshal.dumps(self.files, 0)).hexdigest()
 
     @property
     def cache_path(self) -> Path:
