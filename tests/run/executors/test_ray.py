@@ -181,7 +181,7 @@ def test_a_node_lost_in_the_middle_and_another_added_change_nothing(
 def test_a_replica_lost_with_its_node_gives_its_shards_back(cluster: Any, crashing: str) -> None:
     doomed = cluster.add_node(num_cpus=1, resources={"doomed": 1}, object_store_memory=80_000_000)
     messages: list[str] = []
-    model = ClusterLM(ModelSpec(crashing, {"seconds": 0.01}), 2, Resources(1.0, 0.0), messages.append)
+    model = ClusterLM(ModelSpec(crashing, {"seconds": 0.05}), 2, Resources(1.0, 0.0), messages.append)
     wait_for(lambda: bool(model.pool.wait(()) or len(model.pool.loaded()) == 2))
     nodes = {worker.loaded.node_id for worker in model.pool.loaded() if worker.loaded}
     requests = [ask(f"question {i}") for i in range(300)]
