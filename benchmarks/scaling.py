@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from _results import markdown_table, write_section
+from assay.cluster.connection import Resources, connect
+from assay.cluster.lm import ClusterLM
+from assay.cluster.replica import ModelSpec
 from assay.instance import Instance
-from assay.run.executors.cluster import Resources, connect
-from assay.run.executors.ray import ClusterLM
-from assay.run.executors.replica import ModelSpec
 
 WINDOW = 16_384
 LIMIT_MICROSECONDS = 50.0

@@ -14,9 +14,9 @@ import heapq
 import random
 from dataclasses import dataclass
 
+from assay.cluster.lm import SHARDS_PER_REPLICA, WINDOW_PER_REPLICA
+from assay.cluster.shards import shard_size
 from assay.run.execute import WINDOW_REQUESTS
-from assay.run.executors.ray import SHARDS_PER_REPLICA, WINDOW_PER_REPLICA
-from assay.run.executors.shards import shard_size
 
 
 @dataclass(frozen=True)

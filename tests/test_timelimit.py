@@ -14,7 +14,7 @@ from assay.errors import DataError
 from assay.filters import FilterEnsemble, RegexFilter, TakeFirst
 from assay.instance import Instance
 from assay.metrics import METRICS
-from assay.tasks.templates import compile_template
+from assay.templates import compile_template
 from assay.timelimit import MatchTimeout, TimedPattern
 
 HOSTILE = r"(a+)+$"

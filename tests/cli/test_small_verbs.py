@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.report.compare.test_verbs import call
+from tests.comparison.test_verbs import call
 
 from assay.cli.display import console
 from assay.report import html_report

@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tests.report.compare.test_verbs import call
+from tests.comparison.test_verbs import call
 from tests.report.spoiled import Spoiled, write_tasks
 
 from assay.report import evaluate

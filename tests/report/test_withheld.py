@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report.compare.test_verbs import call
+from tests.comparison.test_verbs import call
 from tests.report.spoiled import Spoiled, write_tasks
 
 from assay.report import Results, csv_table, evaluate, html_report, rows_of
 from assay.report.loggers import numbers
-from assay.report.view.library import headline
 from assay.report.withheld import withheld_in
+from assay.view.library import headline
 
 REASON = "50.0% failed, more than the 10.0% allowed"
 

@@ -45,9 +45,9 @@ def command(
     inspect (.eval). Tasks whose prompts differ are not compared unless you say how: --unpaired or --ignore_prompts.
     """
     from assay.cli.display import console
-    from assay.report.compare import Options, compare_runs, open_run
-    from assay.report.compare.page import comparison_page
-    from assay.report.compare.render import comparison_table, flip_lines, legend, to_json
+    from assay.comparison import Options, compare_runs, open_run
+    from assay.comparison.page import comparison_page
+    from assay.comparison.render import comparison_table, flip_lines, legend, to_json
     from assay.run import write_whole
 
     options = Options(

@@ -43,10 +43,10 @@ def command(
     import json
     from dataclasses import asdict
 
+    from assay.comparison import Options
+    from assay.comparison.gating import gate_against
+    from assay.comparison.thresholds import gate_thresholds
     from assay.errors import ConfigError
-    from assay.report.compare import Options
-    from assay.report.compare.gating import gate_against
-    from assay.report.compare.thresholds import gate_thresholds
 
     names = tuple(name for part in tasks for name in part.split(",") if name)
     options = Options(tasks=names, metrics=metric, margin=margin, alpha=alpha, unpaired=unpaired)

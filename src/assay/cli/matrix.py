@@ -110,7 +110,7 @@ def _on_cluster(
     models_file: Path, config: RunConfig, missing: dict[str, list[Cell]], directory: Path
 ) -> dict[Cell, str]:
     """Several models at once, each driven by a process of its own that shares the cluster and the store."""
-    from assay.run.executors.cluster import connect, import_ray, node_resources, plan_replicas
+    from assay.cluster.connection import connect, import_ray, node_resources, plan_replicas
     from assay.run.matrix import share_out
 
     started_here = connect(config.ray_address, config.replicas)

@@ -9,7 +9,7 @@ import click
 from assay.cli.options import TASK_OPTIONS, with_options
 
 if TYPE_CHECKING:
-    from assay.report.compare.planning import Assumptions, Plan
+    from assay.comparison.planning import Assumptions, Plan
 
 
 @click.command("power", short_help="How many docs it takes to see a difference.")
@@ -51,7 +51,7 @@ def command(
     import json
     from dataclasses import asdict
 
-    from assay.report.compare.planning import Assumptions
+    from assay.comparison.planning import Assumptions
 
     wish = Assumptions(effect, alpha, wanted, correlation, within, accuracy, repeats)
     names = [name for part in tasks for name in part.split(",") if name]
@@ -63,9 +63,9 @@ def command(
 
 
 def _from_runs(runs: tuple[str, ...], names: list[str], metric: str | None, wish: Assumptions) -> list[Plan]:
+    from assay.comparison import open_run
+    from assay.comparison.planning import plan_from_runs
     from assay.errors import ConfigError
-    from assay.report.compare import open_run
-    from assay.report.compare.planning import plan_from_runs
 
     if len(runs) > 2:
         raise ConfigError(
@@ -90,8 +90,8 @@ def _from_tasks(names: list[str], given: dict[str, Any], wish: Assumptions) -> l
     from pathlib import Path
 
     from assay.cli.options import resolve_config
+    from assay.comparison.planning import plan_without_runs
     from assay.errors import AssayError, ConfigError
-    from assay.report.compare.planning import plan_without_runs
     from assay.tasks import TaskManager
 
     if not names:

@@ -11,8 +11,8 @@ from assay.cli.habits import RunCommand
 from assay.cli.options import RUN_OPTIONS, with_options
 
 if TYPE_CHECKING:
+    from assay.comparison.sweeping import Design, SweptTask
     from assay.config import RunConfig
-    from assay.report.compare.sweeping import Design, SweptTask
 
 
 @click.command("sweep", cls=RunCommand, short_help="How much of a score is the prompt?")
@@ -37,7 +37,7 @@ def command(styles: str | None, shots: str | None, seeds: int, metric: str | Non
     import json
 
     from assay.cli.options import resolve_config
-    from assay.report.compare.sweeping import Design, analyse, find_tasks
+    from assay.comparison.sweeping import Design, analyse, find_tasks
 
     config = resolve_config(given)
     found_tasks = find_tasks(config)

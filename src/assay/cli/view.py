@@ -28,7 +28,7 @@ def command(directories: tuple[Path, ...], port: int, host: str, open_browser: b
     from assay.errors import ConfigError
 
     try:
-        from assay.report.view import serve, write_bundle
+        from assay.view import serve, write_bundle
     except ModuleNotFoundError as error:
         raise ConfigError(f"the viewer needs the package {error.name!r}", hint="pip install 'assay[view]'") from error
 

@@ -47,7 +47,7 @@ def execute(
 def model_for(config: RunConfig, notify: Callable[[str], None] = lambda text: None) -> LM:
     """The model that a config names: on the cluster, loaded when first asked (local files), or loaded now."""
     if config.executor == "ray":
-        from assay.run.executors.ray import load_on_cluster
+        from assay.cluster.lm import load_on_cluster
 
         return load_on_cluster(config, notify)
     words: dict[str, Any] = {
@@ -119,7 +119,7 @@ class _Run:
 
     def _load_model(self) -> LM:
         if self.config.executor == "ray" and self.model is not None:
-            from assay.run.executors.ray import ClusterLM
+            from assay.cluster.lm import ClusterLM
 
             if not isinstance(self.model, ClusterLM):
                 raise ConfigError("a model object cannot be sent to a cluster", hint="Name it: path/to/file.py:Class.")

@@ -20,9 +20,9 @@ from assay.tasks.styles import (
     get_n_letters,
     shuffle_correct_with_distractors,
 )
-from assay.tasks.templates import Template, compile_template
 from assay.tasks.types import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask
 from assay.tasks.variants import apply_variant
+from assay.templates import Template, compile_template
 
 __all__ = [
     "SAMPLERS",

@@ -21,7 +21,7 @@ from assay.metrics import AGGREGATIONS, METRICS, get_reducer
 from assay.metrics.hub import OFFLINE
 from assay.scoring import filters_of
 from assay.tasks.fewshot import SAMPLERS
-from assay.tasks.templates import compile_template
+from assay.templates import compile_template
 
 _TEMPLATES = ("doc_to_text", "doc_to_target", "doc_to_choice", "description", "gen_prefix", "doc_to_question")
 # fmt: off

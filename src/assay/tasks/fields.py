@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from assay.config import FunctionRef
 from assay.errors import ConfigError, DataError
 from assay.instance import Doc
-from assay.tasks.templates import Template, compile_template
+from assay.templates import Template, compile_template
 
 Field: TypeAlias = Callable[[Doc], Any]
 

@@ -1,0 +1,229 @@
+"""A model on a Ray cluster. To the rest of the run it is a model like any other.
+
+The driver holds no weights. It cuts requests into shards along the prefix tree and hands them to replicas as they become
+free, two to each so that none waits; answers go into the one store as shards come back. A replica that dies gives its
+shards back. A shard on which three replicas died is set aside and its requests are reported as failed.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from assay.cluster.connection import Resources, connect, import_ray, node_resources, plan_replicas
+from assay.cluster.pool import Died, Raised, ReplicaPool, Worker
+from assay.cluster.replica import ModelSpec, ShardAnswers
+from assay.cluster.shards import Shard, ShardCutter, shard_size
+from assay.config import RunConfig
+from assay.instance import Instance, RequestType
+from assay.models import Answer, Message, StreamingLM, Usage
+
+SHARDS_PER_REPLICA = 2
+DEATHS_PER_SHARD = 3
+WINDOW_PER_REPLICA = 2048
+"""Requests that a run builds before it sends them, for each replica: shards of a window stay large enough for all."""
+
+
+def load_on_cluster(config: RunConfig, notify: Callable[[str], None] = lambda text: None) -> ClusterLM:
+    """Start the replicas that the config asks for; returns when the first has the model."""
+    started_here = connect(config.ray_address, config.replicas)
+    try:
+        count, each = plan_replicas(config.replicas, config.gpus_per_replica, config.cpus_per_replica, node_resources())
+        spec = ModelSpec(_absolute(config.model), config.model_args, config.device, config.batch_size, config.trust_remote_code)  # fmt: skip
+        return ClusterLM(spec, count, each, notify, started_here=started_here)
+    except BaseException:
+        if started_here:
+            import_ray().shutdown()
+        raise
+
+
+class ClusterLM(StreamingLM):
+    """Replicas of one model behind the `LM` contract."""
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        replicas: int,
+        resources: Resources,
+        notify: Callable[[str], None] = lambda text: None,
+        *,
+        started_here: bool = False,
+    ) -> None:
+        self.model_args = spec.model_args
+        self.notify = notify
+        self.should_stop: Callable[[], bool] = lambda: False
+        self.pool = ReplicaPool(spec, replicas, resources, notify)
+        self.model = self.pool.first_model()
+        self.max_length = self.model.max_length
+        self.window_requests = WINDOW_PER_REPLICA * replicas
+        self._started_here = started_here
+        self._template: bool | str | None = None
+        self._set_aside = 0
+
+    # -- the contract ------------------------------------------------------------------------------------------------
+
+    def stream(
+        self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
+    ) -> Iterator[tuple[int, Answer]]:
+        dispatch = _Dispatch(self.pool, request_type, instances, draws, self.should_stop)
+        try:
+            yield from dispatch.run()
+        finally:
+            self._set_aside += dispatch.set_aside
+            for worker in self.pool.workers:
+                worker.running.clear()
+
+    def apply_chat_template(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
+        if (formatter := self._formatter) is not None:
+            return str(formatter.apply(messages, add_generation_prompt))
+        return str(self.pool.ask("apply_chat_template", messages, add_generation_prompt, self._template))
+
+    def chat_template(self, name: bool | str | None = None) -> str | None:
+        self._template = name
+        formatter = self._formatter
+        found = formatter.select(name) if formatter is not None else self.pool.ask("chat_template", name)
+        return None if found is None else str(found)
+
+    @property
+    def tokenizer_name(self) -> str:
+        return self.model.tokenizer_name
+
+    def fingerprint(self) -> str:
+        """That of the model itself, so that answers are shared with runs on one machine."""
+        return self.model.fingerprint
+
+    def get_model_info(self) -> dict[str, Any]:
+        return dict(self.model.info)
+
+    @property
+    def usage(self) -> Usage | None:
+        totals = [used for used in [*self.pool.lost_usage, *(w.usage for w in self.pool.workers)] if used]
+        if not totals:
+            return None
+        return Usage(**{name: type(zero)(sum(t[name] for t in totals)) for name, zero in asdict(Usage()).items()})
+
+    def status(self) -> str:
+        """One line: who is there, how fast each is, what was lost."""
+        there = self.pool.loaded()
+        parts = [f"{len(there)}/{len(self.pool.workers)} replicas ({', '.join(map(str, there[:8]))})"]
+        parts += [f"{self.pool.lost} lost and replaced"] if self.pool.lost else []
+        parts += [f"{self._set_aside} shards set aside"] if self._set_aside else []
+        return " · ".join(parts)
+
+    def close(self) -> None:
+        self.pool.close()
+        if self._started_here:
+            import_ray().shutdown()
+
+    @cached_property
+    def _formatter(self) -> Any:
+        """A copy of the replica's chat template, or None where the driver lacks the packages for it."""
+        if self.model.chat is None:
+            return None
+        try:
+            return pickle.loads(self.model.chat)
+        except ImportError:
+            return None
+
+
+class _Dispatch:
+    """One call of `stream`: shards out, answers back."""
+
+    def __init__(
+        self,
+        pool: ReplicaPool,
+        request_type: RequestType,
+        instances: Sequence[Instance],
+        draws: Sequence[int],
+        should_stop: Callable[[], bool],
+    ) -> None:
+        self.pool, self.request_type, self.instances, self.draws = pool, request_type, instances, draws
+        self.should_stop = should_stop
+        self.cutter = ShardCutter(instances)
+        self.returned: deque[Shard] = deque()
+        self.under_way: dict[Any, tuple[Worker, Shard]] = {}
+        """In the order in which they were handed out, which for each replica is the order in which they are done."""
+        self.set_aside = 0
+
+    def run(self) -> Iterator[tuple[int, Answer]]:
+        while True:
+            self._hand_out()
+            if not self.under_way and (self.should_stop() or not (self.returned or self.cutter.remaining)):
+                return
+            for reference in self.pool.wait(self.under_way):
+                # One that went down with its replica was taken out when the first of them was found.
+                if (found := self.under_way.pop(reference, None)) is not None:
+                    yield from self._take(*found, self.pool.fetch(reference))
+
+    def _hand_out(self) -> None:
+        """Give every replica that has the model work for now and for next."""
+        for round_of_work in range(1, SHARDS_PER_REPLICA + 1):
+            for worker in self.pool.loaded():
+                if self.should_stop() or len(worker.running) >= round_of_work:
+                    continue
+                shard = self.returned.popleft() if self.returned else self.cutter.take(self._size(worker))
+                if shard is None:
+                    return
+                arguments = [self.instances[i].arguments for i in shard.positions]
+                draws = [self.draws[i] for i in shard.positions]
+                self.under_way[worker.actor.answer.remote(self.request_type, arguments, draws)] = (worker, shard)
+                worker.running.append(shard)
+
+    def _size(self, worker: Worker) -> int:
+        return shard_size(
+            remaining=self.cutter.remaining, replicas=len(self.pool.workers), requests_per_second=worker.rate
+        )
+
+    def _take(
+        self, worker: Worker, shard: Shard, outcome: ShardAnswers | Died | Raised
+    ) -> Iterator[tuple[int, Answer]]:
+        if isinstance(outcome, Died):
+            yield from self._bury(worker, outcome)
+            return
+        worker.running.remove(shard)
+        if isinstance(outcome, Raised):
+            yield from self._blame(shard, outcome.reason)
+            return
+        worker.usage = outcome.usage or {}
+        worker.requests += len(shard)
+        worker.seconds += outcome.seconds
+        worker.processor += outcome.processor
+        self.pool.deaths_in_a_row = 0
+        for place, *answer in outcome.answers:
+            yield shard.positions[place], Answer(*answer)
+
+    def _bury(self, worker: Worker, death: Died) -> Iterator[tuple[int, Answer]]:
+        """Give a dead replica's shards back. Only the oldest was being worked on; the others waited behind it."""
+        for reference in [r for r, (other, _) in self.under_way.items() if other is worker]:
+            del self.under_way[reference]
+        at_work, *waiting = worker.running
+        self.returned.extend(waiting)
+        if self.pool.replace(worker, death.reason):
+            self.returned.append(at_work)
+        else:
+            yield from self._blame(at_work, death.reason)
+
+    def _blame(self, shard: Shard, reason: str) -> Iterator[tuple[int, Answer]]:
+        """Try the shard elsewhere, and the third time report its requests as failed."""
+        shard.deaths.append(reason)
+        if len(shard.deaths) < DEATHS_PER_SHARD:
+            self.returned.append(shard)
+            return
+        self.set_aside += 1
+        failure = (
+            f"set aside: its shard of {len(shard)} requests failed on {len(shard.deaths)} replicas; the last: {reason}"
+        )
+        self.pool.notify(failure)
+        for position in shard.positions:
+            yield position, Answer(None, failure=failure)
+
+
+def _absolute(model: str) -> str:
+    """A model in a file is named by a path that means the same in every process of this machine."""
+    path, colon, name = model.partition(".py:")
+    return f"{Path(path + '.py').resolve()}:{name}" if colon else model

@@ -1,0 +1,232 @@
+"""Comparisons as a table, as JSON and as lists of flipped docs."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from assay.comparison.model import Comparison, Row
+from assay.report.rows import format_number
+from assay.report.signs import with_signs
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_COLOURS = {"better": "green", "worse": "red", "equivalent": "cyan", "same": "cyan", "undecided": "yellow"}
+
+
+def signed(value: float) -> str:
+    """A difference with its sign, so that zero reads as zero.
+
+    >>> signed(0.0123), signed(0.0), signed(-0.5)
+    ('+0.0123', '0.0000', '-0.5000')
+    """
+    text = format_number(value)
+    return f"+{text}" if value > 0 else text
+
+
+def comparison_table(comparison: Comparison, width: int = 150) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
+    from rich.table import Table
+
+    title = f"A {comparison.a.label}\nB {comparison.b.label}"
+    table = Table(
+        title=escape(with_signs(title)),
+        title_justify="left",
+        header_style="bold",
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        box=SIMPLE_HEAD,
+    )
+    shown = _shown(comparison, width)
+    table.add_column("task", overflow="fold", min_width=10)
+    table.add_column("metric", overflow="fold")
+    for name in shown:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", overflow="fold", min_width=10)
+    seen = None
+    for row in comparison.rows:
+        name = "" if row.name == seen else f"{'  ' * row.depth}{escape(with_signs(row.alias))}"
+        seen = row.name
+        metric = row.metric if row.filter == "none" else f"{row.metric} ({row.filter})"
+        verdict = f"[{_COLOURS[row.verdict.kind]}]{row.verdict}[/]" if row.verdict else ""
+        cells = _cells(row)
+        table.add_row(
+            f"[bold]{name}[/bold]" if row.kind == "group" else name,
+            escape(with_signs(metric)),
+            *(escape(cells[column]) for column in shown),
+            verdict + escape(_notes(row)),
+        )
+    return table
+
+
+def _shown(comparison: Comparison, width: int) -> list[str]:
+    """The columns that fit: a narrow terminal keeps the difference and the verdict."""
+    columns = ["A", "B", "B − A ± stderr", "95 % interval", "n", "flips", "p"]
+    if width < 116 or all(row.difference.gained is None for row in comparison.rows):
+        columns.remove("flips")
+    if width < 105:
+        columns.remove("p")
+    return columns[2:] if width < 96 else columns
+
+
+def _cells(row: Row) -> dict[str, str]:
+    d, e = row.difference, row.difference.estimate
+    return {
+        "A": format_number(d.a),
+        "B": format_number(d.b),
+        "B − A ± stderr": "" if e.value is None else signed(e.value) + ("" if e.stderr is None else f" ± {format_number(e.stderr)}"),
+        "95 % interval": "" if e.low is None or e.high is None else f"[{signed(e.low)}, {signed(e.high)}]",
+        "n": f"{e.n:,}",
+        "flips": "" if d.gained is None else f"+{d.gained:,} −{d.lost:,}",
+        "p": p_text(row),
+    }  # fmt: skip
+
+
+def p_text(row: Row) -> str:
+    p = row.p_adjusted
+    return "" if p is None else "<0.0001" if p < 0.0001 else f"{p:.4f}"
+
+
+def _notes(row: Row) -> str:
+    notes = list(row.notes)
+    if row.only_a or row.only_b:
+        notes.append(f"left out: {row.only_a:,} docs of A, {row.only_b:,} of B")
+    return f" ({'; '.join(notes)})" if notes else ""
+
+
+def render_comparison(comparison: Comparison, width: int = 150) -> str:
+    """The table and what was not compared, as plain text."""
+    from rich.console import Console
+
+    console = Console(width=width, record=True, file=io.StringIO(), force_terminal=False)
+    console.print(comparison_table(comparison, width))
+    text = console.export_text(styles=False).rstrip()
+    return "\n".join([text, *legend(comparison)]) + "\n"
+
+
+def legend(comparison: Comparison) -> Iterator[str]:
+    """What the reader must know beside the table."""
+    tests = sorted({row.difference.test for row in comparison.rows} - {"none"})
+    level = f"{comparison.alpha:g}"
+    yield f"p: {', '.join(tests) or 'no test'}; corrected (Holm) over {comparison.family} task rows; verdicts at {level}."
+    for refusal in comparison.refusals:
+        yield with_signs(f"not compared: {refusal.name}: {refusal.reason}")
+
+
+def comparison_dict(comparison: Comparison) -> dict[str, Any]:
+    """All of it as plain data."""
+    return {
+        "a": {"path": str(comparison.a.path), "model": comparison.a.model, "format": comparison.a.format},
+        "b": {"path": str(comparison.b.path), "model": comparison.b.model, "format": comparison.b.format},
+        "alpha": comparison.alpha,
+        "tests_corrected_for": comparison.family,
+        "rows": [row_dict(row) for row in comparison.rows],
+        "not_compared": [{"name": r.name, "reason": r.reason} for r in comparison.refusals],
+    }
+
+
+def row_dict(row: Row) -> dict[str, Any]:
+    d, e = row.difference, row.difference.estimate
+    return {
+        "name": row.name,
+        "kind": row.kind,
+        "depth": row.depth,
+        "metric": row.metric,
+        "filter": row.filter,
+        "a": _finite(d.a),
+        "b": _finite(d.b),
+        "difference": e.value,
+        "stderr": e.stderr,
+        "low": e.low,
+        "high": e.high,
+        "level": e.level,
+        "n": e.n,
+        "paired": row.paired,
+        "method": e.method,
+        "undefined": e.undefined,
+        "test": d.test,
+        "p_value": d.p_value,
+        "p_adjusted": row.p_adjusted,
+        "higher_is_better": row.higher_is_better,
+        "margin": row.margin,
+        "verdict": None if row.verdict is None else row.verdict.kind,
+        "verdict_text": None if row.verdict is None else str(row.verdict),
+        "docs_needed": None if row.verdict is None else row.verdict.docs_needed,
+        "gained": d.gained,
+        "lost": d.lost,
+        "flips": None if row.flips is None else {"gained": row.flips.gained.tolist(), "lost": row.flips.lost.tolist()},
+        "only_a": row.only_a,
+        "only_b": row.only_b,
+        "notes": list(row.notes),
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if value == value else None
+
+
+def flip_lines(comparison: Comparison, most: int) -> Iterator[str]:
+    """For each task with flips: the docs, what was right, and what both answered."""
+    for row in comparison.rows:
+        if row.flips is None:
+            continue
+        for word, pairs in (("right → wrong", row.flips.lost), ("wrong → right", row.flips.gained)):
+            if len(pairs) == 0:
+                continue
+            yield f"\n{with_signs(row.name)} · {with_signs(row.metric)} · {word}: {len(pairs):,} docs"
+            shown = pairs[:most]
+            left = comparison.a.show_docs(row.name, shown[:, 0]) if comparison.a.show_docs else [{}] * len(shown)
+            right = comparison.b.show_docs(row.name, shown[:, 1]) if comparison.b.show_docs else [{}] * len(shown)
+            for ids, a, b in zip(shown.tolist(), left, right, strict=True):
+                yield from _flip(ids, a, b)
+            if len(pairs) > most:
+                yield f"  … and {len(pairs) - most:,} more (--json lists them all)"
+
+
+def _flip(ids: Sequence[int], a: dict[str, Any], b: dict[str, Any]) -> Iterator[str]:
+    number = f"doc {ids[0]}" if ids[0] == ids[1] else f"doc {ids[0]} of A, {ids[1]} of B"
+    yield f"  {number}: {_short(a.get('doc') or b.get('doc'), 160)}"
+    target = _short(a.get("target") or b.get("target"), 60)
+    yield f"    target {target} · A {_answer(a.get('filtered_resps'))} · B {_answer(b.get('filtered_resps'))}"
+
+
+def _answer(text: Any) -> str:
+    """What was answered: the choice with the highest likelihood, or the beginning of the text."""
+    try:
+        found = json.loads(text) if isinstance(text, str) else text
+    except ValueError:
+        return _short(text, 60)
+    if isinstance(found, list) and found and all(_is_likelihood(each) for each in found):
+        likelihoods = [float(each[0]) for each in found]
+        return f"choice {likelihoods.index(max(likelihoods))}"
+    return _short(found[0] if isinstance(found, list) and len(found) == 1 else found, 60)
+
+
+def _is_likelihood(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and str(value[1]).lower() in ("true", "false")
+
+
+def _short(text: Any, most: int) -> str:
+    line = " ".join(("" if text is None else str(text)).split())
+    return with_signs(line if len(line) <= most else line[: most - 1] + "…")
+
+
+def to_json(comparisons: Sequence[Comparison]) -> str:
+    """One comparison as an object, several under `comparisons`; a line a row, since a million flips indented are slow."""
+    found = [_lines(comparison_dict(c)) for c in comparisons]
+    return found[0] if len(found) == 1 else '{"comparisons": [' + ",\n".join(found) + "]}"
+
+
+def _lines(data: dict[str, Any]) -> str:
+    fields = []
+    for name, value in data.items():
+        if isinstance(value, list) and value:
+            text = "[\n    " + ",\n    ".join(json.dumps(each, ensure_ascii=False) for each in value) + "\n  ]"
+        else:
+            text = json.dumps(value, ensure_ascii=False)
+        fields.append(f"  {json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(fields) + "\n}"

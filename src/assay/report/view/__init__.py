@@ -1,6 +1,0 @@
-"""The viewer: runs, groups and samples in a browser."""
-
-from assay.report.view.bundle import write_bundle
-from assay.report.view.server import create_app, serve
-
-__all__ = ["create_app", "serve", "write_bundle"]

@@ -1,0 +1,153 @@
+"""Jinja templates, compiled once and run in the sandbox.
+
+A template that loops without end must not take the run with it: every loop draws from one budget per rendering, and the
+sandbox bounds ranges and whatever else makes much of little.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, UndefinedError, nodes
+from jinja2.exceptions import SecurityError
+from jinja2.runtime import Context
+
+from assay.errors import ConfigError, DataError
+from assay.instance import Doc
+from assay.templates.sandbox import Sandbox, TemplateLimit
+from assay.timelimit import MatchTimeout, TimedPattern
+
+MAX_LOOPS = 1_000_000
+
+_spent = threading.local()
+
+
+def _regex_replace(text: str, pattern: str, replacement: str, count: int = 0) -> str:
+    return _timed(pattern).sub(replacement, text, count)
+
+
+@lru_cache(maxsize=1024)
+def _timed(pattern: str) -> TimedPattern:
+    return TimedPattern(pattern, raises=True)
+
+
+def _counted(items: Iterable[Any]) -> Iterator[Any]:
+    for item in items:
+        _spent.loops += 1
+        if _spent.loops > MAX_LOOPS:
+            raise TemplateLimit(f"its loops ran more than {MAX_LOOPS:,} times")
+        yield item
+
+
+_environment = Sandbox()
+_environment.filters["regex_replace"] = _regex_replace
+_environment.filters["_counted"] = _counted
+
+
+_GLOBALS = dict(_environment.globals)
+
+
+class _DocContext(Context):
+    """The variables of one rendering. Jinja's own way to one takes longer than most templates."""
+
+    def __init__(self, doc: Doc) -> None:
+        self.parent = {**_GLOBALS, **doc}
+        self.vars = {}
+        self.environment = _environment
+        self.eval_ctx = _EVAL_CONTEXT
+        self.exported_vars = set()
+        self.name = None
+        self.globals_keys = set()
+        self.blocks = {}
+
+
+_EVAL_CONTEXT = nodes.EvalContext(_environment)
+
+
+class Template:
+    """One compiled template. `render` gives its text; `value` the object of a template that is one expression."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        try:
+            tree = _environment.parse(source)
+        except TemplateSyntaxError as error:
+            raise ConfigError(
+                f"the template {_short(source)} is not valid Jinja, line {error.lineno}: {error.message}"
+            ) from error
+        self._has_loops = _count_loops(tree)
+        outputs = [part for node in tree.body if isinstance(node, nodes.Output) for part in node.nodes]
+        is_plain = all(isinstance(node, nodes.Output) for node in tree.body)
+        self.constant: str | None = None
+        if is_plain and all(isinstance(part, nodes.TemplateData) for part in outputs):
+            self.constant = "".join(part.data for part in outputs if isinstance(part, nodes.TemplateData))
+        self.is_expression = (
+            is_plain and len(outputs) == 1 and isinstance(outputs[0], nodes.Expr) and self.constant is None
+        )
+        if self.is_expression:
+            result = nodes.Name("result", "store", lineno=1)
+            tree = nodes.Template([nodes.Assign(result, outputs[0], lineno=1)], lineno=1)
+        self._run: Callable[[Any], Iterator[str]] = _environment.from_string(tree).root_render_func
+
+    def render(self, doc: Doc) -> str:
+        if self.constant is not None:
+            return self.constant
+        if self.is_expression:
+            return str(self.value(doc))
+        if self._has_loops:
+            _spent.loops = 0
+        try:
+            return "".join(self._run(_DocContext(doc)))
+        except Exception as error:
+            raise self._explain(error, doc) from error
+
+    def value(self, doc: Doc) -> Any:
+        """What the one expression of the template gives, before it becomes text."""
+        if self._has_loops:
+            _spent.loops = 0
+        context = _DocContext(doc)
+        try:
+            for _ in self._run(context):
+                pass
+            found = context.vars["result"]
+            if isinstance(found, StrictUndefined):
+                str(found)  # raises, with the name that is missing
+        except Exception as error:
+            raise self._explain(error, doc) from error
+        return found
+
+    def _explain(self, error: Exception, doc: Doc) -> Exception:
+        what = f"the template {_short(self.source)}"
+        if isinstance(error, UndefinedError):
+            return DataError(
+                f"{what} needs something the doc has not: {error.message}", hint=f"Columns: {', '.join(map(str, doc))}."
+            )
+        if isinstance(error, TemplateLimit | MatchTimeout | OverflowError):
+            return DataError(
+                f"{what} does too much: {error}", hint="Shorten the loop, or prepare the docs in process_docs."
+            )
+        if isinstance(error, SecurityError):
+            return DataError(f"{what} does what a template may not: {error}", hint="Use a !function instead.")
+        if isinstance(error, TemplateError):
+            return DataError(f"{what} fails: {error}")
+        return DataError(f"{what} fails: {type(error).__name__}: {error}", hint=f"Columns: {', '.join(map(str, doc))}.")
+
+
+def _count_loops(tree: nodes.Template) -> bool:
+    loops = list(tree.find_all(nodes.For))
+    for loop in loops:
+        loop.iter = nodes.Filter(loop.iter, "_counted", [], [], None, None, lineno=loop.lineno)
+    return bool(loops)
+
+
+def _short(source: str, most: int = 120) -> str:
+    return repr(source if len(source) <= most else source[:most] + "…")
+
+
+@lru_cache(maxsize=8192)
+def compile_template(source: str) -> Template:
+    """The compiled form of a template; tasks that share it share the compilation."""
+    return Template(source)

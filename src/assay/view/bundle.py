@@ -1,0 +1,116 @@
+"""`assay view --bundle`: chosen runs as files that open from a disk or any web host."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from itertools import combinations, islice
+from pathlib import Path
+from typing import Any
+
+from assay.errors import ConfigError
+from assay.view.library import Run
+from assay.view.links import BundleLinks
+from assay.view.pages import place, sample_page, samples_page, task_page
+from assay.view.queries import Query
+from assay.view.render import render
+from assay.view.server import plotly_file, static_directory
+from assay.view.site import Site
+
+MOST_COMPARISONS = 28
+"""Pairs of runs that get a page: eight runs, each with each."""
+
+
+def write_bundle(directories: Sequence[Path], target: Path, *, samples: int = 200) -> int:
+    """Write the site and return the number of pages. The first `samples` docs of each task get pages of their own."""
+    if target.exists() and any(target.iterdir()):
+        raise ConfigError(f"{target} is not empty", hint="Give a new directory for the bundle.")
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="assay-bundle-") as scratch:
+        site = Site(directories, Path(scratch))
+        try:
+            return _Bundle(site, target, samples).write()
+        finally:
+            site.close()
+
+
+class _Bundle:
+    def __init__(self, site: Site, target: Path, samples: int) -> None:
+        self.site, self.target, self.samples = site, target, samples
+        self.runs = [run for run in site.library.runs() if (site.library.results(run) or {}).get("assay")]
+        if not self.runs:
+            raise ConfigError("there is no finished run to bundle", hint="Give directories that hold finished runs.")
+        self.docs = {(run.id, task): self._doc_ids(run, task) for run in self.runs for task in self._tasks(run)}
+        pairs = islice(self._comparable(), MOST_COMPARISONS)
+        self.links = BundleLinks({key: frozenset(docs) for key, docs in self.docs.items()}, frozenset(pairs))
+        self.pairs = sorted(self.links._compared)
+        self.pages = 0
+
+    def write(self) -> int:
+        shutil.copytree(static_directory(), self.target / "static")
+        shutil.copyfile(plotly_file(), self.target / "static" / "plotly.min.js")
+        self._page("index.html", "runs.html", self._list())
+        for run in self.runs:
+            self._page(self.links.run(run.id), "run.html", self.site.run_page(run.id))
+            for name in self._nodes(run):
+                self._page(self.links.task(run.id, name), "task.html", task_page(self.site, run.id, name, {}))
+        for (run_id, task), docs in self.docs.items():
+            self._page(self.links.samples(run_id, task), "samples.html", self._sample_list(run_id, task))
+            for at, doc_id in enumerate(docs):
+                context = sample_page(self.site, run_id, task, doc_id, {"at": str(at)})
+                self._page(self.links.sample(run_id, task, doc_id), "sample.html", context)
+        for pair in self.pairs:
+            self._page(self.links.compare(pair), "compare.html", self.site.compare_page(pair, patience=600))
+        return self.pages
+
+    def _page(self, name: str, template: str, context: dict[str, Any]) -> None:
+        (self.target / name).write_text(
+            render(template, link=self.links, **context), encoding="utf-8", errors="replace"
+        )
+        self.pages += 1
+
+    def _list(self) -> dict[str, Any]:
+        context = self.site.runs_page({})
+        kept = {run.id for run in self.runs}
+        context["runs"] = [summary for summary in context["runs"] if summary.id in kept]
+        names = {summary.id: summary for summary in context["runs"]}
+        pairs = [(names[a], names[b], self.links.compare((a, b))) for a, b in self.pairs]
+        return context | {"total": len(kept), "pairs": pairs, "any_running": False}
+
+    def _sample_list(self, run_id: str, task: str) -> dict[str, Any]:
+        """All docs that have a page, in one list: a file cannot be asked for the next page."""
+        context = samples_page(self.site, run_id, task, {"size": "200"})
+        at = place(self.site, run_id, task)
+        assert at.file is not None
+        from assay.view.pages import list_row
+
+        query = Query(filter=context["query"].filter, metric=context["query"].metric, size=max(1, self.samples))
+        page = self.site.samples.page(at.file, query)
+        rows = [list_row(row, at, i) for i, row in enumerate(page.rows)]
+        return context | {"query": query, "page": page, "rows": rows}
+
+    def _comparable(self) -> Iterator[tuple[str, str]]:
+        """Pairs of runs with a task in common, the older one first."""
+        ordered = sorted(self.runs, key=lambda run: self.site.library.summary(run).date)
+        tasks = {run.id: {task for run_id, task in self.docs if run_id == run.id} for run in ordered}
+        for a, b in combinations(ordered, 2):
+            if tasks[a.id] & tasks[b.id]:
+                yield a.id, b.id
+
+    def _tasks(self, run: Run) -> Iterator[str]:
+        results = self.site.library.results(run) or {}
+        for task in results["assay"].get("samples") or {}:
+            if self.site.library.sample_file(run, task) is not None:
+                yield task
+
+    def _nodes(self, run: Run) -> list[str]:
+        results = self.site.results_of(run)
+        return list(dict.fromkeys([node["name"] for node in results["assay"]["tree"]] + list(self._tasks(run))))
+
+    def _doc_ids(self, run: Run, task: str) -> list[int]:
+        at = place(self.site, run.id, task)
+        if at.file is None or self.samples < 1:
+            return []
+        query = Query(filter=next(iter(at.file.filters), ""), size=self.samples)
+        return [row["doc_id"] for row in self.site.samples.page(at.file, query).rows]

@@ -1,0 +1,84 @@
+"""“Download what I see”: the rows of a page as CSV or JSON lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from assay.report.rows import rows_of
+from assay.run import unpack_arguments
+from assay.view.library import Summary
+from assay.view.queries import METRIC
+
+FORMATS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson; charset=utf-8"}
+
+
+def encode(rows: Iterable[Mapping[str, Any]], form: str) -> Iterator[bytes]:
+    """Rows as lines, one after the other: a download may be larger than memory."""
+    return _csv(rows) if form == "csv" else _jsonl(rows)
+
+
+def _jsonl(rows: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+    for row in rows:
+        yield (json.dumps(row, ensure_ascii=False, default=str) + "\n").encode("utf-8", "replace")
+
+
+def _csv(rows: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+    names: list[str] | None = None
+    for row in rows:
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\r\n")
+        if names is None:
+            names = list(row)
+            writer.writerow(names)
+        writer.writerow([cell(row.get(name)) for name in names])
+        yield buffer.getvalue().encode("utf-8", "replace")
+
+
+def cell(value: Any) -> Any:
+    """A value for a spreadsheet. A text that one would take for a formula is quoted: it may be a model's.
+
+    >>> cell("=HYPERLINK()"), cell(-1.5), cell(["a"])
+    ("'=HYPERLINK()", -1.5, '["a"]')
+    """
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = text.replace("\x00", "␀")
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def run_list(summaries: Iterable[Summary]) -> Iterator[dict[str, Any]]:
+    for s in summaries:
+        scores = {f"{h['name']} {h['key']}": h["value"] for h in s.headline}
+        yield {"id": s.id, "run": s.name, "model": s.model, "date": s.date, "status": s.status, "seconds": s.seconds, "samples": s.samples, "tasks": list(s.tasks), "scores": scores}  # fmt: skip
+
+
+def score_table(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for row in rows_of(data):
+        if row.metric:
+            e = row.estimate
+            yield {"name": row.name, "kind": row.kind, "depth": row.depth, "metric": row.metric, "filter": row.filter, "value": e.value, "stderr": e.stderr, "low": e.low, "high": e.high, "n": e.n, "method": e.method, "undefined": e.undefined, "notes": row.note}  # fmt: skip
+
+
+def sample_rows(rows: Iterable[Mapping[str, Any]], form: str) -> Iterator[dict[str, Any]]:
+    """Samples with their JSON columns as values, and the prompts written out."""
+    for row in rows:
+        found = {name: row[name] for name in ("doc_id", "filter")}
+        found |= {name.removeprefix(METRIC): value for name, value in row.items() if name.startswith(METRIC)}
+        found["flags"] = row.get("flags") or []
+        for name in ("target", "filtered_resps", "resps", "doc"):
+            found[name] = _value(row.get(name))
+        found["arguments"] = unpack_arguments(row["arguments"] or "[]")
+        found |= {"doc_hash": row["doc_hash"], "request_hash": row["request_hash"]}
+        yield found
+
+
+def _value(text: str | None) -> Any:
+    try:
+        return None if text is None else json.loads(text)
+    except ValueError:
+        return text

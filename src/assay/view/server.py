@@ -1,0 +1,216 @@
+"""`assay view`: pages over HTTP, on this machine unless told otherwise."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import socket
+import tempfile
+import webbrowser
+from collections.abc import Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from assay.errors import AssayError, ConfigError
+from assay.view import downloads
+from assay.view.links import ServerLinks
+from assay.view.pages import other_file as other_file_of
+from assay.view.pages import place, query_of, sample_page, samples_page, task_page
+from assay.view.render import render
+from assay.view.security import Gate
+from assay.view.site import NotFound, Site
+
+LINKS = ServerLinks()
+LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
+
+
+def create_app(
+    directories: Sequence[Path], *, scratch: Path, host: str = "127.0.0.1", token: str | None = None
+) -> Gate:
+    """The application, gate included. Handlers are plain functions: each runs in a thread with its own cursor."""
+    site = Site(directories, scratch)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> Any:
+        yield
+        site.close()
+
+    def page(handler: Callable[[Request], Response]) -> Callable[[Request], Response]:
+        def wrapped(request: Request) -> Response:
+            try:
+                return handler(request)
+            except NotFound as error:
+                return html("error.html", 404, title="Not found", message=str(error), hint=None)
+            except AssayError as error:
+                return html("error.html", 500, title="This cannot be shown", message=error.message, hint=error.hint)
+
+        return wrapped
+
+    def runs(request: Request) -> Response:
+        context = site.runs_page(request.query_params)
+        if form := wants(request):
+            return attachment(downloads.run_list(context["runs"]), form, "runs")
+        return html("runs.html", **context)
+
+    def run(request: Request) -> Response:
+        run_id = request.path_params["run_id"]
+        if form := wants(request):
+            data = site.results_of(site.run_of(run_id))
+            return attachment(downloads.score_table(data), form, f"scores-{run_id}")
+        return html("run.html", **site.run_page(run_id))
+
+    def live(request: Request) -> Response:
+        return html("_live.html", **site.live_part(request.path_params["run_id"]))
+
+    def task(request: Request) -> Response:
+        run_id, name = request.path_params["run_id"], request.path_params["task"]
+        context = task_page(site, run_id, name, request.query_params)
+        if form := wants(request):
+            data = site.results_of(site.run_of(run_id))
+            rows = (row for row in downloads.score_table(data) if row["name"] == name)
+            return attachment(rows, form, f"task-{run_id}")
+        return html("task.html", **context)
+
+    def samples(request: Request) -> Response:
+        run_id, name = request.path_params["run_id"], request.path_params["task"]
+        if form := wants(request):
+            at = place(site, run_id, name)
+            if at.file is None:
+                raise NotFound("No samples were kept of this task.")
+            _, other = other_file_of(site, request.query_params, name)
+            rows = site.samples.download(at.file, query_of(request.query_params, at.file), other)
+            return attachment(downloads.sample_rows(rows, form), form, f"samples-{run_id}")
+        return html("samples.html", **samples_page(site, run_id, name, request.query_params))
+
+    def sample(request: Request) -> Response:
+        run_id, name, doc_id = (request.path_params[key] for key in ("run_id", "task", "doc_id"))
+        if form := wants(request):
+            at = place(site, run_id, name)
+            if at.file is None:
+                raise NotFound("No samples were kept of this task.")
+            rows = site.samples.doc(at.file, doc_id)
+            return attachment(downloads.sample_rows(rows, form), form, f"sample-{run_id}-{doc_id}")
+        return html("sample.html", **sample_page(site, run_id, name, doc_id, request.query_params))
+
+    def compare(request: Request) -> Response:
+        chosen = request.query_params.getlist("run")
+        form = wants(request)
+        context = site.compare_page(chosen, request.query_params.get("key", ""), 60.0 if form else 0.25)
+        if form:
+            return attachment(context["compared"]["rows"] if context["compared"] else [], form, "comparison")
+        return html("compare.html", **context)
+
+    routes = [
+        Route("/", page(runs)),
+        Route("/run/{run_id}", page(run)),
+        Route("/live/{run_id}", page(live)),
+        Route("/task/{run_id}/{task:path}", page(task)),
+        Route("/samples/{run_id}/{task:path}", page(samples)),
+        Route("/sample/{run_id}/{doc_id:int}/{task:path}", page(sample)),
+        Route("/compare", page(compare)),
+        Route("/static/plotly.min.js", plotly_script),
+        Mount("/static", StaticFiles(directory=static_directory())),
+    ]
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: not_found, 500: failed})
+    return Gate(app, hosts=LOOPBACK_NAMES if is_loopback(host) else None, token=token)
+
+
+def html(template: str, status: int = 200, **context: Any) -> HTMLResponse:
+    return HTMLResponse(render(template, link=LINKS, **context), status)
+
+
+def wants(request: Request) -> str | None:
+    form = request.query_params.get("download")
+    return form if form in downloads.FORMATS else None
+
+
+def attachment(rows: Any, form: str, name: str) -> StreamingResponse:
+    headers = {"Content-Disposition": f'attachment; filename="{name}.{form}"'}
+    return StreamingResponse(downloads.encode(rows, form), media_type=downloads.FORMATS[form], headers=headers)
+
+
+def not_found(request: Request, error: Exception) -> Response:
+    return html("error.html", 404, title="Not found", message="There is no such page.", hint=None)
+
+
+def failed(request: Request, error: Exception) -> Response:
+    return html(
+        "error.html",
+        500,
+        title="This page failed",
+        message=f"{type(error).__name__}: {error}",
+        hint="The server's log has the details.",
+    )
+
+
+def static_directory() -> Path:
+    return Path(__file__).parent / "static"
+
+
+def plotly_file() -> Path:
+    """The script that comes with the plotly package; nothing is fetched from the network."""
+    import importlib.util
+
+    spec = importlib.util.find_spec("plotly")
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigError("plotly is not installed", hint="pip install 'assay[view]'")
+    return Path(next(iter(spec.submodule_search_locations))) / "package_data" / "plotly.min.js"
+
+
+def plotly_script(request: Request) -> Response:
+    return FileResponse(plotly_file(), media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def serve(
+    directories: Sequence[Path],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    open_browser: bool = True,
+    ready: Callable[[str], None] = print,
+) -> None:
+    """Serve until interrupted. `ready` is told the address once the server listens."""
+    import uvicorn
+
+    listener = listen(host, port)
+    token = None if is_loopback(host) else secrets.token_urlsafe(24)
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
+    with tempfile.TemporaryDirectory(prefix="assay-view-") as scratch:
+        app = create_app(directories, scratch=Path(scratch), host=host, token=token)
+        config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
+        ready(address)
+        if open_browser:
+            webbrowser.open(address)
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(128)  # from here on a browser that is opened too early waits instead of failing
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: {error.strerror}", hint="Give another --port; 0 takes a free one."
+        ) from error
+    return listener
