@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.run import FORMAT, RunDirectory, SampleRow, SampleWriter
+from assay.run import LAYOUT, RunDirectory, SampleRow, SampleWriter
 from assay.stats import mean_estimate
 
 
@@ -95,7 +95,7 @@ def write_run(
             "stop_reasons": dict(stopped or {}),
         },
     }
-    directory.write_json("run.json", {"format": FORMAT, "status": "finished"})
+    directory.write_json("run.json", {"format": LAYOUT, "status": "finished"})
     directory.write_json("results.json", data)
     return path
 

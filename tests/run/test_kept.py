@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from assay.instance import Instance
+from assay.results.samples import SampleRow, SampleWriter, read_samples
 from assay.run.collector import NEW_OBJECTS, rare_collections
 from assay.run.kept import KeptDocs
-from assay.run.samples import SampleRow, SampleWriter, read_samples
 
 
 def write(path: Path, ids: list[int], filters: tuple[str, ...] = ("none",), text: str = "") -> Path:

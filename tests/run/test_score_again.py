@@ -116,7 +116,7 @@ def test_a_run_is_not_overwritten_by_scores(bench: Path) -> None:  # noqa: F811
 
 
 def test_scoring_that_ends_early_leaves_no_part_of_a_file(bench: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    monkeypatch.setattr("assay.run.samples.ROWS_PER_GROUP", 4)
+    monkeypatch.setattr("assay.results.samples.ROWS_PER_GROUP", 4)
     run(bench, run_dir=str(bench / "run"))
     text = "import itertools\ncalls = itertools.count()\n\ndef broken(doc, results):\n    if next(calls) > 10:\n        raise KeyboardInterrupt\n    return {'exact_match': 1.0}\n"  # fmt: skip
     (bench / "code.py").write_text(text)

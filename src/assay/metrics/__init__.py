@@ -4,7 +4,6 @@ from assay.metrics import aggregations, confidence, likelihoods, majority, match
 from assay.metrics.base import (
     AGGREGATIONS,
     METRICS,
-    Aggregation,
     ChoiceBatch,
     ChoiceResult,
     Kind,
@@ -13,6 +12,7 @@ from assay.metrics.base import (
 )
 from assay.metrics.normalisation import Normalisation, normalise
 from assay.metrics.reducers import REDUCERS, Reducer, count_right, get_reducer
+from assay.stats import Aggregation
 
 DEFAULT_METRICS: dict[str, tuple[str, ...]] = {
     "loglikelihood": ("perplexity", "acc"),

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import ScoringError
-from assay.metrics.base import AGGREGATIONS, Aggregation, Floats
+from assay.metrics.base import AGGREGATIONS, Floats
+from assay.stats import Aggregation
 
 
 def mean(values: Sequence[Any]) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.registry import Registry
+from assay.stats import Aggregation
 
 Kind: TypeAlias = Literal["generation", "choice", "loglikelihood", "rolling"]
 """What a metric takes: predictions and references; a `ChoiceResult`; `(ll, is_greedy)`; `(ll, text)`."""
@@ -74,26 +75,6 @@ class Metric:
     def form(self, kind: Kind) -> Callable[..., Value] | None:
         """The function for results of this kind, or None if the metric says nothing about them."""
         return self.fn if kind == self.kind else self.forms.get(kind)
-
-
-@dataclass(frozen=True)
-class Aggregation:
-    """Values of all docs to one number.
-
-    With `statistics` (a row per doc) and `finish` (sums of rows to numbers) a bootstrap replicate is
-    `finish(weights @ statistics)`; `replicate(values, weights)` serves numbers that are no function of sums (median),
-    and values for which `statistics` gives None. Without either, an estimate repeats items and calls `fn`.
-    """
-
-    name: str
-    fn: Callable[[Sequence[Value]], Any]
-    statistics: Callable[[Sequence[Value]], Floats | None] | None = None
-    finish: Callable[[Floats], Floats] | None = None
-    replicate: Callable[[Sequence[Value], NDArray[Any]], Floats] | None = None
-    transform: Callable[[float], float] | None = None
-    """Monotone map from the ratio of the two columns of `statistics` to the number: mean and ratios have a formula."""
-    resamples: int = 0
-    """How many resamples lm-evaluation-harness bounds the standard error of this aggregation to; 0: no bound of its own."""
 
 
 METRICS: Registry[Metric] = Registry("metric", group="assay.metrics")

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from assay.errors import ScoringError
-from assay.metrics.base import AGGREGATIONS, METRICS, Aggregation, ChoiceResult, Floats, Metric
+from assay.metrics.base import AGGREGATIONS, METRICS, ChoiceResult, Floats, Metric
 from assay.metrics.choice import golds, preferred
 from assay.metrics.normalisation import Normalisation, normalise, softmax
+from assay.stats import Aggregation
 
 BINS = 15
 """Equal-width confidence bins of the calibration error, as in Guo et al. 2017."""

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from assay.errors import ScoringError
-from assay.metrics.base import AGGREGATIONS, Aggregation, Floats
+from assay.metrics.base import AGGREGATIONS, Floats
+from assay.stats import Aggregation
 
 Pair = Sequence[Any]
 """`(reference, prediction)`; the reference may be a list of texts, the prediction a list of one."""

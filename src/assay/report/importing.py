@@ -19,8 +19,8 @@ from assay.errors import ConfigError, DataError
 from assay.groups import MetricKey
 from assay.instance import Instance
 from assay.report.results import Results
-from assay.report.version import assay_version
-from assay.run import FORMAT, Health, RunDirectory, SampleRow, SampleWriter, pack_arguments, request_hash, to_json
+from assay.results.version import assay_version
+from assay.run import LAYOUT, Health, RunDirectory, SampleRow, SampleWriter, pack_arguments, request_hash, to_json
 from assay.stats import normal_quantile
 
 
@@ -37,7 +37,7 @@ def import_lm_eval(source: str | Path, run_dir: str | Path) -> Results:
     samples = {task: _convert(path, task, data, directory) for task, path in sample_files(newest, data)}
     data["assay"] = _block(data, samples)
     data.setdefault("n-shot", {})
-    directory.write_json("run.json", {"format": FORMAT, "status": "imported", "config": _config(data), "model": data["assay"]["model"], "imported_from": str(source), "date": time.time(), "seconds": {}, "counts": {}})  # fmt: skip
+    directory.write_json("run.json", {"format": LAYOUT, "status": "imported", "config": _config(data), "model": data["assay"]["model"], "imported_from": str(source), "date": time.time(), "seconds": {}, "counts": {}})  # fmt: skip
     directory.write_json("results.json", data)
     return Results(data, directory)
 

@@ -13,7 +13,7 @@ from assay.errors import ConfigError
 from assay.report.jsonl import write_sample_files
 from assay.report.results import Results
 from assay.report.schema import results_dict
-from assay.run import FORMAT, Progress, RunDirectory, rescore
+from assay.run import LAYOUT, Progress, RunDirectory, rescore
 
 
 def rescored(
@@ -40,7 +40,7 @@ def rescored(
     results = Results(results_dict(outcome), target)
     if target is not None:
         run_file = source.read_json("run.json") or {}
-        target.write_json("run.json", {**run_file, "format": FORMAT, "config": config.model_dump(mode="json"), "date": time.time(), "rescored_from": str(source.path)})  # fmt: skip
+        target.write_json("run.json", {**run_file, "format": LAYOUT, "config": config.model_dump(mode="json"), "date": time.time(), "rescored_from": str(source.path)})  # fmt: skip
         target.write_json("results.json", results.data)
         if log_samples:
             write_sample_files(target, list(outcome.tasks))

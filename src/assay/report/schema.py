@@ -11,8 +11,8 @@ from dataclasses import asdict
 from typing import Any
 
 from assay.groups import Group, MetricKey, details, group_subtasks, higher_is_better, n_shot, tree_rows
-from assay.report.version import assay_version
 from assay.report.withheld import Withheld, withheld_in
+from assay.results.version import assay_version
 from assay.run import Health, Outcome, TaskOutcome, sanitize
 from assay.stats import Estimate, Score
 

@@ -1,6 +1,7 @@
 """All of it, in order: plan, ask, score, aggregate; streaming, resumable, on one machine or many."""
 
-from assay.run.directory import FORMAT, RunDirectory, plain, sanitize, write_whole
+from assay.results.directory import LAYOUT, RunDirectory, plain, sanitize, write_whole
+from assay.results.samples import SampleRow, SampleWriter, pack_arguments, read_samples, to_json, unpack_arguments
 from assay.run.execute import execute, model_for
 from assay.run.forecast import Forecast, forecast
 from assay.run.hashes import request_hash
@@ -9,10 +10,9 @@ from assay.run.outcome import Health, Outcome, TaskOutcome
 from assay.run.plan import Plan, PlannedTask, make_plan
 from assay.run.progress import Counts, Progress, Quiet
 from assay.run.rescore import rescore
-from assay.run.samples import SampleRow, SampleWriter, pack_arguments, read_samples, to_json, unpack_arguments
 
 __all__ = [
-    "FORMAT",
+    "LAYOUT",
     "Counts",
     "Forecast",
     "Health",

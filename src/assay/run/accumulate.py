@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.results.samples import SampleRow, SampleWriter, pack_arguments, to_json
 from assay.run.infer import Unit
-from assay.run.samples import SampleRow, SampleWriter, pack_arguments, to_json
 from assay.scoring import ScoringResult, ensembles_of, filters_of
 from assay.stats import doc_key
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from assay.config import RunConfig
     from assay.filters import FilterEnsemble
     from assay.metrics import Aggregation
-    from assay.run.directory import RunDirectory
+    from assay.results.directory import RunDirectory
     from assay.run.plan import Plan
     from assay.tasks import DocRequests, Task
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from assay.config import RunConfig, without_secrets
 from assay.groups import GroupScore, MetricKey
+from assay.results.directory import RunDirectory
 from assay.run.accumulate import Accumulator
 from assay.run.control import controlled
-from assay.run.directory import RunDirectory
 from assay.run.outcome import Health, TaskOutcome
 from assay.run.plan import Plan, PlannedTask
 from assay.run.until import Watch

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from assay.config import RunConfig
 from assay.errors import ConfigError
-from assay.run.directory import RunDirectory
+from assay.results.directory import RunDirectory
+from assay.results.samples import read_columns
 from assay.run.infer import Unit
 from assay.run.plan import Plan, PlannedTask
-from assay.run.samples import read_columns
 
 WINDOW_REQUESTS = 16_384
 """Requests held in memory at once. Large enough that prefixes are shared, small enough that memory stays flat."""

@@ -12,10 +12,10 @@ from assay.config import RunConfig
 from assay.errors import AssayError, ConfigError
 from assay.metrics.sandbox import allow_unsafe_code
 from assay.models import LM, LazyLM, load_model, spec_key
+from assay.results.directory import LAYOUT, RunDirectory, recorded
 from assay.run.accumulate import Accumulator, collecting
 from assay.run.aggregate import summarize
 from assay.run.collector import rare_collections
-from assay.run.directory import FORMAT, RunDirectory
 from assay.run.docs import WINDOW_REQUESTS, by_task, settle, windows
 from assay.run.environment import describe_environment, describe_model
 from assay.run.executors import Executor, LocalExecutor
@@ -24,7 +24,6 @@ from assay.run.interrupt import Interrupted, StopRequest
 from assay.run.outcome import Outcome
 from assay.run.plan import Plan, load_scoring_code, make_plan, seed_everything
 from assay.run.progress import Counts, Progress, Quiet
-from assay.run.recorded import recorded
 from assay.run.until import Watch, watch_for
 from assay.store import ResponseStore
 
@@ -83,7 +82,7 @@ class _Run:
 
     def execute(self) -> Outcome:
         if self.config.run_dir is not None:
-            RunDirectory(self.config.run_dir).check_words(self.config, self._model_name())
+            RunDirectory(self.config.run_dir).require_same_run(self.config, self._model_name())
         with ExitStack() as stack:
             self.stop = stack.enter_context(StopRequest(self.progress.message))
             stack.enter_context(rare_collections())
@@ -231,7 +230,7 @@ class _Run:
         self.directory.write_json(
             "run.json",
             {
-                "format": FORMAT,
+                "format": LAYOUT,
                 "status": status,
                 "config": recorded(self.config),
                 "model": self.about,

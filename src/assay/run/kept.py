@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assay.run.samples import read_columns, unpack_arguments
+from assay.results.samples import read_columns, unpack_arguments
 
 if TYPE_CHECKING:
     from assay.instance import Instance

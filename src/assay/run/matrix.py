@@ -17,10 +17,9 @@ from pydantic import ValidationError
 from assay.config import RunConfig
 from assay.errors import AssayError, ConfigError, did_you_mean
 from assay.models import LM
-from assay.run.directory import RunDirectory, sanitize
+from assay.results.directory import RunDirectory, differences, sanitize
 from assay.run.execute import model_for
 from assay.run.interrupt import Interrupted
-from assay.run.recorded import differences
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from assay.config import RunConfig
 from assay.groups import GroupManager, GroupScore, MetricKey
-from assay.run.directory import RunDirectory
+from assay.results.directory import RunDirectory
 from assay.run.progress import Counts
 from assay.stats import Estimate, Score
 

@@ -11,10 +11,10 @@ import time
 from assay.config import RunConfig
 from assay.errors import ConfigError
 from assay.metrics.sandbox import allow_unsafe_code
+from assay.results.directory import RunDirectory
 from assay.run.accumulate import collecting
 from assay.run.aggregate import summarize
 from assay.run.collector import rare_collections
-from assay.run.directory import RunDirectory
 from assay.run.docs import by_task, settle_kept, windows
 from assay.run.environment import describe_environment
 from assay.run.hashes import request_hash
@@ -79,7 +79,7 @@ def rescore(
 
 def check_target(target: RunDirectory, config: RunConfig, source: RunDirectory, model_name: str) -> None:
     """New scores go to a new directory, or over earlier ones of the same run in the same words; never over a run."""
-    target.check_words(config, model_name)
+    target.require_same_run(config, model_name)
     there = target.read_json("run.json")
     if there is not None and there.get("rescored_from") != str(source.path):
         raise ConfigError(

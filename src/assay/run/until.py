@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from assay.config import RunConfig
 from assay.errors import ConfigError
+from assay.results.directory import RunDirectory
+from assay.results.samples import read_samples
 from assay.run.accumulate import Accumulator, Column, ScoreKey
-from assay.run.directory import RunDirectory
 from assay.run.infer import Unit
 from assay.run.plan import PlannedTask
-from assay.run.samples import read_samples
 from assay.stats import StoppingRule
 
 BATCH = 32

@@ -1,5 +1,6 @@
 """What a number is worth: standard errors, intervals, bootstrap replicates, paired comparison, power."""
 
+from assay.stats.aggregation import Aggregation
 from assay.stats.bootstrap import bootstrap_estimate, bootstrap_replicates, bootstrap_values, replicate_spread
 from assay.stats.closed import (
     clustered_stderr,
@@ -39,6 +40,7 @@ from assay.stats.weights import cluster_index, cluster_keys, doc_key, doc_keys, 
 
 __all__ = [
     "B_DEFAULT",
+    "Aggregation",
     "Components",
     "ConfidenceSequence",
     "Controlled",

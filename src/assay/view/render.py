@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from assay.report.rows import format_number
-from assay.report.version import assay_version
+from assay.results.version import assay_version
 from assay.view.text import markdown, name, show, snippet
 
 

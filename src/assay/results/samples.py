@@ -18,7 +18,7 @@ from typing import Any
 
 from assay.errors import StoreError
 from assay.instance import Instance
-from assay.run.directory import plain, sync
+from assay.results.directory import plain, sync
 
 ROWS_PER_GROUP = 4096
 BATCH_ROWS = 1024
@@ -232,4 +232,7 @@ def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[Any]:
     try:
         yield from pq.ParquetFile(path).iter_batches(batch_size=BATCH_ROWS, columns=wanted)
     except (OSError, pa.ArrowInvalid) as error:
-        raise StoreError(f"{path} cannot be read: {error}", hint="The file is damaged; run the evaluation again: answers are in the store.") from error  # fmt: skip
+        raise StoreError(
+            f"{path} cannot be read: {error}",
+            hint="The file is damaged; run the evaluation again: answers are in the store.",
+        ) from error

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from assay.config import RunConfig
+from assay.config import RunConfig, without_secrets
 from assay.errors import ConfigError, StoreError
-from assay.run.recorded import differences
 
-FORMAT = 1
+LAYOUT = 1
 """Version of the layout. A directory with a larger number was written by a newer Assay."""
 
 
@@ -53,16 +53,19 @@ class RunDirectory:
         directory = cls(path)
         found = directory.read_json("run.json")
         if found is None:
-            raise ConfigError(f"{path} is not a run directory: it has no run.json", hint="Give the directory that `assay run` printed.")  # fmt: skip
-        if found.get("format", 0) > FORMAT:
             raise ConfigError(
-                f"{path} was written by a newer Assay (layout {found['format']}, this one reads up to {FORMAT})",
+                f"{path} is not a run directory: it has no run.json",
+                hint="Give the directory that `assay run` printed.",
+            )
+        if found.get("format", 0) > LAYOUT:
+            raise ConfigError(
+                f"{path} was written by a newer Assay (layout {found['format']}, this one reads up to {LAYOUT})",
                 hint="Upgrade with: pip install --upgrade assay",
             )
         return directory
 
-    def check_words(self, config: RunConfig, model_name: str) -> None:
-        """Refuse to put a run where another one is; the same words go on with it, and `fresh` starts over."""
+    def require_same_run(self, config: RunConfig, model_name: str) -> None:
+        """Refuse to put a run where another one is; the same config goes on with it, and `fresh` starts over."""
         try:
             found = self.read_json("run.json")
         except StoreError:  # damaged: there is nothing to lose
@@ -90,7 +93,9 @@ class RunDirectory:
                 if not path.is_dir():
                     path.unlink(missing_ok=True)
         except OSError as error:
-            raise StoreError(f"cannot remove {path}: {error.strerror or error}", hint="Give another --run_dir.") from error  # fmt: skip
+            raise StoreError(
+                f"cannot remove {path}: {error.strerror or error}", hint="Give another --run_dir."
+            ) from error
 
     @property
     def samples(self) -> Path:
@@ -106,7 +111,10 @@ class RunDirectory:
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise StoreError(f"{path} cannot be read: {error}", hint="The file is damaged; run the evaluation again: answers are in the store.") from error  # fmt: skip
+            raise StoreError(
+                f"{path} cannot be read: {error}",
+                hint="The file is damaged; run the evaluation again: answers are in the store.",
+            ) from error
         if not isinstance(found, dict):
             raise StoreError(f"{path} does not hold a JSON object")
         return found
@@ -161,3 +169,46 @@ def plain(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump()
     return str(value)
+
+
+CANNOT_CHANGE_SCORES = frozenset(
+    [
+        "run_dir",
+        "output_path",
+        "store",
+        "fresh",
+        "executor",
+        "ray_address",
+        "replicas",
+        "gpus_per_replica",
+        "cpus_per_replica",
+        "device",
+        "batch_size",
+        "loggers",
+        "log_samples",
+        "write_out",
+        "dry_run",
+    ]
+)
+"""Settings that say where, how fast and what else to write."""
+
+
+def recorded(config: RunConfig) -> dict[str, Any]:
+    """The config as JSON types, for `run.json`."""
+    shown: dict[str, Any] = without_secrets(config.model_dump(mode="json"))
+    return shown
+
+
+def differences(before: Mapping[str, Any], config: RunConfig) -> list[str]:
+    """Which settings that decide about scores differ from a recorded config, in words."""
+    defaults = recorded(RunConfig())
+    return [
+        f"{key} was {_short(before.get(key, defaults[key]))} and is {_short(value)}"
+        for key, value in recorded(config).items()
+        if key not in CANNOT_CHANGE_SCORES and before.get(key, defaults[key]) != value
+    ]
+
+
+def _short(value: Any) -> str:
+    text = "not set" if value is None else str(value)
+    return text if len(text) <= 80 else f"{text[:79]}…"

@@ -1,0 +1,101 @@
+"""What may be wrong with a score that its error bar does not show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+from assay.results.keys import MetricKey
+
+
+class Flag(NamedTuple):
+    """Something to know about the answer to one doc. `filter` is set for what a filter did with it."""
+
+    name: str
+    filter: str | None = None
+
+
+@dataclass(frozen=True)
+class Chance:
+    """The accuracy of guessing, and the probability that guessing gets at least as many right as were seen."""
+
+    accuracy: float
+    p_value: float
+
+
+@dataclass
+class Health:
+    """Counts of docs. What belongs to one filter is counted by filter."""
+
+    docs: int = 0
+    failed: int = 0
+    """A request was never answered, or answered with what cannot be one. The doc has no score."""
+    truncated: int = 0
+    empty: int = 0
+    tied: int = 0
+    no_gold: int = 0
+    unfinished_thought: int = 0
+    unjudged: int = 0
+    duplicate_prompts: int = 0
+    fewshot_leaks_avoided: int = 0
+    unparsed: dict[str, int] = field(default_factory=dict)
+    """By filter: docs whose answer it could extract nothing from."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """By filter: docs that it dropped."""
+    filters_disagree: dict[str, int] = field(default_factory=dict)
+    """By metric: docs that two filters score differently."""
+    bounds: dict[MetricKey, tuple[float, float]] = field(default_factory=dict)
+    """The score if all unparsed answers were wrong, and if all were right."""
+    chance: Chance | None = None
+    """For choice tasks."""
+    withheld: str | None = None
+    """Why the task's scores must not be used: a share above the threshold that the run was given."""
+
+    def note(self, flags: Iterable[Flag]) -> None:
+        """Count one doc's flags."""
+        for name, filter_name in flags:
+            if filter_name is None:
+                setattr(self, name, getattr(self, name) + 1)
+            else:
+                by_filter: dict[str, int] = getattr(self, name)
+                by_filter[filter_name] = by_filter.get(filter_name, 0) + 1
+
+    def share(self, count: int) -> float:
+        return count / self.docs if self.docs else 0.0
+
+    def marks(self, filter_name: str | None = None) -> list[str]:
+        """Short marks for tables, worst first; of `unparsed` those of the named filter, or of the worst one.
+
+        >>> Health(docs=10, failed=1, truncated=5, unparsed={"strict": 2, "flexible": 0}).marks("flexible")
+        ['1 failed', '50% truncated']
+        """
+        marks = [f"{self.failed} failed"] if self.failed else []
+        worst = max(self.unparsed.values(), default=0)
+        counts = {
+            "truncated": self.truncated,
+            "unparsed": worst if filter_name is None else self.unparsed.get(filter_name, 0),
+            "empty": self.empty,
+            "tied": self.tied,
+            "unjudged": self.unjudged,
+        }
+        for name, count in counts.items():
+            if count:
+                marks.append(f"{self.share(count):.0%} {name}" if self.share(count) >= 0.01 else f"{count} {name}")
+        if self.chance and self.chance.p_value > 0.05:
+            marks.append("≈ chance")
+        return marks
+
+    def to_json(self) -> dict[str, Any]:
+        bounds = [
+            {"metric": key.metric, "filter": key.filter, "low": low, "high": high}
+            for key, (low, high) in self.bounds.items()
+        ]
+        return {**asdict(self), "bounds": bounds}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Health:
+        bounds = {MetricKey(b["metric"], b["filter"]): (b["low"], b["high"]) for b in data.get("bounds", ())}
+        chance = Chance(**data["chance"]) if data.get("chance") else None
+        known = {name: value for name, value in data.items() if name in cls.__dataclass_fields__}
+        return cls(**{**known, "bounds": bounds, "chance": chance})

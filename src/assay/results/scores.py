@@ -1,0 +1,142 @@
+"""A number with what it is worth and how it was made, of a task or of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.results.keys import MetricKey
+from assay.stats import Estimate
+
+Floats = NDArray[np.float64]
+Keys = NDArray[np.uint64]
+
+
+def no_replicates() -> Floats:
+    return np.empty(0)
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a task hands to its groups, a group to its parents, and a run to its results file.
+
+    The fields up to `withheld` are the score as it is written down. The others are the evidence behind it, there only
+    while the run is in memory. They are functions because most scores are never lifted: nothing is computed until a
+    parent asks, and then once (`draws`, `draw_counts`, `docs`, `doc_keys`).
+    """
+
+    estimate: Estimate
+    size: int
+    """What the score weighs where members count by size: its docs."""
+    aggregation: str | None = "mean"
+    """The aggregation over docs, by name; of a group's score the aggregator over its members. None: a file did not say."""
+    higher_is_better: bool | None = None
+    withheld: str | None = None
+    """Why the number must not be used."""
+    replicates: Callable[[], Floats] = field(default=no_replicates, compare=False, repr=False)
+    counts: Callable[[], NDArray[np.int64]] | None = field(default=None, compare=False, repr=False)
+    """Per problem (n draws, c right), for aggregators such as pass@k that work on problems."""
+    samples: Callable[[], tuple[Floats, Keys]] | None = field(default=None, compare=False, repr=False)
+    """Per doc, its value and the key of its bootstrap weights (clusters already share theirs). In the order of `counts`."""
+    keys: Callable[[], Keys | None] | None = field(default=None, compare=False, repr=False)
+    """The keys of all docs behind the number, for numbers that no doc has alone: an f1, a group's mean."""
+    repeats_lm_eval: bool = field(default=False, compare=False)
+    """Whether the standard error is lm-evaluation-harness's own, so that files can be compared (BLEU, chrF, TER)."""
+
+    @cached_property
+    def draws(self) -> Floats:
+        """The bootstrap replicates, computed on first use and kept."""
+        return self.replicates()
+
+    @cached_property
+    def docs(self) -> tuple[Floats, Keys] | None:
+        return None if self.samples is None else self.samples()
+
+    @cached_property
+    def doc_keys(self) -> Keys | None:
+        """Which docs the number rests on; None where nobody knows."""
+        if self.keys is not None:
+            return self.keys()
+        return None if self.docs is None else self.docs[1]
+
+    @cached_property
+    def draw_counts(self) -> NDArray[np.int64] | None:
+        return None if self.counts is None else self.counts()
+
+
+@dataclass(frozen=True)
+class Share:
+    """A member that entered, its part of the whole, and its number. Aggregators without weights give no part."""
+
+    name: str
+    weight: float | None
+    value: float
+
+
+@dataclass(frozen=True)
+class GroupScore(Score):
+    """A score that says what it was made of."""
+
+    children: tuple[Share, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Members without the number, and why."""
+    filtered_out: tuple[str, ...] = ()
+
+
+def write_scores(scores: Mapping[MetricKey, Score]) -> list[dict[str, Any]]:
+    """Scores as JSON. Each entry names its metric and filter, so that a comma in a name needs no taking apart."""
+    return [{"metric": key.metric, "filter": key.filter, **_write_score(score)} for key, score in scores.items()]
+
+
+def _write_score(score: Score) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        **vars(score.estimate),
+        "size": score.size,
+        "aggregation": score.aggregation,
+        "higher_is_better": score.higher_is_better,
+    }
+    if score.withheld is not None:
+        entry["withheld"] = score.withheld
+    if isinstance(score, GroupScore):
+        entry["children"] = [vars(child) for child in score.children]
+        entry["missing"] = dict(score.missing)
+        entry["filtered_out"] = list(score.filtered_out)
+    return entry
+
+
+def read_scores(entries: list[dict[str, Any]]) -> dict[MetricKey, Score]:
+    return {_key(entry): Score(**_common(entry)) for entry in entries}
+
+
+def read_group_scores(entries: list[dict[str, Any]]) -> dict[MetricKey, GroupScore]:
+    return {
+        _key(entry): GroupScore(
+            **_common(entry),
+            children=tuple(Share(**child) for child in entry["children"]),
+            missing=entry["missing"],
+            filtered_out=tuple(entry["filtered_out"]),
+        )
+        for entry in entries
+    }
+
+
+def _key(entry: Mapping[str, Any]) -> MetricKey:
+    return MetricKey(entry["metric"], entry["filter"])
+
+
+def _common(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "estimate": Estimate(**{name: entry[name] for name in _ESTIMATE}),
+        "size": entry["size"],
+        "aggregation": entry["aggregation"],
+        "higher_is_better": entry["higher_is_better"],
+        "withheld": entry.get("withheld"),
+    }
+
+
+_ESTIMATE = tuple(f.name for f in fields(Estimate))

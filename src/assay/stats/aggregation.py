@@ -1,0 +1,32 @@
+"""What an aggregation is: values of all docs to one number, in a form that the bootstrap can repeat cheaply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """Values of all docs to one number.
+
+    With `statistics` (a row per doc) and `finish` (sums of rows to numbers) a bootstrap replicate is
+    `finish(weights @ statistics)`; `replicate(values, weights)` serves numbers that are no function of sums (median),
+    and values for which `statistics` gives None. Without either, an estimate repeats items and calls `fn`.
+    """
+
+    name: str
+    fn: Callable[[Sequence[Any]], Any]
+    statistics: Callable[[Sequence[Any]], Floats | None] | None = None
+    finish: Callable[[Floats], Floats] | None = None
+    replicate: Callable[[Sequence[Any], NDArray[Any]], Floats] | None = None
+    transform: Callable[[float], float] | None = None
+    """Monotone map from the ratio of the two columns of `statistics` to the number: mean and ratios have a formula."""
+    resamples: int = 0
+    """How many resamples lm-evaluation-harness bounds the standard error of this aggregation to; 0: no bound of its own."""
