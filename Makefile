@@ -42,7 +42,7 @@ types: venv
 
 layers: venv
 	@echo "== import-linter"
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-cache
 
 test: lint tests ## lint, then all tests
 

@@ -55,7 +55,15 @@ def run_rival(path: Path, model: str) -> None:
     lm = HFLM(model, dtype="float32", device="cpu", batch_size=8)
     found: dict[str, Any] = {"tasks": str(Path(lm_eval.__file__).parent / "tasks")}
     for task, (shots, limit) in TASKS.items():
-        results = lm_eval.simple_evaluate(model=lm, tasks=[task], num_fewshot=shots or None, limit=limit, task_manager=manager, log_samples=True, bootstrap_iters=0)  # fmt: skip
+        results = lm_eval.simple_evaluate(
+            model=lm,
+            tasks=[task],
+            num_fewshot=shots or None,
+            limit=limit,
+            task_manager=manager,
+            log_samples=True,
+            bootstrap_iters=0,
+        )
         answers = {}
         for sample in (sample for samples in results["samples"].values() for sample in samples):
             for request, response in zip(sample["arguments"], sample["resps"]):
@@ -68,7 +76,7 @@ def run_rival(path: Path, model: str) -> None:
 
 def run_ours(task: str, model: str, tasks: str, folder: Path) -> Found:
     import assay
-    from assay.run import read_samples, unpack_arguments
+    from assay.results import read_samples, unpack_arguments
 
     shots, limit = TASKS[task]
     results = assay.evaluate(
@@ -86,11 +94,11 @@ def run_ours(task: str, model: str, tasks: str, folder: Path) -> Found:
         bootstrap_iters=0,
     )
     responses = {}
-    for name in results.data["assay"]["samples"].values():
-        for row in read_samples(folder / task / name):
+    for found in results.tasks.values():
+        for row in read_samples(folder / task / str(found.sample_file)):
             for request, answer in zip(unpack_arguments(row["arguments"]), json.loads(row["resps"])):
                 responses[json.dumps(request)] = answer[0]
-    blocks = {**results.data["results"], **results.data.get("groups", {})}
+    blocks = {**results.to_dict()["results"], **results.to_dict().get("groups", {})}
     scores = {f"{name}/{key}": value for name, block in blocks.items() for key, value in block.items()}
     return Found(responses, {k: v for k, v in scores.items() if isinstance(v, float)})
 

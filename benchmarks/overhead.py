@@ -103,7 +103,11 @@ def write_data(folder: Path, docs: int) -> None:
         with open(folder / f"{name}.jsonl", "w", encoding="utf-8") as file:
             for i in range(count):
                 question = f"{name} {i}: " + " ".join(rng.choices(WORDS, k=40)) + "?"
-                row = {"question": question, "choices": [" ".join(rng.choices(WORDS, k=3)) for _ in range(4)], "answer": rng.randrange(4)}  # fmt: skip
+                row = {
+                    "question": question,
+                    "choices": [" ".join(rng.choices(WORDS, k=3)) for _ in range(4)],
+                    "answer": rng.randrange(4),
+                }
                 file.write(json.dumps(row) + "\n")
     (folder / "choice.yaml").write_text(CHOICE_TASK.format(folder=folder))
     (folder / "generation.yaml").write_text(GENERATION_TASK.format(folder=folder))
@@ -112,7 +116,9 @@ def write_data(folder: Path, docs: int) -> None:
 def measure(command: list[str], environment: dict[str, str]) -> Cost:
     """Wall time and peak memory of a command and its children."""
     began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **environment})  # fmt: skip
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **environment}
+    )
     assert process.stdout is not None
     output = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
@@ -122,13 +128,34 @@ def measure(command: list[str], environment: dict[str, str]) -> Cost:
 
 
 def ours(folder: Path, task: str) -> Cost:
-    command = [sys.executable, "-m", "assay", "run", "--model", "dummy", "--tasks", task, "--include_path", str(folder), "--run_dir", str(folder / f"run-{task}")]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "assay",
+        "run",
+        "--model",
+        "dummy",
+        "--tasks",
+        task,
+        "--include_path",
+        str(folder),
+        "--run_dir",
+        str(folder / f"run-{task}"),
+    ]
     return measure(command, _environment(folder, task))
 
 
 def score_again(folder: Path, task: str) -> Cost:
     """`assay score` on the samples that a run kept."""
-    command = [sys.executable, "-m", "assay", "score", str(folder / f"run-{task}"), "--run_dir", str(folder / f"scored-{task}")]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "assay",
+        "score",
+        str(folder / f"run-{task}"),
+        "--run_dir",
+        str(folder / f"scored-{task}"),
+    ]
     return measure(command, _environment(folder, task))
 
 
@@ -137,7 +164,21 @@ def _environment(folder: Path, task: str) -> dict[str, str]:
 
 
 def theirs(python: str, folder: Path, task: str) -> Cost:
-    command = [python, "-m", "lm_eval", "run", "--model", "dummy", "--tasks", task, "--include_path", str(folder), "--output_path", str(folder / "rival"), "--log_samples"]  # fmt: skip
+    command = [
+        python,
+        "-m",
+        "lm_eval",
+        "run",
+        "--model",
+        "dummy",
+        "--tasks",
+        task,
+        "--include_path",
+        str(folder),
+        "--output_path",
+        str(folder / "rival"),
+        "--log_samples",
+    ]
     return measure(command, {"HF_DATASETS_CACHE": str(folder / "cache-rival"), "HF_HUB_OFFLINE": "1"})
 
 
@@ -158,7 +199,10 @@ def main() -> str:
             costs.append([f"assay, {task}", f"{arguments.docs:,}", *shown(mine), "", ""])
             if arguments.rival:
                 rival = theirs(arguments.rival, folder, task)
-                costs[-1][-2:] = [f"{rival.seconds / mine.seconds:.1f}× (processor {rival.processor / mine.processor:.1f}×)", f"{mine.megabytes / rival.megabytes:.2f}"]  # fmt: skip
+                costs[-1][-2:] = [
+                    f"{rival.seconds / mine.seconds:.1f}× (processor {rival.processor / mine.processor:.1f}×)",
+                    f"{mine.megabytes / rival.megabytes:.2f}",
+                ]
                 costs.append([f"lm-evaluation-harness, {task}", f"{arguments.docs:,}", *shown(rival), "", ""])
             print(*costs[-2:], sep="\n", flush=True)
     with tempfile.TemporaryDirectory() as name:
@@ -166,7 +210,15 @@ def main() -> str:
         write_data(folder, arguments.large)
         for task, before in small.items():
             after = ours(folder, task)
-            growth.append([task, f"{arguments.large / arguments.docs:.0f}×", f"{after.seconds / before.seconds:.1f}×", f"{after.processor / before.processor:.1f}×", f"{after.megabytes / before.megabytes:.2f}×"])  # fmt: skip
+            growth.append(
+                [
+                    task,
+                    f"{arguments.large / arguments.docs:.0f}×",
+                    f"{after.seconds / before.seconds:.1f}×",
+                    f"{after.processor / before.processor:.1f}×",
+                    f"{after.megabytes / before.megabytes:.2f}×",
+                ]
+            )
             print(growth[-1], flush=True)
     scores = []
     with tempfile.TemporaryDirectory() as name:

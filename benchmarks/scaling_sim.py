@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from assay.cluster.lm import SHARDS_PER_REPLICA, WINDOW_PER_REPLICA
 from assay.cluster.shards import shard_size
-from assay.run.execute import WINDOW_REQUESTS
+from assay.run.execution import WINDOW_REQUESTS
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,9 @@ def main() -> None:
     parser.add_argument("--request_us", type=float, default=12.0)
     parser.add_argument("--shard_ms", type=float, default=2.0)
     parser.add_argument("--build_us", type=float, default=40.0)
-    parser.add_argument("--rate", type=float, nargs="+", default=[50.0, 500.0, 5000.0], help="requests a second of one replica")  # fmt: skip
+    parser.add_argument(
+        "--rate", type=float, nargs="+", default=[50.0, 500.0, 5000.0], help="requests a second of one replica"
+    )
     parser.add_argument("--requests", type=int, default=500_000)
     given = parser.parse_args()
     costs = Costs(given.request_us / 1e6, given.shard_ms / 1e3, given.build_us / 1e6)

@@ -95,9 +95,20 @@ def measure_choices(docs: int, first: int) -> dict[str, Any]:
             doc = make_doc(rng, doc_id)
             choices = tuple(doc["choices"])
             window[doc_id] = [
-                Instance("loglikelihood", doc, (doc["question"], f" {choice}"), i, doc_id, "bench", 1, doc["answer"], [(doc["lls"][i], False)], choices=choices)
+                Instance(
+                    "loglikelihood",
+                    doc,
+                    (doc["question"], f" {choice}"),
+                    i,
+                    doc_id,
+                    "bench",
+                    1,
+                    doc["answer"],
+                    [(doc["lls"][i], False)],
+                    choices=choices,
+                )
                 for i, choice in enumerate(choices)
-            ]  # fmt: skip
+            ]
         began = time.process_time()
         apply_filters([instance for doc in window.values() for instance in doc], task)
         result = scorer.score(window, task)

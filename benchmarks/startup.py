@@ -46,7 +46,9 @@ def timed(command: list[str], home: str) -> float:
 
 def inside(python: str, program: str, home: str, *arguments: str) -> tuple[float, int]:
     """What a program says it took, imports not counted, and how many names it found."""
-    done = subprocess.run([python, "-c", program, *arguments], check=True, capture_output=True, text=True, env=environment(home))  # fmt: skip
+    done = subprocess.run(
+        [python, "-c", program, *arguments], check=True, capture_output=True, text=True, env=environment(home)
+    )
     seconds, count = done.stdout.split()[-2:]
     return float(seconds), int(count)
 
@@ -63,7 +65,12 @@ def take_turns(ours: Callable[[], float], theirs: Callable[[], float], repeats: 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rival", metavar="PYTHON", default=os.environ.get("ASSAY_RIVAL"), help="an interpreter that has lm-evaluation-harness; else ASSAY_RIVAL")  # fmt: skip
+    parser.add_argument(
+        "--rival",
+        metavar="PYTHON",
+        default=os.environ.get("ASSAY_RIVAL"),
+        help="an interpreter that has lm-evaluation-harness; else ASSAY_RIVAL",
+    )
     parser.add_argument("--repeats", type=int, default=3)
     given = parser.parse_args()
     if not given.rival:
@@ -92,8 +99,14 @@ def main() -> None:
         listing = [assay, "ls", "tasks", "--no-defaults", "--include_path", tasks]
         cold = take_turns(ours_cold, theirs, given.repeats)
         warm = min(ours_warm() for _ in range(given.repeats * 3))
-        ls = take_turns(lambda: timed(listing, warm_home), lambda: timed([lm_eval, "ls", "tasks"], warm_home), given.repeats)  # fmt: skip
-        help_ = take_turns(lambda: timed([assay, "--help"], warm_home), lambda: timed([lm_eval, "--help"], warm_home), given.repeats * 3)  # fmt: skip
+        ls = take_turns(
+            lambda: timed(listing, warm_home), lambda: timed([lm_eval, "ls", "tasks"], warm_home), given.repeats
+        )
+        help_ = take_turns(
+            lambda: timed([assay, "--help"], warm_home),
+            lambda: timed([lm_eval, "--help"], warm_home),
+            given.repeats * 3,
+        )
 
     measured = [
         (f"index of all task files, cold ({counts['assay']:,} names)", *cold, "8"),

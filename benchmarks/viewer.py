@@ -22,10 +22,9 @@ import tempfile
 import time
 import urllib.request
 from pathlib import Path
-from typing import Any
 
 from _results import markdown_table, write_section
-from assay.run import SampleRow, SampleWriter
+from assay.results import Health, MetricKey, RunResult, SampleRow, SampleWriter, Score, TaskResult
 from assay.stats import mean_estimate
 
 WORDS = "time year way day thing world life hand part child eye place work week case point company number group problem fact river energy cell force theory market price water plant animal music light heat charge speed mass law state power".split()  # noqa: SIM905
@@ -52,7 +51,21 @@ def choice_task(path: Path, docs: int, seed: int) -> list[float]:
         key = hashlib.sha256(question.encode()).hexdigest()
         arguments = [[f"Question: {question}\nAnswer:", f" {choices[0]}"], *([None, f" {c}"] for c in choices[1:])]
         pairs = [[ll, False] for ll in lls]
-        writer.add(SampleRow(i, key, key, "none", json.dumps({"question": question, "choices": choices, "answer": gold}), str(gold), json.dumps(arguments), json.dumps([[p] for p in pairs]), json.dumps(pairs), metrics={"acc": right, "acc_norm": right}, flags=("tied",) if i % 97 == 0 else ()))  # fmt: skip
+        writer.add(
+            SampleRow(
+                i,
+                key,
+                key,
+                "none",
+                json.dumps({"question": question, "choices": choices, "answer": gold}),
+                str(gold),
+                json.dumps(arguments),
+                json.dumps([[p] for p in pairs]),
+                json.dumps(pairs),
+                metrics={"acc": right, "acc_norm": right},
+                flags=("tied",) if i % 97 == 0 else (),
+            )
+        )
         scores.append(right)
     writer.close()
     return scores
@@ -70,7 +83,21 @@ def text_task(path: Path, docs: int, seed: int) -> list[float]:
         for name, found in (("strict-match", said if "####" in text else "[invalid]"), ("flexible-extract", said)):
             score = float(found == answer)
             flags = ("unparsed",) if found == "[invalid]" else ()
-            writer.add(SampleRow(i, key, key, name, json.dumps({"question": question, "answer": answer}), json.dumps(answer), json.dumps([[question, {"until": ["\n\n"]}]]), json.dumps([[text]]), json.dumps([found]), metrics={"exact_match": score}, flags=flags))  # fmt: skip
+            writer.add(
+                SampleRow(
+                    i,
+                    key,
+                    key,
+                    name,
+                    json.dumps({"question": question, "answer": answer}),
+                    json.dumps(answer),
+                    json.dumps([[question, {"until": ["\n\n"]}]]),
+                    json.dumps([[text]]),
+                    json.dumps([found]),
+                    metrics={"exact_match": score},
+                    flags=flags,
+                )
+            )
         scores.append(score)
     writer.close()
     return scores
@@ -78,58 +105,35 @@ def text_task(path: Path, docs: int, seed: int) -> list[float]:
 
 def write_run(folder: Path, model: str, samples: int, seed: int) -> None:
     (folder / "samples").mkdir(parents=True)
-    choices, texts = samples * 6 // 10, samples * 2 // 10
-    values = {
-        "big_choice": {
-            "acc,none": (scores := choice_task(folder / "samples" / "big_choice.parquet", choices, seed)),
-            "acc_norm,none": scores,
-        },
-        "big_text": {
-            "exact_match,flexible-extract": (found := text_task(folder / "samples" / "big_text.parquet", texts, seed)),
-            "exact_match,strict-match": found,
-        },
+    right = choice_task(folder / "samples" / "big_choice.parquet", samples * 6 // 10, seed)
+    exact = text_task(folder / "samples" / "big_text.parquet", samples * 2 // 10, seed)
+    tasks = {
+        "big_choice": task_result("big_choice", "multiple_choice", [("acc", "none"), ("acc_norm", "none")], right),
+        "big_text": task_result(
+            "big_text",
+            "generate_until",
+            [("exact_match", "flexible-extract"), ("exact_match", "strict-match")],
+            exact,
+        ),
     }
-    estimates: dict[str, Any] = {}
-    for task, columns in values.items():
-        estimates[task] = {}
-        for key, column in columns.items():
-            e = mean_estimate(column)
-            estimates[task][key] = {
-                "value": e.value,
-                "stderr": e.stderr,
-                "low": e.low,
-                "high": e.high,
-                "n": e.n,
-                "method": e.method,
-                "undefined": None,
-                "level": 0.95,
-                "higher_is_better": True,
-            }
-    tasks = list(values)
-    data = {
-        "results": {t: {"name": t, "alias": t, "sample_len": len(next(iter(values[t].values())))} for t in tasks},
-        "configs": {"big_choice": {"output_type": "multiple_choice"}, "big_text": {"output_type": "generate_until"}},
-        "n-shot": dict.fromkeys(tasks, 0),
-        "higher_is_better": {"big_choice": {"acc": True, "acc_norm": True}, "big_text": {"exact_match": True}},
-        "n-samples": {t: {"original": n, "effective": n} for t, n in (("big_choice", choices), ("big_text", texts))},
-        "model_name": model,
-        "date": time.time(),
-        "assay": {"format": 1, "estimates": estimates, "tree": [{"depth": 0, "name": t, "alias": t, "kind": "task"} for t in tasks], "health": {t: {"marks": []} for t in tasks}, "samples": {t: f"samples/{t}.parquet" for t in tasks}, "model": {"name": model}, "notes": []},
-    }  # fmt: skip
-    (folder / "results.json").write_text(json.dumps(data))
-    (folder / "run.json").write_text(
-        json.dumps(
-            {
-                "format": 1,
-                "status": "finished",
-                "config": {},
-                "model": {"name": model},
-                "environment": {},
-                "date": time.time(),
-                "seconds": {"total": 1.0},
-                "counts": {},
-            }
-        )
+    result = RunResult(tasks, roots=tuple(tasks), model={"name": model}, date=time.time(), seconds=1.0)
+    result.save(folder)
+    about = {"format": 1, "status": "finished", "config": {}, "model": result.model, "date": result.date}
+    (folder / "run.json").write_text(json.dumps(about))
+
+
+def task_result(name: str, output_type: str, keys: list[tuple[str, str]], values: list[float]) -> TaskResult:
+    score = Score(mean_estimate(values), len(values), higher_is_better=True)
+    return TaskResult(
+        name=name,
+        alias=name,
+        scores={MetricKey(*key): score for key in keys},
+        health=Health(docs=len(values)),
+        num_fewshot=0,
+        output_type=output_type,
+        config={"output_type": output_type},
+        sample_len=len(values),
+        sample_file=f"samples/{name}.parquet",
     )
 
 

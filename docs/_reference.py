@@ -28,7 +28,7 @@ def _cell(text: str) -> str:
 
 
 def commands() -> str:
-    from assay.cli.main import assay
+    from assay.cli.entry import assay
 
     context = click.Context(assay)
     parts = []
@@ -85,7 +85,7 @@ def names(registry: Mapping[str, Any], describe: Callable[[Any], str]) -> str:
 
 
 def doc(entry: Any) -> str:
-    # A formula, metric or aggregation is a value; what it does is said by its function.
+    # An aggregator, metric or aggregation is a value; what it does is said by its function.
     source = entry if inspect.isclass(entry) or inspect.isroutine(entry) else getattr(entry, "fn", entry)
     text = "" if inspect.isbuiltin(source) else inspect.getdoc(source) or ""
     is_own = not (text == (inspect.getdoc(type(source)) or "") and not inspect.isclass(source))
@@ -133,10 +133,14 @@ def catalog() -> str:
     for name, config in alone.items():
         families.setdefault(str(config.metadata.get("description", "")), []).append(name)
     tasks = [
-        [", ".join(f"`{name}`" for name in members[:4]) + (f" and {len(members) - 4} more" if len(members) > 4 else ""),
-         description, str(alone[members[0]].metadata.get("license", ""))]
+        [
+            ", ".join(f"`{name}`" for name in members[:4])
+            + (f" and {len(members) - 4} more" if len(members) > 4 else ""),
+            description,
+            str(alone[members[0]].metadata.get("license", "")),
+        ]
         for description, members in sorted(families.items(), key=lambda item: item[1][0])
-    ]  # fmt: skip
+    ]
     return "\n\n".join(
         [table(["group", "members", "what"], groups), table(["tasks", "what", "licence of the data"], tasks)]
     )

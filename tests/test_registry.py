@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import subprocess
 import sys
@@ -152,3 +153,17 @@ def test_exit_codes() -> None:
 def test_did_you_mean_is_silent_when_nothing_is_near() -> None:
     assert did_you_mean("zzz", ["acc", "f1"]) is None
     assert did_you_mean("", []) is None
+
+
+def test_an_entry_whose_module_is_not_there_is_none_and_one_that_lacks_a_package_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "needs_more.py").write_text("import surely_not_installed\nx = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    things = Registry[object](
+        "thing", lazy={"absent": "surely_absent.inner:x", "lacking": "needs_more:x", "there": "math:pi"}
+    )
+    assert things.get_installed("absent") is None
+    assert things.get_installed("there") == math.pi
+    with pytest.raises(MissingPackage, match="surely_not_installed"):
+        things.get_installed("lacking")

@@ -2,8 +2,8 @@
 
 import assay
 
-results = assay.evaluate(model="hf", model_args={"pretrained": "smollm2-135m"}, tasks=["demo"])
-print(results.table())
+result = assay.evaluate(model="hf", model_args={"pretrained": "smollm2-135m"}, tasks=["demo"])
+print(result.table())
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from assay.config import RunConfig
     from assay.errors import AssayError
-    from assay.report import Results, evaluate
+    from assay.report import evaluate
+    from assay.results import RunResult
     from assay.tasks import TaskManager
 
-__all__ = ["AssayError", "Results", "RunConfig", "TaskManager", "evaluate"]
+__all__ = ["AssayError", "RunConfig", "RunResult", "TaskManager", "evaluate"]
 
 _HOMES = {
     "AssayError": "assay.errors",
-    "Results": "assay.report",
     "RunConfig": "assay.config",
+    "RunResult": "assay.results",
     "TaskManager": "assay.tasks",
     "evaluate": "assay.report",
 }

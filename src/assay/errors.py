@@ -1,6 +1,15 @@
 """Errors are part of the interface: what was found, where, what was expected, what to do.
 
-The command line prints an `AssayError` without a traceback and exits with its `exit_code`.
+    AssayError
+    ├── ConfigError (ValueError)
+    │   └── MissingPackage
+    ├── DataError
+    ├── ModelError
+    ├── ScoringError
+    └── StoreError
+
+The command line prints an `AssayError` without a traceback and exits with its `exit_code`: 2 for wrong arguments,
+config or local files, 3 for data, a model or a server that failed.
 """
 
 from __future__ import annotations
@@ -35,8 +44,8 @@ class AssayError(Exception):
         return (_rebuild, (type(self), self.message, self.hint))
 
 
-class ConfigError(AssayError):
-    """Wrong words: a flag, a task file, a run config."""
+class ConfigError(AssayError, ValueError):
+    """A flag, a task file, a run config or another local file that is not what it should be."""
 
     exit_code = 2
 

@@ -1,21 +1,105 @@
-"""An instance is one request to a model, and later its answer.
+"""An instance is one request to a model, a message one turn of a chat in it; a response is what came back.
 
-It stands beside the folders because every step passes it on: tasks make it, models answer it, filters and scorers read
-it. Attribute names are those that LM classes and task utilities of lm-evaluation-harness expect.
+They stand beside the folders because every step passes them on: tasks make instances, models answer them, the store
+keeps the responses, filters and scorers read them. The attribute names of `Instance` are those that LM classes and task
+utilities of lm-evaluation-harness expect.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
-RequestType: TypeAlias = Literal["loglikelihood", "loglikelihood_rolling", "generate_until"]
-OutputType: TypeAlias = Literal["loglikelihood", "loglikelihood_rolling", "generate_until", "multiple_choice"]
 Doc: TypeAlias = dict[str, Any]
-Response: TypeAlias = Any
-"""Text, `(loglikelihood, is_greedy)`, or a loglikelihood, by request type."""
 TokenCounts: TypeAlias = tuple[int, int]
-"""Tokens of the prompt, and of the response: those that were generated, or those of the scored continuation."""
+"""Tokens of the prompt, and of the answer: those that were generated, or those of the scored continuation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a chat."""
+
+    role: str
+    content: str | tuple[Any, ...]
+    """Text, or parts (text, images) in the form of the OpenAI protocol."""
+    tool_calls: tuple[Mapping[str, Any], ...] = ()
+    """Calls that an assistant's turn asks for."""
+    tool_call_id: str | None = None
+    """Which call a turn of the role `tool` answers."""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Other fields that a template or server knows, such as `name`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form that chat templates and servers take.
+
+        >>> Message("user", "Hello").to_dict()
+        {'role': 'user', 'content': 'Hello'}
+        """
+        content = self.content if isinstance(self.content, str) else list(self.content)
+        message: dict[str, Any] = {"role": self.role, "content": content, **self.more}
+        if self.tool_calls:
+            message["tool_calls"] = list(self.tool_calls)
+        if self.tool_call_id is not None:
+            message["tool_call_id"] = self.tool_call_id
+        return message
+
+    @classmethod
+    def from_dict(cls, message: Mapping[str, Any]) -> Message:
+        """The inverse. A turn that only calls tools may have no content at all."""
+        more = dict(message)
+        content = more.pop("content", None)
+        return cls(
+            role=more.pop("role"),
+            content=tuple(content) if isinstance(content, list | tuple) else content or "",
+            tool_calls=tuple(more.pop("tool_calls", None) or ()),
+            tool_call_id=more.pop("tool_call_id", None),
+            more=more,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.role, repr(self.content)))  # parts are dicts, which have no hash
+
+
+Context: TypeAlias = str | tuple[Message, ...]
+"""The first argument of a request: text, or the turns of a chat for models that take messages."""
+
+
+def is_chat(context: Any) -> TypeGuard[tuple[Message, ...]]:
+    return type(context) is tuple and bool(context) and type(context[0]) is Message
+
+
+def context_text(context: Any) -> str:
+    """A context as one text: what is logged, shown, sorted by and seeded from. For a chat, the JSON of its messages.
+
+    >>> context_text((Message("user", "Hello"),))
+    '[{"role": "user", "content": "Hello"}]'
+    """
+    if is_chat(context):
+        return json.dumps([message.to_dict() for message in context], ensure_ascii=False, default=str)
+    return str(context)
+
+
+class Response(NamedTuple):
+    """What came back for one request. With `failure` set there is no answer, and none is made up.
+
+    A named tuple because a run makes eighty thousand of them.
+    """
+
+    answer: Any
+    """Text, `(loglikelihood, is_greedy)`, or a loglikelihood, by request type."""
+    stop_reason: str | None = None
+    """`stop` (a stop string), `eos`, `length` (truncated), or None where the backend cannot know."""
+    failure: str | None = None
+    tokens: TokenCounts | None = None
+    """Where the backend counts them."""
+    reasoning: str | None = None
+    """What the model thought before it answered, where the server gives it apart from the answer."""
+    tool_calls: tuple[Mapping[str, Any], ...] = ()
+    """Calls that the model asked for, as the server writes them."""
+    model: str | None = None
+    """The server's own name for what answered, which may be more exact than the name that was asked for."""
 
 
 @dataclass(slots=True)
@@ -23,11 +107,11 @@ class Instance:
     """One request.
 
     `arguments` is `(context, continuation)` for loglikelihood, `(text,)` for rolling, `(context, generation_kwargs)`
-    for generation. `idx` counts the requests of one doc. `resps` holds one response per repeat; `filtered_resps` maps
-    the name of a filter ensemble to what it made of them.
+    for generation; a context is text or, for models that take messages, a tuple of `Message`. `idx` counts the requests of one doc. `resps` holds one raw answer per repeat, and `responses` beside
+    it all that came with that answer; `filtered_resps` maps the name of a filter ensemble to what it made of `resps`.
     """
 
-    request_type: RequestType
+    request_type: str
     doc: Doc
     arguments: tuple[Any, ...]
     idx: int
@@ -35,20 +119,22 @@ class Instance:
     task_name: str = ""
     repeats: int = 1
     target: Any = None
-    resps: list[Response] = field(default_factory=list)
+    resps: list[Any] = field(default_factory=list)
     filtered_resps: dict[str, Any] = field(default_factory=dict)
     failure: str | None = None
     """Why the request was never answered. A failed request is not a wrong answer: it is left out and counted."""
-    stop_reasons: list[str] = field(default_factory=list)
-    """One per response where the backend knows: `stop`, `eos` or `length` (truncated)."""
+    responses: list[Response | None] = field(default_factory=list)
+    """One per entry of `resps`; shorter, or with None, where only the raw answer is known."""
     choices: tuple[str, ...] | None = None
     """The doc's choices as the task words them, without delimiter; shared by all instances of the doc. Lengths for
     normalised accuracy are those of these texts. Where the context varies and not the continuation (winogrande), the
     choices are the contexts and `target` is the index of the right one."""
-    tokens: list[TokenCounts | None] = field(default_factory=list)
-    """One per response where the backend counts."""
     unparsed: dict[str, list[bool]] = field(default_factory=dict)
     """Filter name to one flag per filtered response: True where the filter could extract nothing."""
+    role: str = "model"
+    """Which model of the run is asked: `model` is the one under test."""
+    questions: list[Instance] = field(default_factory=list)
+    """What scoring asked other models, such as a judge, about the answers to this request."""
 
     @property
     def args(self) -> tuple[Any, ...]:
@@ -57,7 +143,8 @@ class Instance:
     @property
     def token_count(self) -> int | None:
         """Tokens of the continuation, where the backend says; lengths for accuracy normalised by tokens."""
-        return self.tokens[0][1] if self.tokens and self.tokens[0] else None
+        first = self.responses[0] if self.responses else None
+        return first.tokens[1] if first is not None and first.tokens else None
 
     @property
     def metadata(self) -> tuple[str, int, int]:

@@ -43,10 +43,6 @@ class Registry(Generic[T]):
         self._entries[name] = entry
         return entry
 
-    def add_lazy(self, name: str, target: str) -> None:
-        """Register `"module:attribute"`, imported on first use."""
-        self._lazy[name] = target
-
     def register(self, *names: str) -> Callable[[T], T]:
         """Decorator form of `add`."""
 
@@ -70,6 +66,16 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> T | None:
         return self[name] if name in self else None  # noqa: SIM401 (this is `get`)
+
+    def get_installed(self, name: str) -> T | None:
+        """The entry, or None where the module that it lives in is not there; a package that *it* lacks is an error."""
+        try:
+            return self[name]
+        except MissingPackage as error:
+            missing = getattr(error.__cause__, "name", None)
+            if f"{self._lazy[name].partition(':')[0]}.".startswith(f"{missing}."):
+                return None
+            raise
 
     def home(self, name: str) -> str:
         """Where an entry comes from, `module:attribute` where it is known; nothing is imported to find out."""
@@ -107,16 +113,20 @@ def load_object(target: str, *, kind: str = "object") -> object:
     """Import `"module:attribute"`; the error says which package is missing."""
     module_name, _, attribute = target.partition(":")
     try:
-        found: object = importlib.import_module(module_name)
+        target_object: object = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        raise MissingPackage(
-            f"the {kind} {target!r} needs the package {error.name!r}, which is not installed",
-            hint=f"pip install {package}",
-            package=package,
-        ) from error
+        raise missing_package(f"the {kind} {target!r}", error) from error
     for part in attribute.split("."):
-        if not hasattr(found, part):
+        if not hasattr(target_object, part):
             raise ConfigError(f"the {kind} {target!r} does not exist: {module_name} has no {part!r}")
-        found = getattr(found, part)
-    return found
+        target_object = getattr(target_object, part)
+    return target_object
+
+
+def missing_package(what: str, error: ModuleNotFoundError) -> MissingPackage:
+    package = (error.name or "").partition(".")[0]
+    return MissingPackage(
+        f"{what} needs the package {error.name!r}, which is not installed",
+        hint=f"pip install {package}",
+        package=package,
+    )

@@ -2,9 +2,9 @@
 
 A pattern such as `(a+)+$` needs exponential time on a text made to fool it, and model output is text nobody checked.
 `TimedPattern` looks like a compiled pattern and gives up after `MATCH_SECONDS` per call: then there is no match, and
-`timeouts` counts it, unless it was made to raise. Python's matcher polls for signals, so in the main thread an interval timer ends it exactly where
-`re` would have gone on. Other threads get no signals; there the `regex` package, which has a time limit of its own,
-does the matching.
+`timeouts` counts it, unless it was made to raise. Python's matcher polls for signals, so in the main thread an interval
+timer ends it exactly where `re` would have gone on. Other threads get no signals; there the `regex` package, which has
+a time limit of its own, does the matching.
 """
 
 from __future__ import annotations

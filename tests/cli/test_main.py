@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from assay.cli.main import VERBS, main
+from assay.cli.entry import VERBS, main
 from assay.errors import ConfigError, StoreError
 
 

@@ -23,7 +23,7 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def unconverted(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine without torch."""
-    monkeypatch.setattr("assay.models.pull.convert", lambda directory, name, report: False)
+    monkeypatch.setattr("assay.models.pulling.convert", lambda directory, name, report: False)
 
 
 def model_directory() -> Path:

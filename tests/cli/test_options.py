@@ -9,7 +9,7 @@ from typing import Any
 import click
 import pytest
 
-from assay.cli.habits import RunCommand
+from assay.cli.foreign_flags import RunCommand
 from assay.cli.options import RUN_OPTIONS, resolve_config, with_options
 from assay.config import RunConfig
 from assay.errors import ConfigError
@@ -71,8 +71,14 @@ def test_the_environment_is_not_split_at_spaces(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(
     "text",
-    ["log_to: wandb:project=x", "log_to: ['wandb:project=x']", "log_to: {wandb: {project: x}}", "loggers: {wandb: {project: x}}", "wandb_args: project=x"],
-)  # fmt: skip
+    [
+        "log_to: wandb:project=x",
+        "log_to: ['wandb:project=x']",
+        "log_to: {wandb: {project: x}}",
+        "loggers: {wandb: {project: x}}",
+        "wandb_args: project=x",
+    ],
+)
 def test_trackers_may_stand_in_the_file(tmp_path: Path, text: str) -> None:
     file = tmp_path / "run.yaml"
     file.write_text(text)
@@ -87,13 +93,29 @@ def test_a_former_key_in_the_file_gets_an_answer(tmp_path: Path) -> None:
         resolved("--config", str(file))
 
 
+def test_roles_are_models_with_arguments(tmp_path: Path) -> None:
+    roles = resolved("--role", "judge=hf,pretrained=a/b,dtype=float32", "--role", "writer=dummy").roles
+    assert (roles["judge"].model, roles["judge"].model_args) == ("hf", {"pretrained": "a/b", "dtype": "float32"})
+    assert (roles["writer"].model, roles["writer"].model_args) == ("dummy", {})
+    file = tmp_path / "run.yaml"
+    file.write_text("roles: {judge: {model: dummy, model_args: {seed: 1}}, writer: hf}")
+    roles = resolved("--config", str(file), "--role", "writer=dummy").roles
+    assert (roles["judge"].model_args, roles["writer"].model) == ({"seed": 1}, "dummy")
+
+
+@pytest.mark.parametrize("text", ["judge", "=hf", "model=hf", "two words=hf", "judge=", "judge=,a=1", "judge=hf,a"])
+def test_roles_that_are_none(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"role|model_args"):
+        resolved("--role", text)
+
+
 @pytest.mark.parametrize(("text", "size"), [("auto", "auto"), ("auto:4", "auto"), ("auto:0.5", "auto"), ("8", 8)])
 def test_batch_sizes_of_lm_evaluation_harness(text: str, size: int | str) -> None:
     assert resolved("--batch_size", text).batch_size == size
 
 
 @pytest.mark.parametrize("text", ["big", "0", "auto:", "-1"])
-def test_other_batch_sizes_are_wrong_words(text: str) -> None:
+def test_other_batch_sizes_are_wrong(text: str) -> None:
     with pytest.raises(ConfigError, match=r"(?s)batch_size is .*auto:N"):
         resolved("--batch_size", text)
 

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from tests.comparison.test_verbs import call
 
-from assay.cli.display import console
+from assay.cli.display import console, summary
+from assay.compat.lm_eval.importing import newest_results
 from assay.report import html_report
-from assay.report.importing import newest_results
+from assay.results import RunResult
+from assay.run import Counts
 
 ENTRY = {"alias": "t", "acc,none": 0.5, "acc_stderr,none": 0.1, "sample_len": 4}
 
@@ -60,6 +62,10 @@ def test_the_live_display_is_as_wide_as_its_own_terminal(monkeypatch: pytest.Mon
 
 
 def test_the_report_is_dated() -> None:
-    block = {"tree": [], "estimates": {}, "health": {}, "version": "1", "samples": {}, "notes": [], "stop_reasons": {}}
-    data = {"assay": block, "config": {"model": "m"}, "n-samples": {}, "n-shot": {}, "date": 1_700_000_000.0}
-    assert "2023-11-1" in html_report(data)
+    assert "2023-11-1" in html_report(RunResult({}, config={"model": "m"}, date=1_700_000_000.0))
+
+
+def test_progress_says_how_many_questions_other_models_have_answered() -> None:
+    asked = Counts(docs_total=50, docs_done=20, questions={"judge": (120, 400), "translator": (3, 1_200)})
+    assert summary(asked, began=0.0).startswith("20/50 docs · judging 120/400 · asking the translator 3/1,200")
+    assert "judging" not in summary(Counts(docs_total=50), began=0.0)

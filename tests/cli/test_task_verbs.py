@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from assay.cli.main import main
+from assay.cli.entry import main
 
 Run = Callable[..., tuple[int, str, str]]
 

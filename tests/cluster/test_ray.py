@@ -22,7 +22,7 @@ from assay.cluster.replica import ModelSpec
 from assay.config import RunConfig
 from assay.errors import ConfigError, ModelError
 from assay.instance import Instance
-from assay.report import results_dict
+from assay.results import RunResult
 from assay.run import Counts, Quiet, execute
 from assay.store import ResponseStore
 
@@ -43,7 +43,7 @@ class Crashing(DummyLM):
         if driver and os.getpid() != driver:
             raise FileNotFoundError("weights.bin is only on the driver")
 
-    def stream(self, request_type, instances, draws):
+    def stream(self, request_type, instances, draws, stop=lambda: False):
         for instance in instances:
             if "POISON" in instance.args[0]:
                 os._exit(1)
@@ -85,15 +85,27 @@ def crashing(tmp_path: Path) -> str:
 
 
 def config(tmp_path: Path, name: str, **settings: Any) -> RunConfig:
-    defaults = {"model": "ngram", "tasks": ["demo"], "run_dir": str(tmp_path / name), "store": str(tmp_path / f"{name}.sqlite"), "bootstrap_iters": 50, "cpus_per_replica": 1.0}  # fmt: skip
+    defaults = {
+        "model": "ngram",
+        "tasks": ["demo"],
+        "run_dir": str(tmp_path / name),
+        "store": str(tmp_path / f"{name}.sqlite"),
+        "bootstrap_iters": 50,
+        "cpus_per_replica": 1.0,
+    }
     return RunConfig(**{**defaults, **settings})
 
 
-def results(outcome: Any) -> bytes:
+def results(outcome: RunResult) -> bytes:
     """results.json, without what depends on when it ran."""
-    found = results_dict(outcome)
+    found = outcome.to_dict()
     del found["date"], found["total_evaluation_time_seconds"]
     return json.dumps(found, default=str).encode()
+
+
+def counts(outcome: RunResult) -> dict[str, int]:
+    """How many requests were computed, reused or failed, as the run wrote it down."""
+    return json.loads((outcome.path / "run.json").read_text())["counts"]
 
 
 def ask(text: str) -> Instance:
@@ -130,8 +142,8 @@ def test_results_are_the_same_bytes_for_any_number_of_replicas(cluster: Any, tmp
 def test_a_cluster_reads_the_answers_of_a_local_run(cluster: Any, tmp_path: Path) -> None:
     execute(config(tmp_path, "first"))
     outcome = execute(config(tmp_path, "second", store=str(tmp_path / "first.sqlite"), executor="ray", replicas=1))
-    assert outcome.counts.computed == 0
-    assert outcome.counts.reused > 0
+    assert counts(outcome)["computed"] == 0
+    assert counts(outcome)["reused"] > 0
 
 
 def test_a_node_lost_in_the_middle_and_another_added_change_nothing(
@@ -152,7 +164,13 @@ def test_a_node_lost_in_the_middle_and_another_added_change_nothing(
     }
     LlamaForCausalLM(LlamaConfig(**sizes, max_position_embeddings=512)).save_pretrained(tmp_path / "tiny")
     make_tokenizer().save_pretrained(tmp_path / "tiny")
-    settings: dict[str, Any] = {"model": "hf", "model_args": {"pretrained": str(tmp_path / "tiny"), "dtype": "float32"}, "device": "cpu", "tasks": ["demo_grammar"], "apply_chat_template": True}  # fmt: skip
+    settings: dict[str, Any] = {
+        "model": "hf",
+        "model_args": {"pretrained": str(tmp_path / "tiny"), "dtype": "float32"},
+        "device": "cpu",
+        "tasks": ["demo_grammar"],
+        "apply_chat_template": True,
+    }
     local = execute(config(tmp_path, "local", **settings))
     doomed = cluster.add_node(num_cpus=2, object_store_memory=80_000_000)
 
@@ -173,8 +191,8 @@ def test_a_node_lost_in_the_middle_and_another_added_change_nothing(
         config(tmp_path, "ray", **settings, executor="ray", replicas=2, cpus_per_replica=2.0), progress=hook
     )
     assert hook.action is None
-    assert outcome.counts.failed == 0
-    assert outcome.counts.computed == local.counts.computed
+    assert counts(outcome)["failed"] == 0
+    assert counts(outcome)["computed"] == counts(local)["computed"]
     assert results(outcome) == results(local)
     assert any("lost with its node" in message for message in hook.messages)
 
@@ -257,8 +275,17 @@ def test_a_model_object_cannot_be_sent(cluster: Any, tmp_path: Path) -> None:
 def test_a_driver_that_is_killed_and_started_again_computes_only_what_is_missing(
     cluster: Any, tmp_path: Path, crashing: str
 ) -> None:
-    settings = config(tmp_path, "run", model=crashing, model_args={"seconds": 0.02}, tasks=["demo_grammar"], executor="ray", replicas=1, ray_address=cluster.address)  # fmt: skip
-    total = execute(config(tmp_path, "whole", tasks=["demo_grammar"])).counts.computed
+    settings = config(
+        tmp_path,
+        "run",
+        model=crashing,
+        model_args={"seconds": 0.02},
+        tasks=["demo_grammar"],
+        executor="ray",
+        replicas=1,
+        ray_address=cluster.address,
+    )
+    total = counts(execute(config(tmp_path, "whole", tasks=["demo_grammar"])))["computed"]
     code = "import sys; from assay.config import RunConfig; from assay.run import execute; execute(RunConfig.model_validate_json(sys.argv[1]))"
     driver = subprocess.Popen([sys.executable, "-c", code, settings.model_dump_json()], stderr=subprocess.DEVNULL)
     path = tmp_path / "run.sqlite"
@@ -268,8 +295,8 @@ def test_a_driver_that_is_killed_and_started_again_computes_only_what_is_missing
     kept = _kept(path)
     assert 20 < kept < total
     again = execute(settings)
-    assert again.counts.reused >= kept
-    assert again.counts.reused + again.counts.computed == total
+    assert counts(again)["reused"] >= kept
+    assert counts(again)["reused"] + counts(again)["computed"] == total
 
 
 def _kept(path: Path) -> int:

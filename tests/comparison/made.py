@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from assay.run import LAYOUT, RunDirectory, SampleRow, SampleWriter
-from assay.stats import mean_estimate
+from assay.results import (
+    GroupResult,
+    GroupScore,
+    Health,
+    MetricKey,
+    RunDirectory,
+    RunResult,
+    SampleRow,
+    SampleWriter,
+    Score,
+    Share,
+    TaskResult,
+    read_key,
+)
+from assay.results.directory import LAYOUT
+from assay.stats import Estimate, mean_estimate
 
 
 def digest(*parts: object) -> str:
@@ -30,106 +45,107 @@ def write_run(
     configs: Mapping[str, Mapping[str, Any]] | None = None,
     stopped: Mapping[str, str] | None = None,
     withheld: Mapping[str, str] | None = None,
+    methods: Mapping[tuple[str, str], str] | None = None,
+    aggregations: Mapping[tuple[str, str], str] | None = None,
+    directions: Mapping[tuple[str, str], bool] | None = None,
 ) -> Path:
     """`scores`: task → `metric,filter` → a value per doc. Docs are numbered unless `docs` names their contents.
 
-    `groups`: name → {"aggregator", "key", "children": {name: weight}, "value"}.
+    `groups`: name → {"aggregator", "key", "children": {name: weight}, "value"}. `reported`, `methods`, `aggregations` and
+    `directions` are by task and `metric,filter`. Scores without an entry in `aggregations` do not say how they were
+    made, as in older files.
     """
     directory = RunDirectory(path)
     directory.samples.mkdir(parents=True)
-    estimates: dict[str, dict[str, Any]] = {}
+    tasks: dict[str, TaskResult] = {}
     for task, metrics in scores.items():
-        writer = SampleWriter(directory.sample_file(task))
-        n = len(next(iter(metrics.values())))
-        contents = (docs or {}).get(task) or [f"{task}-{i}" for i in range(n)]
+        columns = {read_key(text): values for text, values in metrics.items()}
+        contents = (docs or {}).get(task) or [f"{task}-{i}" for i in range(len(next(iter(columns.values()))))]
         asked = (prompts or {}).get(task) or contents
-        for name in dict.fromkeys(key.partition(",")[2] for key in metrics):
-            for i in range(n):
-                found = {k.partition(",")[0]: v[i] for k, v in metrics.items() if k.partition(",")[2] == name}
-                numbers = {k: float(v) for k, v in found.items() if isinstance(v, int | float | np.floating)}
-                writer.add(
-                    SampleRow(
-                        doc_id=i,
-                        doc_hash=digest(contents[i]),
-                        request_hash=digest("asked", asked[i]),
-                        filter=name,
-                        doc=f'{{"question": "{contents[i]}"}}',
-                        target='"yes"',
-                        arguments="[]",
-                        resps="[]",
-                        filtered_resps='["no"]',
-                        metrics=numbers,
-                        other={k: v for k, v in found.items() if k not in numbers and v is not None},
-                        cluster=None if clusters is None or task not in clusters else clusters[task][i],
-                    )
+        write_samples(directory.sample_file(task), columns, contents, asked, (clusters or {}).get(task))
+        tasks[task] = TaskResult(
+            name=task,
+            alias=task,
+            scores={
+                key: made_score(
+                    values,
+                    value=(reported or {}).get((task, str(key))),
+                    method=(methods or {}).get((task, str(key))),
+                    aggregation=(aggregations or {}).get((task, str(key))),
+                    higher_is_better=(directions or {}).get((task, str(key)), direction_of(key)),
                 )
-        writer.close()
-        estimates[task] = {key: _entry(v, (reported or {}).get((task, key))) for key, v in metrics.items()}
-    tree = []
-    below = {child for g in (groups or {}).values() for child in g["children"]}
-    for name, group in (groups or {}).items():
-        estimates[name] = {group["key"]: _group_entry(group)}
-    order = {name: tuple(g["children"]) for name, g in (groups or {}).items()}
-
-    def visit(name: str, depth: int) -> None:
-        tree.append({"depth": depth, "name": name, "alias": name, "kind": "group" if name in order else "task"})
-        for child in order.get(name, ()):
-            visit(child, depth + 1)
-
-    for name in [*order, *scores]:
-        if name not in below:
-            visit(name, 0)
-    data = {
-        "results": {},
-        "configs": {task: {"task": task, **(configs or {}).get(task, {})} for task in scores},
-        "higher_is_better": {t: {k.partition(",")[0]: _direction(k) for k in m} for t, m in estimates.items()},
-        "n-shot": {},
-        "model_name": model,
-        "config": {"model": model},
-        "assay": {
-            "estimates": estimates,
-            "tree": tree,
-            "health": {task: {"withheld": reason, "marks": []} for task, reason in (withheld or {}).items()},
-            "samples": {task: str(directory.sample_file(task).relative_to(path)) for task in scores},
-            "model": {"name": model},
-            "stop_reasons": dict(stopped or {}),
-        },
+                for key, values in columns.items()
+            },
+            health=Health(withheld=(withheld or {}).get(task)),
+            config={"task": task, **(configs or {}).get(task, {})},
+            sample_file=str(directory.sample_file(task).relative_to(path)),
+            stop_reason=(stopped or {}).get(task),
+        )
+    made_groups = {
+        name: GroupResult(name, name, {read_key(g["key"]): made_group_score(g)}, tuple(g["children"]))
+        for name, g in (groups or {}).items()
     }
+    below = {child for group in made_groups.values() for child in group.children}
+    roots = tuple(name for name in (*made_groups, *tasks) if name not in below)
+    result = RunResult(tasks, made_groups, roots, model={"name": model})
     directory.write_json("run.json", {"format": LAYOUT, "status": "finished"})
-    directory.write_json("results.json", data)
+    result.with_withheld().save(path)
     return path
 
 
-def _direction(key: str) -> bool:
-    return not any(word in key for word in ("perplexity", "bits", "error"))
+def write_samples(
+    path: Path,
+    columns: Mapping[MetricKey, Sequence[Any]],
+    contents: Sequence[object],
+    asked: Sequence[object],
+    clusters: Sequence[str] | None,
+) -> None:
+    writer = SampleWriter(path)
+    for name in dict.fromkeys(key.filter for key in columns):
+        for i, content in enumerate(contents[: len(next(iter(columns.values())))]):
+            values = {key.metric: of_docs[i] for key, of_docs in columns.items() if key.filter == name}
+            numbers = {k: float(v) for k, v in values.items() if isinstance(v, int | float | np.floating)}
+            writer.add(
+                SampleRow(
+                    doc_id=i,
+                    doc_hash=digest(content),
+                    request_hash=digest("asked", asked[i]),
+                    filter=name,
+                    doc=f'{{"question": "{content}"}}',
+                    target='"yes"',
+                    arguments="[]",
+                    resps="[]",
+                    filtered_resps='["no"]',
+                    metrics=numbers,
+                    other={k: v for k, v in values.items() if k not in numbers and v is not None},
+                    cluster=None if clusters is None else clusters[i],
+                )
+            )
+    writer.close()
 
 
-def _entry(values: Sequence[Any], reported: float | None) -> dict[str, Any]:
+def direction_of(key: MetricKey) -> bool:
+    return not any(word in key.metric for word in ("perplexity", "bits", "error"))
+
+
+def made_score(
+    values: Sequence[Any],
+    *,
+    value: float | None,
+    method: str | None,
+    aggregation: str | None,
+    higher_is_better: bool,
+) -> Score:
     numbers = [float(v) for v in values if isinstance(v, int | float | np.floating) and v == v]
-    e = mean_estimate(numbers) if len(numbers) == len(values) else mean_estimate(numbers or [0.0])
-    return {
-        "value": e.value if reported is None else reported,
-        "stderr": e.stderr,
-        "low": e.low,
-        "high": e.high,
-        "n": len(values),
-        "method": e.method,
-        "undefined": None,
-    }
+    mean = mean_estimate(numbers or [0.0])
+    estimate = replace(mean, n=len(values), method=method or mean.method, value=mean.value if value is None else value)
+    return Score(estimate, len(values), aggregation, higher_is_better)
 
 
-def _group_entry(group: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "value": group.get("value", 0.5),
-        "stderr": 0.01,
-        "low": 0.0,
-        "high": 1.0,
-        "n": 800,
-        "method": "made",
-        "undefined": group.get("undefined"),
-        "aggregator": group.get("aggregator", "mean"),
-        "children": [{"name": n, "weight": w, "value": 0.5} for n, w in group["children"].items()],
-    }
+def made_group_score(group: Mapping[str, Any]) -> GroupScore:
+    estimate = Estimate(group.get("value", 0.5), 0.01, 0.0, 1.0, 800, "made", group.get("undefined"))
+    children = tuple(Share(name, weight, 0.5) for name, weight in group["children"].items())
+    return GroupScore(estimate, 800, group.get("aggregator", "mean"), True, children=children)
 
 
 def right(rng: np.random.Generator, n: int, share: float = 0.6) -> list[float]:

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from tests.comparison.made import digest
 
-from assay.comparison import Options, compare_runs, open_run
-from assay.comparison.keys import keys_of_column
+from assay.comparison import CompareOptions, compare_runs, open_run
+from assay.comparison.read_assay import keys_of_column
 from assay.errors import ConfigError, DataError
 from assay.report import evaluate
 from assay.stats import doc_keys
@@ -41,13 +41,13 @@ def test_lm_eval_and_ours_agree_on_every_doc_of_the_same_model(ours: Path) -> No
     (found,) = compare_runs([open_run(LM_EVAL), open_run(ours)])
     assert found.refusals == ()
     assert {(row.name, row.key) for row in found.rows} == {
-        ("mini_colours", "acc,none"),
-        ("mini_colours", "acc_norm,none"),
-        ("mini_sums", "exact_match,strict"),
-        ("mini_sums", "exact_match,flexible"),
-        ("mini", "acc,none"),
-        ("mini", "exact_match,strict"),
-        ("mini", "exact_match,flexible"),
+        ("mini_colours", ("acc", "none")),
+        ("mini_colours", ("acc_norm", "none")),
+        ("mini_sums", ("exact_match", "strict")),
+        ("mini_sums", ("exact_match", "flexible")),
+        ("mini", ("acc", "none")),
+        ("mini", ("exact_match", "strict")),
+        ("mini", ("exact_match", "flexible")),
     }
     for row in found.rows:
         assert (row.difference.estimate.value, row.difference.gained, row.difference.lost) == (0.0, 0, 0)
@@ -57,21 +57,33 @@ def test_lm_eval_and_ours_agree_on_every_doc_of_the_same_model(ours: Path) -> No
 
 
 def test_lm_eval_groups_are_averaged_as_their_numbers_tell(tmp_path: Path) -> None:
-    view = open_run(LM_EVAL)
-    assert view.format == "lm-evaluation-harness"
-    assert view.groups["mini"]["acc,none"].shares == {"mini_colours": 1.0}
+    run = open_run(LM_EVAL)
+    assert run.format == run.result.origin == "lm-evaluation-harness"
+    (share,) = run.result.groups["mini"].scores["acc", "none"].children
+    assert (share.name, share.weight) == ("mini_colours", 1.0)
     copy = shutil.copytree(LM_EVAL, tmp_path / "copy")
     (file,) = copy.glob("results_*.json")
     data = json.loads(file.read_text())
     for task, value in (("mini_colours", 0.2), ("mini_sums", 0.8)):
         data["results"][task]["x,none"] = value
     for number, aggregator in ((0.5, "mean"), ((40 * 0.2 + 24 * 0.8) / 64, "mean"), (0.3, "unknown")):
-        data["groups"]["mini"]["x,none"] = number
+        data["results"]["mini"]["x,none"] = number
         file.write_text(json.dumps(data))
-        group = open_run(copy).groups["mini"]["x,none"]
-        assert group.aggregator == aggregator
+        group = open_run(copy).result.groups["mini"].scores["x", "none"]
+        assert group.aggregation == aggregator
         if aggregator == "mean":
-            assert sum(s * v for s, v in zip(group.shares.values(), (0.2, 0.8), strict=True)) == pytest.approx(number)
+            assert sum(share.weight * share.value for share in group.children) == pytest.approx(number)
+
+
+def test_a_group_that_lm_eval_gave_no_number_is_no_loss(tmp_path: Path) -> None:
+    copy = shutil.copytree(LM_EVAL, tmp_path / "copy")
+    (file,) = copy.glob("results_*.json")
+    data = json.loads(file.read_text())
+    data["results"]["mini"]["acc,none"] = "N/A"
+    file.write_text(json.dumps(data))
+    (found,) = compare_runs([open_run(copy), open_run(copy)])
+    assert [(r.name, r.kind) for r in found.refusals] == [("mini", "undefined")]
+    assert found.row("mini", "acc") is None
 
 
 def test_lm_eval_results_without_samples_say_what_to_do(tmp_path: Path) -> None:
@@ -121,9 +133,9 @@ def write_lighteval(path: Path, rows: list[dict[str, Any]], date: str = "2026-01
 def test_lighteval_details_of_both_layouts(tmp_path: Path, prefix: str) -> None:
     a = write_lighteval(tmp_path / "a", lighteval_rows([1.0, 0.0, 1.0, 0.0], prefix))
     b = write_lighteval(tmp_path / "b", lighteval_rows([1.0, 1.0, 1.0, 0.0]))
-    view = open_run(a)
-    assert (view.format, view.model, view.tasks) == ("lighteval", "org/model", ("gsm8k|5",))
-    (found,) = compare_runs([view, open_run(b)], Options(metrics=("em",)))
+    run = open_run(a)
+    assert (run.format, run.result.model_name, run.tasks) == ("lighteval", "org/model", ("gsm8k|5",))
+    (found,) = compare_runs([run, open_run(b)], CompareOptions(metrics=("em",)))
     row = found.row("gsm8k|5", "em,none")
     assert (row.difference.gained, row.difference.lost, row.paired) == (1, 0, True)
     assert found.a.show_docs("gsm8k|5", np.array([1]))[0]["filtered_resps"] == '["a"]'
@@ -132,7 +144,7 @@ def test_lighteval_details_of_both_layouts(tmp_path: Path, prefix: str) -> None:
 def test_lighteval_takes_the_newest_details_and_sees_other_prompts(tmp_path: Path) -> None:
     a = write_lighteval(tmp_path / "a", lighteval_rows([0.0, 0.0]))
     write_lighteval(a, lighteval_rows([1.0, 1.0]), date="2026-02-02T03-04-05.678")
-    assert open_run(a).columns("gsm8k|5")["em,none"].values.tolist() == [1.0, 1.0]
+    assert open_run(a).columns("gsm8k|5")["em", "none"].values.tolist() == [1.0, 1.0]
     other = lighteval_rows([1.0, 1.0])
     other[0]["model_response"]["input"] = "Q: else"
     with pytest.raises(ConfigError, match="prompts differ on 1 of 2"):
@@ -176,12 +188,12 @@ def test_inspect_logs_with_grades_epochs_and_unscored_samples(tmp_path: Path) ->
         inspect_sample(3, float("nan")),
         inspect_sample(4, {"a": 1, "b": 0.25}),
     ]
-    view = open_run(write_inspect(tmp_path / "a", samples))
-    assert (view.format, view.model, view.tasks) == ("inspect", "org/model", ("arith",))
-    columns = view.columns("arith")
-    assert columns["match,none"].values[:2].tolist() == [0.5, 0.5]
-    assert np.isnan(columns["match,none"].values[2])
-    assert columns["match/b,none"].values[3] == 0.25
+    run = open_run(write_inspect(tmp_path / "a", samples))
+    assert (run.format, run.result.model_name, run.tasks) == ("inspect", "org/model", ("arith",))
+    columns = run.columns("arith")
+    assert columns["match", "none"].values[:2].tolist() == [0.5, 0.5]
+    assert np.isnan(columns["match", "none"].values[2])
+    assert columns["match/b", "none"].values[3] == 0.25
 
 
 def test_inspect_logs_compare_by_content_not_by_id(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.comparison.made import flipped, right, write_run
 from tests.report.spoiled import write_tasks
 
-from assay.cli.main import main
+from assay.cli.entry import main
 
 RNG = np.random.default_rng(5)
 BASE = {"easy": {"acc,none": right(RNG, 400, 0.8)}, "hard": {"acc,none": right(RNG, 400, 0.3)}}
@@ -129,8 +129,15 @@ def test_gate_against_a_results_file_adds_the_errors(runs: Path, capsys: pytest.
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [("{", "not valid JSON"), ("[1]", "does not hold an object"), ("{}", "no thresholds"), ('{"easy": "high"}', "not a number"), ('{"eazy": 0.5}', "no task or group"), ('{"easy": {"f1": 0.5}}', "no metric")],
-)  # fmt: skip
+    [
+        ("{", "not valid JSON"),
+        ("[1]", "does not hold an object"),
+        ("{}", "no thresholds"),
+        ('{"easy": "high"}', "not a number"),
+        ('{"eazy": 0.5}', "no task or group"),
+        ('{"easy": {"f1": 0.5}}', "no metric"),
+    ],
+)
 def test_gate_with_a_bad_baseline_file(
     runs: Path, capsys: pytest.CaptureFixture[str], content: str, words: str
 ) -> None:

@@ -100,8 +100,14 @@ def test_a_misspelt_key_deep_inside_gets_a_suggestion(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("output_type", "multiple_choise"), ("repeats", 0), ("num_fewshot", "five"), ("metadata", 3.5), ("generation_kwargs", [1])],
-)  # fmt: skip
+    [
+        ("output_type", "multiple_choise"),
+        ("repeats", 0),
+        ("num_fewshot", "five"),
+        ("metadata", 3.5),
+        ("generation_kwargs", [1]),
+    ],
+)
 def test_wrong_values(field: str, value: Any) -> None:
     if field == "metadata":
         # A bare version is what many old files have there.

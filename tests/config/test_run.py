@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from assay.config import RunConfig, Seeds
-from assay.config.words import parse_words
+from assay.config import RunConfig, Seeds, parse_settings, without_secrets
 from assay.errors import ConfigError
 
 UNSEEDED = Seeds(python=None, numpy=None, torch=None, fewshot=None)
@@ -54,7 +53,7 @@ def test_limits_that_are_none(given: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "settings"),
     [
         ("pretrained=/m/john's,dtype=float32", {"pretrained": "/m/john's", "dtype": "float32"}),
         ("a=it's b=that's", {"a": "it's", "b": "that's"}),
@@ -64,5 +63,27 @@ def test_limits_that_are_none(given: float) -> None:
         ("a=b='x,c=1", {"a": "b='x", "c": 1}),
     ],
 )
-def test_a_quote_opens_only_where_a_value_begins_or_inside_brackets(text: str, words: dict[str, Any]) -> None:
-    assert parse_words(text) == words
+def test_a_quote_opens_only_where_a_value_begins_or_inside_brackets(text: str, settings: dict[str, Any]) -> None:
+    assert parse_settings(text) == settings
+
+
+def test_what_is_wrong_is_a_value_error_that_says_what_to_do() -> None:
+    with pytest.raises(ValueError, match="limit") as caught:
+        RunConfig(limit="many")
+    assert isinstance(caught.value, ConfigError)
+    with pytest.raises(ConfigError, match="exclude each other") as caught:
+        RunConfig(limit=1, samples={"t": [0]})
+    assert caught.value.hint == "Drop one of them."
+
+
+def test_a_role_is_recorded_without_its_secrets() -> None:
+    config = RunConfig(roles={"judge": {"model": "openai-chat", "model_args": "model=m,api_key=hidden"}})
+    assert config.roles["judge"].model_args == {"model": "m", "api_key": "hidden"}
+    recorded = without_secrets(config.model_dump(mode="json"))
+    assert recorded["roles"] == {"judge": {"model": "openai-chat", "model_args": {"model": "m"}}}
+    assert RunConfig(**recorded).roles["judge"].model == "openai-chat"
+
+
+def test_a_role_whose_name_would_not_be_recorded() -> None:
+    with pytest.raises(ConfigError, match="'api_key' cannot be the name of a role"):
+        RunConfig(roles={"api_key": "dummy"})

@@ -66,6 +66,16 @@ def test_every_file_of_the_catalog_fits() -> None:
     wrong = {}
     for path in sorted(file for root in default_roots() for file in root.rglob("*.yaml")):
         data = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_Loader)
-        if isinstance(data, dict) and ("group" in data or "task" in data) and (found := errors("group" if "group" in data else "task", data)):  # fmt: skip
+        if (
+            isinstance(data, dict)
+            and ("group" in data or "task" in data)
+            and (found := errors("group" if "group" in data else "task", data))
+        ):
             wrong[path.name] = found
     assert wrong == {}
+
+
+def test_turns_are_a_list_of_templates() -> None:
+    task = {"task": "t", "dataset_path": "d", "turns": ["And {{answers[0]}} twice?"]}
+    assert errors("task", task) == []
+    assert errors("task", {**task, "turns": "not a list"}) != []

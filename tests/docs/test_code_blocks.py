@@ -27,7 +27,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from assay.cli.main import assay
+from assay.cli.entry import assay
 from assay.config import RunConfig
 from assay.config.build import GROUP_KEYS, STRUCTURAL_KEYS, TASK_KEYS
 

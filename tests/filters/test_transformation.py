@@ -20,7 +20,7 @@ from assay.filters import (
 
 
 def test_all_filters_of_lm_eval_have_their_names():
-    twelve = "regex multi_choice_regex regex_pos remove_whitespace take_first take_first_k majority_vote lowercase uppercase map format_span custom"  # fmt: skip
+    twelve = "regex multi_choice_regex regex_pos remove_whitespace take_first take_first_k majority_vote lowercase uppercase map format_span custom"
     assert set(twelve.split()) <= set(FILTERS)
 
 

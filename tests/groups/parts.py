@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from assay.groups import Group, GroupManager, GroupScore, MetricKey
-from assay.stats import Score, bootstrap_replicates, mean_estimate
+from assay.groups import Group, GroupManager
+from assay.results import GroupScore, MetricKey, RunResult, Score, TaskResult
+from assay.stats import bootstrap_replicates, mean_estimate
 
 ACC = MetricKey("acc", "none")
 
@@ -39,7 +40,7 @@ def mean_score(values: Any, keys: Any = None, *, replicates: int = 200, counts: 
     return Score(
         mean_estimate(x),
         len(x),
-        draw,
+        replicates=draw,
         counts=None if counts is None else lambda: counts,
         samples=lambda: (x, k),
         **kwargs,
@@ -57,6 +58,15 @@ def manager_of(configs: dict[str, Any], tasks: list[str], **kwargs: Any) -> Grou
         manager.register_task(Leaf(name))
     manager.build_hierarchy({name: {"group": name, **body} for name, body in configs.items()}, **kwargs)
     return manager
+
+
+def result_of(manager: GroupManager, **tasks: dict[str, Any]) -> RunResult:
+    """What a run over these groups would keep, without numbers. `tasks` gives facts about tasks by name."""
+    return RunResult(
+        {name: TaskResult(name, name, {}, **tasks.get(name, {})) for name in manager.tasks},
+        {name: group.result({}) for name, group in manager.groups.items()},
+        roots=tuple(manager.roots or [group.name for group in manager.root_groups]),
+    )
 
 
 def scores_of(**values: float) -> dict[str, dict[MetricKey, Score]]:

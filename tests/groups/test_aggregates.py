@@ -10,12 +10,9 @@ from hypothesis import strategies as st
 from parts import ACC, PLAIN, Leaf, fresh_keys, group_score, manager_of, mean_score, plain_group, scores_of
 
 from assay.errors import ConfigError
-from assay.groups import (
-    Group,
-    MetricKey,
-    details,
-)
-from assay.stats import Estimate, Score
+from assay.groups import Group
+from assay.results import MetricKey, Score, Share
+from assay.stats import Estimate
 
 
 @pytest.mark.parametrize(
@@ -85,22 +82,20 @@ def test_means_that_need_positive_values_say_which_child_has_none(kind: str) -> 
 def test_the_number_says_what_it_was_made_of() -> None:
     scores = {**scores_of(a=0.5, b=0.25), "c": {MetricKey("f1"): mean_score([1.0, 0.0])}}
     score = group_score(scores, missing="skip")
-    (entry,) = details({ACC: score}).values()
-    assert entry["children"] == [
-        {"name": "a", "weight": 0.5, "value": 0.5},
-        {"name": "b", "weight": 0.5, "value": 0.25},
-    ]
-    assert entry["missing"] == {"c": "has no acc,none"}
-    assert (entry["aggregator"], entry["n"], entry["undefined"], entry["filtered_out"]) == ("mean", 200, None, [])
-    assert entry["low"] < entry["value"] < entry["high"]
+    assert score.children == (Share("a", 0.5, 0.5), Share("b", 0.5, 0.25))
+    assert score.missing == {"c": "has no acc,none"}
+    assert (score.aggregation, score.size, score.filtered_out) == ("mean", 200, ())
+    estimate = score.estimate
+    assert (estimate.n, estimate.undefined) == (200, None)
+    assert estimate.low < estimate.value < estimate.high
     undefined = group_score(scores, missing="undefined")
     assert undefined.estimate.undefined == "c has no acc,none"
 
 
 def test_undefined_and_nan_children_are_missing_with_their_reason() -> None:
     scores = scores_of(a=0.5)
-    scores["b"] = {ACC: Score(Estimate.missing("all docs failed"), 0, lambda: np.empty(0))}
-    scores["c"] = {ACC: Score(Estimate.bare(float("nan"), 3, "x"), 3, lambda: np.empty(0))}
+    scores["b"] = {ACC: Score(Estimate.missing("all docs failed"), 0)}
+    scores["c"] = {ACC: Score(Estimate.bare(float("nan"), 3, "x"), 3)}
     assert group_score(scores, missing="skip").missing == {"b": "all docs failed", "c": "has acc,none = nan"}
     assert "all docs failed" in (group_score(scores, aggregation="median").estimate.undefined or "")
 
@@ -132,6 +127,16 @@ def test_over_subgroups_averages_children_not_leaves() -> None:
     assert manager.groups["all"].aggregate(plain)["acc,none"] == pytest.approx(0.6)
 
 
+def test_a_subgroup_is_computed_before_all_that_run_over_it() -> None:
+    """`y` holds `z`, which the root lists first."""
+    over = {"aggregate_metric_list": [{"metric": "acc", "over": "subgroups", "missing": "undefined"}]}
+    tree = {"root": {"task": ["z", "y"], **over}, "y": {"task": ["z", "b"], **over}, "z": {"task": ["a"], **over}}
+    root = manager_of(tree, ["a", "b"]).groups["root"]
+    assert [group.name for group in root.bottom_up()] == ["z", "y", "root"]
+    numbers = {"a": {"acc,none": 0.5, "sample_len": 10}, "b": {"acc,none": 0.8, "sample_len": 30}}
+    assert root.compute_metrics(numbers) == {"acc,none": pytest.approx((0.5 * 10 + 0.725 * 40) / 50)}
+
+
 def test_entries_of_one_group_keep_their_own_aggregator_and_filters() -> None:
     group = Group(
         "g",
@@ -150,6 +155,35 @@ def test_filters_are_found_in_the_results_where_none_are_named() -> None:
     results = {"a": {"acc,x": 0.1, "acc,y": 0.3, "acc_norm,z": 1.0}, "b": {"acc,x": 0.3}}
     group = plain_group()
     assert group.compute_metrics(results) == {"acc,x": 0.2, "acc,y": 0.3}
+
+
+def lower(group: Group, task_results: Any) -> dict[str, Any]:
+    (key,) = {key for results in task_results.values() for key in results if key.startswith("acc,")}
+    return {key: min(results[key] for results in task_results.values())}
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "value"), [("mean", 0.725), ("min", 0.5), (lambda values: sum(values.values()), 1.3), (lower, 0.5)]
+)
+@pytest.mark.parametrize("named", [True, False])
+def test_the_name_of_a_filter_may_have_a_comma(aggregation: Any, value: float, named: bool) -> None:
+    name = "strip, then first"
+    results = {
+        task: {f"acc,{name}": numbers["acc,none"], f"acc_stderr,{name}": 0.1, "sample_len": numbers["sample_len"]}
+        for task, numbers in PLAIN.items()
+    }
+    group = plain_group(aggregation=aggregation, **({"filter_list": [name]} if named else {}))
+    entry = group.aggregate(results)
+    assert list(entry)[3:5] == [f"acc,{name}", f"acc_stderr,{name}"]
+    assert entry[f"acc,{name}"] == pytest.approx(value)
+    assert group.compute_metrics(results) == {f"acc,{name}": entry[f"acc,{name}"]}
+
+
+def test_an_undefined_number_has_the_direction_its_children_agree_on_and_no_invented_one() -> None:
+    lower_is_better = {"a": {ACC: mean_score([2.0, 3.0], higher_is_better=False)}, "b": {}}
+    assert group_score(lower_is_better, missing="undefined").higher_is_better is False
+    assert group_score({"a": {}, "b": {}}, missing="undefined").higher_is_better is None
+    assert group_score({"a": {}}, missing="undefined", higher_is_better=True).higher_is_better is True
 
 
 @pytest.mark.parametrize(

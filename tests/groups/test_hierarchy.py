@@ -3,11 +3,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from parts import Leaf, manager_of
+from parts import Leaf, manager_of, result_of, scores_of
 
 from assay.config import AggMetricConfig, GroupConfig
 from assay.errors import ConfigError
-from assay.groups import Group, GroupManager, StandardGroup, TagGroup, tree_rows
+from assay.groups import Group, GroupManager, StandardGroup, TagGroup
+from assay.results import GroupResult
 
 
 def diamond() -> tuple[Group, Group, Group, Leaf]:
@@ -147,8 +148,24 @@ def test_the_manager_links_configs_and_finds_memberships() -> None:
     seen: list[str] = []
     manager.traverse_hierarchy(lambda node: seen.append(getattr(node, "name", None) or node.task_name))
     assert seen == ["all", "math", "a", "b", "all::inline", "c"]
-    rows = [(depth, getattr(node, "name", None) or node.task_name) for depth, node in tree_rows(manager)]
+    rows = [(depth, node.name) for depth, node in result_of(manager).tree()]
     assert rows == [(0, "all"), (1, "math"), (2, "a"), (2, "b"), (1, "all::inline"), (2, "c"), (1, "a")]
+
+
+def test_the_manager_gives_every_group_as_results_keep_it() -> None:
+    configs = {
+        "all": {"task": ["math", "c"], "group_alias": "All", "aggregate_metric_list": ["acc"]},
+        "math": {"task": ["a", "b"], "metadata": {"version": 2}},
+    }
+    results = manager_of(configs, ["a", "b", "c"]).results(scores_of(a=0.5, b=0.25, c=0.75))
+    assert list(results) == ["math", "all"]
+    assert (results["all"].alias, results["all"].children, results["all"].has_aggregation) == (
+        "All",
+        ("math", "c"),
+        True,
+    )
+    assert results["all"]["acc"].value == 0.5
+    assert results["math"] == GroupResult("math", "math", {}, ("a", "b"), "2", has_aggregation=False)
 
 
 def test_tags_of_the_tasks_become_tag_groups() -> None:

@@ -19,11 +19,11 @@ from assay.groups import (
     Group,
     HarmonicMeanAggregator,
     MeanAggregator,
-    MetricKey,
     NoOpAggregator,
     PassAtKAggregator,
 )
-from assay.stats import Estimate, Score
+from assay.results import MetricKey, Score
+from assay.stats import Estimate
 
 
 def spread_of_samples(values: dict[str, float], samples: dict[str, np.ndarray]) -> float:
@@ -37,7 +37,7 @@ def test_a_function_may_ask_for_samples_and_gets_an_error_bar_for_free() -> None
     pooled = group_score(scores, missing="undefined")
     assert score.estimate.value == pytest.approx(pooled.estimate.value)
     assert score.estimate.stderr == pytest.approx(pooled.estimate.stderr, rel=0.2)
-    assert score.aggregator == "spread_of_samples"
+    assert score.aggregation == "spread_of_samples"
 
 
 def test_a_function_that_raises_or_returns_no_number_is_named() -> None:
@@ -51,7 +51,7 @@ def test_a_function_that_raises_or_returns_no_number_is_named() -> None:
     with pytest.raises(ConfigError, match="takes no values"):
         group_score(scores, aggregation=lambda: 1)
     assert group_score(scores, aggregation=lambda values: None).estimate.value is None
-    bare = Score(Estimate.bare(0.5, 5, "x"), 5, lambda: np.empty(0))
+    bare = Score(Estimate.bare(0.5, 5, "x"), 5)
     with pytest.raises(ScoringError, match="no sample values"):
         group_score({"a": {ACC: bare}}, aggregation=spread_of_samples)
 
@@ -116,7 +116,7 @@ def test_a_function_of_the_group_and_its_dictionaries_is_an_aggregator_too() -> 
     score = group_score(scores_of(a=0.3, b=0.8), aggregation=lowest, kwargs={"share": 0.5})
     assert score.estimate.value == pytest.approx(0.15)
     assert score.estimate.stderr == pytest.approx(0.5 * math.sqrt(0.3 * 0.7 / 100), rel=0.15)
-    assert score.aggregator == "lowest"
+    assert score.aggregation == "lowest"
     with pytest.raises(ScoringError, match="gives f1 and not acc"):
         group_score(scores_of(a=0.3), aggregation=lambda group, task_results: {"f1": 1.0})
 
@@ -126,6 +126,26 @@ def test_it_finds_its_numbers_under_any_filter() -> None:
     entry = {"metric": "acc", "aggregation": lowest}
     manager = manager_of({"g": {"task": ["a", "b"], "aggregate_metric_list": [entry]}}, ["a", "b"])
     assert manager.score_groups(strict)["g"][MetricKey("acc", "strict")].estimate.value == pytest.approx(0.3)
+
+
+class LowestByConfig(Aggregator):
+    """Knows the filter whose turn it is from its config."""
+
+    def aggregate(self, group: Group, task_results: Any) -> dict[str, Any]:
+        (entry,) = self.agg_metric_configs
+        (name,) = entry.filter_list
+        key = f"{entry.metric},{name}"
+        return {key: min(results[key] for results in task_results.values())}
+
+
+def test_a_class_is_told_one_filter_at_a_time() -> None:
+    results = {"a": {"acc,strict": 0.3, "acc,loose": 0.6}, "b": {"acc,strict": 0.2, "acc,loose": 0.7}}
+    expected = {"acc,loose": 0.6, "acc,strict": 0.2}
+    assert plain_group(aggregation=LowestByConfig).compute_metrics(results) == expected
+    both = plain_group(aggregation=LowestByConfig, filter_list=["strict", "loose"])
+    assert both.compute_metrics(results) == expected
+    mean = plain_group(aggregation=MeanAggregator, filter_list=["strict", "loose"])
+    assert mean.compute_metrics(results) == {"acc,strict": pytest.approx(0.25), "acc,loose": pytest.approx(0.65)}
 
 
 def test_the_factory_hands_the_function_over() -> None:

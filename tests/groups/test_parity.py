@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from parts import Leaf
+from parts import Leaf, result_of
 
-from assay.groups import GroupManager, group_subtasks, higher_is_better, n_shot
+from assay.groups import GroupManager
 
 GOLDENS = Path(__file__).parents[3] / "shared" / "parity" / "goldens"
 GROUP_FILES = sorted(GOLDENS.glob("*__group*.json.gz")) if GOLDENS.is_dir() else []
@@ -54,6 +54,7 @@ def config_of(golden: dict[str, Any], name: str) -> dict[str, Any]:
     }
 
 
+PARTS = ("group_subtasks", "n-shot", "higher_is_better")
 UNWEIGHTED = {"mmlu_mini_macro", "superglue_mini", "blimp_mini"}
 
 
@@ -70,9 +71,9 @@ def test_group_numbers_equal_the_goldens(path: Path) -> None:
                 name,
                 key,
             )
-    assert group_subtasks(manager) == golden["group_subtasks"]
-    leaves = set(manager.tasks)
-    shots = {name: n for name, n in golden["n-shot"].items() if name in leaves}
-    assert n_shot(manager, shots) == golden["n-shot"]
-    directions = {name: d for name, d in golden["higher_is_better"].items() if name in leaves}
-    assert higher_is_better(manager, directions) == golden["higher_is_better"]
+    known = {
+        name: {"num_fewshot": golden["n-shot"].get(name), "higher_is_better": golden["higher_is_better"].get(name, {})}
+        for name in manager.tasks
+    }
+    written = result_of(manager, **known).to_dict()
+    assert {part: written[part] for part in PARTS} == {part: golden[part] for part in PARTS}

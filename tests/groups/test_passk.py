@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from parts import ACC, group_score, manager_of, mean_score
 
 from assay.errors import ConfigError
-from assay.groups import GroupScore, MetricKey, pass_at_k
-from assay.stats import Score
+from assay.groups import pass_at_k
+from assay.results import GroupScore, MetricKey, Score
 
 
 def drawn(right: int) -> Score:

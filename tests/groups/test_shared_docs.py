@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from parts import ACC, Leaf, fresh_keys, group_score, manager_of, mean_score
 
-from assay.groups import Group, GroupScore
+from assay.groups import Group
 from assay.metrics import AGGREGATIONS
+from assay.results import GroupScore, Score
 from assay.scoring import estimate
-from assay.stats import Estimate, Score, doc_keys
+from assay.stats import Estimate, doc_keys
 
 OVER = {"aggregate_metric_list": [{"metric": "acc", "over": "subgroups"}]}
 PLAIN = {"aggregate_metric_list": ["acc"]}
@@ -69,7 +70,7 @@ def test_translations_of_the_same_docs_have_the_standard_error_of_lm_eval_and_an
 
 def test_where_docs_are_unknown_the_replicates_decide() -> None:
     draws = 0.5 + 0.05 * np.random.default_rng(0).standard_normal(1000)
-    score = Score(Estimate(0.5, 0.05, 0.4, 0.6, 100, "wilson"), 100, lambda: draws)
+    score = Score(Estimate(0.5, 0.05, 0.4, 0.6, 100, "wilson"), 100, replicates=lambda: draws)
     manager = manager_of({"g": {"task": ["a", "b"], **PLAIN}}, ["a", "b"])
     found = manager.score_groups({"a": {ACC: score}, "b": {ACC: score}})["g"][ACC]
     assert found.estimate.stderr == pytest.approx(0.05, rel=0.1)
@@ -108,6 +109,7 @@ def test_nothing_is_drawn_for_means() -> None:
         raise AssertionError("a mean has a closed form")
 
     scores = {
-        n: {ACC: Score(Estimate(0.5, 0.1, 0.3, 0.7, 25, "t"), 25, never, keys=lambda n=n: doc_keys([n]))} for n in "ab"
+        n: {ACC: Score(Estimate(0.5, 0.1, 0.3, 0.7, 25, "t"), 25, replicates=never, keys=lambda n=n: doc_keys([n]))}
+        for n in "ab"
     }
     assert group_score(scores).estimate.stderr == pytest.approx(0.1 / math.sqrt(2))

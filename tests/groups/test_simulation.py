@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from parts import ACC, fresh_keys, manager_of, mean_score
 
-from assay.groups import GroupManager, MetricKey
-from assay.stats import Estimate, Score
+from assay.groups import GroupManager
+from assay.results import MetricKey, Score
+from assay.stats import Estimate
 
 RUNS = 400
 REPLICATES = 500
@@ -89,7 +90,7 @@ def one_run(rng: np.random.Generator) -> dict[str, dict[MetricKey, Score]]:
 
 def exact(values: dict[str, float]) -> dict[str, dict[MetricKey, Score]]:
     return {
-        name: {ACC: Score(Estimate(v, 0.0, v, v, LEAVES[name][0], "truth"), LEAVES[name][0], lambda: np.empty(0))}
+        name: {ACC: Score(Estimate(v, 0.0, v, v, LEAVES[name][0], "truth"), LEAVES[name][0])}
         for name, v in values.items()
     }
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parts import fresh_keys, mean_score
+from parts import fresh_keys, mean_score, result_of
 
-from assay.groups import GroupManager, MetricKey, tree_rows
+from assay.groups import GroupManager
+from assay.results import MetricKey
 from assay.tasks import TaskManager
 
 TASK = "task: {name}\ndataset_path: json\ntest_split: test\noutput_type: generate_until\ndoc_to_text: q\ndoc_to_target: a\n"
@@ -144,7 +145,7 @@ def test_nested_groups(folder: Path) -> None:
         n: {"acc,none": v, "sample_len": 5} for n, v in {"gsm": 0.5, "aime": 0.1, "puzzles": 0.25, "siqa": 1.0}.items()
     }
     assert manager.groups["reasoning"].compute_metrics(results) == {"acc,none": pytest.approx(4 / (2 + 10 + 4 + 1))}
-    shown = [f"{'  ' * depth}{getattr(node, 'name', None) or node.task_name}" for depth, node in tree_rows(manager)]
+    shown = [f"{'  ' * depth}{node.name}" for depth, node in result_of(manager).tree()]
     assert shown == [
         "reasoning",
         "  math_reasoning",

@@ -127,10 +127,22 @@ def test_batches_agree_with_single_docs(name):
     from assay.metrics import ChoiceBatch
 
     rng = np.random.default_rng(1)
-    docs = [Doc(np.round(rng.normal(-5, 2, 4), 1).tolist(), int(rng.integers(-1, 4)), ["a" * int(n) + "é" for n in rng.integers(0, 6, 4)]) for _ in range(300)]  # fmt: skip
+    docs = [
+        Doc(
+            np.round(rng.normal(-5, 2, 4), 1).tolist(),
+            int(rng.integers(-1, 4)),
+            ["a" * int(n) + "é" for n in rng.integers(0, 6, 4)],
+        )
+        for _ in range(300)
+    ]
     gold = np.zeros((300, 4), dtype=bool)
     for row, doc in enumerate(docs):
         if doc.target >= 0:
             gold[row, doc.target] = True
-    batch = ChoiceBatch(*(np.array(x, dtype=float) for x in ([d.lls for d in docs],)), gold, np.array([d.char_lens for d in docs], dtype=float), np.array([d.byte_lens for d in docs], dtype=float))  # fmt: skip
+    batch = ChoiceBatch(
+        *(np.array(x, dtype=float) for x in ([d.lls for d in docs],)),
+        gold,
+        np.array([d.char_lens for d in docs], dtype=float),
+        np.array([d.byte_lens for d in docs], dtype=float),
+    )
     assert METRICS[name].batch(batch).tolist() == [score(name, doc) for doc in docs]

@@ -140,7 +140,7 @@ def test_code_runs_only_with_permission():
 
 
 def test_importing_a_task_file_that_tries_the_metric_needs_none(tmp_path: Path):
-    from assay.config.modules import load_function
+    from assay.config.functions import load_function
 
     allow_unsafe_code(False)
     (tmp_path / "utils.py").write_text(

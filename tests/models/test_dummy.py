@@ -27,8 +27,8 @@ def test_order_and_batch_do_not_matter(pairs: list[tuple[str, str]], shuffler: r
 def test_draws_of_a_prompt_differ_and_repeat() -> None:
     model = load_model("dummy")
     requests = [ask("generate_until", "a", {"until": ["\n"]})] * 5
-    first = [answer.response for _, answer in model.stream("generate_until", requests, range(5))]
-    again = [answer.response for _, answer in model.stream("generate_until", requests[:2], [3, 4])]
+    first = [answer.answer for _, answer in model.stream("generate_until", requests, range(5))]
+    again = [answer.answer for _, answer in model.stream("generate_until", requests[:2], [3, 4])]
     assert len(set(first)) > 1
     assert again == first[3:]
 

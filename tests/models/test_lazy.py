@@ -8,8 +8,10 @@ import pytest
 
 from assay.errors import ModelError
 from assay.instance import Instance
-from assay.models import LM, LazyLM, spec_key
+from assay.models import LM, MODELS, LazyLM, load_when_asked
 from assay.models.dummy import DummyLM
+from assay.models.hf import HFLM
+from assay.models.lazy import spec_key
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ class Loader:
 
 
 def key_of(weights: Path) -> str:
-    key = spec_key("hf", {"pretrained": str(weights)}, {"device": None})
+    key = spec_key(HFLM, {"pretrained": str(weights)}, {"device": None})
     assert key is not None
     return key
 
@@ -54,14 +56,14 @@ def test_a_request_loads_it_once(weights: Path) -> None:
 
 def test_changed_files_words_or_versions_are_another_model(weights: Path) -> None:
     before = key_of(weights)
-    assert spec_key("hf", {"pretrained": str(weights), "dtype": "float16"}, {"device": None}) != before
+    assert spec_key(HFLM, {"pretrained": str(weights), "dtype": "float16"}, {"device": None}) != before
     (weights / "model.safetensors").write_bytes(b"123456789")
     assert key_of(weights) != before
 
 
 def test_what_cannot_be_told_from_files_is_never_lazy(weights: Path) -> None:
-    assert spec_key("hf", {"pretrained": "no/such-model"}, {}) is None
-    assert spec_key("openai-chat", {"pretrained": str(weights)}, {}) is None
+    assert spec_key(HFLM, {"pretrained": "no/such-model"}, {}) is None
+    assert spec_key(MODELS["openai-chat"], {"pretrained": str(weights)}, {}) is None
 
 
 def test_a_model_that_turns_out_different_is_an_error_and_forgotten(weights: Path) -> None:
@@ -80,3 +82,22 @@ def test_a_damaged_record_is_made_anew(weights: Path, tmp_path: Path) -> None:
     loader = Loader()
     LazyLM(key_of(weights), loader).fingerprint()
     assert loader.times == 1
+
+
+def test_a_class_that_names_its_files_is_loaded_when_it_is_asked(
+    weights: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class FromFiles(DummyLM):
+        FILE_ARGUMENTS = ("pretrained",)
+        loaded = 0
+
+        def __init__(self, pretrained: str) -> None:
+            super().__init__()
+            FromFiles.loaded += 1
+
+    monkeypatch.setitem(MODELS._entries, "from-files", FromFiles)
+    arguments = {"pretrained": str(weights)}
+    first = load_when_asked("from-files", arguments).info()
+    assert load_when_asked("from-files", arguments).info() == first
+    assert FromFiles.loaded == 1
+    assert isinstance(load_when_asked("dummy", {}), DummyLM)

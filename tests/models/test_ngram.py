@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import ConfigError, ModelError
-from assay.instance import Instance
-from assay.models import Answer, load_model
+from assay.instance import Instance, Response
+from assay.models import load_model
 from assay.models.ngram.distribution import ByteNgrams
 
 
@@ -83,25 +83,25 @@ def test_generation_stops_and_says_why() -> None:
     settings: list[dict[str, Any]] = [{"until": ["."]}, {"until": [], "max_gen_toks": 5}, {"max_gen_toks": 0}]
     requests = [ask("generate_until", "Question: What do bees make?\nAnswer: Bees", s) for s in settings]
     answers = dict(model.stream("generate_until", requests, [0, 0, 0]))
-    assert answers[0].response == " make honey and wax"
+    assert answers[0].answer == " make honey and wax"
     assert [answers[i].stop_reason for i in range(3)] == ["stop", "length", "length"]
-    assert answers[2].response == ""
+    assert answers[2].answer == ""
     ended = dict(model.stream("generate_until", [ask("generate_until", "Bees make honey and wax", {})], [0]))
-    assert ended[0] == Answer(".", "eos")
+    assert ended[0] == Response(".", "eos")
 
 
 def test_draws_are_reproducible_whatever_is_asked_beside_them() -> None:
     model = load_model("ngram")
     request = ask("generate_until", "The", {"temperature": 1.0, "max_gen_toks": 30})
-    many = [a.response for _, a in model.stream("generate_until", [request] * 4, [0, 1, 2, 3])]
+    many = [a.answer for _, a in model.stream("generate_until", [request] * 4, [0, 1, 2, 3])]
     assert len(set(many)) == 4
-    assert next(iter(model.stream("generate_until", [request], [2])))[1].response == many[2]
+    assert next(iter(model.stream("generate_until", [request], [2])))[1].answer == many[2]
 
 
 def test_sampling_follows_the_distribution() -> None:
     model = load_model("ngram", {"order": 1})
     request = ask("generate_until", "x", {"temperature": 1.0, "max_gen_toks": 1})
-    texts = [a.response for _, a in model.stream("generate_until", [request] * 2000, range(2000))]
+    texts = [a.answer for _, a in model.stream("generate_until", [request] * 2000, range(2000))]
     expected = math.exp(model.loglikelihood([ask("loglikelihood", "x", "e")])[0][0])
     share = texts.count("e") / 2000
     assert abs(share - expected) < 4 * math.sqrt(expected * (1 - expected) / 2000)

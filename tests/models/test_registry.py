@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from assay.compat.lm_eval.model_adapter import AdaptedLM
 from assay.errors import ConfigError, ModelError
-from assay.instance import Instance
-from assay.models import LM, MODELS, AdaptedLM, Answer, load_model
+from assay.instance import Instance, Response
+from assay.models import LM, MODELS, load_model
+from assay.models.dummy import DummyLM
 
 LM_EVAL_STYLE = '''
 class Foreign:
@@ -87,11 +90,11 @@ def test_a_class_from_a_file_written_for_lm_evaluation_harness(foreign: Path) ->
     assert (model.inner.batch_size, model.inner.kwargs) == (8, {"device": "cpu"})
     requests = [ask("loglikelihood", "a", "bcd"), ask("loglikelihood", "a", "")]
     assert list(model.stream("loglikelihood", requests, [0, 0])) == [
-        (0, Answer((-1.0, True))),
-        (1, Answer((2.0, True))),
+        (0, Response((-1.0, True))),
+        (1, Response((2.0, True))),
     ]
     rolling = [ask("loglikelihood_rolling", "four")]
-    assert list(model.stream("loglikelihood_rolling", rolling, [0])) == [(0, Answer(-4.0))]
+    assert list(model.stream("loglikelihood_rolling", rolling, [0])) == [(0, Response(-4.0))]
     assert model.generate_until([ask("generate_until", "hi", {})]) == ["HI"]
     assert model.apply_chat_template([{"role": "user", "content": "x"}]) == "x|"
     assert model.apply_chat_template([{"role": "user", "content": "x"}], add_generation_prompt=False) == "x"
@@ -198,3 +201,45 @@ def test_a_subclass_of_their_lm_works_as_it_is(tmp_path: Path) -> None:
     assert model.generate_until([ask("generate_until", "a", {})]) == ["rank 0 of 1"]
     with pytest.raises(ModelError, match="chat template"):
         model.apply_chat_template([{"role": "user", "content": "x"}])
+
+
+def test_a_generation_may_be_a_text_or_a_whole_response() -> None:
+    class Both(DummyLM):
+        stream = LM.stream
+
+        def generate_until(self, requests: Sequence[Instance]) -> list[str | Response]:
+            return ["bare", Response("more", "length", reasoning="why"), Response(None, failure="no luck")]
+
+    requests = [ask("generate_until", "x", {})] * 3
+    assert [response for _, response in Both().stream("generate_until", requests, [0] * 3)] == [
+        Response("bare"),
+        Response("more", "length", reasoning="why"),
+        Response(None, failure="no luck"),
+    ]
+
+
+def test_what_a_class_of_another_harness_says_about_itself_is_its_info() -> None:
+    class Described(DummyLM):
+        max_length = 77
+        tokenizer_name = "letters"
+
+        def get_model_info(self) -> dict[str, Any]:
+            return {"model_num_parameters": 5, "model_dtype": "float8"}
+
+    info = load_model(Described()).info()
+    assert (info.max_length, info.tokenizer, info.num_parameters) == (77, "letters", 5)
+    assert info.details == {"model_num_parameters": 5, "model_dtype": "float8"}
+    assert info.fingerprint == Described().fingerprint()
+
+
+def test_a_model_of_which_nothing_is_known_may_stand_for_a_server(foreign: Path) -> None:
+    info = load_model(f"{foreign}:Foreign").info()
+    assert not info.computes_here
+    assert info.capabilities.likelihoods
+    assert (info.prices, info.num_parameters, info.max_length, info.window_requests) == (None, None, None, 0)
+
+
+def test_backends_are_known_by_their_classes_without_loading_torch() -> None:
+    code = "import sys; from assay.models import MODELS; print(MODELS['hf'].FILE_ARGUMENTS, MODELS['vllm'].FILE_ARGUMENTS, 'torch' in sys.modules)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said == "('pretrained', 'tokenizer', 'peft') () False\n"

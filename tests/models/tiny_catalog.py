@@ -102,8 +102,8 @@ def tiny_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 DRIVER = """
 import json, sys
-from assay.models import catalog, pull
-from assay.cli.main import main
+from assay.models import catalog, pulling as pull
+from assay.cli.entry import main
 
 catalog.CATALOG.clear()
 catalog.CATALOG["tiny"] = catalog.CatalogModel(**json.loads(sys.argv[1]))

@@ -73,7 +73,9 @@ def quick_rouge(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("quick_rouge")
 @pytest.mark.parametrize("path", golden_paths(), ids=lambda path: path.name.removesuffix(".json.gz"))
-def test_run_gives_what_lm_evaluation_harness_gave(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+def test_run_gives_what_lm_evaluation_harness_gave(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     require_parity_data()
     name = path.name.removesuffix(".json.gz")
     golden = load_golden(path)

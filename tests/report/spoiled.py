@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from assay.instance import Instance, RequestType
-from assay.models import LM, Answer
+from assay.instance import Instance, Response
+from assay.models import LM, Stop, never
 
 TASK = """
 task: {name}
@@ -47,15 +47,15 @@ class Spoiled(LM):
         self.failing, self.text = failing, text
 
     def stream(
-        self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
-    ) -> Iterator[tuple[int, Answer]]:
+        self, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Stop = never
+    ) -> Iterator[tuple[int, Response]]:
         for position, instance in enumerate(instances):
             if instance.task_name == self.failing and instance.doc_id % 2:
-                yield position, Answer(None, failure="no luck")
+                yield position, Response(None, failure="no luck")
             elif request_type == "generate_until":
-                yield position, Answer(self.text or ("red" if instance.doc_id % 2 else "blue"), "stop")
+                yield position, Response(self.text or ("red" if instance.doc_id % 2 else "blue"), "stop")
             else:
-                yield position, Answer((-float(instance.idx), True))
+                yield position, Response((-float(instance.idx), True))
 
     def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
         raise NotImplementedError

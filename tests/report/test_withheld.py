@@ -5,23 +5,23 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.comparison.test_verbs import call
 from tests.report.spoiled import Spoiled, write_tasks
 
-from assay.report import Results, csv_table, evaluate, html_report, rows_of
+from assay.report import csv_table, evaluate, html_report, rows_of
 from assay.report.loggers import numbers
-from assay.report.withheld import withheld_in
+from assay.results import GroupResult, MetricKey, RunResult
 from assay.view.library import headline
 
 REASON = "50.0% failed, more than the 10.0% allowed"
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Results:
+def results(tmp_path: Path) -> RunResult:
     folder = write_tasks(tmp_path)
     return evaluate(
         model=Spoiled(failing="one"),
@@ -33,8 +33,8 @@ def results(tmp_path: Path) -> Results:
     )
 
 
-def test_a_group_above_a_withheld_score_is_withheld_up_to_the_root(results: Results) -> None:
-    shown = {row.name: (row.value_text, row.note) for row in rows_of(results.data)}
+def test_a_group_above_a_withheld_score_is_withheld_up_to_the_root(results: RunResult) -> None:
+    shown = {row.name: (row.value_text, row.note) for row in rows_of(results)}
     assert shown["outer"] == ("withheld", "made of withheld scores: one")
     assert shown["both"] == ("withheld", "made of withheld scores: one")
     assert shown["one"][0] == "withheld"
@@ -42,39 +42,51 @@ def test_a_group_above_a_withheld_score_is_withheld_up_to_the_root(results: Resu
     assert results.withheld == ["one"]
 
 
-def test_scripts_that_read_the_results_file_find_no_number(results: Results, tmp_path: Path) -> None:
+def test_scripts_that_read_the_results_file_find_no_number(results: RunResult, tmp_path: Path) -> None:
     data = json.loads((tmp_path / "run" / "results.json").read_text())
     for name in ("one", "both", "outer"):
         assert data["results"][name]["acc,none"] == "N/A"
         assert data["results"][name]["acc_stderr,none"] == "N/A"
     assert data["groups"]["outer"]["acc,none"] == "N/A"
     assert data["results"]["two"]["acc,none"] == 0.5
-    kept = data["assay"]["estimates"]["one"]["acc,none"]
+    (kept,) = [s for s in data["assay"]["tasks"]["one"]["scores"] if s["metric"] == "acc"]
     assert (kept["withheld"], kept["n"]) == (REASON, 4)
     assert kept["value"] is not None
 
 
-def test_no_output_shows_the_number(results: Results) -> None:
-    rows = {row["name"]: row for row in csv.DictReader(io.StringIO(csv_table(results.data)))}
+def test_no_output_shows_the_number(results: RunResult) -> None:
+    rows = {row["name"]: row for row in csv.DictReader(io.StringIO(csv_table(results)))}
     assert (rows["outer"]["value"], rows["one"]["low"]) == ("", "")
     assert {name.split("/")[0] for name, _ in numbers(results)} == {"two", "words"}
-    assert next(h["value"] for h in headline(results.data)) is None
-    assert html_report(results.data).count('class="dot"') == 2
+    assert next(iter(headline(results))).estimate.value is None
+    assert html_report(results).count('class="dot"') == 2
 
 
-def test_results_of_an_older_assay_are_read_the_same_way(results: Results) -> None:
-    old: dict[str, Any] = json.loads(results.to_json())["assay"]
-    for entries in old["estimates"].values():
-        for entry in entries.values():
-            entry.pop("withheld", None)
-    assert withheld_in(old)["outer", "acc,none"] == "made of withheld scores: one"
+def test_results_of_an_older_assay_are_marked_when_they_are_read(results: RunResult) -> None:
+    """Their scores do not say it; the tasks' health does."""
+    acc = MetricKey("acc")
+
+    def reason(outer: GroupResult) -> str | None:
+        tasks = {
+            n: replace(t, scores={k: replace(s, withheld=None) for k, s in t.scores.items()})
+            for n, t in results.tasks.items()
+        }
+        groups = {
+            n: replace(g, scores={k: replace(s, withheld=None) for k, s in g.scores.items()})
+            for n, g in results.groups.items()
+        }
+        unmarked = replace(results, tasks=tasks, groups={**groups, "outer": outer})
+        return unmarked.with_withheld().groups["outer"].scores[acc].withheld
+
+    outer = results.groups["outer"]
+    assert reason(outer) == "made of withheld scores: one"
     # A group's own scorer need not say of what its number is made.
-    old["estimates"]["outer"]["acc,none"]["children"] = []
-    assert "one" in withheld_in(old)["outer", "acc,none"]
+    silent = replace(outer, scores={acc: replace(outer.scores[acc], children=())})
+    assert "one" in (reason(silent) or "")
 
 
 def test_scoring_a_withheld_run_again_ends_with_1(
-    results: Results, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    results: RunResult, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, _, err = call(capsys, "score", tmp_path / "run")
     assert code == 1

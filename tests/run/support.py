@@ -67,32 +67,35 @@ metadata: {version: 2.0}
 MODEL = '''
 """Answers by content, slowly if asked to, and notes every computed request."""
 import hashlib, os, time
-from assay.models import LM, Answer
+from assay.models import LM
+from assay.instance import Response
 
 
 class Noted(LM):
     def __init__(self, log):
         self.log, self.pause = log, float(os.environ.get("NOTED_PAUSE", "0"))
 
-    def stream(self, request_type, instances, draws):
+    def stream(self, request_type, instances, draws, stop=lambda: False):
         for position, (instance, draw) in enumerate(zip(instances, draws)):
+            if stop():
+                return
             time.sleep(self.pause)
             digest = hashlib.sha256(repr((instance.arguments, draw)).encode()).digest()
             with open(self.log, "a") as file:
                 file.write(digest.hex() + "\\n")
             if request_type == "generate_until":
-                yield position, Answer(f"{digest[0] % 10}", "stop")
+                yield position, Response(f"{digest[0] % 10}", "stop")
             else:
-                yield position, Answer((-digest[0] / 16, digest[1] < 128))
+                yield position, Response((-digest[0] / 16, digest[1] < 128))
 
     def loglikelihood(self, requests):
-        return [answer.response for _, answer in self.stream("loglikelihood", requests, [0] * len(requests))]
+        return [answer.answer for _, answer in self.stream("loglikelihood", requests, [0] * len(requests))]
 
     def loglikelihood_rolling(self, requests):
         raise NotImplementedError
 
     def generate_until(self, requests):
-        return [answer.response for _, answer in self.stream("generate_until", requests, [0] * len(requests))]
+        return [answer.answer for _, answer in self.stream("generate_until", requests, [0] * len(requests))]
 
     def fingerprint(self):
         return "noted"

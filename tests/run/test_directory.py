@@ -14,7 +14,7 @@ from tests.run.test_run import Echo, bench, run  # noqa: F401  `bench` is a fixt
 from tests.run.test_until import Better
 
 from assay.errors import ConfigError
-from assay.run import read_samples
+from assay.results import read_samples
 
 
 def status(folder: Path) -> str:
@@ -67,7 +67,7 @@ class Ends(Echo):
         super().__init__()
         self.error = error
 
-    def stream(self, request_type: Any, instances: Any, draws: Any) -> Any:
+    def stream(self, request_type: Any, instances: Any, draws: Any, stop: Any = None) -> Any:
         for position, answer in super().stream(request_type, instances, draws):
             if position == 5:
                 raise self.error
@@ -115,8 +115,19 @@ def load(api_key, **rest):
 def test_no_file_of_a_run_holds_a_secret(bench: Path) -> None:  # noqa: F811
     (bench / "api.py").write_text(API)
     (bench / "code.py").write_text(CUSTOM)
-    (bench / "own.yaml").write_text("task: own\ncustom_dataset: !function code.load\ntest_split: test\noutput_type: generate_until\ndoc_to_text: question\ndoc_to_target: answer\nmetadata: {version: 1, author: someone}\n")  # fmt: skip
-    words = [sys.executable, "-m", "assay", "run", "--model", f"{bench}/api.py:Api", "--model_args", "api_key=SECRET,url=there"]  # fmt: skip
+    (bench / "own.yaml").write_text(
+        "task: own\ncustom_dataset: !function code.load\ntest_split: test\noutput_type: generate_until\ndoc_to_text: question\ndoc_to_target: answer\nmetadata: {version: 1, author: someone}\n"
+    )
+    words = [
+        sys.executable,
+        "-m",
+        "assay",
+        "run",
+        "--model",
+        f"{bench}/api.py:Api",
+        "--model_args",
+        "api_key=SECRET,url=there",
+    ]
     words += ["--include_path", str(bench), "--tasks", "colours,own", "--run_dir", str(bench / "run"), "--log_samples"]
     words += ["--metadata", '{"auth": {"token": "SECRET"}, "depth": {"hf_token": "SECRET", "n": 3}}']
     done = subprocess.run(words, env=environment(bench), capture_output=True, text=True)
@@ -133,7 +144,9 @@ def test_no_file_of_a_run_holds_a_secret(bench: Path) -> None:  # noqa: F811
 
 
 def test_numbers_of_numpy_get_a_metric_column(bench: Path) -> None:  # noqa: F811
-    (bench / "code.py").write_text("import numpy as np\n\ndef score(doc, results):\n    return {'b': np.bool_(True), 'i': np.int64(2), 'f': np.float32(0.5), 'z': np.array(1.0)}\n")  # fmt: skip
+    (bench / "code.py").write_text(
+        "import numpy as np\n\ndef score(doc, results):\n    return {'b': np.bool_(True), 'i': np.int64(2), 'f': np.float32(0.5), 'z': np.array(1.0)}\n"
+    )
     task = bench / "sums.yaml"
     metrics = "".join(f"  - {{metric: {name}, aggregation: mean, higher_is_better: true}}\n" for name in "bifz")
     head = task.read_text().partition("metric_list:")[0]
@@ -158,9 +171,9 @@ def test_a_limit_is_a_number_of_docs(bench: Path, limit: str) -> None:  # noqa: 
 
 def test_half_of_a_character_ends_no_run(bench: Path) -> None:  # noqa: F811
     class Odd(Echo):
-        def stream(self, request_type: Any, instances: Any, draws: Any) -> Any:
+        def stream(self, request_type: Any, instances: Any, draws: Any, stop: Any = None) -> Any:
             for position, answer in super().stream(request_type, instances, draws):
-                yield position, answer._replace(response="7 é\ud800", stop_reason="stop\udfff")
+                yield position, answer._replace(answer="7 é\ud800", stop_reason="stop\udfff")
 
     first = run(bench, Odd(), tasks=["sums"], run_dir=str(bench / "run"), log_samples=True)
     assert first["sums"]["exact_match,raw"].n == 30

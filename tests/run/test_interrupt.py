@@ -12,8 +12,7 @@ import pytest
 from tests.run.test_run import bench, run  # noqa: F401  `bench` is a fixture
 from tests.run.test_until import many
 
-from assay.instance import Instance
-from assay.models import Answer
+from assay.instance import Instance, Response
 from assay.models.base import LM, PIECE
 from assay.run import Interrupted, Quiet
 from assay.run.interrupt import StopRequest
@@ -79,4 +78,4 @@ def test_a_stop_is_heard_also_where_the_store_answers_all(bench: Path, monkeypat
 def test_positions_go_on_from_piece_to_piece() -> None:
     requests = [Instance("loglikelihood", {}, ("a", "b"), i) for i in range(2 * PIECE + 1)]
     found = list(Whole().stream("loglikelihood", requests, [0] * len(requests)))
-    assert found == [(i, Answer((-1.0, False))) for i in range(2 * PIECE + 1)]
+    assert found == [(i, Response((-1.0, False))) for i in range(2 * PIECE + 1)]

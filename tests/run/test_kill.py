@@ -38,7 +38,9 @@ def test_killed_at_random_moments_and_started_again(reference: tuple[str, int], 
     finished = False
     for _ in range(KILLS):
         before = len(computed(tmp_path))
-        process = subprocess.Popen(command(tmp_path), env=environment(tmp_path, pause), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        process = subprocess.Popen(
+            command(tmp_path), env=environment(tmp_path, pause), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         # Kill while it computes: a few requests after the first new one, wherever start-up ends on this machine.
         target = before + rng.randint(1, 30)
         deadline = time.monotonic() + 60
@@ -77,7 +79,9 @@ def test_two_processes_on_one_store_give_the_same_results(reference: tuple[str, 
         assert normal(text, tmp_path) == reference[0]
 
 
-def test_a_store_truncated_in_the_middle_is_rebuilt_and_the_run_goes_on(reference: tuple[str, int], tmp_path: Path) -> None:  # fmt: skip
+def test_a_store_truncated_in_the_middle_is_rebuilt_and_the_run_goes_on(
+    reference: tuple[str, int], tmp_path: Path
+) -> None:
     write_benchmark(tmp_path)
     subprocess.run(command(tmp_path), env=environment(tmp_path), check=True, capture_output=True)
     store = next((tmp_path / "home").rglob("responses.sqlite"))
@@ -90,7 +94,9 @@ def test_a_store_truncated_in_the_middle_is_rebuilt_and_the_run_goes_on(referenc
     again = subprocess.run(command(tmp_path), env=environment(tmp_path), check=True, capture_output=True, text=True)
     assert normal(results_without_times(tmp_path), tmp_path) == reference[0]
     assert "the response store" in again.stderr, "the user is told"
-    assert list(store.parent.glob("responses.sqlite?*damaged*")) or list(store.parent.glob("*.damaged*")), "and the damaged file is kept"  # fmt: skip
+    assert list(store.parent.glob("responses.sqlite?*damaged*")) or list(store.parent.glob("*.damaged*")), (
+        "and the damaged file is kept"
+    )
 
 
 def test_a_full_disk_is_an_error_that_keeps_what_was_written(reference: tuple[str, int], tmp_path: Path) -> None:
@@ -120,9 +126,13 @@ def test_a_full_disk_is_an_error_that_keeps_what_was_written(reference: tuple[st
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_ctrl_c_keeps_what_was_answered_and_says_how_to_go_on(times: int, reference: tuple[str, int], tmp_path: Path) -> None:  # fmt: skip
+def test_ctrl_c_keeps_what_was_answered_and_says_how_to_go_on(
+    times: int, reference: tuple[str, int], tmp_path: Path
+) -> None:
     write_benchmark(tmp_path)
-    process = subprocess.Popen(command(tmp_path), env=environment(tmp_path, 0.03), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    process = subprocess.Popen(
+        command(tmp_path), env=environment(tmp_path, 0.03), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     while len(computed(tmp_path)) < 20 and process.poll() is None:
         time.sleep(0.02)
     for _ in range(times):

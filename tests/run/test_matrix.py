@@ -106,7 +106,9 @@ def test_one_model_that_does_not_load_leaves_the_others_alone(models: Path) -> N
 
 def test_one_task_that_fails_leaves_the_others_alone(models: Path) -> None:
     (models.parent / "more").mkdir()
-    (models.parent / "more" / "broken.yaml").write_text("task: broken\ndataset_path: json\ndataset_kwargs: {data_files: none.jsonl}\ntest_split: train\noutput_type: generate_until\ndoc_to_text: x\ndoc_to_target: y\n")  # fmt: skip
+    (models.parent / "more" / "broken.yaml").write_text(
+        "task: broken\ndataset_path: json\ndataset_kwargs: {data_files: none.jsonl}\ntest_split: train\noutput_type: generate_until\ndoc_to_text: x\ndoc_to_target: y\n"
+    )
     result = matrix(models, "--tasks", "broken,demo_grammar", "--include_path", str(models.parent / "more"))
     assert result.exit_code == 3
     assert "one on broken" in result.output, result.output

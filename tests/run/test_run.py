@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,12 @@ import pytest
 from tests.run.support import command, computed, environment, results_without_times, write_benchmark
 
 import assay
+from assay.compat.lm_eval.importing import import_lm_eval
 from assay.errors import ConfigError
-from assay.models import LM, Answer
-from assay.report import Results
-from assay.report.export import export_run
-from assay.report.importing import import_lm_eval
-from assay.report.rescore import rescored
-from assay.run import read_samples, unpack_arguments
+from assay.instance import Response
+from assay.models import LM
+from assay.report import export_run, score_again
+from assay.results import RunResult, read_samples, unpack_arguments
 
 
 class Echo(LM):
@@ -27,16 +25,16 @@ class Echo(LM):
     def __init__(self, fail: str = "\0", cut: str = "\0") -> None:
         self.fail, self.cut, self.asked = fail, cut, 0
 
-    def stream(self, request_type: Any, instances: Any, draws: Any) -> Any:
+    def stream(self, request_type: Any, instances: Any, draws: Any, stop: Any = None) -> Any:
         for position, instance in enumerate(instances):
             self.asked += 1
             question = instance.args[0].rsplit("test", 1)[-1]
             if self.fail in question:
-                yield position, Answer(None, failure="the server said no")
+                yield position, Response(None, failure="the server said no")
             elif request_type == "generate_until":
-                yield position, Answer("7 of them", "length" if self.cut in question else "stop")
+                yield position, Response("7 of them", "length" if self.cut in question else "stop")
             else:
-                yield position, Answer((float(len(instance.args[1])), False))
+                yield position, Response((float(len(instance.args[1])), False))
 
     def loglikelihood(self, requests: Any) -> Any:
         raise AssertionError("stream is used")
@@ -55,7 +53,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(bench: Path, model: Any = None, **words: Any) -> Results:
+def run(bench: Path, model: Any = None, **words: Any) -> RunResult:
     words.setdefault("tasks", ["both"])
     return assay.evaluate(model=model or Echo(), include_path=[str(bench)], **words)
 
@@ -89,7 +87,7 @@ def test_second_run_is_answered_by_the_store(bench: Path) -> None:
 class Counting(Echo):
     """Says how many tokens a continuation has: more of them for the likelier choices."""
 
-    def stream(self, request_type: Any, instances: Any, draws: Any) -> Any:
+    def stream(self, request_type: Any, instances: Any, draws: Any, stop: Any = None) -> Any:
         for position, answer in super().stream(request_type, instances, draws):
             size = len(instances[position].args[1])
             yield position, answer._replace(tokens=(40, size**3 if request_type == "loglikelihood" else 3))
@@ -99,13 +97,12 @@ def test_token_counts_are_kept_with_the_samples_and_in_the_store(bench: Path) ->
     task = bench / "colours.yaml"
     task.write_text(task.read_text().replace("- metric: acc_norm", "- metric: acc_tokens"))
     first, second = run(bench, Counting(), run_dir=str(bench / "a")), run(bench, Counting(), run_dir=str(bench / "b"))
-    for results, directory in ((first, "a"), (second, "b"), (rescored(bench / "a", run_dir=bench / "c"), "c")):
-        samples = results.data["assay"]["samples"]
-        (row, *_) = read_samples(bench / directory / samples["colours"])
+    for results, directory in ((first, "a"), (second, "b"), (score_again(bench / "a", run_dir=bench / "c"), "c")):
+        (row, *_) = read_samples(bench / directory / results.tasks["colours"].sample_file)
         assert json.loads(row["tokens"]) == [[[40, 64]], [[40, 216]], [[40, 125]]]
         assert row["metric:acc"] == 0.0, "green has the highest sum"
         assert row["metric:acc_tokens"] == 1.0, "red has the highest sum a token"
-        (row, *_) = read_samples(bench / directory / samples["sums"])
+        (row, *_) = read_samples(bench / directory / results.tasks["sums"].sample_file)
         assert json.loads(row["tokens"]) == [[[40, 3], [40, 3]]]
 
 
@@ -125,8 +122,7 @@ def test_fresh_asks_again(bench: Path) -> None:
 
 def test_failed_requests_are_counted_and_never_scored_as_wrong(bench: Path) -> None:
     results = run(bench, Echo(fail=" 1 +"), tasks=["colours"])
-    health = results.data["assay"]["health"]["colours"]
-    assert health["failed"] == 1
+    assert results.tasks["colours"].health.failed == 1
     assert results["colours"]["acc"].n == 29
 
 
@@ -140,20 +136,20 @@ def test_run_directory_holds_config_results_and_samples(bench: Path) -> None:
     results = run(bench, run_dir=str(bench / "run"), log_samples=True)
     assert json.loads((bench / "run" / "run.json").read_text())["status"] == "finished"
     assert not (bench / "run" / "progress.json").exists()
-    rows = list(read_samples(bench / "run" / results.data["assay"]["samples"]["sums"]))
+    rows = list(read_samples(bench / "run" / results.tasks["sums"].sample_file))
     assert {row["filter"] for row in rows} == {"number", "raw"}
     assert len(rows) == 60
     assert unpack_arguments(rows[0]["arguments"])[0][0].endswith(" =")
     lines = (bench / "run" / "samples_sums.jsonl").read_text().splitlines()
     assert [json.loads(line)["doc_id"] for line in lines] == [*range(30), *range(30)]
-    assert Results.load(bench / "run").data == results.data
+    assert RunResult.load(bench / "run") == results
 
 
 def test_memory_of_requests_is_bounded_by_the_window(bench: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut into windows of a few requests, the results are the same bytes."""
-    whole = run(bench).data["results"]
-    monkeypatch.setattr(sys.modules["assay.run.execute"].windows, "__defaults__", (7,))
-    assert run(bench, fresh=True).data["results"] == whole
+    whole = run(bench).to_dict()["results"]
+    monkeypatch.setattr("assay.run.answerers.WINDOW_REQUESTS", 7)
+    assert run(bench, fresh=True).to_dict()["results"] == whole
 
 
 def test_predict_only_keeps_answers_and_no_scores(bench: Path) -> None:
@@ -166,8 +162,8 @@ def test_rescoring_with_an_edited_filter_needs_no_model(bench: Path) -> None:
     run(bench, run_dir=str(bench / "run"))
     task = bench / "sums.yaml"
     task.write_text(task.read_text().replace("([0-9])", "(of them)"))
-    again = rescored(bench / "run", run_dir=bench / "again")
-    rows = list(read_samples(bench / "again" / again.data["assay"]["samples"]["sums"]))
+    again = score_again(bench / "run", run_dir=bench / "again")
+    rows = list(read_samples(bench / "again" / again.tasks["sums"].sample_file))
     assert json.loads(rows[0]["filtered_resps"]) == ["of them"]
     assert again.remarks == []
 
@@ -176,20 +172,24 @@ def test_rescoring_leaves_out_docs_whose_requests_would_differ(bench: Path) -> N
     run(bench, run_dir=str(bench / "run"), tasks=["sums"])
     task = bench / "sums.yaml"
     task.write_text(task.read_text().replace("}} =", "}} is"))
-    again = rescored(bench / "run")
+    again = score_again(bench / "run")
     assert "requests would differ for 30 docs" in again.remarks[0]
-    assert again.data["assay"]["health"]["sums"]["failed"] == 30
+    assert again.tasks["sums"].health.failed == 30
 
 
 def test_samples_keep_their_ids_whatever_the_order(bench: Path) -> None:
     results = run(bench, tasks=["colours"], samples={"colours": [4, 1]}, run_dir=str(bench / "run"))
-    rows = list(read_samples(bench / "run" / results.data["assay"]["samples"]["colours"]))
+    rows = list(read_samples(bench / "run" / results.tasks["colours"].sample_file))
     assert [(row["doc_id"], json.loads(row["doc"])["question"].split()[1]) for row in rows] == [(1, "1"), (4, "4")]
 
 
 def test_export_and_import_give_the_same_scores(bench: Path) -> None:
     first = run(bench, run_dir=str(bench / "run"))
-    assert all(path.stat().st_size for form in ("lm-eval", "inspect", "csv", "jsonl") for path in export_run(bench / "run", form, bench / form))  # fmt: skip
+    assert all(
+        path.stat().st_size
+        for form in ("lm-eval", "inspect", "csv", "jsonl")
+        for path in export_run(bench / "run", form, bench / form)
+    )
     back = import_lm_eval(bench / "lm-eval", bench / "imported")
     for name in ("colours", "sums", "both"):
         assert {k: back[name][k].value for k in back[name]} == {k: first[name][k].value for k in first[name]}
@@ -221,7 +221,7 @@ def test_a_run_directory_of_a_newer_version_is_refused(bench: Path) -> None:
     path = bench / "run" / "run.json"
     path.write_text(path.read_text().replace('"format": 1', '"format": 99'))
     with pytest.raises(ConfigError, match="newer Assay"):
-        Results.load(bench / "run")
+        RunResult.load(bench / "run")
 
 
 def test_command_line_end_to_end(bench: Path) -> None:
@@ -237,7 +237,9 @@ def test_command_line_end_to_end(bench: Path) -> None:
 
 def test_a_config_file_with_an_unknown_key_is_refused(bench: Path) -> None:
     (bench / "run.yaml").write_text("tasks: colours\nlimits: 3\n")
-    done = subprocess.run([*command(bench), "--config", str(bench / "run.yaml")], env=environment(bench), capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run(
+        [*command(bench), "--config", str(bench / "run.yaml")], env=environment(bench), capture_output=True, text=True
+    )
     assert done.returncode == 2
     assert "limits" in done.stderr
     assert "Did you mean limit" in done.stderr

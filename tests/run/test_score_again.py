@@ -11,30 +11,33 @@ from tests.run.test_run import Echo, bench, run  # noqa: F401  `bench` is a fixt
 from tests.run.test_until import many
 
 from assay.errors import ConfigError, ScoringError
-from assay.report import Results
-from assay.report.rescore import rescored
-from assay.run import SampleRow, SampleWriter, read_samples
+from assay.report import score_again
+from assay.results import RunResult, SampleRow, SampleWriter, read_samples
 from assay.run.kept import KeptDocs
 
 
-def numbers(results: Results) -> dict[str, Any]:
+def healths(results: RunResult) -> dict[str, Any]:
+    return {name: task.health for name, task in results.tasks.items()}
+
+
+def numbers(results: RunResult) -> dict[str, Any]:
     return {name: {key: results[name][key] for key in results[name]} for name in results}
 
 
 @pytest.mark.parametrize("tasks", [["sums"], ["colours"]])
 def test_failed_requests_stay_failed_requests(bench: Path, tasks: list[str]) -> None:  # noqa: F811
     first = run(bench, Echo(fail=" 1"), tasks=tasks, run_dir=str(bench / "run"))
-    again = rescored(bench / "run", run_dir=bench / "again")
-    third = rescored(bench / "again")
-    assert first.data["assay"]["health"][tasks[0]]["failed"] == 15
+    again = score_again(bench / "run", run_dir=bench / "again")
+    third = score_again(bench / "again")
+    assert first.tasks[tasks[0]].health.failed == 15
     assert numbers(first) == numbers(again) == numbers(third)
-    assert again.data["assay"]["health"] == third.data["assay"]["health"] == first.data["assay"]["health"]
+    assert healths(again) == healths(third) == healths(first)
 
 
 @pytest.mark.parametrize("directory", ["run", "again"])
 def test_the_sample_says_why_a_request_failed(bench: Path, directory: str) -> None:  # noqa: F811
     run(bench, Echo(fail=" 1 +"), tasks=["colours"], run_dir=str(bench / "run"))
-    rescored(bench / "run", run_dir=bench / "again")
+    score_again(bench / "run", run_dir=bench / "again")
     rows = list(read_samples(bench / directory / "samples" / "colours.parquet"))
     assert {row["doc_id"]: row["failure"] for row in rows if row["failure"]} == {1: "the server said no"}
 
@@ -45,9 +48,9 @@ def test_docs_that_were_left_out_once_are_left_out_again(bench: Path) -> None:  
     task = bench / "colours.yaml"
     before = task.read_text()
     task.write_text(before.replace("Q: ", "Question: "))
-    rescored(bench / "run", run_dir=bench / "again")
-    again = rescored(bench / "again")
-    assert again.data["assay"]["health"]["colours"]["failed"] == 30
+    score_again(bench / "run", run_dir=bench / "again")
+    again = score_again(bench / "again")
+    assert again.tasks["colours"].health.failed == 30
 
 
 def test_a_file_without_reasons_is_read(tmp_path: Path) -> None:
@@ -66,23 +69,23 @@ def test_a_file_without_reasons_is_read(tmp_path: Path) -> None:
 def test_a_run_until_enough_is_known_is_scored_on_the_docs_it_asked(bench: Path) -> None:  # noqa: F811
     many(bench)
     first = run(bench, tasks=["colours"], until="ci=0.1", run_dir=str(bench / "run"))
-    again = rescored(bench / "run")
+    again = score_again(bench / "run")
     assert first["colours"]["acc"].n < 600
     assert numbers(again) == numbers(first)
     assert again["colours"]["acc"].method == "confidence sequence"
-    assert again.data["assay"]["health"] == first.data["assay"]["health"]
+    assert healths(again) == healths(first)
     assert again.remarks == first.remarks
-    assert again.data["task_hashes"] == first.data["task_hashes"]
+    assert [t.task_hash for t in again.tasks.values()] == [t.task_hash for t in first.tasks.values()]
 
 
 def test_a_run_with_a_control_is_scored_on_the_docs_it_drew(bench: Path) -> None:  # noqa: F811
     many(bench)
     run(bench, tasks=["colours"], run_dir=str(bench / "base"))
     first = run(bench, tasks=["colours"], limit=120, control=str(bench / "base"), run_dir=str(bench / "run"))
-    again = rescored(bench / "run")
+    again = score_again(bench / "run")
     assert again["colours"]["acc"].n == 120
     assert numbers(again) == numbers(first)
-    assert again.data["assay"]["health"]["colours"]["failed"] == 0
+    assert again.tasks["colours"].health.failed == 0
 
 
 def test_a_control_run_and_its_part_ask_the_same_of_a_doc(bench: Path) -> None:  # noqa: F811
@@ -98,9 +101,9 @@ def test_docs_that_came_or_went_are_named(bench: Path) -> None:  # noqa: F811
     lines = (bench / "test.jsonl").read_text().splitlines(keepends=True)
     more = json.dumps({"question": "new", "answer": 0}) + "\n"
     (bench / "test.jsonl").write_text("".join([*lines, more]))
-    assert "did not ask about 1 docs (30)" in rescored(bench / "run").remarks[0]
+    assert "did not ask about 1 docs (30)" in score_again(bench / "run").remarks[0]
     (bench / "test.jsonl").write_text("".join(lines[:28]))
-    again = rescored(bench / "run")
+    again = score_again(bench / "run")
     assert "no longer has 2 docs (28, 29)" in again.remarks[0]
     assert again["colours"]["acc"].n == 28
 
@@ -109,26 +112,26 @@ def test_a_run_is_not_overwritten_by_scores(bench: Path) -> None:  # noqa: F811
     run(bench, tasks=["colours"], run_dir=str(bench / "run"))
     run(bench, tasks=["colours"], run_dir=str(bench / "other"))
     with pytest.raises(ConfigError, match="holds another run"):
-        rescored(bench / "run", run_dir=bench / "other")
+        score_again(bench / "run", run_dir=bench / "other")
     assert (bench / "other" / "results.json").exists()
-    rescored(bench / "run", run_dir=bench / "scores")
-    rescored(bench / "run", run_dir=bench / "scores")
+    score_again(bench / "run", run_dir=bench / "scores")
+    score_again(bench / "run", run_dir=bench / "scores")
 
 
 def test_scoring_that_ends_early_leaves_no_part_of_a_file(bench: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     monkeypatch.setattr("assay.results.samples.ROWS_PER_GROUP", 4)
     run(bench, run_dir=str(bench / "run"))
-    text = "import itertools\ncalls = itertools.count()\n\ndef broken(doc, results):\n    if next(calls) > 10:\n        raise KeyboardInterrupt\n    return {'exact_match': 1.0}\n"  # fmt: skip
+    text = "import itertools\ncalls = itertools.count()\n\ndef broken(doc, results):\n    if next(calls) > 10:\n        raise KeyboardInterrupt\n    return {'exact_match': 1.0}\n"
     (bench / "code.py").write_text(text)
     task = bench / "sums.yaml"
     task.write_text(task.read_text() + "process_results: !function code.broken\n")
     with pytest.raises((KeyboardInterrupt, ScoringError)):
-        rescored(bench / "run", run_dir=bench / "again")
+        score_again(bench / "run", run_dir=bench / "again")
     assert list((bench / "again" / "samples").iterdir()) == []
 
 
 def test_a_task_that_was_asked_nothing_is_scored_as_nothing(bench: Path) -> None:  # noqa: F811
     first = run(bench, samples={"sums": []}, run_dir=str(bench / "run"), log_samples=True)
-    assert first.data["assay"]["samples"].keys() == {"colours"}
+    assert [name for name, task in first.tasks.items() if task.sample_file] == ["colours"]
     assert not (bench / "run" / "samples_sums.jsonl").exists()
-    assert numbers(rescored(bench / "run")) == numbers(first)
+    assert numbers(score_again(bench / "run")) == numbers(first)

@@ -21,14 +21,14 @@ def many(folder: Path, docs: int = 600) -> None:
 class Better(Echo):
     """Always right on `colours`: knows the question's number."""
 
-    def stream(self, request_type: Any, instances: Any, draws: Any) -> Any:
-        from assay.models import Answer
+    def stream(self, request_type: Any, instances: Any, draws: Any, stop: Any = None) -> Any:
+        from assay.instance import Response
 
         colours = [" red", " green", " blue"]
         for position, instance in enumerate(instances):
             number = int(instance.args[0].rsplit("test ", 1)[-1].split()[0])
             right = colours[number % 3] == instance.args[1]
-            yield position, Answer((0.0 if right else -1.0, False))
+            yield position, Response((0.0 if right else -1.0, False))
 
     def fingerprint(self) -> str:
         return "better"
@@ -103,7 +103,7 @@ def test_every_doc_is_drawn_for_once_and_leaks_are_counted(bench: Path, monkeypa
     draws = 0
     draw = RandomSampler.draw
 
-    def counted(*words: Any) -> list[int]:
+    def counted(*words: Any) -> Any:
         nonlocal draws
         draws += 1
         return draw(*words)
@@ -113,6 +113,6 @@ def test_every_doc_is_drawn_for_once_and_leaks_are_counted(bench: Path, monkeypa
     results = run(bench, model, tasks=["colours"], until="ci=0.001")
     assert results["colours"]["acc"].n == draws == 200
     assert model.asked == 0, "every doc has the shots that it has in a run over all docs"
-    leaks = plain.data["assay"]["health"]["colours"]["fewshot_leaks_avoided"]
+    leaks = plain.tasks["colours"].health.fewshot_leaks_avoided
     assert leaks > 0
-    assert results.data["assay"]["health"]["colours"]["fewshot_leaks_avoided"] == leaks
+    assert results.tasks["colours"].health.fewshot_leaks_avoided == leaks

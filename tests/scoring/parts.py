@@ -6,6 +6,7 @@ from typing import Any
 
 from assay.config import TaskConfig
 from assay.instance import Instance
+from assay.results import Flag, Health
 from assay.scoring import ScoringResult, apply_filters, scorer_for
 
 
@@ -14,7 +15,20 @@ def config(output_type: str = "generate_until", **fields: Any) -> TaskConfig:
 
 
 def generation(*resps: Any, target: Any = "", doc_id: int = 0, **fields: Any) -> list[Instance]:
-    return [Instance("generate_until", {"id": doc_id}, (f"q{doc_id}", {}), 0, doc_id, "demo", max(1, len(resps)), target, [*resps], **fields)]  # fmt: skip
+    return [
+        Instance(
+            "generate_until",
+            {"id": doc_id},
+            (f"q{doc_id}", {}),
+            0,
+            doc_id,
+            "demo",
+            max(1, len(resps)),
+            target,
+            [*resps],
+            **fields,
+        )
+    ]
 
 
 def choice(lls: list[float], target: Any, doc_id: int = 0, choices: Any = None, greedy: Any = None) -> list[Instance]:
@@ -41,3 +55,16 @@ def score(task: TaskConfig, *docs: list[Instance], **options: Any) -> ScoringRes
     by_doc = {instances[0].doc_id: instances for instances in docs}
     apply_filters([instance for instances in docs for instance in instances], task)
     return scorer_for(task, **options).score(by_doc, task)
+
+
+def flagged(result: ScoringResult, name: str, filter_name: str | None = None) -> set[int]:
+    """The docs with this flag."""
+    return {doc_id for doc_id, flags in result.flags.items() if Flag(name, filter_name) in flags}
+
+
+def health_of(result: ScoringResult) -> Health:
+    """What a run would count of these docs."""
+    health = Health()
+    for flags in result.flags.values():
+        health.note(flags)
+    return health

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
-from tests.scoring.parts import choice, config, generation, score
+from tests.scoring.parts import choice, config, flagged, generation, health_of, score
 
 from assay.errors import ScoringError
-from assay.scoring import disagreements, unparsed_bounds
+from assay.instance import Response
+from assay.results import Flag, count_disagreements
 
 GSM = {"name": "strict", "filter": ["regex", "take_first"]}
 LOOSE = {"name": "loose", "filter": [{"function": "number"}, "take_first"]}
@@ -19,14 +20,15 @@ def test_docs_with_impossible_loglikelihoods_are_left_out_and_counted(wrong):
     docs = [choice([-1.0, wrong], 0, 0), *(choice([-1.0, -2.0], 0, i) for i in range(1, 30))]
     found = score(config("multiple_choice"), *docs)
     assert len(found.sample_scores["acc", "none"]) == 29
-    assert found.health.failed == {0: f"the model gave the loglikelihood {wrong}"}
-    assert found.metadata["health"]["failed"] == 1
+    assert flagged(found, "failed") == {0}
+    assert [each.failure for each in docs[0]] == [None, f"the model gave the loglikelihood {wrong}"]
+    assert health_of(found).failed == 1
 
 
 def test_a_probability_of_zero_is_a_probability():
     found = score(config("multiple_choice"), choice([-math.inf, -2.0], 1), choice([-math.inf, -math.inf], 0, 1))
     assert found.sample_scores["acc", "none"] == [1.0, 1.0]
-    assert found.health.tied == {1}
+    assert flagged(found, "tied") == {1}
 
 
 def test_failed_requests_are_never_scored():
@@ -34,32 +36,31 @@ def test_failed_requests_are_never_scored():
     found = score(config(), *docs)
     assert found.sample_scores["exact_match", "none"] == [1.0]
     assert found.doc_ids["exact_match", "none"] == [1]
-    assert found.metadata["health"] | {"docs": 2, "failed": 1} == found.metadata["health"]
+    assert health_of(found).failed == 1
 
 
 def test_one_failed_choice_leaves_the_doc_out():
     docs = [choice([-1.0, -2.0], 0, i) for i in range(20)]
     docs[3][1].failure, docs[3][1].resps = "time out", []
     found = score(config("multiple_choice"), *docs)
-    assert found.health.failed == {3: "time out"}
+    assert flagged(found, "failed") == {3}
     assert len(found.sample_scores["acc", "none"]) == 19
 
 
-def test_empty_truncated_and_repeated_questions_are_counted():
+def test_empty_and_truncated_answers_are_counted():
     empty = generation("  \n", target="x")
-    cut = generation("x", target="x", doc_id=1, stop_reasons=["length"])
-    again = generation("x", target="x", doc_id=2)
-    again[0].arguments = cut[0].arguments
-    health = score(config(), empty, cut, again).metadata["health"]
-    assert (health["empty"], health["truncated"], health["duplicate_prompts"]) == (1, 1, 1)
+    cut = generation("x", target="x", doc_id=1, responses=[Response("x", "length")])
+    whole = generation("x", target="x", doc_id=2)
+    health = health_of(score(config(), empty, cut, whole))
+    assert (health.empty, health.truncated) == (1, 1)
 
 
 def test_ties_and_missing_gold_are_counted():
     docs = [choice([-1.0, -1.0], 0), choice([-1.0, -2.0], 9, 1), choice([-1.0, -2.0], "neither", 2)]
     found = score(config("multiple_choice"), *docs)
     assert found.sample_scores["acc", "none"] == [1.0, 0.0, 0.0]
-    assert (found.health.tied, found.health.no_gold) == ({0}, {1, 2})
-    assert score(config(), generation("x", target=None)).health.no_gold == {0}
+    assert (flagged(found, "tied"), flagged(found, "no_gold")) == ({0}, {1, 2})
+    assert flagged(score(config(), generation("x", target=None)), "no_gold") == {0}
 
 
 @pytest.mark.parametrize("docs", [5, 50])
@@ -68,29 +69,32 @@ def test_a_target_that_is_no_index_is_an_error_that_names_the_doc(docs):
         score(config("multiple_choice"), *(choice([-1.0], {"a": 1} if i == 4 else 0, i) for i in range(docs)))
 
 
-def test_unparsed_answers_are_scored_counted_and_bounded():
-    docs = [generation("#### 4", target="4"), generation("it is 5", target="5", doc_id=1), generation("?", target="6", doc_id=2)]  # fmt: skip
+def test_unparsed_answers_are_scored_and_counted():
+    docs = [
+        generation("#### 4", target="4"),
+        generation("it is 5", target="5", doc_id=1),
+        generation("?", target="6", doc_id=2),
+    ]
     found = score(config(filter_list=[GSM, LOOSE]), *docs)
     assert found.sample_scores["exact_match", "strict"] == [1.0, 0.0, 0.0]
-    assert found.health.unparsed == {"strict": {1, 2}, "loose": {2}}
-    assert found.metadata["health"]["unparsed"] == {"strict": 2, "loose": 1}
-    assert found.health.unparsed_everywhere == {2}
-    assert found.health.flags(2) == ["unparsed:strict", "unparsed:loose"]
-    key = ("exact_match", "strict")
-    assert unparsed_bounds(found.sample_scores[key], found.doc_ids[key], {1, 2}) == (pytest.approx(1 / 3), 1.0)
-    (apart,) = disagreements(found)
-    assert (apart.filters, apart.doc_ids, apart.compared) == (("strict", "loose"), (1,), 3)
+    assert (flagged(found, "unparsed", "strict"), flagged(found, "unparsed", "loose")) == ({1, 2}, {2})
+    assert health_of(found).unparsed == {"strict": 2, "loose": 1}
+    assert found.flags[2] == [Flag("unparsed", "strict"), Flag("unparsed", "loose")]
+    assert count_disagreements(found.columns) == {"exact_match": 1}
 
 
 def test_docs_dropped_by_a_filter_are_left_out_under_it_only(tmp_path):
     known = tmp_path / "known.txt"
     known.write_text("a b c\n")
-    filters = [{"name": "clean", "filter": [{"function": "decontaminate", "path": str(known), "n": 3}, "take_first"]}, {"name": "all", "filter": ["take_first"]}]  # fmt: skip
+    filters = [
+        {"name": "clean", "filter": [{"function": "decontaminate", "path": str(known), "n": 3}, "take_first"]},
+        {"name": "all", "filter": ["take_first"]},
+    ]
     docs = [generation("x", target="x"), generation("x", target="x", doc_id=1)]
     docs[1][0].doc = {"id": 1, "text": "A, b; c!"}
     found = score(config(filter_list=filters), *docs)
     assert found.doc_ids == {("exact_match", "clean"): [0], ("exact_match", "all"): [0, 1]}
-    assert found.metadata["health"]["left_out"] == {"clean": 1}
+    assert health_of(found).left_out == {"clean": 1}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +102,10 @@ def test_docs_dropped_by_a_filter_are_left_out_under_it_only(tmp_path):
 )
 @pytest.mark.parametrize("metric", ["exact_match", "token_f1", "bleu"])
 def test_any_text_is_scored(text, metric):
-    found = score(config(metric_list=[metric], filter_list=[{"name": "f", "filter": ["remove_whitespace", "take_first"]}]), generation(text, target=text))  # fmt: skip
+    found = score(
+        config(metric_list=[metric], filter_list=[{"name": "f", "filter": ["remove_whitespace", "take_first"]}]),
+        generation(text, target=text),
+    )
     assert found.sample_scores[metric, "f"] in ([1.0], [[text.strip(), text.strip()]], [[text, text.strip()]])
 
 
@@ -122,4 +129,4 @@ def test_a_metric_that_raises_names_everything():
 
 def test_no_docs_are_no_scores():
     found = score(config())
-    assert (found.sample_scores, found.metadata["health"]["docs"]) == ({}, 0)
+    assert (found.sample_scores, found.flags) == ({}, {})

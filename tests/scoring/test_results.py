@@ -8,7 +8,8 @@ from tests.scoring.parts import choice, config, generation, score
 from assay.config import FilterConfig, MetricConfig
 from assay.errors import ConfigError, ScoringError
 from assay.metrics import METRICS, Metric
-from assay.scoring import GenResult, MCResult, Results, ScoringContext, ScoringResult, disagreements
+from assay.results import MetricKey, count_disagreements
+from assay.scoring import GenResult, MCResult, Results, ScoringContext, ScoringResult
 
 
 def test_results_create_picks_the_kind():
@@ -34,8 +35,6 @@ def test_merging_results_never_overwrites():
     assert set(a.merge(b).sample_scores) == {("acc", "none"), ("acc", "other")}
     with pytest.raises(ScoringError, match="acc under none"):
         a.merge(a)
-    more = a.extend(ScoringResult({("acc", "none"): [0.0]}, doc_ids={("acc", "none"): [1]}))
-    assert (more.sample_scores["acc", "none"], more.doc_ids["acc", "none"]) == ([1.0, 0.0], [0, 1])
 
 
 def test_the_context_prefers_the_filters_metrics():
@@ -94,12 +93,11 @@ def test_metrics_that_name_their_scores_by_their_arguments_may_stand_there_twice
 
 
 def test_a_doc_has_one_value_of_a_score():
-    result = ScoringResult({("acc", "none"): [1.0]}, doc_ids={("acc", "none"): [3]})
-    result.add(("acc", "none"), 4, 0.0)
+    given = ScoringResult({("acc", "none"): [1.0]}, doc_ids={("acc", "none"): [3]})
+    result = given.completed({i: choice([-1.0], 0, i) for i in (3, 4)}, config("multiple_choice"))
+    result.add(MetricKey("acc"), 4, 0.0)
     with pytest.raises(ScoringError, match="doc 3 has two values"):
-        result.add(("acc", "none"), 3, 0.0)
-    with pytest.raises(ScoringError, match="both have doc 3"):
-        result.extend(ScoringResult({("acc", "none"): [1.0]}, doc_ids={("acc", "none"): [3]}))
+        result.add(MetricKey("acc"), 3, 0.0)
 
 
 # ---------------------------------------------------------------------- aggregation and direction
@@ -111,15 +109,18 @@ def test_filters_aggregate_the_same_metric_each_in_its_own_way():
         for name, way in (("a", "mean"), ("b", "median"))
     ]
     found = score(config(filter_list=filters), *four_docs())
-    assert [found.aggregations["exact_match", name].name for name in "ab"] == ["mean", "median"]
+    assert [found.columns["exact_match", name].aggregation.name for name in "ab"] == ["mean", "median"]
 
 
 def test_process_results_is_aggregated_as_the_filters_own_metric_list_says():
     own = [{"metric": "cost", "aggregation": "median", "higher_is_better": False}]
-    filters = [{"name": "own", "filter": ["take_first"], "metric_list": own}, {"name": "plain", "filter": ["take_first"]}]  # fmt: skip
+    filters = [
+        {"name": "own", "filter": ["take_first"], "metric_list": own},
+        {"name": "plain", "filter": ["take_first"]},
+    ]
     found = score(config(process_results=lambda doc, results: {"cost": 2.0}, filter_list=filters), *four_docs())
-    assert {key: found.aggregations[key].name for key in found.sample_scores} == {("cost", "own"): "median", ("cost", "plain"): "mean"}  # fmt: skip
-    assert found.higher_is_better == {("cost", "own"): False, ("cost", "plain"): None}
+    how = {key: (column.aggregation.name, column.higher_is_better) for key, column in found.columns.items()}
+    assert how == {("cost", "own"): ("median", False), ("cost", "plain"): ("mean", None)}
 
 
 def test_a_metric_for_many_docs_at_once_keeps_values_between_zero_and_one(monkeypatch):
@@ -133,8 +134,8 @@ def test_filters_are_compared_by_values_of_any_kind():
     filters = [{"name": "a", "filter": ["take_first"]}, {"name": "b", "filter": ["take_first"]}]
     docs = [choice([-1.0, -2.0], 0, i) for i in range(3)]
     found = score(config("multiple_choice", filter_list=filters, metric_list=["brier_score", "acc"]), *docs)
-    assert disagreements(found) == []
-    gold, probabilities = found.sample_scores["brier_score", "b"][1]
-    found.sample_scores["brier_score", "b"][1] = (gold, probabilities[::-1])
-    (apart,) = disagreements(found)
-    assert (apart.metric, apart.doc_ids) == ("brier_score", (1,))
+    assert count_disagreements(found.columns) == {"brier_score": 0, "acc": 0}
+    values = found.columns["brier_score", "b"].values
+    gold, probabilities = values[1]
+    values[1] = (gold, probabilities[::-1])
+    assert count_disagreements(found.columns) == {"brier_score": 1, "acc": 0}

@@ -6,10 +6,10 @@ import os
 import threading
 
 import pytest
-from tests.scoring.parts import choice, config, generation, score
+from tests.scoring.parts import choice, config, flagged, generation, score
 
 from assay.errors import ConfigError, ScoringError
-from assay.instance import Instance
+from assay.instance import Instance, Response
 from assay.scoring import (
     CustomScorer,
     GenerateScorer,
@@ -84,7 +84,7 @@ def test_several_references_reach_translation_and_overlap_metrics_whole():
 def test_pairs_go_to_the_aggregation():
     found = score(config(metric_list=["bleu"]), generation("x", target="y"))
     assert found.sample_scores["bleu", "none"] == [["y", "x"]]
-    assert found.aggregations["bleu", "none"].name == "bleu"
+    assert found.columns["bleu", "none"].aggregation.name == "bleu"
 
 
 def test_a_dict_gives_one_score_per_key_with_the_metrics_aggregation():
@@ -94,15 +94,17 @@ def test_a_dict_gives_one_score_per_key_with_the_metrics_aggregation():
     task = config(metric_list=[{"metric": both, "aggregation": "median", "k": 3, "higher_is_better": False}])
     found = score(task, generation("x", target="y"))
     assert found.sample_scores == {("short", "none"): [3], ("long", "none"): [30]}
-    assert found.aggregations["long", "none"].name == "median"
-    assert found.higher_is_better["long", "none"] is False
+    assert found.columns["long", "none"].aggregation.name == "median"
+    assert found.columns["long", "none"].higher_is_better is False
 
 
 def test_a_function_of_one_pair_is_called_with_it():
     def pair(items):
         return items
 
-    assert score(config(metric_list=[{"metric": pair}]), generation("x", target="y")).sample_scores == {("pair", "none"): [["y", "x"]]}  # fmt: skip
+    assert score(config(metric_list=[{"metric": pair}]), generation("x", target="y")).sample_scores == {
+        ("pair", "none"): [["y", "x"]]
+    }
 
 
 def test_a_type_error_inside_a_metric_is_an_error_not_another_signature():
@@ -114,7 +116,10 @@ def test_a_type_error_inside_a_metric_is_an_error_not_another_signature():
 
 
 def test_a_filters_own_metrics_come_before_the_tasks():
-    filters = [{"name": "own", "filter": ["take_first"], "metric_list": ["squad_em"]}, {"name": "plain", "filter": ["take_first"]}]  # fmt: skip
+    filters = [
+        {"name": "own", "filter": ["take_first"], "metric_list": ["squad_em"]},
+        {"name": "plain", "filter": ["take_first"]},
+    ]
     found = score(config(filter_list=filters, metric_list=["exact_match"]), generation("The end", target="end"))
     assert found.sample_scores == {("squad_em", "own"): [1.0], ("exact_match", "plain"): [0.0]}
 
@@ -122,11 +127,18 @@ def test_a_filters_own_metrics_come_before_the_tasks():
 def test_draws_are_scored_one_by_one_and_reduced():
     keep_all = [{"name": "all", "filter": []}]
     doc = generation("4", "5", "4", "4", target="4")
-    for reducer, expected in ((None, 0.75), ("pass@2", 1.0), ("pass^2", 0.5), ("first", 1.0), ("min", 0.0), ("pass@9", None)):  # fmt: skip
+    for reducer, expected in (
+        (None, 0.75),
+        ("pass@2", 1.0),
+        ("pass^2", 0.5),
+        ("first", 1.0),
+        ("min", 0.0),
+        ("pass@9", None),
+    ):
         task = config(filter_list=keep_all, metric_list=[{"metric": "exact_match", "reducer": reducer}], repeats=4)
         found = score(task, doc)
         assert found.sample_scores["exact_match", "all"] == [expected]
-        assert found.draw_counts["exact_match", "all"] == [(4, 3)]
+        assert found.columns["exact_match", "all"].draws == [(4, 3)]
 
 
 def test_a_number_is_compared_with_every_draw_as_text():
@@ -134,14 +146,17 @@ def test_a_number_is_compared_with_every_draw_as_text():
     task = config(filter_list=keep_all, metric_list=["exact_match", {"metric": "maj@k", "k": 2}], repeats=2)
     found = score(task, generation("5", "5", target=5), generation("5", "6", target=6.0, doc_id=1))
     assert found.sample_scores == {("exact_match", "all"): [1.0, 0.0], ("maj@2", "all"): [1.0, 0.0]}
-    assert found.draw_counts["exact_match", "all"] == [(2, 2), (2, 0)]
+    assert found.columns["exact_match", "all"].draws == [(2, 2), (2, 0)]
 
 
 def test_metrics_that_want_all_draws_get_them():
     def pass_at_k(references, predictions, k):
         return {f"pass@{k}": float(references[0] in predictions[0])}
 
-    task = config(filter_list=[{"name": "all", "filter": []}], metric_list=[{"metric": pass_at_k, "k": 2}, {"metric": "maj@k", "k": 1}])  # fmt: skip
+    task = config(
+        filter_list=[{"name": "all", "filter": []}],
+        metric_list=[{"metric": pass_at_k, "k": 2}, {"metric": "maj@k", "k": 1}],
+    )
     found = score(task, generation("4", "5", target="4"))
     assert found.sample_scores == {("pass@2", "all"): [1.0], ("maj@1", "all"): [0.5]}
 
@@ -169,7 +184,7 @@ def test_choices_small_and_in_batches_agree():
     single = [score(task, doc) for doc in docs]
     for key, values in whole.sample_scores.items():
         assert values == [each.sample_scores[key][0] for each in single]
-    assert whole.health.tied == {i for each in single for i in each.health.tied}
+    assert flagged(whole, "tied") == {i for each in single for i in flagged(each, "tied")}
 
 
 def test_docs_may_differ_in_their_number_of_choices():
@@ -188,13 +203,15 @@ def test_tokens_are_counted_by_the_backend():
     task = config("multiple_choice", metric_list=["acc_tokens"])
     with pytest.raises(ScoringError, match="number of tokens"):
         score(task, doc)
-    doc[0].tokens, doc[1].tokens = [(9, 1)], [(9, 3)]
+    doc[0].responses, doc[1].responses = [Response(None, tokens=(9, 1))], [Response(None, tokens=(9, 3))]
     assert score(task, doc).sample_scores["acc_tokens", "none"] == [1.0]
 
 
 @pytest.mark.parametrize("target", [1, "b", [1, 2], ["b"], True])
 def test_the_right_choice_by_index_text_or_list(target):
-    assert score(config("multiple_choice"), choice([-3.0, -1.0, -2.0], target, choices=["a", "b", "c"])).sample_scores["acc", "none"] == [1.0]  # fmt: skip
+    assert score(config("multiple_choice"), choice([-3.0, -1.0, -2.0], target, choices=["a", "b", "c"])).sample_scores[
+        "acc", "none"
+    ] == [1.0]
 
 
 def test_metrics_that_say_nothing_about_choices_yield_nothing():
@@ -238,12 +255,17 @@ def test_process_results_gets_all_filtered_responses_and_may_skip_metrics():
     def process(doc, results):
         return {"len": len(results[0])} | ({"rare": 1.0} if doc["id"] else {})
 
-    task = config(process_results=process, metric_list=[{"metric": "len", "aggregation": "median", "higher_is_better": True}])  # fmt: skip
+    task = config(
+        process_results=process, metric_list=[{"metric": "len", "aggregation": "median", "higher_is_better": True}]
+    )
     found = score(task, generation("abc"), generation("x", doc_id=1))
     assert found.sample_scores == {("len", "none"): [3, 1], ("rare", "none"): [1.0]}
     assert found.doc_ids["rare", "none"] == [1]
-    assert (found.aggregations["len", "none"].name, found.aggregations["rare", "none"].name) == ("median", "mean")
-    assert found.higher_is_better == {("len", "none"): True, ("rare", "none"): None}
+    assert (found.columns["len", "none"].aggregation.name, found.columns["rare", "none"].aggregation.name) == (
+        "median",
+        "mean",
+    )
+    assert [found.columns[name, "none"].higher_is_better for name in ("len", "rare")] == [True, None]
 
 
 def test_a_failing_process_results_names_task_doc_and_filter():

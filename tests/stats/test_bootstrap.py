@@ -6,8 +6,6 @@ from tests.stats.simulation import fresh_keys
 
 from assay.stats import (
     B_DEFAULT,
-    Estimate,
-    Score,
     bootstrap_estimate,
     bootstrap_replicates,
     bootstrap_values,
@@ -80,15 +78,6 @@ def test_rare_undefined_replicates_are_left_out_and_many_are_an_honest_gap() -> 
 def test_rows_must_match_docs() -> None:
     with pytest.raises(ValueError, match="3 rows of statistics for 2 docs"):
         bootstrap_replicates(np.ones((3, 1)), lambda s: s[:, 0], np.arange(2, dtype=np.uint64))
-
-
-def test_score_computes_its_replicates_once_and_only_when_asked() -> None:
-    calls = []
-    score = Score(Estimate.missing("no docs"), 0, lambda: calls.append(1) or np.zeros(3))
-    assert not calls
-    assert score.draws is score.draws
-    assert len(calls) == 1
-    assert score.draw_counts is None
 
 
 def test_duplicated_docs_count_as_one() -> None:

@@ -7,7 +7,15 @@ from tests.stats.simulation import REPETITIONS
 from assay.stats import variance_components
 
 NAMES = ("doc", "wording", "shots")
-TRUE = {("doc",): 0.09, ("wording",): 0.02, ("shots",): 0.01, ("doc", "wording"): 0.04, ("doc", "shots"): 0.02, ("wording", "shots"): 0.005, NAMES: 0.03}  # fmt: skip
+TRUE = {
+    ("doc",): 0.09,
+    ("wording",): 0.02,
+    ("shots",): 0.01,
+    ("doc", "wording"): 0.04,
+    ("doc", "shots"): 0.02,
+    ("wording", "shots"): 0.005,
+    NAMES: 0.03,
+}
 
 
 def crossed(rng: np.random.Generator, shape: tuple[int, int, int]) -> np.ndarray:

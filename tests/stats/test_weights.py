@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.stats import cluster_index, cluster_keys, doc_key, doc_keys, poisson_weights
-from assay.stats.weights import _COUNTS, weight_blocks
+from assay.stats.bootstrap import _COUNTS, weight_blocks
 
 
 def keys_of(n: int) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from assay.instance import Response
 from assay.store import ResponseStore, request_key
 
 
@@ -14,5 +15,5 @@ def key(i: int) -> bytes:
 def fill(path: Path, n: int, *, text: str = "") -> list[bytes]:
     with ResponseStore(path) as store:
         for i in range(n):
-            store.put(key(i), f"{text}{i}" if text else (-float(i), i % 2 == 0), "stop" if i % 3 else None)
+            store.put(key(i), Response(f"{text}{i}" if text else (-float(i), i % 2 == 0), "stop" if i % 3 else None))
     return [key(i) for i in range(n)]

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from assay.cli.models import command as models
 from assay.cli.store import command as store
 from assay.errors import ConfigError
+from assay.instance import Response
 from assay.store import ResponseStore, request_key
 
 
@@ -19,7 +20,7 @@ def path(tmp_path: Path) -> str:
     with ResponseStore(tmp_path / "s.sqlite") as kept:
         kept.begin(run="night", model="dummy")
         for i in range(3):
-            kept.put(request_key("m", "generate_until", (str(i), {})), f"text {i}")
+            kept.put(request_key("m", "generate_until", (str(i), {})), Response(f"text {i}"))
     return str(tmp_path / "s.sqlite")
 
 

@@ -11,7 +11,8 @@ import pytest
 from tests.store.stores import fill, key
 
 from assay.errors import StoreError
-from assay.store import ResponseStore, StoredResponse, stats, verify
+from assay.instance import Response
+from assay.store import ResponseStore, stats, verify
 from assay.store.database import APPLICATION_ID
 
 
@@ -29,8 +30,8 @@ def test_a_store_cut_off_in_the_middle_is_set_aside_and_rebuilt(tmp_path: Path, 
         assert part * 0.75 * n < len(found) < n
         for i, k in enumerate(keys):
             if k in found:
-                assert found[k].response == (f"{text}{i}" if text else (-float(i), i % 2 == 0))
-        store.put(key(0), "again")
+                assert found[k].answer == (f"{text}{i}" if text else (-float(i), i % 2 == 0))
+        store.put(key(0), Response("again"))
     assert len(messages) == 1
     assert "damaged" in messages[0]
     assert str(len(found)) in messages[0]
@@ -53,7 +54,7 @@ def test_answers_only_in_the_journal_are_rescued_too(tmp_path: Path) -> None:
     fill(path, 500)
     with ResponseStore(path) as store:
         for i in range(500, 900):
-            store.put(key(i), i)
+            store.put(key(i), Response(i))
         store.flush()
         wal = Path(f"{path}-wal").read_bytes()
         assert len(wal) > 1000
@@ -79,7 +80,7 @@ def test_damage_met_in_the_middle_of_a_run_is_put_right_and_the_run_goes_on(tmp_
     assert len(messages) == 1
     for k in keys:
         if k not in found:
-            store.put(k, "computed again")
+            store.put(k, Response("computed again"))
     store.close()
     with ResponseStore(path, notify=pytest.fail) as store:
         assert len(store.get_many(keys)) == 3000
@@ -88,13 +89,13 @@ def test_damage_met_in_the_middle_of_a_run_is_put_right_and_the_run_goes_on(tmp_
 def test_a_store_that_another_process_rebuilt_is_followed(tmp_path: Path) -> None:
     path = tmp_path / "s.sqlite"
     store = ResponseStore(path)
-    store.put(key(1), "before")
+    store.put(key(1), Response("before"))
     store.flush()
     for suffix in ("", "-wal", "-shm"):
         Path(f"{path}{suffix}").rename(f"{tmp_path}/aside{suffix}")
     with ResponseStore(path) as other:
-        other.put(key(2), "of the other")
-    store.put(key(3), "after")
+        other.put(key(2), Response("of the other"))
+    store.put(key(3), Response("after"))
     store.close()
     with ResponseStore(path) as again:
         assert set(again.get_many([key(i) for i in range(5)])) == {key(2), key(3)}
@@ -111,7 +112,7 @@ def test_a_changed_answer_is_noticed_and_counts_as_missing(tmp_path: Path) -> No
     with ResponseStore(path, notify=messages.append) as store:
         assert set(keys) - set(store.get_many(keys)) == {keys[4]}
         assert "checksum" in messages[0]
-        store.put(keys[4], "right")
+        store.put(keys[4], Response("right"))
     assert verify(path).spoiled == 0
     assert stats(path).responses == 10
 
@@ -169,12 +170,12 @@ def test_answers_of_the_first_layout_are_still_good(tmp_path: Path) -> None:
     path = tmp_path / "s.sqlite"
     first_layout(path, 3)
     with ResponseStore(path) as store:
-        store.put(key(9), "new", "eos", (5, 1))
-        assert store.get_many([key(1)]) == {key(1): StoredResponse("answer 1")}
+        store.put(key(9), Response("new", "eos", tokens=(5, 1)))
+        assert store.get_many([key(1)]) == {key(1): Response("answer 1")}
     with ResponseStore(path) as store:
         assert store.get_many([key(2), key(9)]) == {
-            key(2): StoredResponse("answer 2"),
-            key(9): StoredResponse("new", "eos", (5, 1)),
+            key(2): Response("answer 2"),
+            key(9): Response("new", "eos", tokens=(5, 1)),
         }
     assert verify(path).spoiled == 0
 
@@ -187,4 +188,4 @@ def test_a_damaged_store_of_the_first_layout_gives_back_what_is_readable(tmp_pat
     with ResponseStore(path, notify=lambda message: None) as store:
         found = store.get_many([key(i) for i in range(500)])
     assert len(found) > 200
-    assert all(found[key(i)] == StoredResponse(f"answer {i}") for i in range(500) if key(i) in found)
+    assert all(found[key(i)] == Response(f"answer {i}") for i in range(500) if key(i) in found)

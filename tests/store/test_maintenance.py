@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from assay.errors import StoreError
+from assay.instance import Response
 from assay.store import ResponseStore, collect_garbage, export_responses, request_key, stats, verify
 
 
@@ -23,10 +24,10 @@ def path(tmp_path: Path) -> Path:
     with ResponseStore(path) as store:
         store.begin(run="one", model="hf/a")
         for i in range(10):
-            store.put(key(i), f"answer {i}")
+            store.put(key(i), Response(f"answer {i}"))
         store.begin(run="two", model="hf/b")
         for i in range(10, 15):
-            store.put(key(i), f"answer {i}", "length")
+            store.put(key(i), Response(f"answer {i}", "length"))
     return path
 
 
@@ -65,7 +66,7 @@ def test_gc_gives_the_space_back(tmp_path: Path) -> None:
     with ResponseStore(path) as store:
         store.begin(run="big")
         for i in range(300):
-            store.put(key(i), "x" * 3000)
+            store.put(key(i), Response("x" * 3000))
     before = stats(path).size
     collect_garbage(path, run="big")
     assert stats(path).size < before / 5

@@ -16,19 +16,20 @@ import pytest
 from tests.store.stores import fill, key
 
 from assay.errors import StoreError
-from assay.store import ResponseStore, StoredResponse, default_store_path, stats
+from assay.instance import Response
+from assay.store import ResponseStore, default_store_path, stats
 
 
 def put_slowly(store: ResponseStore, numbers: range) -> None:
     for i in numbers:
-        store.put(key(i), "x" * 1000)
+        store.put(key(i), Response("x" * 1000))
         if i % 100 == 0:
             store.flush()
 
 
 def put_until(store: ResponseStore, deadline: float) -> None:
     while time.monotonic() < deadline:
-        store.put(key(1), "y")
+        store.put(key(1), Response("y"))
         time.sleep(0.05)
 
 
@@ -41,16 +42,16 @@ def test_an_empty_store_has_nothing(tmp_path: Path) -> None:
 
 def test_what_was_put_is_found_at_once_and_after_reopening(tmp_path: Path) -> None:
     with ResponseStore(tmp_path / "deep" / "s.sqlite") as store:
-        store.put(key(1), (-1.5, True))
-        store.put(key(2), "text", "length", (812, 3))
+        store.put(key(1), Response((-1.5, True)))
+        store.put(key(2), Response("text", "length", tokens=(812, 3)))
         assert store.get_many([key(1), key(2), key(3)]) == {
-            key(1): StoredResponse((-1.5, True)),
-            key(2): StoredResponse("text", "length", (812, 3)),
+            key(1): Response((-1.5, True)),
+            key(2): Response("text", "length", tokens=(812, 3)),
         }
     with ResponseStore(tmp_path / "deep" / "s.sqlite") as store:
         assert store.get_many([key(2), key(2), key(1)]) == {
-            key(1): StoredResponse((-1.5, True)),
-            key(2): StoredResponse("text", "length", (812, 3)),
+            key(1): Response((-1.5, True)),
+            key(2): Response("text", "length", tokens=(812, 3)),
         }
 
 
@@ -59,21 +60,21 @@ def test_many_answers_in_chunks_of_any_size(tmp_path: Path) -> None:
     with ResponseStore(tmp_path / "s.sqlite") as store:
         found = store.get_many(keys)
         assert len(found) == len(store) == 2501
-        assert found[keys[7]] == StoredResponse((-7.0, False), "stop")
+        assert found[keys[7]] == Response((-7.0, False), "stop")
 
 
 def test_the_first_answer_stays(tmp_path: Path) -> None:
     with ResponseStore(tmp_path / "s.sqlite") as store:
-        store.put(key(1), "first")
+        store.put(key(1), Response("first"))
         store.flush()
-        store.put(key(1), "second")
+        store.put(key(1), Response("second"))
         store.flush()
-        assert store.get_many([key(1)])[key(1)].response == "first"
+        assert store.get_many([key(1)])[key(1)].answer == "first"
 
 
 def test_answers_reach_the_disk_within_a_second_without_being_asked(tmp_path: Path) -> None:
     store = ResponseStore(tmp_path / "s.sqlite")
-    store.put(key(1), "x")
+    store.put(key(1), Response("x"))
     other = sqlite3.connect(tmp_path / "s.sqlite")
     deadline = time.monotonic() + 30  # generous: the machine may be busy; the writer wakes twice a second
     while not other.execute("SELECT count(*) FROM responses").fetchone()[0] and time.monotonic() < deadline:
@@ -87,12 +88,12 @@ def test_fresh_sees_only_its_own_answers_and_replaces_the_old(tmp_path: Path) ->
     keys = fill(tmp_path / "s.sqlite", 3, text="old")
     with ResponseStore(tmp_path / "s.sqlite", fresh=True) as store:
         assert store.get_many(keys) == {}
-        store.put(keys[0], "new")
-        assert store.get_many(keys) == {keys[0]: StoredResponse("new")}
+        store.put(keys[0], Response("new"))
+        assert store.get_many(keys) == {keys[0]: Response("new")}
         store.flush()
-        assert store.get_many(keys) == {keys[0]: StoredResponse("new")}
+        assert store.get_many(keys) == {keys[0]: Response("new")}
     with ResponseStore(tmp_path / "s.sqlite") as store:
-        assert [store.get_many(keys)[k].response for k in keys] == ["new", "old1", "old2"]
+        assert [store.get_many(keys)[k].answer for k in keys] == ["new", "old1", "old2"]
 
 
 def test_threads_may_put_and_get_together(tmp_path: Path) -> None:
@@ -100,8 +101,8 @@ def test_threads_may_put_and_get_together(tmp_path: Path) -> None:
 
         def work(start: int) -> None:
             for i in range(start, start + 400):
-                store.put(key(i), i)
-                assert store.get_many([key(i)])[key(i)].response == i
+                store.put(key(i), Response(i))
+                assert store.get_many([key(i)])[key(i)].answer == i
 
         threads = [threading.Thread(target=work, args=(n * 400,)) for n in range(4)]
         for thread in threads:
@@ -120,10 +121,11 @@ def test_close_twice_is_harmless(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
+from assay.instance import Response
 from assay.store import ResponseStore, request_key
 store = ResponseStore(Path(sys.argv[1]))
 for i in range(int(sys.argv[2]), int(sys.argv[3])):
-    store.put(request_key("m", "loglikelihood", (f"context {i}", " yes")), f"answer {i}")
+    store.put(request_key("m", "loglikelihood", (f"context {i}", " yes")), Response(f"answer {i}"))
     if i % 50 == 0:
         store.flush()
         print(i, flush=True)
@@ -139,7 +141,7 @@ def test_two_processes_share_one_store(tmp_path: Path) -> None:
     assert [process.wait() for process in processes] == [0, 0]
     with ResponseStore(path) as store:
         found = store.get_many([key(i) for i in range(2500)])
-    assert [found[key(i)].response for i in range(2500)] == [f"answer {i}" for i in range(2500)]
+    assert [found[key(i)].answer for i in range(2500)] == [f"answer {i}" for i in range(2500)]
 
 
 def test_a_killed_process_loses_nothing_that_was_flushed(tmp_path: Path) -> None:
@@ -157,7 +159,7 @@ def test_a_killed_process_loses_nothing_that_was_flushed(tmp_path: Path) -> None
         with ResponseStore(path, notify=pytest.fail) as store:
             found = store.get_many([key(i) for i in range(last + 1)])
         assert len(found) == last + 1
-        assert found[key(last)].response == f"answer {last}"
+        assert found[key(last)].answer == f"answer {last}"
 
 
 def test_a_full_disk_is_said_and_what_was_written_is_kept(tmp_path: Path) -> None:
@@ -178,7 +180,7 @@ def test_a_full_disk_is_said_and_what_was_written_is_kept(tmp_path: Path) -> Non
 def test_the_background_writers_error_reaches_the_next_put(tmp_path: Path) -> None:
     store = ResponseStore(tmp_path / "s.sqlite")
     store._connection.execute("PRAGMA max_page_count = 4")
-    store.put(key(0), "x" * 100_000)
+    store.put(key(0), Response("x" * 100_000))
     deadline = time.monotonic() + 30
     with pytest.raises(StoreError, match="full"):
         put_until(store, deadline)
@@ -195,7 +197,7 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
     (tmp_path / "s.sqlite").touch()
     with ResponseStore(tmp_path / "s.sqlite") as store:
-        store.put(key(1), "x")
+        store.put(key(1), Response("x"))
     assert stats(tmp_path / "s.sqlite").responses == 1
 
 
@@ -210,9 +212,9 @@ def test_the_default_place_follows_the_environment(tmp_path: Path, monkeypatch: 
 
 def test_a_lone_surrogate_in_a_stop_reason_is_kept_as_an_escape(tmp_path: Path) -> None:
     with ResponseStore(tmp_path / "s.sqlite") as store:
-        store.put(key(1), "é\ud800", "é\ud800")
+        store.put(key(1), Response("é\ud800", "é\ud800"))
     with ResponseStore(tmp_path / "s.sqlite") as store:
-        assert store.get_many([key(1)]) == {key(1): StoredResponse("é\ud800", "é\\ud800")}
+        assert store.get_many([key(1)]) == {key(1): Response("é\ud800", "é\\ud800")}
 
 
 def test_an_interrupt_while_writing_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,9 +225,9 @@ def test_an_interrupt_while_writing_loses_nothing(tmp_path: Path, monkeypatch: p
         with monkeypatch.context() as patched:
             patched.setattr("assay.store.responses.FLUSH_SECONDS", 60.0)
             patched.setattr(store, "_insert", interrupted)
-            store.put(key(1), "kept")
+            store.put(key(1), Response("kept"))
             with pytest.raises(KeyboardInterrupt):
                 store.flush()
-        assert store.get_many([key(1)]) == {key(1): StoredResponse("kept")}
+        assert store.get_many([key(1)]) == {key(1): Response("kept")}
     with ResponseStore(tmp_path / "s.sqlite") as store:
-        assert store.get_many([key(1)]) == {key(1): StoredResponse("kept")}
+        assert store.get_many([key(1)]) == {key(1): Response("kept")}

@@ -26,3 +26,11 @@ def test_a_metric_of_evaluate_that_we_compute_ourselves_needs_no_package(monkeyp
         assert errors_of({"metric": name, "hf_evaluate": True}) == []
     assert "needs the package 'evaluate'" in errors_of({"metric": "meteor"})[0]
     assert "unknown metric 'accuracyy'" in errors_of({"metric": "accuracyy"})[0]
+
+
+def test_a_turn_of_a_conversation_that_is_no_template() -> None:
+    config = TaskConfig(
+        task="t", dataset_path="nobody/has_this", test_split="test", doc_to_text="q", turns=["Sure?", "{{answers[-1}}"]
+    )
+    (error,) = check_task(config)
+    assert "task 't': turns.1: the template" in error.message

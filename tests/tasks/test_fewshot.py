@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from heapq import nlargest
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tasks.made_up import TEST, TRAIN, arguments, make_task
 
+from assay.compat.lm_eval.class_tasks import ContextSampler
 from assay.errors import DataError
-from assay.tasks import RequestOptions
-from assay.tasks.configurable import ContextSampler
-from assay.tasks.fewshot import FirstSampler, RandomSampler
+from assay.tasks import SAMPLERS, RequestOptions, Sampler
+from assay.tasks.fewshot import EvalDoc, FewshotPool, RandomSampler
 
 
 def shots_of(context: str) -> list[str]:
@@ -47,8 +49,10 @@ def test_draws_with_the_doc_excluded_follow_the_reference(pool: list[int], n: in
     asked = sorted({*pool})
     if any(sum(x != doc for x in pool) < n for doc in asked):
         return
-    sampler = RandomSampler(len(pool), seed)
-    mine = [[pool[i] for i in sampler.draw(n, lambda i, doc=doc: pool[i] == doc)] for doc in asked]
+    docs = FewshotPool([{"q": number} for number in pool])
+    sampler = RandomSampler(docs, seed)
+    draws = [sampler.draw(n, EvalDoc(-1, {"q": number}, docs, is_excluded=True)) for number in asked]
+    mine = [[pool[position] for position in draw.shots] for draw in draws]
     assert mine == reference_draws(pool, asked, n, seed, excluding=True)
 
 
@@ -70,7 +74,7 @@ def test_first_n() -> None:
     assert drawn(make_task(fewshot_config={"sampler": "first_n"}), 3) == [["tr0", "tr1", "tr2"]] * 8
     own = make_task(fewshot_split="test", fewshot_config={"sampler": "first_n"})
     assert drawn(own, 2)[:3] == [["te1", "te2"], ["te0", "te2"], ["te0", "te1"]]
-    assert FirstSampler(5, None).draw(0, None) == []
+    assert drawn(own, 0) == [[]] * 8
 
 
 def test_indices_restrict_the_pool() -> None:
@@ -106,6 +110,87 @@ def test_a_sampler_class_cannot_give_a_doc_itself_either() -> None:
     assert names[0][1] == "te1"
     assert names[1][0] == "te0"
     assert task.fewshot_replaced == 2
+
+
+def test_a_sampler_class_that_gives_the_doc_twice_gets_two_others() -> None:
+    class First(ContextSampler):
+        def sample(self, n: int, eval_doc: Any = None, df: Any = None, **kwargs: Any) -> Any:
+            return self.df[:n]
+
+    docs = [{"q": name, "label": 0} for name in "aabcc"]
+    task = make_task(test=docs, training_split=None, fewshot_config={"sampler": First})
+    assert drawn(task, 3, limit=1) == [["c", "c", "b"]]
+
+
+# ---------------------------------------------------------------------- samplers that look at docs
+
+
+class Nearest(Sampler):
+    """The shots that share most words with the question, the nearest last."""
+
+    def __init__(self, docs: Any, seed: int | None) -> None:
+        super().__init__(docs, seed)
+        self.words = [{*doc["q"].split()} for doc in docs]
+
+    def sample(self, n: int, eval_doc: dict[str, Any], candidates: Sequence[int]) -> Sequence[int]:
+        asked = {*eval_doc["q"].split()}
+        return nlargest(n, candidates, key=lambda position: len(self.words[position] & asked))[::-1]
+
+
+TOWNS = ["capital of France", "river of France", "capital of old Peru", "longest word"]
+ASKED = ["the capital of Peru", "longest river of France"]
+
+
+def as_docs(questions: list[str]) -> list[dict[str, Any]]:
+    return [{"q": question, "label": 0} for question in questions]
+
+
+def test_a_sampler_chooses_by_what_the_docs_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SAMPLERS._entries, "nearest", Nearest)
+    task = make_task(train=as_docs(TOWNS), test=as_docs(ASKED), fewshot_config={"sampler": "nearest"})
+    assert drawn(task, 2) == [["capital of France", "capital of old Peru"], ["capital of France", "river of France"]]
+
+
+def test_a_sampler_class_of_ours_in_a_task_file() -> None:
+    task = make_task(train=as_docs(TOWNS), test=as_docs(ASKED), fewshot_config={"sampler": Nearest})
+    assert drawn(task, 1) == [["capital of old Peru"], ["river of France"]]
+
+
+@pytest.mark.parametrize("split", [None, "test"])
+def test_the_nearest_doc_is_never_the_doc_itself(split: str | None) -> None:
+    docs = as_docs([*TOWNS, TOWNS[0]])
+    task = make_task(test=docs, training_split=None, fewshot_split=split, fewshot_config={"sampler": Nearest})
+    names = drawn(task, 2)
+    assert names[0] == ["capital of old Peru", "river of France"]
+    assert all(name not in shots for name, shots in zip(TOWNS, names))
+    assert task.fewshot_replaced == 0, "its draws are no other harness's, so none was changed"
+
+
+def test_a_sampler_that_chooses_what_it_was_not_offered() -> None:
+    class Stubborn(Sampler):
+        def sample(self, n: int, eval_doc: dict[str, Any], candidates: Sequence[int]) -> Sequence[int]:
+            return [0]
+
+    with pytest.raises(DataError, match=r"doc 0: Stubborn chose \[0\], expected 2 of the positions"):
+        drawn(make_task(fewshot_config={"sampler": Stubborn}), 2)
+    with pytest.raises(DataError, match=r"doc 0: Stubborn chose \[0\], expected 1 of the positions"):
+        drawn(make_task(training_split=None, fewshot_config={"sampler": Stubborn}), 1)
+
+
+@pytest.mark.parametrize(("sampler", "most"), [("first_n", 3), ("default", 8 * 3)])
+def test_only_what_is_drawn_is_read(sampler: str, most: int) -> None:
+    class Counted(list[Any]):
+        read: ClassVar[set[int]] = set()
+
+        def __getitem__(self, position: Any) -> Any:
+            self.read.add(position)
+            return super().__getitem__(position)
+
+    pool = Counted({"q": f"tr{i}", "label": 0} for i in range(1000))
+    task = make_task(fewshot_config={"samples": [], "sampler": sampler})
+    task.fewshot_docs = lambda: pool  # type: ignore[method-assign]
+    assert [len(shots) for shots in drawn(task, 3)] == [3] * 8
+    assert 0 < len(pool.read) <= most
 
 
 def test_own_process_docs_of_the_pool() -> None:

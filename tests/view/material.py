@@ -64,7 +64,11 @@ def write_benchmark(folder: Path) -> Path:
     rows = []
     for _ in range(60):
         a, b, price = rng.randint(3, 40), rng.randint(2, 9), rng.randint(2, 12)
-        rows.append({"question": f"A baker fills {a} trays with {b} rolls each and sells every roll for {price} coins. How many coins does she take in?", "answer": a * b * price, "steps": f"{a} × {b} = {a * b} rolls, {a * b} × {price} = {a * b * price} coins"})  # fmt: skip
+        question = f"A baker fills {a} trays with {b} rolls each and sells every roll for {price} coins."
+        steps = f"{a} × {b} = {a * b} rolls, {a * b} × {price} = {a * b * price} coins"
+        rows.append(
+            {"question": f"{question} How many coins does she take in?", "answer": a * b * price, "steps": steps}
+        )
     write_rows(folder / "problems.jsonl", rows)
     (folder / "word_problems.yaml").write_text(PROBLEMS.format(folder=folder))
     for name, text in GROUPS.items():
@@ -153,15 +157,41 @@ class Pupil(LM):
 
 def make_run(benchmark: Path, out: Path, name: str, skill: float) -> Path:
     model = type(name, (Pupil,), {})(name, skill)  # a model from Python is known by its class
-    assay.evaluate(model=model, tasks=["general"], include_path=[str(benchmark)], include_defaults=False, run_dir=str(out), store=str(out.parent / f".{name}.db"))  # fmt: skip
+    assay.evaluate(
+        model=model,
+        tasks=["general"],
+        include_path=[str(benchmark)],
+        include_defaults=False,
+        run_dir=str(out),
+        store=str(out.parent / f".{name}.db"),
+    )
     return out
 
 
 def make_live_run(out: Path) -> Path:
     """A run that has asked 40 of 100 docs."""
     out.mkdir(parents=True)
-    counts = {"docs_total": 100, "docs_done": 40, "computed": 120, "reused": 40, "failed": 0, "tokens_asked": 4000, "tokens_computed": 900, "running": {"capitals": ["acc", 0.625, 40]}}  # fmt: skip
-    (out / "run.json").write_text(json.dumps({"format": 1, "status": "running", "date": time.time(), "model": {"name": "live-3b"}, "config": {"tasks": ["capitals"]}, "counts": counts, "seconds": {}}))  # fmt: skip
+    counts = {
+        "docs_total": 100,
+        "docs_done": 40,
+        "computed": 120,
+        "reused": 40,
+        "failed": 0,
+        "tokens_asked": 4000,
+        "tokens_computed": 900,
+        "running": {"capitals": ["acc", 0.625, 40]},
+        "questions": {"judge": [12, 30]},
+    }
+    about = {
+        "format": 1,
+        "status": "running",
+        "date": time.time(),
+        "model": {"name": "live-3b"},
+        "config": {"tasks": ["capitals"]},
+        "counts": counts,
+        "seconds": {},
+    }
+    (out / "run.json").write_text(json.dumps(about))
     (out / "progress.json").write_text(json.dumps({**counts, "updated": time.time()}))
     return out
 
@@ -192,6 +222,21 @@ def make_foreign_run(out: Path) -> Path:
             f"gen_args_{j}": {"arg_0": f"Is {i} even?", "arg_1": f" {word}"} for j, word in enumerate(("yes", "no"))
         }
         resps = [[[str(-0.5 - i), "True"]], [[str(-1.0), "False"]]]
-        lines.append({"doc_id": i, "doc": {"q": f"Is {i} even?"}, "target": str(i % 2), "arguments": arguments, "resps": resps, "filtered_resps": [r[0] for r in resps], "filter": "none", "metrics": ["acc"], "acc": float(i != 1), "doc_hash": "x", "prompt_hash": "y", "target_hash": "z"})  # fmt: skip
+        lines.append(
+            {
+                "doc_id": i,
+                "doc": {"q": f"Is {i} even?"},
+                "target": str(i % 2),
+                "arguments": arguments,
+                "resps": resps,
+                "filtered_resps": [r[0] for r in resps],
+                "filter": "none",
+                "metrics": ["acc"],
+                "acc": float(i != 1),
+                "doc_hash": "x",
+                "prompt_hash": "y",
+                "target_hash": "z",
+            }
+        )
     (out / f"samples_tiny_{stamp}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ import assay
 from assay.instance import Instance
 from assay.models import LM
 from assay.view import create_app
+from assay.view.render import markdown, show, snippet
 from assay.view.security import POLICY
-from assay.view.text import markdown, show, snippet
 
 PAYLOADS = [
     "<script>alert(1)</script>",
@@ -26,17 +27,17 @@ PAYLOADS = [
     "<svg/onload=alert(1)>",
     "</script><script>alert(1)</script>",
     "</pre></main><h1>pwned</h1>",
-    "[click](javascript:alert(1)) <a href=\"javascript:alert(1)\">x</a>",
+    '[click](javascript:alert(1)) <a href="javascript:alert(1)">x</a>',
     "{{ 7 * 7 }} {% raw %} ${7*7}",
     "\x1b[31mred\x1b[0m \x1b]0;title\x07",
     "null\x00byte",
     "evil\u202egnp.exe \u2066x\u2069 zero\u200bwidth",
     "lone surrogate \ud800 here",
-    "=HYPERLINK(\"http://evil\")",
+    '=HYPERLINK("http://evil")',
     "x" * 5_000_000,
     "']); DROP TABLE samples; --",
     "\\u003cscript\\u003e",
-]  # fmt: skip
+]
 
 
 class Hostile(LM):
@@ -67,7 +68,14 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "test_split: test\noutput_type: generate_until\ndoc_to_text: question\ndoc_to_target: answer\nmetric_list: [{metric: exact_match}]\n"
     )
     out = tmp_path_factory.mktemp("hostile-runs")
-    assay.evaluate(model=Hostile(), tasks=["attack"], include_path=[str(folder)], include_defaults=False, run_dir=str(out / "run"), store=str(folder / "store.db"))  # fmt: skip
+    assay.evaluate(
+        model=Hostile(),
+        tasks=["attack"],
+        include_path=[str(folder)],
+        include_defaults=False,
+        run_dir=str(out / "run"),
+        store=str(folder / "store.db"),
+    )
     return out
 
 
@@ -217,17 +225,125 @@ def test_the_database_itself_opens_nothing_else(hostile: Path, tmp_path: Path) -
 
 
 def test_a_results_file_cannot_name_samples_outside_its_run(hostile: Path, tmp_path: Path) -> None:
-    import shutil
-
     shutil.copytree(hostile / "run", tmp_path / "runs" / "evil")
     shutil.copyfile(hostile / "run" / "samples" / "attack.parquet", tmp_path / "secret.parquet")
     results = json.loads((tmp_path / "runs" / "evil" / "results.json").read_text())
-    for name in ("../../secret.parquet", str(tmp_path / "secret.parquet"), "/etc/passwd", "run.json", 7):
-        results["assay"]["samples"]["attack"] = name
+    for name in ("../../secret.parquet", str(tmp_path / "secret.parquet"), "/etc/passwd", "run.json", "a\0b"):
+        results["assay"]["tasks"]["attack"]["sample_file"] = name
         (tmp_path / "runs" / "evil" / "results.json").write_text(json.dumps(results))
         with TestClient(create_app([tmp_path / "runs"], scratch=tmp_path / "s"), base_url="http://127.0.0.1") as client:
             run = json.loads(client.get("/?download=jsonl").text)["id"]
             assert client.get(f"/samples/{run}/attack").status_code == 404
+
+
+SCORE = ("tasks", "attack", "scores", 0)
+BROKEN: list[tuple[tuple[Any, ...], Any]] = [
+    ((), "no object"),
+    (("format",), "two"),
+    (("tasks",), ["attack"]),
+    (("tasks", "attack", "alias"), ["<b>"]),
+    (("tasks", "attack", "sample_len"), "many"),
+    (("tasks", "attack", "sample_len"), 10**400),
+    (("tasks", "attack", "sample_file"), 7),
+    (("tasks", "attack", "scores"), {"exact_match,none": 1.0}),
+    ((*SCORE, "value"), "0.5"),
+    ((*SCORE, "metric"), None),
+    ((*SCORE, "higher_is_better"), "yes"),
+    (("tasks", "attack", "health", "unparsed"), 3),
+    (("tasks", "attack", "health", "unparsed"), "strict"),
+    (("tasks", "attack", "health", "truncated"), "<script>alert(1)</script>"),
+    (("tasks", "attack", "health", "bounds"), [{"metric": "a"}]),
+    (("roots",), 5),
+    (("notes",), [["x"]]),
+    (("model",), 5),
+]
+
+
+def reading(run: Path, scratch: Path) -> Iterator[Any]:
+    """Answers of every page of the one run below a directory."""
+    with TestClient(create_app([run], scratch=scratch), base_url="http://127.0.0.1") as client:
+        run_id = json.loads(client.get("/?download=jsonl").text)["id"]
+        yield client.get("/")
+        for path in (f"/run/{run_id}", f"/task/{run_id}/attack", f"/samples/{run_id}/attack", f"/live/{run_id}"):
+            yield client.get(path)
+        yield client.get(f"/compare?run={run_id}&run={run_id}")
+
+
+@pytest.mark.parametrize(("where", "value"), BROKEN, ids=lambda each: str(each)[:40])
+def test_a_results_file_that_is_not_one_is_a_clear_page(
+    hostile: Path, tmp_path: Path, where: tuple[Any, ...], value: Any
+) -> None:
+    shutil.copytree(hostile / "run", tmp_path / "runs" / "evil")
+    results = json.loads((tmp_path / "runs" / "evil" / "results.json").read_text())
+    place: Any = results
+    for step in ("assay", *where)[:-1]:
+        place = place[step]
+    place[("assay", *where)[-1]] = value
+    (tmp_path / "runs" / "evil" / "results.json").write_text(json.dumps(results))
+    front, *pages = reading(tmp_path / "runs", tmp_path / "scratch")
+    assert front.status_code == 200
+    assert "unreadable" in front.text
+    for page in pages[:4]:
+        assert page.status_code == 422
+        assert "results.json of this run cannot be read" in page.text
+        assert "<script>alert" not in page.text
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "[" * 100_000, '{"assay": 1e999', '{"a": ' + "9" * 5000 + "}"])
+@pytest.mark.parametrize("name", ["results.json", "run.json", "progress.json"])
+def test_no_file_of_a_run_breaks_the_list_of_runs(hostile: Path, tmp_path: Path, name: str, text: str) -> None:
+    shutil.copytree(hostile / "run", tmp_path / "runs" / "evil")
+    (tmp_path / "runs" / "evil" / name).write_text(text)
+    front, run_page, *_ = reading(tmp_path / "runs", tmp_path / "scratch")
+    assert front.status_code == 200
+    assert "unreadable" in front.text
+    assert run_page.status_code == (200 if name == "progress.json" else 422)
+
+
+def group(*children: str) -> dict[str, Any]:
+    return {"alias": "g", "scores": [], "children": list(children), "version": "1", "has_aggregation": False}
+
+
+@pytest.mark.parametrize(
+    ("groups", "problem"),
+    [
+        ({"g0": group("g0")}, "contain one another"),
+        ({"g0": group("g1"), "g1": group("attack", "g0")}, "contain one another"),
+        ({f"g{i}": group(f"g{i + 1}") for i in range(5000)}, "deep"),
+        ({f"g{i}": group(f"g{i + 1}", f"g{i + 1}") for i in range(40)}, "rows"),
+    ],
+)
+def test_groups_that_would_never_end_as_a_table_are_refused(
+    hostile: Path, tmp_path: Path, groups: dict[str, Any], problem: str
+) -> None:
+    shutil.copytree(hostile / "run", tmp_path / "runs" / "evil")
+    results = json.loads((tmp_path / "runs" / "evil" / "results.json").read_text())
+    results["assay"] |= {"groups": groups, "roots": ["g0"]}
+    (tmp_path / "runs" / "evil" / "results.json").write_text(json.dumps(results))
+    _, run_page, *_ = reading(tmp_path / "runs", tmp_path / "scratch")
+    assert run_page.status_code == 422
+    assert problem in run_page.text
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        {"results": [1]},
+        {"results": {"t": 5}},
+        {"results": {"t": {"acc,none": 1}}, "configs": {"t": "x"}},
+        {"results": {"t": {"acc,none": 1, "sample_len": "many"}}},
+        {"results": {"g": {}}, "group_subtasks": {"g": ["g"]}, "configs": {}},
+        {"results": {"t": {"acc,none": 1}}, "config": []},
+    ],
+)
+def test_foreign_results_that_are_none_are_a_clear_page(tmp_path: Path, results: dict[str, Any]) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "results_x.json").write_text(json.dumps(results))
+    front, run_page, *_ = reading(tmp_path / "runs", tmp_path / "scratch")
+    assert front.status_code == 200
+    assert "unreadable" in front.text
+    assert run_page.status_code == 422
+    assert "results_x.json of this run cannot be read" in run_page.text
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "evil.example:80", "0.0.0.0", ""])

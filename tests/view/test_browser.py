@@ -40,6 +40,7 @@ def test_from_the_list_down_to_one_sample_and_up_again(tab: Tab) -> None:
     assert tab.page.locator(".plot .main-svg").count() >= 3
     tab.picture("task")
     tab.page.get_by_role("link", name="Wrong only").click()
+    tab.page.wait_for_selector("table.samples")
     assert scores(tab) == {"0.0"}
     tab.picture("samples")
     tab.page.locator("tr[data-row] td.main").first.click()
@@ -226,6 +227,7 @@ def test_a_bundle_opens_from_disk(chromium: Any, runs: Path, tmp_path: Path) -> 
         tab.page.get_by_role("link", name="capitals").click()
         tab.page.wait_for_selector("[data-plot=calibration] .main-svg")
         tab.page.get_by_role("link", name="All samples").click()
+        tab.page.wait_for_selector("table.samples")
         assert tab.page.locator("tr[data-row]").count() == 12
         tab.page.locator("[data-only-rows]").select_option("wrong")
         assert 0 < tab.page.locator("tr[data-row]:visible").count() < 12

@@ -7,12 +7,16 @@ import html
 import io
 import json
 import re
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
+from assay.instance import Instance, Message
+from assay.results import SampleRow, SampleWriter, pack_arguments
+from assay.view import create_app
 from assay.view.library import Library, find_runs
 
 
@@ -62,6 +66,7 @@ def test_a_run_in_progress_shows_how_far_it_is(client: TestClient, ids: dict[str
     page = text_of(client.get(f"/run/{ids['live-3b']}").text)
     assert "40 of 100 docs" in " ".join(page.split())
     assert "0.6250" in page
+    assert "judging 12/30" in page
     part = client.get(f"/live/{ids['live-3b']}").text
     assert 'data-finished="no"' in part
     assert "<html" not in part
@@ -157,8 +162,6 @@ def test_flips_against_another_run(client: TestClient, ids: dict[str, str]) -> N
 def test_flips_are_found_by_content_where_the_order_differs(benchmark: Path, runs: Path, tmp_path: Path) -> None:
     import material
 
-    from assay.view import create_app
-
     lines = (benchmark / "capitals.jsonl").read_text().splitlines()
     shuffled = tmp_path / "benchmark"
     shuffled.mkdir()
@@ -215,6 +218,44 @@ def test_a_generation_sample_shows_what_each_filter_did(client: TestClient, ids:
         assert word in shown
 
 
+def test_a_conversation_with_reasoning_tools_and_a_judge_is_shown_whole(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "sharp-7b" / "2026-11-15", tmp_path / "run")
+    first = (Message("user", "Name a city."),)
+    second = (*first, Message("assistant", "Oslo."), Message("user", "And its <i>country</i>?"))
+    asked = [Instance("generate_until", {}, (context, {}), i) for i, context in enumerate((first, second))]
+    writer = SampleWriter(tmp_path / "run" / "samples" / "word_problems.parquet")
+    writer.add(
+        SampleRow(
+            doc_id=0,
+            doc_hash="d",
+            request_hash="r",
+            filter="strict-match",
+            doc="{}",
+            target='"Norway"',
+            arguments=pack_arguments(asked),
+            resps='[["Oslo."], ["Norway."]]',
+            filtered_resps='["Norway."]',
+            extras='[[null], [{"reasoning": "Oslo is in Norway.", "tool_calls": [{"name": "look_up"}]}]]',
+            questions='[{"about": 1, "role": "judge", "arguments": ["Is it right?", {}], "resps": ["Yes, it is."]}]',
+        )
+    )
+    writer.close()
+    with TestClient(create_app([tmp_path], scratch=tmp_path / ".s"), base_url="http://localhost") as client:
+        run = json.loads(client.get("/?download=jsonl").text)["id"]
+        shown = " ".join(text_of(client.get(f"/sample/{run}/0/word_problems").text).split())
+        rows = sample_rows(client, f"/sample/{run}/0/word_problems")
+    for words in (
+        "user: Name a city.",
+        "Then user: And its <i>country</i>?",
+        "Reasoning · 18 characters Oslo is in Norway.",
+        "1 tool call",
+        "look_up",
+        "judge Question · 12 characters Is it right? Yes, it is.",
+    ):
+        assert words in shown
+    assert rows[0]["arguments"][0][0] == '[{"role": "user", "content": "Name a city."}]'  # type: ignore[index]
+
+
 def test_two_runs_side_by_side_on_one_doc(client: TestClient, ids: dict[str, str]) -> None:
     page = client.get(f"/sample/{ids['sharp-7b']}/3/capitals?against={ids['blunt-1b']}").text
     assert page.count('class="choices"') == 2
@@ -252,7 +293,7 @@ def test_compare_shows_paired_differences_by_group(client: TestClient, ids: dict
     for word in ("General ability", "Knowledge", "capitals", "better", "Holm", "B − A"):
         assert word in shown
     rows = [json.loads(line) for line in client.get(f"{path}&download=jsonl").text.splitlines()]
-    capitals = next(row for row in rows if row["name"] == "capitals" and row["key"] == "acc,none")
+    capitals = next(row for row in rows if (row["name"], row["metric"], row["filter"]) == ("capitals", "acc", "none"))
     assert capitals["value"] == pytest.approx(capitals["b"] - capitals["a"])
     assert capitals["low"] < capitals["value"] < capitals["high"]
     assert capitals["verdict"] == "better"
@@ -330,9 +371,6 @@ def test_what_is_not_there_is_a_page_that_says_so(client: TestClient, ids: dict[
 
 
 def test_damaged_files_are_shown_as_such_and_do_not_hide_the_rest(runs: Path, tmp_path: Path) -> None:
-    import shutil
-
-    from assay.view import create_app
 
     shutil.copytree(runs / "sharp-7b" / "2026-11-15", tmp_path / "good")
     shutil.copytree(runs / "sharp-7b" / "2026-11-15", tmp_path / "cut")
@@ -346,7 +384,7 @@ def test_damaged_files_are_shown_as_such_and_do_not_hide_the_rest(runs: Path, tm
         assert "unreadable" in page
         rows = {row["run"]: row["id"] for row in map(json.loads, client.get("/?download=jsonl").text.splitlines())}
         broken = client.get(f"/samples/{rows['cut']}/capitals")
-        assert broken.status_code == 500
+        assert broken.status_code == 422
         assert "cannot be read" in broken.text
         assert client.get(f"/samples/{rows['cut']}/elements").status_code == 200
 
@@ -364,10 +402,17 @@ def test_runs_without_numbers_can_be_looked_at_too(benchmark: Path, tmp_path: Pa
     import material
 
     import assay
-    from assay.view import create_app
 
     model = material.Pupil("mute", 0.5)
-    assay.evaluate(model=model, tasks=["general"], include_path=[str(benchmark)], include_defaults=False, predict_only=True, run_dir=str(tmp_path / "runs" / "a"), store=str(tmp_path / "a.db"))  # fmt: skip
+    assay.evaluate(
+        model=model,
+        tasks=["general"],
+        include_path=[str(benchmark)],
+        include_defaults=False,
+        predict_only=True,
+        run_dir=str(tmp_path / "runs" / "a"),
+        store=str(tmp_path / "a.db"),
+    )
     with TestClient(create_app([tmp_path / "runs"], scratch=tmp_path / "s"), base_url="http://localhost") as client:
         run = json.loads(client.get("/?download=jsonl").text)["id"]
         for path in (

@@ -1,5 +1,6 @@
-"""Words to calls: one module a verb, loaded when the verb is used."""
+"""Arguments to calls: one module a verb, loaded when the verb is used."""
 
-from assay.cli.main import main
+from assay.cli.entry import main
+from assay.cli.foreign_flags import ForeignFlags
 
-__all__ = ["main"]
+__all__ = ["ForeignFlags", "main"]

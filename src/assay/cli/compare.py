@@ -13,12 +13,38 @@ import click
     "--tasks", "-t", multiple=True, metavar="NAMES", help="Only these tasks or groups, and what is below them."
 )
 @click.option("--metric", "-m", multiple=True, metavar="NAME", help="Only this metric: acc, or acc,none.")
-@click.option("--margin", default=0.01, show_default=True, type=click.FloatRange(min=0, min_open=True), help="A difference that does not matter; relative for numbers beyond ±1.")  # fmt: skip
-@click.option("--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 0.5, min_open=True), help="Error rate of the verdicts.")  # fmt: skip
+@click.option(
+    "--margin",
+    default=0.01,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="A difference that does not matter; relative for numbers beyond ±1.",
+)
+@click.option(
+    "--alpha",
+    default=0.05,
+    show_default=True,
+    type=click.FloatRange(0, 0.5, min_open=True),
+    help="Error rate of the verdicts.",
+)
 @click.option("--unpaired", is_flag=True, help="Compare scores as of different docs where prompts or docs differ.")
 @click.option("--ignore_prompts", is_flag=True, help="Pair docs by content even where their prompts differ.")
-@click.option("--bootstrap_iters", default=1000, show_default=True, type=click.IntRange(min=100), help="Replicates of the paired bootstrap.")  # fmt: skip
-@click.option("--flips", is_flag=False, flag_value=5, default=0, type=int, metavar="[N]", help="List up to N docs per task whose verdict changed.  [N: 5]")  # fmt: skip
+@click.option(
+    "--bootstrap_iters",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(min=100),
+    help="Replicates of the paired bootstrap.",
+)
+@click.option(
+    "--flips",
+    is_flag=False,
+    flag_value=5,
+    default=0,
+    type=int,
+    metavar="[N]",
+    help="List up to N docs per task whose verdict changed.  [N: 5]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--html", type=click.Path(dir_okay=False), help="Write a page with a forest plot.")
 def command(
@@ -45,13 +71,20 @@ def command(
     inspect (.eval). Tasks whose prompts differ are not compared unless you say how: --unpaired or --ignore_prompts.
     """
     from assay.cli.display import console
-    from assay.comparison import Options, compare_runs, open_run
-    from assay.comparison.page import comparison_page
-    from assay.comparison.render import comparison_table, flip_lines, legend, to_json
-    from assay.run import write_whole
+    from assay.comparison import (
+        CompareOptions,
+        compare_runs,
+        comparison_json,
+        comparison_legend,
+        comparison_page,
+        comparison_table,
+        flip_lines,
+        open_run,
+    )
+    from assay.results import write_whole
 
-    options = Options(
-        tasks=_names(tasks),
+    options = CompareOptions(
+        tasks=tuple(name for part in tasks for name in part.split(",") if name),
         metrics=metric,
         margin=margin,
         alpha=alpha,
@@ -63,18 +96,14 @@ def command(
     if html:
         write_whole(Path(html), comparison_page(comparisons).encode())
     if as_json:
-        click.echo(to_json(comparisons))
+        click.echo(comparison_json(comparisons))
         return
     out = console()
     for comparison in comparisons:
         out.print(comparison_table(comparison, out.width))
-        for line in legend(comparison):
+        for line in comparison_legend(comparison):
             click.echo(line)
         for line in flip_lines(comparison, flips) if flips else ():
             click.echo(line)
     if html:
         click.echo(html)
-
-
-def _names(given: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for part in given for name in part.split(",") if name)

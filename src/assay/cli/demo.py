@@ -11,7 +11,9 @@ RUN_DIR = "runs/demo"
 
 
 @click.command("demo", short_help="A first real evaluation, offline.")
-@click.option("--model", default=MODEL, show_default=True, help="A model of `assay models ls`, a hub name or a directory.")  # fmt: skip
+@click.option(
+    "--model", default=MODEL, show_default=True, help="A model of `assay models ls`, a hub name or a directory."
+)
 @click.option("--limit", type=int, help="At most this many docs a task.")
 @click.option(
     "--run_dir", help=f"Where the run is kept.  [default: {RUN_DIR}, or beside it for another model or limit]"
@@ -21,27 +23,29 @@ def command(model: str, limit: int | None, run_dir: str | None) -> None:
 
     The second time, every answer comes from the store.
     """
-    from assay.cli.display import console, show_progress
+    from assay.cli.display import print_result, show_progress
     from assay.cli.models import pull_shown
     from assay.config import RunConfig
-    from assay.models.catalog import CATALOG
-    from assay.report import evaluate, html_report, screen_table
-    from assay.run import write_whole
+    from assay.models import CATALOG
+    from assay.report import evaluate, html_report
+    from assay.results import RunDirectory, write_whole
 
     if model in CATALOG:
         pull_shown(model)
-    config = RunConfig(model="hf", model_args={"pretrained": model}, tasks=["demo"], limit=limit, run_dir=run_dir or default_directory(model, limit))  # fmt: skip
+    config = RunConfig(
+        model="hf",
+        model_args={"pretrained": model},
+        tasks=["demo"],
+        limit=limit,
+        run_dir=run_dir or default_directory(model, limit),
+    )
     with show_progress() as progress:
-        results = evaluate(config, progress=progress)
-    assert results.directory is not None
-    report = results.directory.path / "report.html"
-    run = results.directory.read_json("run.json") or {}
-    write_whole(report, html_report(results.data, run).encode())
-    out = console()
-    out.print(screen_table(results.data))
-    for line in results.remarks:
-        out.print(line, style="yellow", highlight=False, markup=False)
-    click.echo(farewell(model, results.directory.path, report))
+        result = evaluate(config, progress=progress)
+    assert result.path is not None
+    report = result.path / "report.html"
+    write_whole(report, html_report(result, RunDirectory(result.path).read_json("run.json")).encode())
+    print_result(result)
+    click.echo(farewell(model, result.path, report))
 
 
 def default_directory(model: str, limit: int | None) -> str:
@@ -50,7 +54,7 @@ def default_directory(model: str, limit: int | None) -> str:
     >>> default_directory(MODEL, None), default_directory("org/tiny", 20)
     ('runs/demo', 'runs/demo-tiny-20')
     """
-    from assay.run import sanitize
+    from assay.results import sanitize
 
     parts = [RUN_DIR, "" if model == MODEL else sanitize(Path(model).name), "" if limit is None else str(limit)]
     return "-".join(part for part in parts if part)

@@ -14,7 +14,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from assay.report import Results
+    from assay.results import RunResult
     from assay.run import Counts, Progress
 
 
@@ -27,9 +27,23 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, width=width)
 
 
-def exit_if_withheld(context: click.Context, results: Results) -> None:
-    if results.withheld:
-        click.echo(f"withheld: {', '.join(results.withheld)} (see notes)", err=True)
+def print_result(result: RunResult, *, kept_in: str | None = None) -> None:
+    """The table, and what is to be said beside it."""
+    from rich.markup import escape
+
+    from assay.report import screen_table
+
+    out = console()
+    out.print(screen_table(result))
+    for line in result.remarks:
+        out.print(line, style="yellow", highlight=False, markup=False)
+    if kept_in:
+        out.print(f"Kept in [bold]{escape(kept_in)}[/bold]", highlight=False)
+
+
+def exit_if_withheld(context: click.Context, result: RunResult) -> None:
+    if result.withheld:
+        click.echo(f"withheld: {', '.join(result.withheld)} (see notes)", err=True)
         context.exit(1)
 
 
@@ -51,6 +65,9 @@ def summary(counts: Counts, began: float) -> str:
     """One line: share done, speed, what the store and prefix sharing saved, time left."""
     elapsed = max(time.monotonic() - began, 1e-9)
     parts = [f"{counts.docs_done:,}/{counts.docs_total:,} docs"]
+    for role, (answered, asked) in counts.questions.items():
+        doing = "judging" if role == "judge" else f"asking the {role}"
+        parts.append(f"{doing} {answered:,}/{asked:,}")
     if counts.reused:
         parts.append(f"{counts.reused:,} from the store")
     if counts.tokens_computed:
@@ -136,5 +153,5 @@ class _Live:
         from rich.text import Text
 
         bar = ProgressBar(total=max(counts.docs_total, 1), completed=counts.docs_done, width=40)
-        lines = [Text(summary(counts, self.began)), *(Text(f"  {line}", style="dim") for line in running_scores(counts))]  # fmt: skip
-        self.live.update(Group(bar, *lines))
+        scores = [Text(f"  {line}", style="dim") for line in running_scores(counts)]
+        self.live.update(Group(bar, Text(summary(counts, self.began)), *scores))

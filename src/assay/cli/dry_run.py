@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 def print_dry_run(config: RunConfig, *, as_json: bool) -> None:
     """What one run would ask."""
-    found = forecast_shown(config, quiet=as_json)
+    expected = forecast_shown(config, quiet=as_json)
     if as_json:
-        click.echo(json.dumps(forecast_dict(found), indent=2))
+        click.echo(json.dumps(forecast_dict(expected), indent=2))
     else:
-        show_forecast(found, "What this run would ask")
+        show_forecast(expected, "What this run would ask")
         click.echo("Nothing was sent.")
 
 
 def forecast_shown(config: RunConfig, *, quiet: bool) -> Forecast:
-    """The forecast, with what takes time shown on the way. Words that would be found wrong later are found wrong here."""
+    """The forecast, with what takes time shown on the way. A run that would be refused is refused here too."""
     from assay.cli.display import show_progress
     from assay.report import check_first
     from assay.run import forecast
@@ -34,11 +34,11 @@ def forecast_shown(config: RunConfig, *, quiet: bool) -> Forecast:
         return forecast(config, progress=progress)
 
 
-def forecast_dict(found: Forecast) -> dict[str, Any]:
-    return {**asdict(found), "requests": found.requests, "to_ask": found.to_ask}
+def forecast_dict(expected: Forecast) -> dict[str, Any]:
+    return {**asdict(expected), "requests": expected.requests, "to_ask": expected.to_ask}
 
 
-def show_forecast(found: Forecast, title: str) -> None:
+def show_forecast(expected: Forecast, title: str) -> None:
     from rich.markup import escape
     from rich.table import Table
 
@@ -48,19 +48,21 @@ def show_forecast(found: Forecast, title: str) -> None:
     table = Table(title=escape(title), title_justify="left", pad_edge=False)
     for name in ("task", "docs", "requests", "in the store"):
         table.add_column(name, justify="left" if name == "task" else "right")
-    for name, task in found.tasks.items():
+    for name, task in expected.tasks.items():
         table.add_row(escape(name), f"{task.docs:,}", f"{task.requests:,}", f"{task.kept:,}")
     out.print(table)
-    about = "" if found.exact else "about "
-    out.print(f"{found.to_ask:,} requests to ask, {about}{found.prompt_tokens:,} prompt tokens", highlight=False)
-    if found.distinct_tokens:
-        out.print(f"{about}{found.distinct_tokens:,} tokens to compute with shared prefixes ({found.prompt_tokens / found.distinct_tokens:.1f} times fewer)", highlight=False)  # fmt: skip
-    if found.generated_tokens:
-        out.print(f"at most {found.generated_tokens:,} tokens to generate", highlight=False)
-    if found.seconds is not None:
-        out.print(f"at most about {duration(found.seconds)} on this machine", highlight=False)
-    if found.cost is not None:
-        out.print(f"at most about {found.cost:.2f} in the currency of the prices given", highlight=False)
+    about = "" if expected.exact else "about "
+    out.print(f"{expected.to_ask:,} requests to ask, {about}{expected.prompt_tokens:,} prompt tokens", highlight=False)
+    if expected.distinct_tokens:
+        fewer = f"{expected.prompt_tokens / expected.distinct_tokens:.1f} times fewer"
+        shared = f"{about}{expected.distinct_tokens:,} tokens to compute with shared prefixes"
+        out.print(f"{shared} ({fewer})", highlight=False)
+    if expected.generated_tokens:
+        out.print(f"at most {expected.generated_tokens:,} tokens to generate", highlight=False)
+    if expected.seconds is not None:
+        out.print(f"at most about {duration(expected.seconds)} on this machine", highlight=False)
+    if expected.cost is not None:
+        out.print(f"at most about {expected.cost:.2f} in the currency of the prices given", highlight=False)
 
 
 def duration(seconds: float) -> str:
@@ -68,4 +70,6 @@ def duration(seconds: float) -> str:
     >>> duration(42), duration(300), duration(9000)
     ('42 s', '5 min', '2.5 h')
     """
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"  # fmt: skip
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

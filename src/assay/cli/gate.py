@@ -11,10 +11,28 @@ import click
 @click.argument("run", type=click.Path())
 @click.option("--baseline", "-b", metavar="RUN_OR_FILE", help="A run, a results file, or a JSON file of thresholds.")
 @click.option("--threshold", type=float, help="Instead of a baseline: the least that every named task must reach.")
-@click.option("--margin", default=0.01, show_default=True, type=click.FloatRange(min=0, min_open=True), help="How much worse is still acceptable; relative for numbers beyond ±1.")  # fmt: skip
-@click.option("--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 0.5, min_open=True), help="Chance to pass a model that is worse by the margin.")  # fmt: skip
+@click.option(
+    "--margin",
+    default=0.01,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="How much worse is still acceptable; relative for numbers beyond ±1.",
+)
+@click.option(
+    "--alpha",
+    default=0.05,
+    show_default=True,
+    type=click.FloatRange(0, 0.5, min_open=True),
+    help="Chance to pass a model that is worse by the margin.",
+)
 @click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="Tasks or groups that must hold.  [default: all]")
-@click.option("--metric", "-m", multiple=True, metavar="NAME", help="Only this metric: acc, or acc,none; may be given many times.  [default: all; with --threshold, each task's first]")  # fmt: skip
+@click.option(
+    "--metric",
+    "-m",
+    multiple=True,
+    metavar="NAME",
+    help="Only this metric: acc, or acc,none; may be given many times.  [default: all; with --threshold, each task's first]",
+)
 @click.option("--unpaired", is_flag=True, help="Allow tasks whose prompts or docs differ, with errors added up.")
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 @click.pass_context
@@ -37,38 +55,36 @@ def command(
     assay gate runs/new --baseline thresholds.json
     assay gate runs/new --threshold 0.6 --tasks gsm8k --metric exact_match
 
-    A model that is worse by the margin or more passes each check with a probability of at most --alpha. All checks must
-    pass. Too few docs fail too, and so does a score that is missing, undefined or withheld: nothing has been shown then.
+    A model that is worse by the margin or more passes each check with a probability of at most --alpha. All checks
+    must pass. Too few docs fail too, and so does a score that is missing, undefined or withheld: nothing has been
+    shown then.
     """
     import json
-    from dataclasses import asdict
 
-    from assay.comparison import Options
-    from assay.comparison.gating import gate_against
-    from assay.comparison.thresholds import gate_thresholds
+    from assay.comparison import CompareOptions, gate_against, gate_thresholds
     from assay.errors import ConfigError
 
     names = tuple(name for part in tasks for name in part.split(",") if name)
-    options = Options(tasks=names, metrics=metric, margin=margin, alpha=alpha, unpaired=unpaired)
+    options = CompareOptions(tasks=names, metrics=metric, margin=margin, alpha=alpha, unpaired=unpaired)
     if (baseline is None) == (threshold is None):
         raise ConfigError("a gate needs --baseline or --threshold, and one of them only")
     if threshold is not None:
         if not names:
             raise ConfigError("--threshold needs --tasks", hint="Name the tasks that must reach it.")
-        gate = gate_thresholds(run, {(name, each): threshold for name in names for each in metric or ("",)}, options)
+        report = gate_thresholds(run, {(name, each): threshold for name in names for each in metric or ("",)}, options)
     else:
         assert baseline is not None
-        gate = gate_against(run, baseline, options)
+        report = gate_against(run, baseline, options)
     if as_json:
-        click.echo(json.dumps({"passed": gate.passed, "checks": [asdict(c) for c in gate.checks], "notes": gate.notes}, indent=2))  # fmt: skip
+        click.echo(json.dumps(report.to_dict(), indent=2))
     else:
-        for check in gate.checks:
+        for check in report.checks:
             click.echo(check.line())
-        for note in gate.notes:
+        for note in report.notes:
             click.echo(f"note: {note}")
-        failed = sum(not check.result.passed for check in gate.checks)
+        failed = sum(not check.result.passed for check in report.checks)
         against = f"threshold {threshold:g}" if threshold is not None else str(Path(str(baseline)))
-        word = "passed" if gate.passed else f"FAILED ({failed} of {len(gate.checks)} checks)"
+        word = "passed" if report.passed else f"FAILED ({failed} of {len(report.checks)} checks)"
         click.echo(f"gate {word}: {run} against {against}, error rate {alpha:g}")
-    if not gate.passed:
+    if not report.passed:
         context.exit(1)

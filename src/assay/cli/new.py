@@ -59,7 +59,9 @@ def write_scaffold(kind: str, name: str, folder: Path) -> list[Path]:
         for path, text in filled.items():
             path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"cannot write to {folder}: {error.strerror or error}", hint="Give another directory with -d.") from error  # fmt: skip
+        raise ConfigError(
+            f"cannot write to {folder}: {error.strerror or error}", hint="Give another directory with -d."
+        ) from error
     return list(filled)
 
 

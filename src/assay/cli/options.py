@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from assay.cli.habits import INSTEAD, require_directory
-from assay.config.words import merge_words, parse_words
+from assay.cli.foreign_flags import foreign_flags
+from assay.config import RunConfig, merge_settings, parse_roles, parse_settings
 from assay.errors import ConfigError, did_you_mean
-
-if TYPE_CHECKING:
-    from assay.config import RunConfig
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -78,6 +75,12 @@ RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
         multiple=True,
         metavar="K=V,…",
         help="Arguments of the model: key=value,… or JSON; repeated flags merge.",
+    ),
+    _flag(
+        "--role",
+        multiple=True,
+        metavar="ROLE=MODEL,K=V,…",
+        help="A further model of the run, such as a judge: judge=hf,pretrained=NAME. May be given once a role.",
     ),
     _flag(
         "--tasks",
@@ -159,31 +162,22 @@ def with_options(options: Sequence[Callable[[Any], Any]]) -> Callable[[F], F]:
 
 def resolve_config(given: dict[str, Any], **defaults: Any) -> RunConfig:
     """Flags win over the environment, that over the file, that over defaults."""
-    from pydantic import ValidationError
-
-    from assay.config import RunConfig
-
-    words = {k: v for k, v in given.items() if v is not None and v != () and k != "config"}
-    words = _settled_place(words, _from_line)
+    fields = {k: v for k, v in given.items() if v is not None and v != () and k != "config"}
+    fields = _settled_place(fields, _from_line)
     if given.get("config"):
-        found = read_config_file(Path(given["config"]))
-        words = _settled_place({**found, **words}, words.__contains__)
-    merged = {"output_path": "runs", **defaults, **{k: _plain(k, v) for k, v in words.items()}}
+        fields = _settled_place({**read_config_file(Path(given["config"])), **fields}, fields.__contains__)
+    merged = {"output_path": "runs", **defaults, **{k: _plain(k, v) for k, v in fields.items()}}
+    merged["roles"] = {**merged.get("roles", {}), **merged.pop("role", {})}
     merged["loggers"] = {**merged.get("loggers", {}), **merged.pop("log_to", {}), **merged.pop("wandb_args", {})}
     if merged.get("run_dir"):
         merged["output_path"] = None
-    try:
-        return RunConfig(**merged)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "config"
-        raise ConfigError(f"{where}: {first['msg']} (got {first.get('input')!r})", hint="See `assay run --help`.") from error  # fmt: skip
+    return RunConfig(**merged)
 
 
-def _settled_place(words: dict[str, Any], is_stronger: Callable[[str], bool]) -> dict[str, Any]:
-    """`run_dir` goes before `output_path`, but not where only the latter was said with the stronger word."""
-    overruled = "output_path" in words and is_stronger("output_path") and not is_stronger("run_dir")
-    return {k: v for k, v in words.items() if k != "run_dir"} if overruled else words
+def _settled_place(fields: dict[str, Any], is_stronger: Callable[[str], bool]) -> dict[str, Any]:
+    """`run_dir` goes before `output_path`, but not where only the latter comes from the stronger source."""
+    overruled = "output_path" in fields and is_stronger("output_path") and not is_stronger("run_dir")
+    return {k: v for k, v in fields.items() if k != "run_dir"} if overruled else fields
 
 
 def _from_line(name: str) -> bool:
@@ -192,8 +186,11 @@ def _from_line(name: str) -> bool:
     return context is not None and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
-_OTHER_KEYS = ("log_to", "wandb_args")
-"""Flags that are no fields of the config: they fill `loggers`."""
+_OTHER_KEYS = ("role", "log_to", "wandb_args")
+"""Flags that are no fields of the config: they fill `roles` and `loggers`."""
+
+
+_FILE_FORM = "A config file is YAML: one `flag: value` a line."
 
 
 def read_config_file(path: Path) -> dict[str, Any]:
@@ -203,22 +200,20 @@ def read_config_file(path: Path) -> dict[str, Any]:
     """
     import yaml
 
-    from assay.config import RunConfig
-
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}", hint="A config file is YAML: one `flag: value` a line.") from error  # fmt: skip
-    if isinstance(found, dict) and "format" in found and isinstance(found.get("config"), dict):
-        found = {key: value for key, value in found["config"].items() if key not in ("run_dir", "output_path")}
-    if not isinstance(found, dict):
-        raise ConfigError(f"{path} does not hold flags", hint="A config file is YAML: one `flag: value` a line.")
+        raise ConfigError(f"{path} cannot be read: {error}", hint=_FILE_FORM) from error
+    if isinstance(content, dict) and "format" in content and isinstance(content.get("config"), dict):
+        content = {key: value for key, value in content["config"].items() if key not in ("run_dir", "output_path")}
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} does not hold flags", hint=_FILE_FORM)
     known = [*RunConfig.model_fields, *_OTHER_KEYS]
-    for key in found:
+    for key in content:
         if key not in known:
-            hint = INSTEAD.get(f"--{key}") or did_you_mean(str(key), known) or f"Known: {', '.join(known)}."
+            hint = foreign_flags().instead(f"--{key}") or did_you_mean(str(key), known) or f"Known: {', '.join(known)}."
             raise ConfigError(f"{path}: unknown key {key!r}", hint=hint)
-    return found
+    return content
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -227,12 +222,14 @@ def _plain(name: str, value: Any) -> Any:
         return {"true": True, "false": False, "1": True, "0": False}.get(value.lower(), value)
     if name == "limit" and isinstance(value, float) and value >= 1 and value.is_integer():
         return int(value)
+    if name in ("role", "roles"):
+        return parse_roles(value, flag=f"--{name}")
     if name == "log_to":
         return _loggers(value)
     if name == "wandb_args":
-        return {"wandb": merge_words(value, flag="--wandb_args")}
+        return {"wandb": merge_settings(value, flag="--wandb_args")}
     if name == "output_path" and value is not None:
-        require_directory(str(value))
+        foreign_flags().check_output_path(str(value))
     if name == "samples" and isinstance(value, str):
         return read_samples_argument(value)
     return value
@@ -243,16 +240,17 @@ def _loggers(value: Any) -> dict[str, Any]:
     if isinstance(value, dict):
         return {name: settings or {} for name, settings in value.items()}
     parts = (str(text).partition(":") for text in (value if isinstance(value, list | tuple) else [value]))
-    return {name: parse_words(settings, flag=f"--log_to {name}") for name, _, settings in parts}
+    return {name: parse_settings(settings, flag=f"--log_to {name}") for name, _, settings in parts}
 
 
 def read_samples_argument(text: str) -> dict[str, list[int]]:
     """JSON, or the name of a file that holds it."""
+    form = 'Write {"task": [0, 3, 7]}.'
     try:
         content = Path(text).read_text(encoding="utf-8") if not text.lstrip().startswith("{") else text
-        found = json.loads(content)
+        samples = json.loads(content)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"--samples: {text!r} is neither JSON nor a readable file: {error}", hint='Write {"task": [0, 3, 7]}.') from error  # fmt: skip
-    if not isinstance(found, dict) or not all(isinstance(ids, list) for ids in found.values()):
-        raise ConfigError("--samples: expected a mapping of task names to lists of doc ids", hint='Write {"task": [0, 3, 7]}.')  # fmt: skip
-    return found
+        raise ConfigError(f"--samples: {text!r} is neither JSON nor a readable file: {error}", hint=form) from error
+    if not isinstance(samples, dict) or not all(isinstance(ids, list) for ids in samples.values()):
+        raise ConfigError("--samples: expected a mapping of task names to lists of doc ids", hint=form)
+    return samples

@@ -9,20 +9,59 @@ import click
 from assay.cli.options import TASK_OPTIONS, with_options
 
 if TYPE_CHECKING:
-    from assay.comparison.planning import Assumptions, Plan
+    from assay.comparison import PowerAssumptions, SizePlan
 
 
 @click.command("power", short_help="How many docs it takes to see a difference.")
 @click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="Tasks to plan for.  [default: all of --from]")
-@click.option("--effect", required=True, type=click.FloatRange(0, min_open=True), help="The difference to be seen: 0.02 is two points.")  # fmt: skip
-@click.option("--from", "runs", multiple=True, metavar="RUN", help="An earlier run; two of them give the paired variance itself.")  # fmt: skip
+@click.option(
+    "--effect",
+    required=True,
+    type=click.FloatRange(0, min_open=True),
+    help="The difference to be seen: 0.02 is two points.",
+)
+@click.option(
+    "--from", "runs", multiple=True, metavar="RUN", help="An earlier run; two of them give the paired variance itself."
+)
 @click.option("--metric", "-m", metavar="NAME", help="Metric to plan for.  [default: the first]")
-@click.option("--power", "wanted", default=0.8, show_default=True, type=click.FloatRange(0.01, 0.999), help="Chance to see the difference if it is there.")  # fmt: skip
-@click.option("--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 0.5, min_open=True), help="Error rate of the two-sided test.")  # fmt: skip
-@click.option("--correlation", default=0.5, show_default=True, type=click.FloatRange(-1, 1), help="Of the two models' scores over docs, where two runs do not tell.")  # fmt: skip
-@click.option("--accuracy", default=0.5, show_default=True, type=click.FloatRange(0, 1), help="Expected accuracy, where no run tells.")  # fmt: skip
-@click.option("--within", default=0.0, type=click.FloatRange(0), help="Variance of one draw of a doc, where repeats do not tell; 0 without sampling.")  # fmt: skip
-@click.option("--repeats", default=1, show_default=True, type=click.IntRange(min=1), help="Draws per doc that are planned.")  # fmt: skip
+@click.option(
+    "--power",
+    "wanted",
+    default=0.8,
+    show_default=True,
+    type=click.FloatRange(0.01, 0.999),
+    help="Chance to see the difference if it is there.",
+)
+@click.option(
+    "--alpha",
+    default=0.05,
+    show_default=True,
+    type=click.FloatRange(0, 0.5, min_open=True),
+    help="Error rate of the two-sided test.",
+)
+@click.option(
+    "--correlation",
+    default=0.5,
+    show_default=True,
+    type=click.FloatRange(-1, 1),
+    help="Of the two models' scores over docs, where two runs do not tell.",
+)
+@click.option(
+    "--accuracy",
+    default=0.5,
+    show_default=True,
+    type=click.FloatRange(0, 1),
+    help="Expected accuracy, where no run tells.",
+)
+@click.option(
+    "--within",
+    default=0.0,
+    type=click.FloatRange(0),
+    help="Variance of one draw of a doc, where repeats do not tell; 0 without sampling.",
+)
+@click.option(
+    "--repeats", default=1, show_default=True, type=click.IntRange(min=1), help="Draws per doc that are planned."
+)
 @with_options(TASK_OPTIONS)
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 def command(
@@ -51,9 +90,9 @@ def command(
     import json
     from dataclasses import asdict
 
-    from assay.comparison.planning import Assumptions
+    from assay.comparison import PowerAssumptions
 
-    wish = Assumptions(effect, alpha, wanted, correlation, within, accuracy, repeats)
+    wish = PowerAssumptions(effect, alpha, wanted, correlation, within, accuracy, repeats)
     names = [name for part in tasks for name in part.split(",") if name]
     plans = _from_runs(runs, names, metric, wish) if runs else _from_tasks(names, given, wish)
     if as_json:
@@ -62,23 +101,22 @@ def command(
         _show(plans, wish)
 
 
-def _from_runs(runs: tuple[str, ...], names: list[str], metric: str | None, wish: Assumptions) -> list[Plan]:
-    from assay.comparison import open_run
-    from assay.comparison.planning import plan_from_runs
+def _from_runs(runs: tuple[str, ...], names: list[str], metric: str | None, wish: PowerAssumptions) -> list[SizePlan]:
+    from assay.comparison import open_run, plan_from_runs
     from assay.errors import ConfigError
 
     if len(runs) > 2:
         raise ConfigError(
             "--from takes one run or two", hint="Give the two whose difference is most like the planned one."
         )
-    views = [open_run(run) for run in runs]
-    chosen = names or [task for task in views[0].tasks if all(task in view.tasks for view in views)]
+    opened = [open_run(run) for run in runs]
+    chosen = names or [task for task in opened[0].tasks if all(task in run.tasks for run in opened)]
     if not chosen:
         raise ConfigError("the runs have no task in common")
     plans = []
     for task in chosen:
         try:
-            plans.append(plan_from_runs(views, task, metric, wish))
+            plans.append(plan_from_runs(opened, task, metric, wish))
         except ConfigError as error:
             if names:
                 raise
@@ -86,11 +124,11 @@ def _from_runs(runs: tuple[str, ...], names: list[str], metric: str | None, wish
     return plans
 
 
-def _from_tasks(names: list[str], given: dict[str, Any], wish: Assumptions) -> list[Plan]:
+def _from_tasks(names: list[str], given: dict[str, Any], wish: PowerAssumptions) -> list[SizePlan]:
     from pathlib import Path
 
     from assay.cli.options import resolve_config
-    from assay.comparison.planning import plan_without_runs
+    from assay.comparison import plan_without_runs
     from assay.errors import AssayError, ConfigError
     from assay.tasks import TaskManager
 
@@ -111,15 +149,17 @@ def _from_tasks(names: list[str], given: dict[str, Any], wish: Assumptions) -> l
     return plans
 
 
-def _show(plans: list[Plan], wish: Assumptions) -> None:
+def _show(plans: list[SizePlan], wish: PowerAssumptions) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     from assay.cli.display import console
 
     table = Table(header_style="bold", pad_edge=False, box=SIMPLE_HEAD)
-    for name, side in (("task", "left"), ("metric", "left"), ("docs now", "right"), (f"docs for {wish.effect:g}", "right"), ("repeats with docs now", "right"), ("visible now", "right"), ("variance from", "left")):  # fmt: skip
-        table.add_column(name, justify=side)  # type: ignore[arg-type]
+    texts = ("task", "metric", "variance from")
+    numbers = ("docs now", f"docs for {wish.effect:g}", "repeats with docs now", "visible now")
+    for name in (*texts[:2], *numbers, *texts[2:]):
+        table.add_column(name, justify="left" if name in texts else "right")
     for plan in plans:
         table.add_row(
             plan.task,
@@ -135,7 +175,7 @@ def _show(plans: list[Plan], wish: Assumptions) -> None:
     click.echo(f"Power {wish.power:.0%} at a two-sided error rate of {wish.alpha:g}{draws}; paired, doc by doc.")
 
 
-def _repeats(plan: Plan) -> str:
+def _repeats(plan: SizePlan) -> str:
     if plan.noise.within_a + plan.noise.within_b == 0:
         return "–"
     return "no number will do" if plan.repeats is None else str(plan.repeats)

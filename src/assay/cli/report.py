@@ -9,8 +9,19 @@ import click
 
 @click.command("report", short_help="A finished run as Markdown, LaTeX, CSV or HTML.")
 @click.argument("run", type=click.Path(exists=True, file_okay=False))
-@click.option("--format", "form", type=click.Choice(["text", "md", "latex", "csv", "html"]), default="text", show_default=True)  # fmt: skip
-@click.option("--output", "-o", type=click.Path(dir_okay=False), help="Write to this file. HTML goes to RUN/report.html if not given.")  # fmt: skip
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "md", "latex", "csv", "html"]),
+    default="text",
+    show_default=True,
+)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False),
+    help="Write to this file. HTML goes to RUN/report.html if not given.",
+)
 def command(run: str, form: str, output: str | None) -> None:
     """Show a finished run again.
 
@@ -18,17 +29,16 @@ def command(run: str, form: str, output: str | None) -> None:
     assay report runs/my-model/2026-01-01T12-00-00
     assay report runs/my-model/2026-01-01T12-00-00 --format html
     """
-    from assay.report import Results, csv_table, html_report, latex_table, markdown_table, render_text
-    from assay.run import write_whole
+    from assay.report import csv_table, html_report, latex_table, markdown_table, render_text
+    from assay.results import RunDirectory, RunResult, write_whole
 
-    results = Results.load(run)
+    result = RunResult.load(run)
     if form == "html":
-        assert results.directory is not None
-        text = html_report(results.data, results.directory.read_json("run.json"))
+        text = html_report(result, RunDirectory(run).read_json("run.json"))
         output = output or str(Path(run) / "report.html")
     else:
         makers = {"text": render_text, "md": markdown_table, "latex": latex_table, "csv": csv_table}
-        text = makers[form](results.data)
+        text = makers[form](result)
     if output is None:
         click.echo(text, nl=False)
     else:

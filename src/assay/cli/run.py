@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from assay.cli.habits import RunCommand
+from assay.cli.foreign_flags import RunCommand
 from assay.cli.options import RUN_OPTIONS, with_options
 
 
@@ -27,9 +27,9 @@ def command(context: click.Context, /, as_json: bool, **given: Any) -> None:
     """
     from rich.markup import escape
 
-    from assay.cli.display import console, exit_if_withheld, show_progress
+    from assay.cli.display import console, exit_if_withheld, print_result, show_progress
     from assay.cli.options import resolve_config
-    from assay.report import Results, evaluate, screen_table
+    from assay.report import evaluate
 
     config = resolve_config(given)
     if config.dry_run:
@@ -38,16 +38,13 @@ def command(context: click.Context, /, as_json: bool, **given: Any) -> None:
         print_dry_run(config, as_json=as_json)
         return
     with show_progress(quiet=as_json) as progress:
-        results: Results = evaluate(config, progress=progress)
+        result = evaluate(config, progress=progress)
     if as_json:
-        click.echo(results.to_json())
+        click.echo(result.to_json())
     else:
-        out = console()
-        out.print(screen_table(results.data))
-        for line in results.remarks:
-            out.print(line, style="yellow", highlight=False, markup=False)
-        if results.directory is not None:
-            kept = escape(str(results.directory.path))
-            out.print(f"Kept in [bold]{kept}[/bold]", highlight=False)
-            out.print(f"[dim]Report:  assay report {kept} --format html\nSamples: assay view {kept}[/dim]", highlight=False)  # fmt: skip
-    exit_if_withheld(context, results)
+        print_result(result, kept_in=None if result.path is None else str(result.path))
+        if result.path is not None:
+            kept = escape(str(result.path))
+            next_steps = f"Report:  assay report {kept} --format html\nSamples: assay view {kept}"
+            console().print(f"[dim]{next_steps}[/dim]", highlight=False)
+    exit_if_withheld(context, result)

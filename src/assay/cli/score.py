@@ -31,22 +31,14 @@ def command(
 
     Docs whose requests would now differ are left out and counted.
     """
-    from rich.markup import escape
-
-    from assay.cli.display import console, exit_if_withheld, show_progress
-    from assay.report import screen_table
-    from assay.report.rescore import rescored
+    from assay.cli.display import exit_if_withheld, print_result, show_progress
+    from assay.report import score_again
 
     changes = {key: value for key, value in given.items() if value not in (None, (), False)}
     with show_progress(quiet=as_json) as progress:
-        results = rescored(run, changes, run_dir=run_dir, log_samples=log_samples, progress=progress)
+        result = score_again(run, changes, run_dir=run_dir, log_samples=log_samples, progress=progress)
     if as_json:
-        click.echo(results.to_json())
+        click.echo(result.to_json())
     else:
-        out = console()
-        out.print(screen_table(results.data))
-        for note in results.remarks:
-            out.print(note, style="yellow", highlight=False, markup=False)
-        if run_dir:
-            out.print(f"Kept in [bold]{escape(run_dir)}[/bold]", highlight=False)
-    exit_if_withheld(context, results)
+        print_result(result, kept_in=run_dir)
+    exit_if_withheld(context, result)

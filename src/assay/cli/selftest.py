@@ -11,7 +11,9 @@ import click
 @click.option("--device", help="Torch device.")
 @click.option("--trust_remote_code", is_flag=True, help="Let a model bring its own code.")
 @click.option("--tolerance", type=float, help="Largest difference in log-likelihood.  [default: by the model's dtype]")
-def command(model: str, model_args: tuple[str, ...], device: str | None, trust_remote_code: bool, tolerance: float | None) -> None:  # fmt: skip
+def command(
+    model: str, model_args: tuple[str, ...], device: str | None, trust_remote_code: bool, tolerance: float | None
+) -> None:
     """Ask MODEL the same in different ways and compare the answers.
 
     MODEL is a backend (see `assay ls models`), or what `pretrained=` takes: a hub name, a directory, a GGUF file.
@@ -28,8 +30,7 @@ def command(model: str, model_args: tuple[str, ...], device: str | None, trust_r
 
     from assay.cli.display import console
     from assay.cli.options import resolve_config
-    from assay.models import MODELS, load_model
-    from assay.models.selftest import run_checks
+    from assay.models import MODELS, load_model, run_checks
 
     name, arguments = model, resolve_config({"model_args": model_args}).model_args
     if model not in MODELS and ".py:" not in model and not model.endswith(".py"):

@@ -16,7 +16,13 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 @click.group("store", help="The kept responses: what is there, is it sound, clear it out, write it as text.")
-@click.option("--store", "path", type=click.Path(path_type=Path), envvar="ASSAY_STORE", help="Which store.  [default: responses.sqlite in ASSAY_HOME]")  # fmt: skip
+@click.option(
+    "--store",
+    "path",
+    type=click.Path(path_type=Path),
+    envvar="ASSAY_STORE",
+    help="Which store.  [default: responses.sqlite in ASSAY_HOME]",
+)
 @click.pass_context
 def command(context: click.Context, path: Path | None) -> None:
     from assay.store import default_store_path
@@ -32,14 +38,14 @@ def show_stats(path: Path) -> None:
     from assay.cli.display import console
     from assay.store import stats
 
-    found = stats(path)
-    click.echo(f"{found.path}: {found.responses:,} responses, {found.size / 1e6:,.1f} MB")
+    about = stats(path)
+    click.echo(f"{about.path}: {about.responses:,} responses, {about.size / 1e6:,.1f} MB")
     table = Table("run", "model", "since", box=None, header_style="bold")
     table.add_column("responses", justify="right")
-    for origin in found.origins:
+    for origin in about.origins:
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(origin.created)) if origin.created else "–"
         table.add_row(origin.run or "–", origin.model or "–", since, f"{origin.responses:,}")
-    if found.origins:
+    if about.origins:
         console().print(table)
 
 
@@ -48,15 +54,15 @@ def show_stats(path: Path) -> None:
 def verify_store(path: Path) -> None:
     from assay.store import verify
 
-    found = verify(path)
-    if found.message:
-        click.echo(found.message)
-    if found.spoiled:
+    checked = verify(path)
+    if checked.message:
+        click.echo(checked.message)
+    if checked.spoiled:
         click.echo(
-            f"{found.spoiled:,} responses did not match their checksum and were removed; they are computed again"
+            f"{checked.spoiled:,} responses did not match their checksum and were removed; they are computed again"
         )
-    click.echo(f"{found.checked - found.spoiled:,} responses are sound")
-    if found.message or found.spoiled:
+    click.echo(f"{checked.checked - checked.spoiled:,} responses are sound")
+    if checked.message or checked.spoiled:
         sys.exit(1)
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.habits import RunCommand
+from assay.cli.foreign_flags import RunCommand
 from assay.cli.options import RUN_OPTIONS, with_options
 
 if TYPE_CHECKING:
-    from assay.comparison.sweeping import Design, SweptTask
+    from assay.comparison import SweepDesign, SweptTask
     from assay.config import RunConfig
 
 
@@ -30,31 +30,30 @@ def command(styles: str | None, shots: str | None, seeds: int, metric: str | Non
     \b
     assay sweep --model hf --model_args pretrained=gpt2 --tasks arc_easy --styles mc,cloze --shots 0,5 --seeds 3
 
-    A group stands for its tasks. All wordings and shots are one run, so that they share what their prompts share; each further seed draws other
-    examples. The table says how far the score moves with the prompt, and how much of a doc's score is the doc, the
-    wording, the shots, or one of them liking another.
+    A group stands for its tasks. All wordings and shots are one run, so that they share what their prompts share; each
+    further seed draws other examples. The table says how far the score moves with the prompt, and how much of a doc's
+    score is the doc, the wording, the shots, or one of them liking another.
     """
     import json
 
     from assay.cli.options import resolve_config
-    from assay.comparison.sweeping import Design, analyse, find_tasks
+    from assay.comparison import SweepDesign, analyse_sweep, find_sweep_tasks
 
-    config = resolve_config(given)
-    found_tasks = find_tasks(config)
-    config = found_tasks.config
-    design = Design(found_tasks.leaves, _split(styles), _shots(shots, config), seeds, found_tasks.asked)
-    found_tasks.check(design)
+    tasks = find_sweep_tasks(resolve_config(given))
+    config = tasks.config
+    design = SweepDesign(tasks.leaves, _split(styles), _shots(shots, config), seeds, tasks.asked)
+    tasks.check(design)
     if config.dry_run:
         _forecast(config, design, as_json=as_json)
         return
     directories = _run(config, design, quiet=as_json)
-    found, problems = analyse(design, directories, metric)
+    swept, problems = analyse_sweep(design, directories, metric)
     for problem in problems:
         click.echo(f"left out: {problem}", err=True)
     if as_json:
-        click.echo(json.dumps([task.to_dict() for task in found], indent=2, ensure_ascii=False))
+        click.echo(json.dumps([task.to_dict() for task in swept], indent=2, ensure_ascii=False))
     else:
-        _show(found)
+        _show(swept)
         click.echo(f"Kept in {directories[0].parent}")
 
 
@@ -75,22 +74,24 @@ def _shots(text: str | None, config: RunConfig) -> tuple[int, ...]:
     return tuple(int(part) for part in parts) if config.num_fewshot is None else (config.num_fewshot,)
 
 
-def _forecast(config: RunConfig, design: Design, *, as_json: bool) -> None:
+def _forecast(config: RunConfig, design: SweepDesign, *, as_json: bool) -> None:
     import json
 
     from assay.cli.dry_run import forecast_dict, forecast_shown, show_forecast
 
-    found = forecast_shown(config.model_copy(update={"tasks": design.variants(), "num_fewshot": None}), quiet=as_json)
+    forecast = forecast_shown(
+        config.model_copy(update={"tasks": design.variants(), "num_fewshot": None}), quiet=as_json
+    )
     if as_json:
-        click.echo(json.dumps({"seeds": design.seeds, **forecast_dict(found)}, indent=2))
+        click.echo(json.dumps({"seeds": design.seeds, **forecast_dict(forecast)}, indent=2))
         return
-    show_forecast(found, "What one seed of this sweep would ask")
+    show_forecast(forecast, "What one seed of this sweep would ask")
     if design.seeds > 1:
         click.echo(f"The same for each of {design.seeds} seeds, but prompts without examples are asked once for all.")
     click.echo("Nothing was sent.")
 
 
-def _run(config: RunConfig, design: Design, *, quiet: bool) -> list[Path]:
+def _run(config: RunConfig, design: SweepDesign, *, quiet: bool) -> list[Path]:
     """One evaluation a seed, all with the model loaded once.
 
     Prompts without examples are the same for all seeds and come from the store after the first.
@@ -100,11 +101,13 @@ def _run(config: RunConfig, design: Design, *, quiet: bool) -> list[Path]:
 
     from assay.cli.display import show_progress
     from assay.report import check_first, evaluate
-    from assay.run import model_for, sanitize
+    from assay.results import sanitize
+    from assay.run import model_for
 
     check_first(config)
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")[:-3]
-    root = Path(config.run_dir) if config.run_dir else Path(config.output_path or "runs") / "sweeps" / sanitize("_".join(design.asked or design.tasks))[:80] / stamp  # fmt: skip
+    name = sanitize("_".join(design.asked or design.tasks))[:80]
+    root = Path(config.run_dir or Path(config.output_path or "runs") / "sweeps" / name / stamp)
     first = config.seed.fewshot or 0
     directories = []
     with closing(model_for(config)) as lm:
@@ -123,21 +126,33 @@ def _run(config: RunConfig, design: Design, *, quiet: bool) -> list[Path]:
     return directories
 
 
-def _show(found: list[SweptTask]) -> None:
+def _show(swept: list[SweptTask]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     from assay.cli.display import console
-    from assay.report.rows import format_number
+    from assay.report import format_number
 
     out = console()
-    for task in found:
-        table = Table(title=f"{task.task} · {task.metric} · {task.docs:,} docs", title_justify="left", header_style="bold", pad_edge=False, box=SIMPLE_HEAD)  # fmt: skip
+    for task in swept:
+        table = Table(
+            title=f"{task.task} · {task.key} · {task.docs:,} docs",
+            title_justify="left",
+            header_style="bold",
+            pad_edge=False,
+            box=SIMPLE_HEAD,
+        )
         for name in ("wording", "shots", "seed", "score", "± stderr"):
             table.add_column(name, justify="left" if name == "wording" else "right")
         for each in task.conditions:
             stderr = each.estimate.stderr
-            table.add_row(each.style or "own", "own" if each.shots is None else str(each.shots), str(each.seed), format_number(each.estimate.value or 0.0), "" if stderr is None else format_number(stderr))  # fmt: skip
+            table.add_row(
+                each.style or "own",
+                "own" if each.shots is None else str(each.shots),
+                str(each.seed),
+                format_number(each.estimate.value or 0.0),
+                "" if stderr is None else format_number(stderr),
+            )
         out.print(table)
         shares = Table(header_style="bold", pad_edge=False, box=SIMPLE_HEAD)
         shares.add_column("variance of a score comes from")
@@ -148,4 +163,7 @@ def _show(found: list[SweptTask]) -> None:
             shares.add_row(" × ".join(effect), f"{share:.1%}")
         out.print(shares)
         c = task.components
-        click.echo(f"Scores range from {format_number(c.low)} to {format_number(c.high)} over the prompts; mean {format_number(c.mean)} ± {format_number(c.stderr)}, prompts counted as draws.\n")  # fmt: skip
+        low, high, mean, error = map(format_number, (c.low, c.high, c.mean, c.stderr))
+        click.echo(
+            f"Scores range from {low} to {high} over the prompts; mean {mean} ± {error}, prompts counted as draws.\n"
+        )

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from assay.cli.tasks import open_manager, task_files
+from assay.cli.task_files import open_manager, task_files
 from assay.errors import AssayError, ConfigError, MissingPackage
 from assay.groups import AGGREGATORS
 from assay.tasks import GroupSpec, Resolved, TaskManager, check_task, functions_in
@@ -46,7 +46,12 @@ class Tally:
 @click.argument("names", nargs=-1)
 @click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="More names; the same as without the flag.")
 @click.option("--json", "as_json", is_flag=True, help="Counts and failures as one object.")
-@click.option("--data_dir", metavar="DIR", envvar="ASSAY_DATA_DIR", help="Also render the first doc of tasks whose data are in this mirror.")  # fmt: skip
+@click.option(
+    "--data_dir",
+    metavar="DIR",
+    envvar="ASSAY_DATA_DIR",
+    help="Also render the first doc of tasks whose data are in this mirror.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show every failure and warning, not one of each kind.")
 @task_files
 @click.pass_context

@@ -17,8 +17,16 @@ import click
 @click.option(
     "--bundle", type=click.Path(file_okay=False, path_type=Path), help="Write a static site here instead of serving."
 )
-@click.option("--bundle_samples", type=click.IntRange(0), default=200, show_default=True, help="Docs of each task that get a page in the bundle.")  # fmt: skip
-def command(directories: tuple[Path, ...], port: int, host: str, open_browser: bool, bundle: Path | None, bundle_samples: int) -> None:  # fmt: skip
+@click.option(
+    "--bundle_samples",
+    type=click.IntRange(0),
+    default=200,
+    show_default=True,
+    help="Docs of each task that get a page in the bundle.",
+)
+def command(
+    directories: tuple[Path, ...], port: int, host: str, open_browser: bool, bundle: Path | None, bundle_samples: int
+) -> None:
     """Show the runs below each DIR (the current directory if none is given): ours, and those of lm-evaluation-harness.
 
     \b

@@ -78,7 +78,9 @@ def node_resources() -> list[dict[str, float]]:
     return [dict(node["Resources"]) for node in import_ray().nodes() if node["Alive"]]
 
 
-def plan_replicas(replicas: int | None, gpus: float, cpus: float | None, nodes: list[dict[str, float]]) -> tuple[int, Resources]:  # fmt: skip
+def plan_replicas(
+    replicas: int | None, gpus: float, cpus: float | None, nodes: list[dict[str, float]]
+) -> tuple[int, Resources]:
     """How many replicas, and what each takes.
 
     Not told how many: as many as the GPUs allow, or one per node. Not told how many CPUs: an even share of the smallest

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from assay.cluster.pool import Died, Raised, ReplicaPool, Worker
 from assay.cluster.replica import ModelSpec, ShardAnswers
 from assay.cluster.shards import Shard, ShardCutter, shard_size
 from assay.config import RunConfig
-from assay.instance import Instance, RequestType
-from assay.models import Answer, Message, StreamingLM, Usage
+from assay.instance import Instance, Response
+from assay.models import ModelInfo, Stop, StreamingLM, Usage, never
 
 SHARDS_PER_REPLICA = 2
 DEATHS_PER_SHARD = 3
@@ -34,7 +34,9 @@ def load_on_cluster(config: RunConfig, notify: Callable[[str], None] = lambda te
     started_here = connect(config.ray_address, config.replicas)
     try:
         count, each = plan_replicas(config.replicas, config.gpus_per_replica, config.cpus_per_replica, node_resources())
-        spec = ModelSpec(_absolute(config.model), config.model_args, config.device, config.batch_size, config.trust_remote_code)  # fmt: skip
+        spec = ModelSpec(
+            _absolute(config.model), config.model_args, config.device, config.batch_size, config.trust_remote_code
+        )
         return ClusterLM(spec, count, each, notify, started_here=started_here)
     except BaseException:
         if started_here:
@@ -56,11 +58,10 @@ class ClusterLM(StreamingLM):
     ) -> None:
         self.model_args = spec.model_args
         self.notify = notify
-        self.should_stop: Callable[[], bool] = lambda: False
         self.pool = ReplicaPool(spec, replicas, resources, notify)
         self.model = self.pool.first_model()
-        self.max_length = self.model.max_length
-        self.window_requests = WINDOW_PER_REPLICA * replicas
+        self.chat = self.model.info.chat or "text"
+        self.replicas = replicas
         self._started_here = started_here
         self._template: bool | str | None = None
         self._set_aside = 0
@@ -68,9 +69,9 @@ class ClusterLM(StreamingLM):
     # -- the contract ------------------------------------------------------------------------------------------------
 
     def stream(
-        self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
-    ) -> Iterator[tuple[int, Answer]]:
-        dispatch = _Dispatch(self.pool, request_type, instances, draws, self.should_stop)
+        self, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Stop = never
+    ) -> Iterator[tuple[int, Response]]:
+        dispatch = _Dispatch(self.pool, request_type, instances, draws, stop)
         try:
             yield from dispatch.run()
         finally:
@@ -78,7 +79,7 @@ class ClusterLM(StreamingLM):
             for worker in self.pool.workers:
                 worker.running.clear()
 
-    def apply_chat_template(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
+    def apply_chat_template(self, messages: list[dict[str, Any]], add_generation_prompt: bool = True) -> str:
         if (formatter := self._formatter) is not None:
             return str(formatter.apply(messages, add_generation_prompt))
         return str(self.pool.ask("apply_chat_template", messages, add_generation_prompt, self._template))
@@ -89,16 +90,12 @@ class ClusterLM(StreamingLM):
         found = formatter.select(name) if formatter is not None else self.pool.ask("chat_template", name)
         return None if found is None else str(found)
 
-    @property
-    def tokenizer_name(self) -> str:
-        return self.model.tokenizer_name
+    def info(self) -> ModelInfo:
+        """That of the model itself; its fingerprint too, so that answers are shared with runs on one machine."""
+        return replace(self.model.info, window_requests=WINDOW_PER_REPLICA * self.replicas)
 
     def fingerprint(self) -> str:
-        """That of the model itself, so that answers are shared with runs on one machine."""
-        return self.model.fingerprint
-
-    def get_model_info(self) -> dict[str, Any]:
-        return dict(self.model.info)
+        return self.model.info.fingerprint
 
     @property
     def usage(self) -> Usage | None:
@@ -137,23 +134,23 @@ class _Dispatch:
     def __init__(
         self,
         pool: ReplicaPool,
-        request_type: RequestType,
+        request_type: str,
         instances: Sequence[Instance],
         draws: Sequence[int],
-        should_stop: Callable[[], bool],
+        stop: Stop,
     ) -> None:
         self.pool, self.request_type, self.instances, self.draws = pool, request_type, instances, draws
-        self.should_stop = should_stop
+        self.stop = stop
         self.cutter = ShardCutter(instances)
         self.returned: deque[Shard] = deque()
         self.under_way: dict[Any, tuple[Worker, Shard]] = {}
         """In the order in which they were handed out, which for each replica is the order in which they are done."""
         self.set_aside = 0
 
-    def run(self) -> Iterator[tuple[int, Answer]]:
+    def run(self) -> Iterator[tuple[int, Response]]:
         while True:
             self._hand_out()
-            if not self.under_way and (self.should_stop() or not (self.returned or self.cutter.remaining)):
+            if not self.under_way and (self.stop() or not (self.returned or self.cutter.remaining)):
                 return
             for reference in self.pool.wait(self.under_way):
                 # One that went down with its replica was taken out when the first of them was found.
@@ -164,7 +161,7 @@ class _Dispatch:
         """Give every replica that has the model work for now and for next."""
         for round_of_work in range(1, SHARDS_PER_REPLICA + 1):
             for worker in self.pool.loaded():
-                if self.should_stop() or len(worker.running) >= round_of_work:
+                if self.stop() or len(worker.running) >= round_of_work:
                     continue
                 shard = self.returned.popleft() if self.returned else self.cutter.take(self._size(worker))
                 if shard is None:
@@ -181,7 +178,7 @@ class _Dispatch:
 
     def _take(
         self, worker: Worker, shard: Shard, outcome: ShardAnswers | Died | Raised
-    ) -> Iterator[tuple[int, Answer]]:
+    ) -> Iterator[tuple[int, Response]]:
         if isinstance(outcome, Died):
             yield from self._bury(worker, outcome)
             return
@@ -195,9 +192,9 @@ class _Dispatch:
         worker.processor += outcome.processor
         self.pool.deaths_in_a_row = 0
         for place, *answer in outcome.answers:
-            yield shard.positions[place], Answer(*answer)
+            yield shard.positions[place], Response(*answer)
 
-    def _bury(self, worker: Worker, death: Died) -> Iterator[tuple[int, Answer]]:
+    def _bury(self, worker: Worker, death: Died) -> Iterator[tuple[int, Response]]:
         """Give a dead replica's shards back. Only the oldest was being worked on; the others waited behind it."""
         for reference in [r for r, (other, _) in self.under_way.items() if other is worker]:
             del self.under_way[reference]
@@ -208,7 +205,7 @@ class _Dispatch:
         else:
             yield from self._blame(at_work, death.reason)
 
-    def _blame(self, shard: Shard, reason: str) -> Iterator[tuple[int, Answer]]:
+    def _blame(self, shard: Shard, reason: str) -> Iterator[tuple[int, Response]]:
         """Try the shard elsewhere, and the third time report its requests as failed."""
         shard.deaths.append(reason)
         if len(shard.deaths) < DEATHS_PER_SHARD:
@@ -220,7 +217,7 @@ class _Dispatch:
         )
         self.pool.notify(failure)
         for position in shard.positions:
-            yield position, Answer(None, failure=failure)
+            yield position, Response(None, failure=failure)
 
 
 def _absolute(model: str) -> str:

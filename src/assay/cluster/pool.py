@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assay.cluster.connection import Resources, import_ray
-from assay.cluster.replica import Loaded, LoadFailure, ModelSpec, Replica
+from assay.cluster.replica import LoadedModel, LoadFailure, ModelSpec, Replica
 from assay.cluster.shards import Shard
 from assay.errors import AssayError, ModelError
 
@@ -41,7 +41,7 @@ class Worker:
     actor: Any
     load: Any
     """Reference to the outcome of loading the model."""
-    loaded: Loaded | None = None
+    loaded: LoadedModel | None = None
     running: deque[Shard] = field(default_factory=deque)
     """Oldest first: the actor works on the first, the others wait in its queue."""
     usage: Mapping[str, float] = field(default_factory=dict)
@@ -69,13 +69,13 @@ class ReplicaPool:
         self._actor_class = self.ray.remote(max_restarts=0, max_task_retries=0)(Replica)
         self.started = self.lost = self.deaths_in_a_row = 0
         self.lost_usage: list[Mapping[str, float]] = []
-        self.model: Loaded | None = None
+        self.model: LoadedModel | None = None
         self._none_since = time.monotonic()
         self._told = False
         self._failures: list[str] = []
         self.workers = [self._start() for _ in range(count)]
 
-    def first_model(self) -> Loaded:
+    def first_model(self) -> LoadedModel:
         """Wait for the first replica that has the model; raise when none can have it."""
         while self.model is None:
             self.wait(())
@@ -170,9 +170,13 @@ class ReplicaPool:
         if isinstance(outcome, Died):
             self.replace(worker, outcome.reason)
             return
-        if isinstance(outcome, Loaded) and self.model is not None and outcome.fingerprint != self.model.fingerprint:
+        if (
+            isinstance(outcome, LoadedModel)
+            and self.model is not None
+            and outcome.info.fingerprint != self.model.info.fingerprint
+        ):
             outcome = LoadFailure(outcome.node, "its model is not the one that the first replica has")
-        if isinstance(outcome, Loaded):
+        if isinstance(outcome, LoadedModel):
             worker.loaded = outcome
             self.model = self.model or outcome
             return
@@ -197,4 +201,7 @@ class ReplicaPool:
                 f"no replica is ready after {waited:.0f} s: the model is still loading, or there is no room ({need})"
             )
         if waited > GIVE_UP_AFTER_SECONDS and not Resources.fits(self.resources, free):
-            raise ModelError(f"no replica after {waited:.0f} s: {need}", hint="Add nodes, or ask for less; what was answered is kept.")  # fmt: skip
+            raise ModelError(
+                f"no replica after {waited:.0f} s: {need}",
+                hint="Add nodes, or ask for less; what was answered is kept.",
+            )

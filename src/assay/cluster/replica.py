@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from assay.errors import AssayError
-from assay.instance import Instance, RequestType
+from assay.instance import Instance
+from assay.models import ChatRenderer, ModelInfo, load_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +26,12 @@ class ModelSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedModel:
     """What the driver has to know of the model, which it does not load itself."""
 
     node: str
     node_id: str
-    fingerprint: str
-    tokenizer_name: str
-    max_length: int | None
-    info: Mapping[str, Any]
+    info: ModelInfo
     chat: bytes | None = None
     """The pickled object behind the chat template, where there is one: asking a replica for every doc would be slow."""
 
@@ -62,35 +60,32 @@ class Replica:
         self.spec = spec
         self.node = socket.gethostname()
 
-    def load(self) -> Loaded | LoadFailure:
+    def load(self) -> LoadedModel | LoadFailure:
         import ray
-
-        from assay.models import load_model
 
         spec = self.spec
         try:
-            self.lm = load_model(spec.name, spec.model_args, device=spec.device, batch_size=spec.batch_size, trust_remote_code=spec.trust_remote_code)  # fmt: skip
-            info = getattr(self.lm, "get_model_info", None)
-            return Loaded(
+            self.lm = load_model(
+                spec.name,
+                spec.model_args,
+                device=spec.device,
+                batch_size=spec.batch_size,
+                trust_remote_code=spec.trust_remote_code,
+            )
+            return LoadedModel(
                 node=self.node,
                 node_id=ray.get_runtime_context().get_node_id(),
-                fingerprint=self.lm.fingerprint(),
-                tokenizer_name=self.lm.tokenizer_name,
-                max_length=getattr(self.lm, "max_length", None),
-                info=info() if callable(info) else {},
-                chat=_pickled(getattr(self.lm, "chat", None)),
+                info=self.lm.info(),
+                chat=_pickled(self.lm.chat_renderer),
             )
         except Exception as error:  # whatever it is, the driver tells the user, with the name of this node
             text = str(error) if isinstance(error, AssayError) else f"{type(error).__name__}: {error}"
             return LoadFailure(self.node, text)
 
-    def answer(self, request_type: RequestType, arguments: Sequence[tuple[Any, ...]], draws: Sequence[int]) -> ShardAnswers:  # fmt: skip
+    def answer(self, request_type: str, arguments: Sequence[tuple[Any, ...]], draws: Sequence[int]) -> ShardAnswers:
         began, processor = time.perf_counter(), time.process_time()
         instances = [Instance(request_type, {}, args, index) for index, args in enumerate(arguments)]
-        answers = [
-            (at, a.response, a.stop_reason, a.failure, a.tokens)
-            for at, a in self.lm.stream(request_type, instances, draws)
-        ]
+        answers = [(at, *response) for at, response in self.lm.stream(request_type, instances, draws)]
         usage = self.lm.usage
         return ShardAnswers(
             answers,
@@ -99,7 +94,9 @@ class Replica:
             time.process_time() - processor,
         )
 
-    def apply_chat_template(self, messages: list[dict[str, Any]], add_generation_prompt: bool, name: bool | str | None) -> str:  # fmt: skip
+    def apply_chat_template(
+        self, messages: list[dict[str, Any]], add_generation_prompt: bool, name: bool | str | None
+    ) -> str:
         if name is not None:
             self.lm.chat_template(name)
         return self.lm.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
@@ -108,10 +105,10 @@ class Replica:
         return self.lm.chat_template(name)
 
 
-def _pickled(formatter: Any) -> bytes | None:
-    if not callable(getattr(formatter, "apply", None)) or not callable(getattr(formatter, "select", None)):
+def _pickled(renderer: ChatRenderer | None) -> bytes | None:
+    if renderer is None:
         return None
     try:
-        return pickle.dumps(formatter)
+        return pickle.dumps(renderer)
     except Exception:  # some tokenizers cannot be pickled; the driver then asks a replica
         return None

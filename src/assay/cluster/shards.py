@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from assay.instance import Instance
+from assay.instance import Instance, context_text
 
 SMALLEST, LARGEST = 8, 4096
 TARGET_SECONDS = 5.0
@@ -97,5 +96,4 @@ def common_prefix(one: str, two: str) -> int:
 
 
 def _prompt(instance: Instance) -> str:
-    first: Any = instance.arguments[0] if instance.arguments else ""
-    return first if isinstance(first, str) else repr(first)
+    return context_text(instance.arguments[0]) if instance.arguments else ""

@@ -1,19 +1,47 @@
 """Is B better than A? Runs of any harness, aligned doc by doc, up to the root of the group tree."""
 
 from assay.comparison.engine import compare_runs
-from assay.comparison.model import Comparison, Flips, Options, Refusal, Row
-from assay.comparison.readers import open_run
-from assay.comparison.views import Column, GroupView, RunView
+from assay.comparison.gate import GateCheck, GateReport, gate_against, gate_thresholds
+from assay.comparison.model import CompareOptions, Comparison, ComparisonRow, Flips, Refusal
+from assay.comparison.page import comparison_page
+from assay.comparison.power import PowerAssumptions, SizePlan, plan_from_runs, plan_without_runs
+from assay.comparison.readers import RUN_READERS, open_results, open_run
+from assay.comparison.render import comparison_json, comparison_legend, comparison_table, flip_lines
+from assay.comparison.runs import ColumnBuilder, Columns, ComparedRun, RunReader, SampleColumn, run_of_columns
+from assay.comparison.sweep import SweepDesign, SweepTasks, SweptTask, analyse_sweep, find_sweep_tasks
 
 __all__ = [
-    "Column",
+    "RUN_READERS",
+    "ColumnBuilder",
+    "Columns",
+    "CompareOptions",
+    "ComparedRun",
     "Comparison",
+    "ComparisonRow",
     "Flips",
-    "GroupView",
-    "Options",
+    "GateCheck",
+    "GateReport",
+    "PowerAssumptions",
     "Refusal",
-    "Row",
-    "RunView",
+    "RunReader",
+    "SampleColumn",
+    "SizePlan",
+    "SweepDesign",
+    "SweepTasks",
+    "SweptTask",
+    "analyse_sweep",
     "compare_runs",
+    "comparison_json",
+    "comparison_legend",
+    "comparison_page",
+    "comparison_table",
+    "find_sweep_tasks",
+    "flip_lines",
+    "gate_against",
+    "gate_thresholds",
+    "open_results",
     "open_run",
+    "plan_from_runs",
+    "plan_without_runs",
+    "run_of_columns",
 ]

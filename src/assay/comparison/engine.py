@@ -2,35 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
-from assay.comparison.groups import NotComparable, compare_group
-from assay.comparison.model import Comparison, Options, Part, Refusal, Row
-from assay.comparison.tasks import Alignments, Incomparable, TaskDifference, aggregation_for, compare_task
-from assay.comparison.views import Column, RunView
+from assay.comparison.group_difference import compare_group
+from assay.comparison.model import (
+    CompareOptions,
+    Comparison,
+    ComparisonRow,
+    MemberDifference,
+    NotComparable,
+    Refusal,
+)
+from assay.comparison.runs import ComparedRun, SampleColumn, is_higher_better
+from assay.comparison.task_difference import Alignments, TaskDifference, compare_task, repeatable_aggregation
 from assay.errors import ConfigError, did_you_mean
+from assay.results import MetricKey
 from assay.stats import holm, judge, unpaired_difference
 
 
-def compare_runs(runs: Sequence[RunView], options: Options | None = None) -> list[Comparison]:
+def compare_runs(runs: Sequence[ComparedRun], options: CompareOptions | None = None) -> list[Comparison]:
     """Every further run against the first. The correction counts the tasks of all of them together."""
-    options = options or Options()
+    options = options or CompareOptions()
     if len(runs) < 2:
         raise ConfigError("one run cannot be compared", hint="Name two or more.")
     return _judged([_Pair(runs[0], other, options).compare() for other in runs[1:]], options)
 
 
 class _Pair:
-    def __init__(self, a: RunView, b: RunView, options: Options) -> None:
+    def __init__(self, a: ComparedRun, b: ComparedRun, options: CompareOptions) -> None:
         self.a, self.b, self.options = a, b, options
-        self.parts: dict[str, dict[str, Part]] = {}
+        self.members: dict[MetricKey, dict[str, MemberDifference]] = {}
         """By key, then by task or group."""
-        self.rows: dict[tuple[str, str], Row] = {}
+        self.rows: dict[str, list[ComparisonRow]] = {}
         self.refusals: list[Refusal] = []
         self.refused: set[str] = set()
+        self.depths: dict[str, int] = {}
+        for depth, node in a.result.tree():
+            self.depths.setdefault(node.name, depth)
 
     def compare(self) -> Comparison:
         wanted = self._wanted()
@@ -49,127 +61,114 @@ class _Pair:
         if not self.rows:
             reasons = "; ".join(f"{r.name}: {r.reason}" for r in self.refusals[:5])
             raise ConfigError(f"nothing can be compared. {reasons}", hint=_hint(self.refusals))
-        for name in dict.fromkeys(name for _, name in reversed(self.a.tree) if name in self.a.groups):
-            if wanted is None or name in wanted:
+        for name in dict.fromkeys(node.name for _, node in reversed(list(self.a.result.tree()))):
+            if name in self.a.result.groups and (wanted is None or name in wanted):
                 self._group(name)
-        rows = [self.rows[name, key] for name in self._order() for key in self._keys_of(name)]
-        return Comparison(self.a, self.b, tuple(_with_depth(rows, self.a)), tuple(self.refusals), self.options.alpha)
+        rows = [row for name in dict.fromkeys([*self.depths, *self.a.tasks]) for row in self.rows.get(name, ())]
+        return Comparison(self.a, self.b, tuple(rows), tuple(self.refusals), self.options.alpha)
 
     def _wanted(self) -> set[str] | None:
         """The names asked for, and all below them."""
         if not self.options.tasks:
             return None
-        known = {*self.a.tasks, *self.a.groups, *(name for _, name in self.a.tree)}
+        known = self.a.result
         wanted: set[str] = set()
         for name in self.options.tasks:
             if name not in known:
-                raise ConfigError(f"{self.a.path} has no task or group {name!r}", hint=did_you_mean(name, known) or f"It has {_some(sorted(known))}.")  # fmt: skip
-            wanted |= {name, *_below(self.a.tree, name)}
+                raise ConfigError(
+                    f"{self.a.path} has no task or group {name!r}",
+                    hint=did_you_mean(name, known) or f"It has {_some(sorted(known))}.",
+                )
+            wanted |= {name, *known.below(name)}
         return wanted
 
     def _task(self, task: str) -> None:
         columns_a, columns_b = self.a.columns(task), self.b.columns(task)
-        known: Alignments = {}
+        alignments: Alignments = {}
         for key in (key for key in columns_a if key in columns_b and self.options.wants(key)):
-            found = self._difference(task, key, columns_a[key], columns_b[key], known)
-            if found is not None:
-                self._add(task, "task", key, found)
+            difference = self._difference(task, columns_a[key], columns_b[key], alignments)
+            if difference is not None:
+                self._add(task, "task", key, difference, is_higher_better(columns_a[key]))
         if not any(key in columns_b for key in columns_a):
-            self.refusals.append(
-                Refusal(task, f"no metric in common ({_some(list(columns_a))}; {_some(list(columns_b))})")
-            )
+            both = f"{_some(map(str, columns_a))}; {_some(map(str, columns_b))}"
+            self.refusals.append(Refusal(task, f"no metric in common ({both})"))
             return
         alone = [key for key in columns_a if key not in columns_b and self.options.wants(key)]
         self.refusals += [Refusal(task, f"{key} is only in A", "only_a") for key in alone]
 
-    def _difference(self, task: str, key: str, a: Column, b: Column, known: Alignments) -> TaskDifference | None:
-        rules = {aggregation_for(run, task, key, column) for run, column in ((self.a, a), (self.b, b))}
-        rule = rules.pop() if len(rules) == 1 else None
-        if rule is None:
-            return self._as_reported(task, key)
+    def _difference(self, task: str, a: SampleColumn, b: SampleColumn, alignments: Alignments) -> TaskDifference | None:
+        rule = repeatable_aggregation(a, self.a.score(task, a.key))
+        if rule is None or rule != repeatable_aggregation(b, self.b.score(task, b.key)):
+            return self._as_reported(task, a.key)
         try:
-            return compare_task(a, b, rule, self.options, known)
-        except Incomparable as error:
+            return compare_task(a, b, rule, self.options, alignments)
+        except NotComparable as error:
             if task not in self.refused:
                 self.refusals.append(Refusal(task, str(error)))
             self.refused.add(task)
             return None
 
-    def _as_reported(self, task: str, key: str) -> TaskDifference | None:
+    def _as_reported(self, task: str, key: MetricKey) -> TaskDifference | None:
         """An aggregation that cannot be repeated here: the two numbers as they stand, errors added."""
-        a, b = self.a.reported.get(task, {}).get(key), self.b.reported.get(task, {}).get(key)
-        if a is None or b is None or a.value is None or b.value is None:
+        a, b = self.a.score(task, key), self.b.score(task, key)
+        if a is None or b is None or a.estimate.value is None or b.estimate.value is None:
             self.refusals.append(Refusal(task, f"{key}: the docs' values do not give the reported number"))
             return None
-        empty = np.empty(0)
-        part = Part(unpaired_difference(a, b), b.n, np.empty(0, dtype=np.uint64), lambda: (empty, empty))
-        return TaskDifference(part, False, 0, 0, ("as reported: its aggregation cannot be repeated here",), None)
+        difference = unpaired_difference(a.estimate, b.estimate)
+        no_docs, no_draws = np.empty(0, dtype=np.uint64), np.empty(0)
+        member = MemberDifference(difference, b.estimate.n, no_docs, lambda: (no_draws, no_draws))
+        return TaskDifference(member, False, notes=("as reported: its aggregation cannot be repeated here",))
 
     def _group(self, name: str) -> None:
-        for key in (key for key in self.a.groups[name] if self.options.wants(key)):
+        for key, score in self.a.result.groups[name].scores.items():
+            if not self.options.wants(key):
+                continue
             try:
-                part = compare_group(name, key, self.a, self.b, self.parts.get(key, {}), self.refused)
+                member = compare_group(name, key, self.a, self.b, self.members.get(key, {}), self.refused)
             except NotComparable as error:
                 self.refusals.append(Refusal(name, f"{key}: {error}", error.kind))
                 continue
-            self._add(name, "group", key, TaskDifference(part, True, 0, 0, (), None))
+            self._add(name, "group", key, TaskDifference(member, True), is_higher_better(score))
 
-    def _add(self, name: str, kind: str, key: str, found: TaskDifference) -> None:
-        self.parts.setdefault(key, {})[name] = found.part
-        difference = found.part.difference
-        self.rows[name, key] = Row(
+    def _add(
+        self, name: str, kind: Literal["task", "group"], key: MetricKey, of_node: TaskDifference, higher: bool
+    ) -> None:
+        self.members.setdefault(key, {})[name] = of_node.member
+        difference = of_node.member.difference
+        row = ComparisonRow(
             name=name,
-            alias=self.a.aliases.get(name, name),
+            alias=self.a.result[name].alias,
             kind=kind,
-            depth=0,
+            depth=self.depths.get(name, 0),
             key=key,
             difference=difference,
-            higher_is_better=self.a.higher_is_better(name, key.partition(",")[0]),
+            higher_is_better=higher,
             margin=self.options.margin_for(difference.a, difference.b),
-            paired=found.paired,
-            only_a=found.only_a,
-            only_b=found.only_b,
-            notes=(*found.notes, *self._stopped(name), *self._withheld(name, key)),
-            flips=found.flips,
+            paired=of_node.paired,
+            only_a=of_node.only_a,
+            only_b=of_node.only_b,
+            notes=(*of_node.notes, *self._warnings(name, key)),
+            flips=of_node.flips,
         )
+        self.rows.setdefault(name, []).append(row)
 
-    def _stopped(self, name: str) -> list[str]:
-        """A p-value for a fixed number of docs does not count the looks that ended the run."""
-        return [f"{side} stopped early: p does not count its looks" for side, run in (("A", self.a), ("B", self.b)) if name in run.stopped and not run.stopped[name].startswith("all docs")]  # fmt: skip
-
-    def _withheld(self, name: str, key: str) -> list[str]:
-        return [f"{side} is withheld: {run.withheld[name, key]}" for side, run in (("A", self.a), ("B", self.b)) if (name, key) in run.withheld]  # fmt: skip
-
-    def _order(self) -> Iterator[str]:
-        names = dict.fromkeys([name for _, name in self.a.tree] + list(self.a.tasks))
-        yield from (name for name in names if any(n == name for n, _ in self.rows))
-
-    def _keys_of(self, name: str) -> list[str]:
-        return [key for n, key in self.rows if n == name]
-
-
-def _with_depth(rows: list[Row], run: RunView) -> Iterator[Row]:
-    depth: dict[str, int] = {}
-    for level, name in run.tree:
-        depth.setdefault(name, level)
-    for row in rows:
-        yield replace(row, depth=depth.get(row.name, 0))
+    def _warnings(self, name: str, key: MetricKey) -> list[str]:
+        """What the runs say about the number itself."""
+        stopped, withheld = [], []
+        for side, run in (("A", self.a), ("B", self.b)):
+            reason = run.result.tasks[name].stop_reason if name in run.result.tasks else None
+            if reason is not None and not reason.startswith("all docs"):
+                # A p-value for a fixed number of docs does not count the looks that ended the run.
+                stopped.append(f"{side} stopped early: p does not count its looks")
+            score = run.score(name, key)
+            if score is not None and score.withheld is not None:
+                withheld.append(f"{side} is withheld: {score.withheld}")
+        return stopped + withheld
 
 
-def _below(tree: Sequence[tuple[int, str]], name: str) -> set[str]:
-    found: set[str] = set()
-    inside: int | None = None
-    for depth, each in tree:
-        if inside is not None and depth > inside:
-            found.add(each)
-        else:
-            inside = depth if each == name else None
-    return found
-
-
-def _judged(comparisons: list[Comparison], options: Options) -> list[Comparison]:
+def _judged(comparisons: list[Comparison], options: CompareOptions) -> list[Comparison]:
     """Holm over all task rows of all comparisons; groups, which sum them up, are a family of their own."""
-    corrected: dict[tuple[int, str, str], float | None] = {}
+    corrected: dict[tuple[int, str, MetricKey], float | None] = {}
     family: dict[str, int] = {}
     for kind in ("task", "group"):
         members = [(i, row) for i, c in enumerate(comparisons) for row in c.rows if row.kind == kind]
@@ -177,7 +176,7 @@ def _judged(comparisons: list[Comparison], options: Options) -> list[Comparison]
         adjusted = holm([row.difference.p_value for _, row in members])
         corrected |= {(i, row.name, row.key): p for (i, row), p in zip(members, adjusted, strict=True)}
 
-    def judged(i: int, row: Row) -> Row:
+    def judged(i: int, row: ComparisonRow) -> ComparisonRow:
         p = corrected[i, row.name, row.key]
         verdict = judge(
             row.difference,
@@ -196,12 +195,15 @@ def _judged(comparisons: list[Comparison], options: Options) -> list[Comparison]
 
 
 def _hint(refusals: Sequence[Refusal]) -> str | None:
+    unpaired = "Use --unpaired to compare the scores as of different docs"
     if any("prompts differ" in r.reason for r in refusals):
-        return "Use --unpaired to compare the scores as of different docs, or --ignore_prompts to pair the docs all the same."
+        return f"{unpaired}, or --ignore_prompts to pair the docs all the same."
     if any("no doc in common" in r.reason for r in refusals):
-        return "Use --unpaired to compare the scores as of different docs."
+        return f"{unpaired}."
     return None
 
 
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "") if names else "none"
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - 5} more" if len(listed) > 5 else ""
+    return ", ".join(listed[:5]) + more if listed else "none"

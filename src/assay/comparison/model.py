@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.comparison.views import RunView
+from assay.comparison.runs import ComparedRun, Keys
+from assay.results import MetricKey, matching
 from assay.stats import B_DEFAULT, Difference, Verdict
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Options:
+class CompareOptions:
     """How to compare."""
 
     tasks: tuple[str, ...] = ()
@@ -30,8 +31,8 @@ class Options:
     ignore_prompts: bool = False
     replicates: int = B_DEFAULT
 
-    def wants(self, key: str) -> bool:
-        return not self.metrics or key in self.metrics or key.rpartition(",")[0] in self.metrics
+    def wants(self, key: MetricKey) -> bool:
+        return not self.metrics or any(matching(asked, [key]) for asked in self.metrics)
 
     def margin_for(self, a: float, b: float) -> float:
         largest = max(abs(a), abs(b))
@@ -47,7 +48,7 @@ class Flips:
 
 
 @dataclass(frozen=True)
-class Part:
+class MemberDifference:
     """One task or group under one metric, ready to enter the groups above it.
 
     `draws` gives the replicates of A and of B; both used the same weights for the same docs.
@@ -55,19 +56,19 @@ class Part:
 
     difference: Difference
     size: int
-    docs: NDArray[np.uint64]
+    docs: Keys
     draws: Callable[[], tuple[Floats, Floats]]
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One metric of one task or group."""
 
     name: str
     alias: str
-    kind: str
+    kind: Literal["task", "group"]
     depth: int
-    key: str
+    key: MetricKey
     difference: Difference
     higher_is_better: bool
     margin: float
@@ -81,11 +82,14 @@ class Row:
 
     @property
     def metric(self) -> str:
-        return self.key.partition(",")[0]
+        return self.key.metric
 
     @property
     def filter(self) -> str:
-        return self.key.partition(",")[2]
+        return self.key.filter
+
+
+RefusalKind = Literal["differs", "only_a", "only_b", "undefined"]
 
 
 @dataclass(frozen=True)
@@ -94,20 +98,31 @@ class Refusal:
 
     name: str
     reason: str
-    kind: Literal["differs", "only_a", "only_b", "undefined"] = "differs"
+    kind: RefusalKind = "differs"
+
+
+class NotComparable(Exception):
+    """Why a task or group has no difference."""
+
+    def __init__(self, reason: str, kind: RefusalKind = "differs") -> None:
+        super().__init__(reason)
+        self.kind: RefusalKind = kind
 
 
 @dataclass(frozen=True)
 class Comparison:
     """B against A."""
 
-    a: RunView
-    b: RunView
-    rows: tuple[Row, ...]
+    a: ComparedRun
+    b: ComparedRun
+    rows: tuple[ComparisonRow, ...]
     refusals: tuple[Refusal, ...] = ()
     alpha: float = 0.05
-    family: int = field(default=0)
+    family: int = 0
     """Tests that the correction counts."""
 
-    def row(self, name: str, key: str) -> Row | None:
-        return next((row for row in self.rows if row.name == name and row.key == key), None)
+    def row(self, name: str, metric: str) -> ComparisonRow | None:
+        """The row of a task or group under `acc` or `acc,none`; None where it was not compared."""
+        rows = [row for row in self.rows if row.name == name]
+        keys = matching(metric, [row.key for row in rows])
+        return next((row for row in rows if row.key in keys), None)

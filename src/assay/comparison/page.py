@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from assay.comparison.model import Comparison, Row
-from assay.comparison.render import legend, p_text, signed
-from assay.report.rows import format_number
+from assay.comparison.model import Comparison, ComparisonRow
+from assay.comparison.render import comparison_legend, p_text, signed
+from assay.report import format_number
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
 
 @dataclass(frozen=True)
-class Axis:
+class DifferenceAxis:
     """Symmetric around no difference, so that left and right are A and B."""
 
     reach: float
 
     @classmethod
-    def around(cls, rows: Sequence[Row]) -> Axis:
-        ends = [abs(x) for row in rows for x in (row.difference.estimate.low, row.difference.estimate.high) if x is not None]  # fmt: skip
-        points = [abs(row.difference.estimate.value) for row in rows if row.difference.estimate.value is not None]
-        finite = [x for x in (*ends, *points) if math.isfinite(x)]
+    def around(cls, rows: Iterable[ComparisonRow]) -> DifferenceAxis:
+        estimates = [row.difference.estimate for row in rows]
+        ends = [x for e in estimates for x in (e.low, e.value, e.high) if x is not None]
+        finite = [abs(x) for x in ends if math.isfinite(x)]
         return cls(max(finite, default=0.0) * 1.05 or 1.0)
 
     def percent(self, value: float) -> float:
@@ -37,7 +37,7 @@ class Axis:
 class Whisker:
     """One row of the plot; places are percent of the width."""
 
-    row: Row
+    row: ComparisonRow
     dot: float | None
     left: float | None
     right: float | None
@@ -50,11 +50,13 @@ class Whisker:
 
 def whiskers(comparison: Comparison) -> list[Whisker]:
     """All rows of a metric share an axis: accuracy and perplexity do not fit on one."""
-    axes = {m: Axis.around([r for r in comparison.rows if r.metric == m]) for m in {r.metric for r in comparison.rows}}
-    found = []
-    for row in comparison.rows:
+    rows = comparison.rows
+    metrics = {row.metric for row in rows}
+    axes = {metric: DifferenceAxis.around(row for row in rows if row.metric == metric) for metric in metrics}
+    plot = []
+    for row in rows:
         axis, e = axes[row.metric], row.difference.estimate
-        found.append(
+        plot.append(
             Whisker(
                 row=row,
                 dot=None if e.value is None else axis.percent(e.value),
@@ -67,11 +69,11 @@ def whiskers(comparison: Comparison) -> list[Whisker]:
                 scale=f"−{format_number(axis.reach)} … +{format_number(axis.reach)}",
             )
         )
-    return found
+    return plot
 
 
 def comparison_page(comparisons: Sequence[Comparison]) -> str:
-    sections = [(c, whiskers(c), list(legend(c))) for c in comparisons]
+    sections = [(c, whiskers(c), list(comparison_legend(c))) for c in comparisons]
     return _template().render(sections=sections)
 
 
@@ -79,8 +81,13 @@ def comparison_page(comparisons: Sequence[Comparison]) -> str:
 def _template() -> Template:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    loader = PackageLoader("assay.report", "templates")
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # fmt: skip
+    environment = Environment(
+        loader=PackageLoader("assay.comparison", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.filters["number"] = format_number
     environment.filters["signed"] = signed
     return environment.get_template("compare.html")

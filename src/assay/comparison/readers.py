@@ -2,36 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from assay.comparison.read_assay import read_assay
-from assay.comparison.read_inspect import find_logs, read_inspect
-from assay.comparison.read_lighteval import find_details, read_lighteval
-from assay.comparison.read_lm_eval import find_results, read_lm_eval, require_samples
-from assay.comparison.views import RunView
+from assay.comparison.runs import Columns, ComparedRun, RunReader
 from assay.errors import ConfigError
+from assay.registry import Registry
+from assay.results import RunResult
+
+LM_EVAL = "lm-evaluation-harness"
+
+RUN_READERS = Registry[RunReader](
+    "run reader",
+    group="assay.run_readers",
+    lazy={
+        "assay": "assay.comparison.read_assay:READER",
+        "inspect": "assay.compat.inspect_ai:READER",
+        "lighteval": "assay.compat.lighteval:READER",
+        LM_EVAL: "assay.compat.lm_eval.run_files:READER",
+    },
+)
+"""Formats of runs, by the harness that writes them. The first that finds its files reads them."""
 
 
-def open_run(path: str | Path) -> RunView:
-    """A run directory of ours, or of lm-evaluation-harness, lighteval or inspect (also a single results or log file)."""
+def open_run(path: str | Path) -> ComparedRun:
+    """A run directory of ours, or what lm-evaluation-harness, lighteval or inspect wrote (also a single file of theirs)."""
     where = Path(path)
     if not where.exists():
         raise ConfigError(f"{path} does not exist", hint="Give the directory of a finished run.")
-    if (where / "run.json").is_file():
-        return read_assay(where)
-    if logs := find_logs(where):
-        return read_inspect(logs, where)
-    if (results := find_results(where)) is not None and results.suffix == ".json" and _is_lm_eval(results):
-        return require_samples(read_lm_eval(results, where))
-    if details := find_details(where):
-        return read_lighteval(details, where)
+    for name in RUN_READERS:
+        reader = RUN_READERS.get_installed(name)
+        if reader is not None and reader.finds(where):
+            return reader.read(where)
     raise ConfigError(
         f"{path} holds no run that can be read",
         hint="Known: run directories of Assay, results and samples of lm-evaluation-harness, details of lighteval (Parquet), .eval logs of inspect.",
     )
 
 
-def _is_lm_eval(results: Path) -> bool:
-    """lighteval names its results alike, but they have `config_general` and no task configs beside the scores."""
-    with open(results, encoding="utf-8", errors="replace") as file:
-        return "config_general" not in file.read(4096)
+def open_results(data: Mapping[str, Any], path: Path) -> ComparedRun:
+    """A results file by itself, of ours or of lm-evaluation-harness: scores and standard errors, no docs."""
+
+    def no_columns(task: str) -> Columns:
+        raise ConfigError(f"{path} has no samples")
+
+    if "assay" in data:
+        result = RunResult.from_dict(data)
+    else:
+        from_results = RUN_READERS[LM_EVAL].from_results
+        assert from_results is not None
+        result = from_results(data)
+    return ComparedRun(result, path, (), no_columns, format="results")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from assay.comparison.model import Comparison, Row
-from assay.report.rows import format_number
-from assay.report.signs import with_signs
+from assay.comparison.model import Comparison, ComparisonRow
+from assay.comparison.runs import ComparedRun
+from assay.report import format_number, with_signs
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -73,46 +72,37 @@ def _shown(comparison: Comparison, width: int) -> list[str]:
     return columns[2:] if width < 96 else columns
 
 
-def _cells(row: Row) -> dict[str, str]:
+def _cells(row: ComparisonRow) -> dict[str, str]:
     d, e = row.difference, row.difference.estimate
+    stderr = "" if e.stderr is None else f" ± {format_number(e.stderr)}"
     return {
         "A": format_number(d.a),
         "B": format_number(d.b),
-        "B − A ± stderr": "" if e.value is None else signed(e.value) + ("" if e.stderr is None else f" ± {format_number(e.stderr)}"),
+        "B − A ± stderr": "" if e.value is None else signed(e.value) + stderr,
         "95 % interval": "" if e.low is None or e.high is None else f"[{signed(e.low)}, {signed(e.high)}]",
         "n": f"{e.n:,}",
         "flips": "" if d.gained is None else f"+{d.gained:,} −{d.lost:,}",
         "p": p_text(row),
-    }  # fmt: skip
+    }
 
 
-def p_text(row: Row) -> str:
+def p_text(row: ComparisonRow) -> str:
     p = row.p_adjusted
     return "" if p is None else "<0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
-def _notes(row: Row) -> str:
+def _notes(row: ComparisonRow) -> str:
     notes = list(row.notes)
     if row.only_a or row.only_b:
         notes.append(f"left out: {row.only_a:,} docs of A, {row.only_b:,} of B")
     return f" ({'; '.join(notes)})" if notes else ""
 
 
-def render_comparison(comparison: Comparison, width: int = 150) -> str:
-    """The table and what was not compared, as plain text."""
-    from rich.console import Console
-
-    console = Console(width=width, record=True, file=io.StringIO(), force_terminal=False)
-    console.print(comparison_table(comparison, width))
-    text = console.export_text(styles=False).rstrip()
-    return "\n".join([text, *legend(comparison)]) + "\n"
-
-
-def legend(comparison: Comparison) -> Iterator[str]:
+def comparison_legend(comparison: Comparison) -> Iterator[str]:
     """What the reader must know beside the table."""
     tests = sorted({row.difference.test for row in comparison.rows} - {"none"})
-    level = f"{comparison.alpha:g}"
-    yield f"p: {', '.join(tests) or 'no test'}; corrected (Holm) over {comparison.family} task rows; verdicts at {level}."
+    correction = f"corrected (Holm) over {comparison.family} task rows"
+    yield f"p: {', '.join(tests) or 'no test'}; {correction}; verdicts at {comparison.alpha:g}."
     for refusal in comparison.refusals:
         yield with_signs(f"not compared: {refusal.name}: {refusal.reason}")
 
@@ -120,8 +110,8 @@ def legend(comparison: Comparison) -> Iterator[str]:
 def comparison_dict(comparison: Comparison) -> dict[str, Any]:
     """All of it as plain data."""
     return {
-        "a": {"path": str(comparison.a.path), "model": comparison.a.model, "format": comparison.a.format},
-        "b": {"path": str(comparison.b.path), "model": comparison.b.model, "format": comparison.b.format},
+        "a": _run_dict(comparison.a),
+        "b": _run_dict(comparison.b),
         "alpha": comparison.alpha,
         "tests_corrected_for": comparison.family,
         "rows": [row_dict(row) for row in comparison.rows],
@@ -129,7 +119,11 @@ def comparison_dict(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def row_dict(row: Row) -> dict[str, Any]:
+def _run_dict(run: ComparedRun) -> dict[str, str]:
+    return {"path": str(run.path), "model": run.result.model_name, "format": run.format}
+
+
+def row_dict(row: ComparisonRow) -> dict[str, Any]:
     d, e = row.difference, row.difference.estimate
     return {
         "name": row.name,
@@ -137,8 +131,8 @@ def row_dict(row: Row) -> dict[str, Any]:
         "depth": row.depth,
         "metric": row.metric,
         "filter": row.filter,
-        "a": _finite(d.a),
-        "b": _finite(d.b),
+        "a": d.a if d.a == d.a else None,
+        "b": d.b if d.b == d.b else None,
         "difference": e.value,
         "stderr": e.stderr,
         "low": e.low,
@@ -163,10 +157,6 @@ def row_dict(row: Row) -> dict[str, Any]:
         "only_b": row.only_b,
         "notes": list(row.notes),
     }
-
-
-def _finite(value: float) -> float | None:
-    return value if value == value else None
 
 
 def flip_lines(comparison: Comparison, most: int) -> Iterator[str]:
@@ -197,13 +187,13 @@ def _flip(ids: Sequence[int], a: dict[str, Any], b: dict[str, Any]) -> Iterator[
 def _answer(text: Any) -> str:
     """What was answered: the choice with the highest likelihood, or the beginning of the text."""
     try:
-        found = json.loads(text) if isinstance(text, str) else text
+        answer = json.loads(text) if isinstance(text, str) else text
     except ValueError:
         return _short(text, 60)
-    if isinstance(found, list) and found and all(_is_likelihood(each) for each in found):
-        likelihoods = [float(each[0]) for each in found]
+    if isinstance(answer, list) and answer and all(_is_likelihood(each) for each in answer):
+        likelihoods = [float(each[0]) for each in answer]
         return f"choice {likelihoods.index(max(likelihoods))}"
-    return _short(found[0] if isinstance(found, list) and len(found) == 1 else found, 60)
+    return _short(answer[0] if isinstance(answer, list) and len(answer) == 1 else answer, 60)
 
 
 def _is_likelihood(value: Any) -> bool:
@@ -215,10 +205,10 @@ def _short(text: Any, most: int) -> str:
     return with_signs(line if len(line) <= most else line[: most - 1] + "…")
 
 
-def to_json(comparisons: Sequence[Comparison]) -> str:
-    """One comparison as an object, several under `comparisons`; a line a row, since a million flips indented are slow."""
-    found = [_lines(comparison_dict(c)) for c in comparisons]
-    return found[0] if len(found) == 1 else '{"comparisons": [' + ",\n".join(found) + "]}"
+def comparison_json(comparisons: Sequence[Comparison]) -> str:
+    """One comparison as an object, several under `comparisons`; a line a row: a million flips indented are slow."""
+    texts = [_lines(comparison_dict(c)) for c in comparisons]
+    return texts[0] if len(texts) == 1 else '{"comparisons": [' + ",\n".join(texts) + "]}"
 
 
 def _lines(data: dict[str, Any]) -> str:

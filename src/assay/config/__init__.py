@@ -1,16 +1,15 @@
 """YAML to typed config. Every later step reads these objects and never the YAML."""
 
-from assay.config.build import ConfigWarning, build_group_config, build_task_config, split_group
-from assay.config.datafiles import FILE_FORMATS
+from assay.config.build import FILE_FORMATS, ConfigWarning, build_group_config, build_task_config, split_group
 from assay.config.functions import Function, FunctionRef
 from assay.config.group import AggMetricConfig, GroupConfig, GroupFilter
 from assay.config.loader import LoadedFile, Origin, load_file_only, load_yaml, locate, resolve_includes
-from assay.config.modules import add_task_root
 from assay.config.parse import is_well_formed
-from assay.config.run import RunConfig, Seeds
+from assay.config.run import RoleConfig, RunConfig, Seeds, parse_roles
 from assay.config.schema import file_schema
-from assay.config.secrets import without_secrets
+from assay.config.settings import merge_settings, parse_settings, without_secrets
 from assay.config.task import FewshotConfig, FilterConfig, FilterStep, MetricConfig, TaskConfig
+from assay.config.task_package import add_task_root
 
 __all__ = [
     "FILE_FORMATS",
@@ -26,6 +25,7 @@ __all__ = [
     "LoadedFile",
     "MetricConfig",
     "Origin",
+    "RoleConfig",
     "RunConfig",
     "Seeds",
     "TaskConfig",
@@ -37,6 +37,9 @@ __all__ = [
     "load_file_only",
     "load_yaml",
     "locate",
+    "merge_settings",
+    "parse_roles",
+    "parse_settings",
     "resolve_includes",
     "split_group",
     "without_secrets",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from assay.config.datafiles import beside
-from assay.config.group import GroupConfig
+from assay.config.group import AggMetricConfig, GroupConfig, GroupFilter
 from assay.config.loader import Origin, locate
-from assay.config.task import TaskConfig
+from assay.config.task import FewshotConfig, FilterConfig, TaskConfig
 from assay.errors import ConfigError, did_you_mean
 
 M = TypeVar("M", bound=BaseModel)
@@ -23,6 +23,9 @@ class ConfigWarning(UserWarning):
 
 STRUCTURAL_KEYS = frozenset({"group", "include", "task_list"})
 """Keys of a task file that place it among others and are no part of the task."""
+
+FILE_FORMATS = frozenset({"json", "csv", "parquet", "text", "arrow"})
+"""Values of `dataset_path` that name a file format (a loader of the `datasets` library) and not a dataset of the hub."""
 
 TASK_KEYS = frozenset(field.alias or name for name, field in TaskConfig.model_fields.items()) - {"class_config"}
 GROUP_KEYS = frozenset(GroupConfig.model_fields)
@@ -44,13 +47,30 @@ def build_task_config(
         for key in unknown:
             raise _unknown_key(key, origins, "task", TASK_KEYS, fields.get("task"))
     if origin := origins.get("dataset_kwargs"):
-        fields["dataset_kwargs"] = beside(fields.get("dataset_path"), fields["dataset_kwargs"], origin.path.parent)
+        folder = origin.path.parent
+        fields["dataset_kwargs"] = _locate_data_files(fields.get("dataset_path"), fields["dataset_kwargs"], folder)
     metadata = fields.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
         fields["metadata"] = {"_metadata": metadata}
     if isinstance(fields.get("metric_list"), list):
         fields["metric_list"] = [_repair_metric(entry, origins) for entry in fields["metric_list"]]
     return _validate(TaskConfig, fields, origins, "task", fields.get("task"))
+
+
+def _locate_data_files(dataset_path: Any, kwargs: Any, folder: Path) -> Any:
+    """`data_files` that lie beside the task file as absolute paths; others are left to the working directory."""
+    files = kwargs.get("data_files") if isinstance(kwargs, Mapping) else None
+    if dataset_path not in FILE_FORMATS or files is None:
+        return kwargs
+
+    def absolute(given: Any) -> Any:
+        if isinstance(given, Mapping):
+            return {split: absolute(file) for split, file in given.items()}
+        if isinstance(given, list):
+            return [absolute(file) for file in given]
+        return str(folder / given) if isinstance(given, str) and (folder / given).is_file() else given
+
+    return {**kwargs, "data_files": absolute(files)}
 
 
 def build_group_config(data: Mapping[str, Any], origins: Mapping[str, Origin] | None = None) -> GroupConfig:
@@ -122,28 +142,21 @@ def _own_location(fields: Any, location: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _reason(error: Any) -> str:
-    found = error["input"]
     if error["type"] == "missing":
         return "is missing"
     if error["type"] == "extra_forbidden":
         return "is not a known key"
     if error["type"].startswith("assertion") or error["type"] == "value_error":
         return str(error["msg"]).removeprefix("Value error, ")
-    shown = repr(found)
+    shown = repr(error["input"])
     return f"{error['msg'][0].lower()}{error['msg'][1:]}, found {shown if len(shown) < 60 else shown[:57] + '...'}"
 
 
 def _hint(error: Any, location: tuple[Any, ...], model: type[BaseModel]) -> str | None:
-    if error["type"] == "extra_forbidden" and location:
-        known = {name for config in (model, *_nested(model)) for name in config.model_fields}
-        return did_you_mean(str(location[-1]), known)
-    return None
-
-
-def _nested(model: type[BaseModel]) -> list[type[BaseModel]]:
-    from assay.config import AggMetricConfig, FewshotConfig, FilterConfig, GroupFilter
-
-    return [FewshotConfig, FilterConfig] if model is TaskConfig else [AggMetricConfig, GroupFilter]
+    if error["type"] != "extra_forbidden" or not location:
+        return None
+    nested = (FewshotConfig, FilterConfig) if model is TaskConfig else (AggMetricConfig, GroupFilter)
+    return did_you_mean(str(location[-1]), {name for config in (model, *nested) for name in config.model_fields})
 
 
 def _repair_metric(entry: Any, origins: Mapping[str, Origin]) -> Any:

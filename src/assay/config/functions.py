@@ -1,14 +1,24 @@
-"""References to Python code in task files: `!function utils.process_docs`.
+"""Python code that task files refer to: `!function utils.process_docs`.
 
-A reference is a value: it names code and where to look for it, and imports nothing until it is called.
+A reference is a value: it names code and where to look for it, and imports nothing until it is called. The file beside
+the YAML comes first, then an importable module.
 """
 
 from __future__ import annotations
 
+import importlib
+import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import module_from_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeAlias
+
+from assay.config.task_package import import_stand_in, module_name, package_for, path_in_package, spec_of
+from assay.errors import ConfigError, MissingPackage, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -24,8 +34,6 @@ class FunctionRef:
 
     def load(self) -> Any:
         """The object itself, a function or a class. The module is imported once, when first needed."""
-        from assay.config.modules import load_function
-
         return load_function(self.path, self.directory)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -37,3 +45,152 @@ class FunctionRef:
 
 Function: TypeAlias = FunctionRef | Callable[..., Any]
 """What a config field holds where code may be given: a reference from YAML, or a callable from Python."""
+
+_PACKAGE_OF_MODULE = {
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+    "PIL": "pillow",
+    "cv2": "opencv-python",
+    "bert_score": "bert-score",
+}
+"""Modules whose package is installed under another name."""
+
+_lock = threading.RLock()
+
+
+def load_function(path: str, directory: Path | None = None) -> Any:
+    """The function or class that `path` names, as seen from a YAML file in `directory`."""
+    module_path, _, name = path.rpartition(".")
+    if not module_path:
+        raise ConfigError(
+            f"!function {path}: no module", hint=f"Write module.function, e.g. utils.{path or 'process_docs'}."
+        )
+    file = None if directory is None else directory / f"{module_path.replace('.', '/')}.py"
+    if file is not None and file.is_file():
+        module = _load_file(file.resolve(), file.stat().st_mtime_ns)
+    else:
+        module = _load_importable(module_path, path, file)
+    try:
+        return getattr(module, name)
+    except AttributeError:
+        where = module.__file__ or module_path
+        raise ConfigError(
+            f"!function {path}: {where} has no {name!r}",
+            hint=did_you_mean(name, vars(module)) or "Define it there, or correct the name.",
+        ) from None
+
+
+def _load_file(file: Path, mtime_ns: int) -> ModuleType:
+    """One module object per version of a file: an edited file is read again, an unchanged one never."""
+    loaded = _read_file(file, mtime_ns)
+    if isinstance(loaded, ConfigError):
+        raise loaded.reworded(loaded.message) from loaded
+    return loaded
+
+
+@cache
+def _read_file(file: Path, mtime_ns: int) -> ModuleType | ConfigError:
+    """A failure is kept too: a hundred tasks may share a module that waits for a network there is not."""
+    try:
+        return _import_file(file, mtime_ns)
+    except ConfigError as error:
+        return error
+
+
+def _import_file(file: Path, mtime_ns: int) -> ModuleType:
+    name = module_name(file)
+    with _lock:
+        loaded = sys.modules.get(name)
+        if loaded is not None and getattr(loaded, "__assay_version__", None) == mtime_ns:
+            return loaded
+        module = module_from_spec(spec_of(name, file))
+        sys.modules[name] = module  # before it runs: dataclasses look their own module up while it does
+        try:
+            _run(module, file)
+        except BaseException:
+            sys.modules.pop(name, None)
+            raise
+    return module
+
+
+def _run(module: ModuleType, file: Path) -> None:
+    assert module.__spec__ is not None
+    assert module.__spec__.loader is not None
+    try:
+        module.__spec__.loader.exec_module(module)
+    except ConfigError:
+        raise
+    except SyntaxError as error:
+        raise ConfigError(f"{error.filename}:{error.lineno}: not valid Python: {error.msg}") from error
+    except (Exception, SystemExit) as error:  # a task module may do anything at all, also exit
+        raise _explain(error, file) from error
+
+
+def _explain(error: BaseException, file: Path) -> ConfigError:
+    chain = _chain(error)
+    if isinstance(error, ImportError | SystemExit):
+        # Many modules catch a missing package and raise an error in their own words.
+        for cause in chain:
+            if isinstance(cause, ModuleNotFoundError) and cause.name:
+                return _missing(cause, str(file))
+    reason = str(error).strip().partition("\n")[0]
+    fetches = any(sign in type(cause).__name__ for cause in chain for sign in ("Connect", "HTTP", "Timeout", "Offline"))
+    return ConfigError(
+        f"{_line_in(error, file)}: importing it failed: {type(error).__name__}: {reason}",
+        hint="It fetches something while it is imported; check the network." if fetches else None,
+    )
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
+        error = error.__cause__ or error.__context__
+    return chain
+
+
+def _load_importable(module_path: str, path: str, beside: Path | None) -> ModuleType:
+    package = package_for(beside or Path.cwd() / "file.py")
+    try:
+        # A name in `fromlist` makes an import give the last module of the path, not the first.
+        return import_stand_in(module_path, ("__name__",), package) or importlib.import_module(module_path)
+    except ModuleNotFoundError as error:
+        top = module_path.partition(".")[0]
+        if error.name == top or module_path.startswith(f"{error.name}."):
+            looked = f"there is no file {beside} and " if beside is not None else ""
+            raise ConfigError(
+                f"!function {path}: {looked}no module {module_path!r} can be imported",
+                hint=_near_modules(module_path, beside),
+            ) from None
+        raise _missing(error, module_path) from error
+    except ImportError as error:
+        raise ConfigError(f"!function {path}: importing {module_path!r} failed: {error}") from error
+
+
+def _missing(error: ModuleNotFoundError, who: str) -> ConfigError:
+    if (sibling := path_in_package(error.name or "")) is not None:
+        return ConfigError(f"{who}: there is no module {sibling!r} among the task files", hint="Check the import.")
+    package = (error.name or "").partition(".")[0]
+    if package == "lm_eval" or not package:
+        return ConfigError(f"{who}: {error}", hint="Copy the helper into the task's own module.")
+    return MissingPackage(
+        f"{who} needs the package {package!r}, which is not installed",
+        hint=f"pip install {_PACKAGE_OF_MODULE.get(package, package)}",
+        package=package,
+    )
+
+
+def _near_modules(module_path: str, beside: Path | None) -> str | None:
+    if beside is None or not beside.parent.is_dir():
+        return None
+    return did_you_mean(module_path.rpartition(".")[2], [file.stem for file in beside.parent.glob("*.py")])
+
+
+def _line_in(error: BaseException, file: Path) -> str:
+    """The last place of the traceback that lies in the task's own file."""
+    line, step = None, error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_code.co_filename == str(file):
+            line = step.tb_lineno
+        step = step.tb_next
+    return f"{file}:{line}" if line else str(file)

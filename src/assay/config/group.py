@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from assay.config.functions import Function
-from assay.config.task import _Config, as_list
+from assay.config.task import FrozenConfig, as_list
 
 
 def _name_of_metric(value: Any) -> Any:
@@ -15,7 +15,7 @@ def _name_of_metric(value: Any) -> Any:
     return value if isinstance(value, str) else getattr(value, "__name__", value)
 
 
-class AggMetricConfig(_Config):
+class AggMetricConfig(FrozenConfig):
     """One entry of `aggregate_metric_list`: one metric, its aggregator, and over what it runs."""
 
     metric: Annotated[str, BeforeValidator(_name_of_metric)]
@@ -25,7 +25,7 @@ class AggMetricConfig(_Config):
     """None: the filters are found in the results of the children."""
     over: Literal["tasks", "subgroups"] = "tasks"
     missing: Literal["undefined", "skip"] | None = None
-    """A child without the metric. None: `skip` where the entry uses only words of lm-evaluation-harness, else `undefined`."""
+    """A child without the metric. None: `skip` where lm-evaluation-harness knows all keys of the entry, else `undefined`."""
     weights: dict[str, float] | None = None
     higher_is_better: bool | None = None
     kwargs: dict[str, Any] = Field(default_factory=dict)
@@ -46,7 +46,7 @@ class AggMetricConfig(_Config):
         return self.missing == "skip" or (self.missing is None and self.speaks_lm_eval)
 
 
-class GroupFilter(_Config):
+class GroupFilter(FrozenConfig):
     """Which children enter an aggregate: the `k` best or worst, or those beyond a threshold."""
 
     function: Literal["top_k", "bottom_k", "threshold"]
@@ -55,7 +55,7 @@ class GroupFilter(_Config):
     metric: str | None = None
 
 
-class GroupConfig(_Config):
+class GroupConfig(FrozenConfig):
     """One group. `task` lists the members as written: names, or mappings with overrides, inline tasks and subgroups."""
 
     group: str

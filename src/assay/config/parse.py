@@ -62,7 +62,9 @@ def read_text(path: Path) -> str:
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file", hint="Check the path; a relative include is relative to the file that includes.") from None  # fmt: skip
+        raise ConfigError(
+            f"{path}: no such file", hint="Check the path; a relative include is relative to the file that includes."
+        ) from None
     except IsADirectoryError:
         raise ConfigError(f"{path}: is a directory, not a file") from None
     except PermissionError:
@@ -103,8 +105,8 @@ def parse_text(text: str, path: Path) -> Parsed:
     if node is None:
         raise ConfigError(f"{path}: the file is empty", hint="A task file has at least `task:` and `dataset_path:`.")
     if not isinstance(node, yaml.MappingNode):
-        found = "a list" if isinstance(node, yaml.SequenceNode) else "a single value"
-        raise ConfigError(f"{path}:{node.start_mark.line + 1}: found {found}, expected `key: value` pairs at top level")
+        kind = "a list" if isinstance(node, yaml.SequenceNode) else "a single value"
+        raise ConfigError(f"{path}:{node.start_mark.line + 1}: found {kind}, expected `key: value` pairs at top level")
     loader = _Loader("")
     loader.directory = path.parent
     try:
@@ -112,7 +114,9 @@ def parse_text(text: str, path: Path) -> Parsed:
     except yaml.YAMLError as error:
         raise _explain(error, path) from None
     except (ValueError, OverflowError) as error:  # for example the date 2024-13-45
-        raise ConfigError(f"{path}: a value cannot be read: {error}", hint="Put it in quotes if it is meant as text.") from None  # fmt: skip
+        raise ConfigError(
+            f"{path}: a value cannot be read: {error}", hint="Put it in quotes if it is meant as text."
+        ) from None
     finally:
         loader.dispose()
     lines = {str(key.value): key.start_mark.line + 1 for key, _ in node.value}

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+import os
 import re
-from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from assay.config.task import _Config
-from assay.config.words import merge_words
+from assay.config.settings import is_secret, merge_settings
+from assay.config.task import FrozenConfig
 from assay.errors import ConfigError
 
 
-class Seeds(_Config):
+class Seeds(FrozenConfig):
     """Seeds of the process's generators, and of few-shot sampling. None leaves a generator alone."""
 
     python: int | None = 0
@@ -26,7 +27,7 @@ class Seeds(_Config):
     def parse(cls, value: Any) -> Seeds:
         """`42` seeds all; `0,1234,None,7` each; a mapping by name; None, in either form, leaves generators alone.
 
-        Three parts are what older command lines of lm-evaluation-harness have; the seed of examples is then the default.
+        Older command lines of lm-evaluation-harness have three parts; the seed of examples is then the default.
         """
         if isinstance(value, Seeds):
             return value
@@ -67,8 +68,6 @@ def _batch_size(value: Any) -> Any:
 
 def _paths(value: Any) -> Any:
     """`--include_path` may be given many times and splits on the path separator."""
-    import os
-
     items = [] if value is None else value if isinstance(value, list | tuple) else [value]
     return [part for item in items for part in str(item).split(os.pathsep) if part]
 
@@ -79,22 +78,62 @@ def _names(value: Any) -> Any:
     return [name for item in items for name in re.split(r"[,\s]+", str(item)) if name]
 
 
-def _words(flag: str) -> BeforeValidator:
-    return BeforeValidator(lambda value: merge_words(value, flag=flag))
+def _settings(flag: str) -> BeforeValidator:
+    return BeforeValidator(lambda value: merge_settings(value, flag=flag))
 
 
-class RunConfig(_Config):
+class RoleConfig(FrozenConfig):
+    """A further model of the run, such as a judge."""
+
+    model: str
+    model_args: Annotated[dict[str, Any], _settings("model_args")] = Field(default_factory=dict)
+
+
+def parse_roles(value: Any, *, flag: str = "roles") -> dict[str, Any]:
+    """Role name to model and its arguments, from a mapping, or from texts such as `judge=hf,pretrained=gpt2`.
+
+    >>> parse_roles(["judge=hf,pretrained=gpt2", "writer=dummy"])
+    {'judge': {'model': 'hf', 'model_args': 'pretrained=gpt2'}, 'writer': {'model': 'dummy', 'model_args': ''}}
+    """
+    if value is None:
+        return {}
+    if isinstance(value, Mapping):
+        given = list(value.items())
+    else:
+        texts = [text.partition("=") for text in ([value] if isinstance(value, str) else value)]
+        given = [(name.strip(), model) for name, _, model in texts]
+    roles: dict[str, Any] = {}
+    for name, role in given:
+        if not isinstance(name, str) or not name.isidentifier() or name == "model" or is_secret(name):
+            raise ConfigError(
+                f"{flag}: {name!r} cannot be the name of a role",
+                hint="Give a word such as judge. `model` is the model under test; names of secrets are not recorded.",
+            )
+        if name in roles:
+            raise ConfigError(f"{flag}: the role {name} is given twice", hint="Give each role one model.")
+        if isinstance(role, str):
+            model, _, arguments = role.partition(",")
+            role = {"model": model.strip(), "model_args": arguments}
+        if not role or (isinstance(role, Mapping) and not role.get("model")):
+            raise ConfigError(f"{flag}: the role {name} has no model", hint=f"Write {name}=MODEL,KEY=VALUE,…")
+        roles[name] = role
+    return roles
+
+
+class RunConfig(FrozenConfig):
     """One evaluation, resolved. Names are those of the flags."""
 
     model: str = "hf"
-    model_args: Annotated[dict[str, Any], _words("model_args")] = Field(default_factory=dict)
+    model_args: Annotated[dict[str, Any], _settings("model_args")] = Field(default_factory=dict)
+    roles: Annotated[dict[str, RoleConfig], BeforeValidator(parse_roles)] = Field(default_factory=dict)
+    """Further models of the run by what they are for: `judge`, …"""
     tasks: Annotated[list[str], BeforeValidator(_names)] = Field(default_factory=list)
     num_fewshot: int | None = Field(default=None, ge=0)
     batch_size: Annotated[int | Literal["auto"], BeforeValidator(_batch_size)] = "auto"
     device: str | None = None
     limit: int | float | None = None
     samples: dict[str, list[int]] | None = None
-    gen_kwargs: Annotated[dict[str, Any], _words("gen_kwargs")] = Field(default_factory=dict)
+    gen_kwargs: Annotated[dict[str, Any], _settings("gen_kwargs")] = Field(default_factory=dict)
     repeats: int | None = Field(default=None, ge=1)
     apply_chat_template: bool | str = False
     system_instruction: str | None = None
@@ -106,7 +145,7 @@ class RunConfig(_Config):
     data_dir: str | None = None
     seed: Annotated[Seeds, BeforeValidator(Seeds.parse)] = Field(default_factory=Seeds)
     bootstrap_iters: int = Field(default=1000, ge=0)
-    metadata: Annotated[dict[str, Any], _words("metadata")] = Field(default_factory=dict)
+    metadata: Annotated[dict[str, Any], _settings("metadata")] = Field(default_factory=dict)
     trust_remote_code: bool = False
     confirm_run_unsafe_code: bool = False
 
@@ -132,6 +171,14 @@ class RunConfig(_Config):
     gpus_per_replica: float = 0.0
     cpus_per_replica: float | None = None
 
+    if not TYPE_CHECKING:  # type checkers and editors know the fields
+
+        def __init__(self, **fields: Any) -> None:
+            try:
+                super().__init__(**fields)
+            except ValidationError as error:
+                raise _as_config_error(error) from error
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.limit is not None and not 0 < self.limit < math.inf:
@@ -147,6 +194,12 @@ class RunConfig(_Config):
         """Few-shot examples as turns of the conversation: the default with a chat template."""
         return bool(self.apply_chat_template) if self.fewshot_as_multiturn is None else self.fewshot_as_multiturn
 
-    @property
-    def resolved_run_dir(self) -> Path | None:
-        return Path(self.run_dir) if self.run_dir else None
+
+def _as_config_error(error: ValidationError) -> ConfigError:
+    """The error of the first field that is wrong; pydantic wraps those that the validators here raise."""
+    first = error.errors(include_url=False)[0]
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, ConfigError):
+        return cause
+    where = ".".join(str(part) for part in first["loc"]) or "config"
+    return ConfigError(f"{where}: {first['msg']} (got {first.get('input')!r})", hint="See `assay run --help`.")

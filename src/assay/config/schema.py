@@ -42,7 +42,11 @@ def file_schema(kind: str) -> dict[str, Any]:
     if kind == "task":
         task["properties"]["group"] = {"type": "string"}
         # A Python task may read keys of its own.
-        task["if"], task["then"], task["else"] = {"required": ["class"]}, {}, {"propertyNames": _one_of(task)}
+        task["if"], task["then"], task["else"] = (
+            {"required": ["class"]},
+            {},
+            {"propertyNames": {"enum": sorted(task["properties"])}},
+        )
         del task["additionalProperties"]
         return _titled(task, "An assay task file")
     group = _generate(GroupConfig)
@@ -61,10 +65,6 @@ def _generate(model: type[BaseModel]) -> dict[str, Any]:
                 entry["additionalProperties"] = True
             schema["$defs"][name] = {"anyOf": [{"type": "string"}, entry]}
     return schema
-
-
-def _one_of(schema: dict[str, Any]) -> dict[str, Any]:
-    return {"enum": sorted(schema["properties"])}
 
 
 def _titled(schema: dict[str, Any], title: str) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from assay.config.functions import Function
-from assay.instance import OutputType
+from assay.errors import did_you_mean
+from assay.request_types import OUTPUT_TYPES
 
 DEFAULT_MAX_GEN_TOKS = 256
 
@@ -21,11 +22,20 @@ def as_list(value: Any) -> Any:
     return value if value is None or isinstance(value, list) else [*value] if isinstance(value, tuple) else [value]
 
 
-class _Config(BaseModel):
+def known_output_type(name: str) -> str:
+    if name not in OUTPUT_TYPES:
+        known = did_you_mean(name, OUTPUT_TYPES) or f"Known: {', '.join(OUTPUT_TYPES)}."
+        raise ValueError(f"there is no output type {name!r}. {known}")
+    return name
+
+
+class FrozenConfig(BaseModel):
+    """A config is a value; a key that it does not know is an error."""
+
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, frozen=True)
 
 
-class MetricConfig(_Config):
+class MetricConfig(FrozenConfig):
     """One entry of `metric_list`. Keys that are not fields here are arguments of the metric."""
 
     metric: str | Function
@@ -52,7 +62,7 @@ class MetricConfig(_Config):
         return self.metric if isinstance(self.metric, str) else self.metric.__name__
 
 
-class FilterStep(_Config):
+class FilterStep(FrozenConfig):
     """One step of a filter chain: a registered name or a class, and its arguments."""
 
     function: str | Function
@@ -68,7 +78,7 @@ class FilterStep(_Config):
         return data
 
 
-class FilterConfig(_Config):
+class FilterConfig(FrozenConfig):
     """A named chain of filters, scored by its own `metric_list` if it has one, else by the task's."""
 
     name: str = "none"
@@ -76,7 +86,7 @@ class FilterConfig(_Config):
     metric_list: Annotated[list[MetricConfig], BeforeValidator(as_list)] | None = None
 
 
-class FewshotConfig(_Config):
+class FewshotConfig(FrozenConfig):
     """How few-shot examples are drawn and worded; what is not given is the task's own."""
 
     sampler: str | Function = "default"
@@ -92,7 +102,7 @@ class FewshotConfig(_Config):
     target_delimiter: str | None = None
 
 
-class TaskConfig(_Config):
+class TaskConfig(FrozenConfig):
     """One task. Fields up to `metadata` are those of lm-evaluation-harness."""
 
     task: str = ""
@@ -125,7 +135,9 @@ class TaskConfig(_Config):
     fewshot_config: FewshotConfig = Field(default_factory=FewshotConfig)
     num_fewshot: int | None = None
 
-    output_type: OutputType = "generate_until"
+    output_type: Annotated[str, AfterValidator(known_output_type)] = Field(
+        default="generate_until", json_schema_extra=lambda schema: schema.update(enum=list(OUTPUT_TYPES))
+    )
     generation_kwargs: dict[str, Any] | None = None
     repeats: int = Field(default=1, ge=1)
     filter_list: Annotated[list[FilterConfig], BeforeValidator(as_list)] | None = None
@@ -142,6 +154,8 @@ class TaskConfig(_Config):
     """The bare question, for `style`."""
     reducer: str | Function | None = None
     """How the values of repeated draws of one doc become one."""
+    turns: list[str | Function] | None = None
+    """What the user says in the further turns of a conversation; a template may use the answers so far."""
     cluster: str | None = None
     """Column whose equal values mark docs that are not independent (questions on one passage)."""
     language: str | None = None
@@ -171,14 +185,12 @@ class TaskConfig(_Config):
     @model_validator(mode="after")
     def _settle_generation(self) -> Self:
         """Greedy, 256 tokens, up to the few-shot delimiter, unless the file says otherwise."""
-        given = self.generation_kwargs
+        given, until = self.generation_kwargs, [self.fewshot_delimiter]
         if given is None:
             if self.output_type != "generate_until":
                 return self
-            given = {"until": [self.fewshot_delimiter], "do_sample": False, "temperature": 0.0, "max_gen_toks": DEFAULT_MAX_GEN_TOKS}  # fmt: skip
-        settled = {**given}
-        settled.setdefault("until", [self.fewshot_delimiter])
-        object.__setattr__(self, "generation_kwargs", settled)
+            given = {"until": until, "do_sample": False, "temperature": 0.0, "max_gen_toks": DEFAULT_MAX_GEN_TOKS}
+        object.__setattr__(self, "generation_kwargs", {**given, "until": given.get("until", until)})
         return self
 
     @property

@@ -1,7 +1,6 @@
 """Dataset reference to docs: the `datasets` library, local files, a local mirror of the hub, `custom_dataset`."""
 
-from assay.data.docs import Docs, columns_of, iter_docs
-from assay.data.hashing import doc_hash
+from assay.data.docs import Docs, columns_of, doc_hash, iter_docs
 from assay.data.seeded import NUMPY_SEED, RANDOM_SEED, seeded_globals
 from assay.data.source import DataSource, mirror_dir
 

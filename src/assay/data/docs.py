@@ -1,7 +1,9 @@
-"""Docs as tasks read them: a `datasets.Dataset` or a list of dicts, walked a block of rows at a time."""
+"""Docs as tasks read them: a `datasets.Dataset` or a list of dicts, walked in blocks of rows; and their hash."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import pickle
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -76,3 +78,28 @@ def _has_media(docs: Any) -> bool:
     from datasets.features.features import require_decoding
 
     return any(require_decoding(feature) for feature in docs.features.values())
+
+
+def _plain(value: Any) -> Any:
+    """What JSON cannot hold: bytes, dates, arrays, images."""
+    if isinstance(value, bytes | bytearray):
+        return {"bytes": hashlib.sha256(value).hexdigest()}
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if hasattr(value, "tobytes"):  # images
+        return {"bytes": hashlib.sha256(value.tobytes()).hexdigest()}
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=str)
+    return str(value)
+
+
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain).encode
+
+
+def doc_hash(doc: dict[str, Any]) -> str:
+    """SHA-256 (hex) of the doc as canonical JSON: the same on every machine, whatever the order of its columns.
+
+    >>> doc_hash({"a": 1, "b": "ä"}) == doc_hash({"b": "ä", "a": 1})
+    True
+    """
+    return hashlib.sha256(_encode(doc).encode("utf-8", "surrogatepass")).hexdigest()

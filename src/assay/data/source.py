@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -9,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.config import FILE_FORMATS
-from assay.data.hashing import file_hash
-from assay.data.rows import SUFFIXES, read_files
+from assay.data.files import SUFFIXES, read_files
 from assay.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
@@ -111,8 +111,8 @@ class DataSource:
         splits = self._load()
         if split not in splits:
             raise DataError(f"{self.label} has no split {split!r}", hint=_known(split, splits))
-        found: datasets.Dataset = splits[split]
-        return found
+        dataset: datasets.Dataset = splits[split]
+        return dataset
 
     def _load(self) -> Mapping[str, Any]:
         if self._loaded is None:
@@ -158,7 +158,7 @@ class DataSource:
         return loaded if isinstance(loaded, Mapping) else {str(kwargs.get("split", "train")): loaded}
 
     def _is_local(self) -> bool:
-        """Whether the reference means files of this machine: a directory, or a file format with data files of its own."""
+        """Whether the reference means files of this machine: a directory, or a file format with its data files."""
         assert self.path is not None
         named = self.kwargs.get("data_files") or self.kwargs.get("data_dir")
         is_format = self.path in FILE_FORMATS and named is not None and HUB_PREFIX not in str(named)
@@ -171,21 +171,27 @@ class DataSource:
             record["revision"] = revision
         files = self.mirror_files()
         record["splits"] = {
-            split: {"sha256": [file_hash(path) for path in files[split]]} if split in files else _fingerprint(data)
+            split: {"sha256": [_file_hash(path) for path in files[split]]} if split in files else _fingerprint(data)
             for split, data in self._splits.items()
         }
         return record
 
 
+def _file_hash(path: Path) -> str:
+    """SHA-256 (hex) of a file, read in blocks."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _splits_in(folder: Path) -> dict[str, list[Path]]:
     """Split to files: `test.jsonl`, or the shards `test-00000-of-00002.parquet`. The first suffix of the list wins."""
-    found: dict[str, list[Path]] = {}
+    files: dict[str, list[Path]] = {}
     for suffix in (f"{suffix}{end}" for suffix in SUFFIXES for end in ("", ".gz")):
-        mine: dict[str, list[Path]] = {}
+        of_suffix: dict[str, list[Path]] = {}
         for file in sorted(folder.glob(f"*{suffix}")):
-            mine.setdefault(_SHARD.sub("", file.name.removesuffix(suffix)), []).append(file)
-        found = {**mine, **found}
-    return found
+            of_suffix.setdefault(_SHARD.sub("", file.name.removesuffix(suffix)), []).append(file)
+        files = {**of_suffix, **files}
+    return files
 
 
 def _listed(given: str | list[str]) -> list[str]:

@@ -1,12 +1,9 @@
 """Responses to filtered responses: filters, and named chains of them."""
 
-from assay.filters.answers import Boxed, JsonPath, Number
-from assay.filters.base import DROPPED, FILTERS, Filter
-from assay.filters.custom import Custom
-from assay.filters.decontamination import Decontaminate
+from assay.filters.base import DROPPED, FILTERS, Custom, Filter
 from assay.filters.ensemble import DEFAULT_FILTER, FilterEnsemble, build_filter
-from assay.filters.extraction import Extractor, MultiChoiceRegexFilter, POSFilter, RegexFilter
-from assay.filters.selection import MajorityVote, TakeFirst, TakeFirstK
+from assay.filters.extraction import Boxed, Extractor, JsonPath, MultiChoiceRegexFilter, Number, POSFilter, RegexFilter
+from assay.filters.selection import Decontaminate, MajorityVote, TakeFirst, TakeFirstK
 from assay.filters.transformation import (
     FormatSpan,
     Lowercase,

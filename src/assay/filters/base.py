@@ -1,4 +1,4 @@
-"""What a filter is."""
+"""What a filter is, and the one that is a function of the task."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from assay.config import Function
 from assay.instance import Doc
 from assay.registry import Registry
 
@@ -50,3 +51,15 @@ class Filter(ABC):
 
 
 FILTERS: Registry[type[Filter]] = Registry("filter", group="assay.filters")
+
+
+@FILTERS.register("custom")
+class Custom(Filter):
+    """Calls `filter_fn(resps, docs)`; it returns one entry per instance, in order."""
+
+    def __init__(self, filter_fn: Function, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.filter_fn = filter_fn
+
+    def apply(self, resps: Iterable[Any], docs: Sequence[Doc]) -> Iterable[Any]:
+        return self.filter_fn(resps, docs)  # type: ignore[no-any-return]

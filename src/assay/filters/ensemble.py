@@ -17,13 +17,13 @@ DEFAULT_FILTER = FilterConfig(name="none", filter=[FilterStep(function="take_fir
 
 def build_filter(step: FilterStep) -> Filter:
     """The filter that a step names: a registered one, a class behind `!function`, or a class itself."""
-    found: Any = step.function
-    if isinstance(found, str):
-        found = FILTERS[found]
-    elif isinstance(found, FunctionRef):
-        found = found.load()
+    make: Any = step.function
+    if isinstance(make, str):
+        make = FILTERS[make]
+    elif isinstance(make, FunctionRef):
+        make = make.load()
     try:
-        return found(**step.kwargs)  # type: ignore[no-any-return]
+        return make(**step.kwargs)  # type: ignore[no-any-return]
     except (TypeError, KeyError) as error:
         name = step.function if isinstance(step.function, str) else str(step.function)
         raise ConfigError(f"filter {name}: {error}", hint=f"Given: {sorted(step.kwargs) or 'no arguments'}.") from error

@@ -1,66 +1,269 @@
-"""The registry of aggregators, and what an entry's `aggregation` may be.
+"""From the numbers of the children to one: the built-in aggregators and the registry.
 
-A registered name, a function of the children's values (`!function` or Python), a function `f(group, task_results)`, or
-a class with such an `aggregate`. All end as a `Formula`.
+An aggregator works on the last axis of an array, so that one call serves a single row of values and a thousand bootstrap
+replicates. A `mask` tells which children enter, replicate by replicate; a row it leaves empty, or in which the
+aggregator has no value (a harmonic mean with a zero), comes out as NaN.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from assay.config import AggMetricConfig, FunctionRef
-from assay.errors import ConfigError, did_you_mean
-from assay.groups import formulas
-from assay.groups.classic import Aggregator, formula_of_class, formula_of_group_function, takes_group
-from assay.groups.formulas import Formula
-from assay.groups.group import Group
-from assay.groups.user import formula_of_function
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.config import AggMetricConfig
+from assay.errors import ConfigError
+from assay.groups.members import Floats, Gathered, Mask, Member, Scores, filters_with_metric, gather_numbers
 from assay.registry import Registry
+from assay.results import MetricKey, Score
+from assay.stats import bootstrap_replicates, doc_keys, mean_estimate
 
-Entry: TypeAlias = Formula | type[Aggregator] | Callable[..., Any]
-
-AGGREGATORS: Registry[Entry] = Registry("aggregator", group="assay.aggregators")
-for _formula in (
-    formulas.MEAN,
-    formulas.WEIGHTED_MEAN,
-    formulas.MEDIAN,
-    formulas.HARMONIC_MEAN,
-    formulas.GEOMETRIC_MEAN,
-    formulas.MINIMUM,
-    formulas.MAXIMUM,
-    formulas.PASS_AT_K,
-):
-    AGGREGATORS.add(_formula.name, _formula)
+Combine: TypeAlias = Callable[[Floats, Floats, Mask | None], Floats]
+"""(values [..., k], weights [k], mask [..., k] or None) → [...]"""
 
 
-def formula_for(entry: AggMetricConfig, group: Group) -> Formula:
-    """The rule of one entry of `aggregate_metric_list`."""
-    given: Any = entry.aggregation
-    if isinstance(given, str):
-        if given not in AGGREGATORS:
-            raise ConfigError(
-                f"group {group.name!r}, metric {entry.metric!r}: unknown aggregation {given!r}",
-                hint=did_you_mean(given, AGGREGATORS) or f"Known: {', '.join(AGGREGATORS)}.",
-            )
-        given = AGGREGATORS[given]
-    if isinstance(given, FunctionRef):
-        given = given.load()
-    if isinstance(given, Formula):
-        _check_kwargs(given, entry, group)
-        return given
-    if isinstance(given, type) and issubclass(given, Aggregator):
-        return formula_of_class(given, entry, group)
-    if takes_group(given):
-        return formula_of_group_function(given, entry, group)
-    return formula_of_function(given, entry.kwargs)
+def _unbound(values: Floats, weights: Floats, mask: Mask | None) -> Floats:
+    raise AssertionError("this aggregator is bound to its children before it is called")
 
 
-def _check_kwargs(formula: Formula, entry: AggMetricConfig, group: Group) -> None:
-    known: Sequence[str] = ("k",) if formula.name == "pass@k" else ()
-    unknown: Mapping[str, Any] = {key: value for key, value in entry.kwargs.items() if key not in known}
-    if unknown:
+@dataclass(frozen=True)
+class ArrayAggregator:
+    """An aggregator as runs use it: one metric under one filter, the children side by side in an array."""
+
+    name: str
+    combine: Combine = _unbound
+    bind: Callable[[Sequence[Member], MetricKey], Combine] | None = None
+    """For code that must know whose numbers it gets, and under which filter: makes `combine` for these children."""
+    linear: bool = False
+    """Whether the closed forms of errors apply."""
+    weighted: bool = False
+    """Whether weights change the number."""
+    by_size: bool = False
+    """Whether children count by size unless an entry says otherwise."""
+    needs_weights: bool = False
+    on_samples: bool = False
+    """Whether it reads the children's docs, so that their numbers alone do not determine its own."""
+    kwargs: tuple[str, ...] = ()
+    """The arguments it takes from an entry."""
+    filters: Callable[[AggMetricConfig, Sequence[str], Scores], list[str]] = filters_with_metric
+    """The filters for which an entry has a number."""
+    gather: Callable[[AggMetricConfig, MetricKey, Sequence[str], Scores], Gathered] = gather_numbers
+    """What it takes from each child."""
+    why_undefined: Callable[[Floats, Sequence[str]], str | None] = lambda values, names: None
+
+    def bound_to(self, members: Sequence[Member], key: MetricKey) -> ArrayAggregator:
+        return self if self.bind is None else replace(self, combine=self.bind(members, key))
+
+
+# Means
+
+
+def _shares(weights: Floats, mask: Mask | None) -> Floats:
+    """Weights brought to sum 1 over those that enter."""
+    entering = weights if mask is None else np.where(mask, weights, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(entering / entering.sum(axis=-1, keepdims=True))
+
+
+def _dot(values: Floats, shares: Floats) -> Floats:
+    if shares.ndim == 1:
+        return np.asarray(values @ shares)
+    return np.asarray(np.einsum("...k,...k->...", values, shares))
+
+
+def mean(values: Floats, weights: Floats, mask: Mask | None = None) -> Floats:
+    if values.ndim == 1 and mask is None and weights.sum() > 0:
+        # Added up one after the other, as lm-evaluation-harness does it: the same number to the last digit.
+        return np.asarray(sum((values * weights).tolist()) / sum(weights.tolist()))
+    return _dot(values, _shares(weights, mask))
+
+
+def harmonic_mean(values: Floats, weights: Floats, mask: Mask | None = None) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result = 1.0 / _dot(_neutral(1.0 / values, mask), _shares(weights, mask))
+    return _nan_unless_positive(result, values, mask)
+
+
+def geometric_mean(values: Floats, weights: Floats, mask: Mask | None = None) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result = np.exp(_dot(_neutral(np.log(values), mask), _shares(weights, mask)))
+    return _nan_unless_positive(result, values, mask)
+
+
+def _neutral(values: Floats, mask: Mask | None) -> Floats:
+    """Left-out children have weight 0, but 0 · inf is NaN; give them a finite value."""
+    return values if mask is None else np.where(mask, values, 0.0)
+
+
+def _nan_unless_positive(result: Floats, values: Floats, mask: Mask | None) -> Floats:
+    bad = values <= 0 if mask is None else (values <= 0) & mask
+    return np.where(bad.any(axis=-1), np.nan, result)
+
+
+def _needs_positive(kind: str) -> Callable[[Floats, Sequence[str]], str | None]:
+    def why(values: Floats, names: Sequence[str]) -> str | None:
+        bad = [f"{name} is {value:g}" for name, value in zip(names, values) if value <= 0]
+        return f"the {kind} mean needs values above zero, and {', '.join(bad[:3])}" if bad else None
+
+    return why
+
+
+# Order statistics
+
+
+def median(values: Floats, weights: Floats, mask: Mask | None = None) -> Floats:
+    if mask is None:
+        lower, upper = (values.shape[-1] - 1) // 2, values.shape[-1] // 2
+        ordered = np.partition(values, sorted({lower, upper}), axis=-1)
+        middle = (ordered[..., lower] + ordered[..., upper]) / 2
+        return np.where(np.isnan(values).any(axis=-1), np.nan, middle)
+    # NaN sorts to the end, so the middle of the first m sorted values is the median of those that enter.
+    ordered = np.sort(np.where(mask, values, np.nan), axis=-1)
+    m = mask.sum(axis=-1)
+    above = np.take_along_axis(ordered, np.expand_dims(np.minimum(m // 2, ordered.shape[-1] - 1), -1), axis=-1)
+    below = np.take_along_axis(ordered, np.expand_dims(np.maximum((m - 1) // 2, 0), -1), axis=-1)
+    return np.asarray((below + above)[..., 0] / 2)
+
+
+def minimum(values: Floats, weights: Floats, mask: Mask | None = None) -> Floats:
+    return _extreme(np.min, values, mask, np.inf)
+
+
+def maximum(values: Floats, weights: Floats, mask: Mask | None = None) -> Floats:
+    return _extreme(np.max, values, mask, -np.inf)
+
+
+def _extreme(pick: Callable[..., Any], values: Floats, mask: Mask | None, outside: float) -> Floats:
+    if mask is None:
+        return np.asarray(pick(values, axis=-1))
+    extreme = pick(np.where(mask, values, outside), axis=-1)
+    return np.where(mask.any(axis=-1), extreme, np.nan)
+
+
+# pass@k, from the counts of each problem: n draws, c of them right. With n draws, 1 − C(n−c, k) / C(n, k) is the unbiased
+# estimate of the chance that at least one of k draws is right (Chen et al. 2021). The group's number is the mean over the
+# problems of all its tasks, so tasks count by size.
+
+_PASS_AT = re.compile(r"pass@(\d+)")
+
+
+def pass_at_k(counts: NDArray[np.int64], k: int) -> Floats:
+    """Per problem, the chance that at least one of k draws is right.
+
+    >>> pass_at_k(np.array([[10, 3], [10, 0], [10, 8]]), 5).round(4).tolist()
+    [0.9167, 0.0, 1.0]
+    """
+    pairs, inverse = np.unique(np.asarray(counts, dtype=np.int64), axis=0, return_inverse=True)
+    chances = [1.0 - math.comb(int(n - c), k) / math.comb(int(n), k) for n, c in pairs]
+    return np.asarray(chances, dtype=np.float64)[inverse.reshape(-1)]
+
+
+def _filters_with_counts(entry: AggMetricConfig, names: Sequence[str], scores: Scores) -> list[str]:
+    """pass@10 may be asked of tasks that report only pass@1, so any metric with counts will do."""
+    counted = {key.filter for name in names for key, score in scores.get(name, {}).items() if score.counts}
+    return filters_with_metric(entry, names, scores) or sorted(counted)
+
+
+def _gather_pass_at_k(entry: AggMetricConfig, key: MetricKey, names: Sequence[str], scores: Scores) -> Gathered:
+    """The children's pass@k, made from their counts.
+
+    The counts of a task do not depend on k, so pass@10 may be asked of tasks that report only pass@1, or only one
+    metric. A task without counts takes part if it reports this very pass@k.
+    """
+    k = _k_of(entry)
+    members: list[Member] = []
+    missing: dict[str, str] = {}
+    for name in names:
+        counted = _with_counts(name, scores.get(name, {}), key)
+        counts = None if counted is None else counted.draw_counts
+        ready = scores.get(name, {}).get(MetricKey(f"pass@{k}", key.filter))
+        if counted is not None and counts is not None:
+            short = int((counts[:, 0] < k).sum())
+            if not len(counts):
+                missing[name] = "has no problems"
+            elif short:
+                missing[name] = f"has {short} of {len(counts)} problems with fewer than {k} draws"
+            else:
+                members.append(Member(name, _pass_at_k_score(counted, counts, k, name), len(counts)))
+        elif ready is not None and ready.estimate.value is not None:
+            members.append(Member(name, ready, ready.size))
+        elif name not in scores:
+            missing[name] = "was not scored"
+        else:
+            missing[name] = f"has no counts of draws under filter {key.filter!r}"
+    return Gathered(tuple(members), missing)
+
+
+def _k_of(entry: AggMetricConfig) -> int:
+    """`kwargs: {k: 10}`, else the number in the metric's name (`pass@10`), else 1."""
+    named = _PASS_AT.fullmatch(entry.metric)
+    k = entry.kwargs.get("k", int(named[1]) if named else 1)
+    if not isinstance(k, int) or isinstance(k, bool) or k < 1:
+        raise ConfigError(f"metric {entry.metric!r}: pass@k with k = {k!r}", hint="k is a whole number from 1 on.")
+    return k
+
+
+def _with_counts(name: str, scores: Mapping[MetricKey, Score], key: MetricKey) -> Score | None:
+    """The score whose right draws are meant: the one of this name, else the task's pass@…, else its only one."""
+    counted = {other: s for other, s in scores.items() if other.filter == key.filter and s.counts is not None}
+    if key in counted:
+        return counted[key]
+    # pass@1 and pass@10 of one task count the same draws.
+    named = [score for other, score in counted.items() if _PASS_AT.fullmatch(other.metric)]
+    if not named and len(counted) > 1:
+        metrics = [other.metric for other in counted]
         raise ConfigError(
-            f"group {group.name!r}, metric {entry.metric!r}: {formula.name} takes no argument {', '.join(unknown)}",
-            hint=f"It takes {', '.join(known)}." if known else "Drop kwargs.",
+            f"{key.metric} of {name!r} could count the right draws of {', '.join(metrics[:-1])} or {metrics[-1]}",
+            hint=f"Name one: {{metric: {metrics[0]}, aggregation: pass@k, kwargs: {{k: …}}}}.",
         )
+    return next(iter([*named, *counted.values()]), None)
+
+
+def _pass_at_k_score(counted: Score, counts: NDArray[np.int64], k: int, name: str) -> Score:
+    chances = pass_at_k(counts, k)
+    known = counted.doc_keys
+    keys = known if known is not None else doc_keys(f"{name}:{i}" for i in range(len(chances)))
+    shared = len(np.unique(keys)) < len(keys)
+
+    def replicates() -> Floats:
+        table = np.column_stack([chances, np.ones(len(chances))])
+        return bootstrap_replicates(table, lambda sums: sums[..., 0] / sums[..., 1], keys, B=len(counted.draws))
+
+    return Score(
+        mean_estimate(chances, keys if shared else None),
+        size=len(chances),
+        higher_is_better=True,
+        replicates=replicates,
+        counts=lambda: counts,
+        samples=lambda: (chances, keys),
+    )
+
+
+AGGREGATORS: Registry[ArrayAggregator | Callable[..., Any]] = Registry("aggregator", group="assay.aggregators")
+"""By name. What users add is a function or a class: see `functions`."""
+
+for _aggregator in (
+    ArrayAggregator("mean", mean, linear=True, weighted=True, by_size=True),
+    ArrayAggregator("weighted_mean", mean, linear=True, weighted=True, needs_weights=True),
+    ArrayAggregator("median", median),
+    ArrayAggregator("harmonic_mean", harmonic_mean, weighted=True, why_undefined=_needs_positive("harmonic")),
+    ArrayAggregator("geometric_mean", geometric_mean, weighted=True, why_undefined=_needs_positive("geometric")),
+    ArrayAggregator("min", minimum),
+    ArrayAggregator("max", maximum),
+    ArrayAggregator(
+        "pass@k",
+        mean,
+        linear=True,
+        weighted=True,
+        by_size=True,
+        kwargs=("k",),
+        filters=_filters_with_counts,
+        gather=_gather_pass_at_k,
+    ),
+):
+    AGGREGATORS.add(_aggregator.name, _aggregator)

@@ -114,21 +114,21 @@ class _Evaluation:
         return float(value)
 
     def look_up(self, name: str) -> Any:
-        found: Any = self.facts
+        fact: Any = self.facts
         for part in name.split("."):
-            if not isinstance(found, Mapping) or part not in found:
+            if not isinstance(fact, Mapping) or part not in fact:
                 known = _dotted(self.facts)
                 raise ConfigError(
                     f"the condition {self.expression!r} asks for {name!r}, which is not known",
                     hint=did_you_mean(name, known) or f"Known: {', '.join(known) or 'nothing'}.",
                 )
-            found = found[part]
-        if found is None:
+            fact = fact[part]
+        if fact is None:
             raise ConfigError(
                 f"the condition {self.expression!r} asks for {name!r}, which this model does not tell",
                 hint="Give it with --metadata, or drop the condition.",
             )
-        return found
+        return fact
 
 
 def _dotted(facts: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -1,4 +1,4 @@
-"""`Group`: a named node of the tree. It knows its children and its parents, and hands aggregation on."""
+"""`Group` and `TagGroup`: the tree of tasks. A group knows its children and its parents, and hands aggregation on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from assay.config import AggMetricConfig, GroupConfig
-from assay.errors import ConfigError, did_you_mean
+from assay.errors import ConfigError
+from assay.groups.members import Scores
+from assay.groups.score import sample_len, score_group, scores_in
+from assay.results import GroupResult, GroupScore, MetricKey, Score, group_entry, read_numbers, write_key
 
 if TYPE_CHECKING:
     from assay.tasks import Task
@@ -136,7 +139,10 @@ class Group:
         while stack:
             group = stack.pop()
             if group is target:
-                return _trail(group, previous)
+                trail = [group]
+                while (before := previous[id(trail[-1])]) is not None:
+                    trail.append(before)
+                return trail[::-1]
             for child in group._children.values():
                 if isinstance(child, Group) and id(child) not in previous:
                     previous[id(child)] = group
@@ -154,15 +160,33 @@ class Group:
 
     def get_subtasks(self, max_depth: int | None = None) -> list[Leaf]:
         """Leaves at most `max_depth` steps below: 1 gives the direct children, 0 nothing."""
-        found: dict[str, Leaf] = {}
+        tasks: dict[str, Leaf] = {}
         for node, depth in self._below():
             if not isinstance(node, Group) and (max_depth is None or depth <= max_depth):
-                found.setdefault(node_name(node), node)
-        return list(found.values())
+                tasks.setdefault(node_name(node), node)
+        return list(tasks.values())
+
+    @property
+    def task_names(self) -> list[str]:
+        """The names of `get_all_tasks()`."""
+        return [node_name(task) for task in self.get_all_tasks()]
 
     def get_all_groups(self, recursive: bool = True) -> list[Group]:
         """All subgroups, parents before children, each once; without this group itself."""
         return [node for node, depth in self._below() if isinstance(node, Group) and (recursive or depth == 1)]
+
+    def bottom_up(self) -> list[Group]:
+        """All groups below and then this one, children before parents, each once."""
+        ordered: dict[Group, None] = {}
+
+        def visit(group: Group) -> None:
+            for child in group:
+                if isinstance(child, Group) and child not in ordered:
+                    visit(child)
+            ordered[group] = None
+
+        visit(self)
+        return list(ordered)
 
     def _below(self) -> Iterator[tuple[Group | Leaf, int]]:
         """Each node below, once, depth first, with the steps of its shortest path from here."""
@@ -182,8 +206,9 @@ class Group:
         level: list[Group | Leaf] = self.children
         step = 1
         while level:
-            new = [node for node in level if depths.setdefault(id(node), step) == step]
-            level = [child for node in dict.fromkeys(new) if isinstance(node, Group) for child in node if id(child) not in depths]  # fmt: skip
+            new = dict.fromkeys(node for node in level if depths.setdefault(id(node), step) == step)
+            below = [child for node in new if isinstance(node, Group) for child in node]
+            level = [node for node in below if id(node) not in depths]
             step += 1
         return depths
 
@@ -203,21 +228,51 @@ class Group:
     def has_aggregation(self) -> bool:
         return bool(self.aggregate_metric_list) or self.config.scorer is not None
 
-    def aggregate(self, task_metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    def score(self, scores: Scores, entries: Sequence[AggMetricConfig] | None = None) -> dict[MetricKey, GroupScore]:
+        """The group's numbers from those of its tasks, and of its subgroups where an entry runs over them.
+
+        `entries` stand in for the group's own `aggregate_metric_list`.
+        """
+        return score_group(self, scores, entries)
+
+    def result(self, scores: Mapping[MetricKey, GroupScore]) -> GroupResult:
+        """The group with its numbers as results keep it."""
+        return GroupResult(
+            self.name,
+            alias=self.alias or self.name,
+            scores=dict(scores),
+            children=tuple(self.child_names),
+            version=self.version,
+            has_aggregation=self.has_aggregation,
+        )
+
+    def aggregate(
+        self, task_metrics: Mapping[str, Mapping[str, Any]], *, entries: Sequence[AggMetricConfig] | None = None
+    ) -> dict[str, Any]:
         """The group's entry of a results file, from the entries of its tasks.
 
-        Reads `{task: {"acc,none": 0.5, "acc_stderr,none": 0.1, "sample_len": 10}}`; see `GroupManager` for scores with
-        replicates.
+        Reads `{task: {"acc,none": 0.5, "acc_stderr,none": 0.1, "sample_len": 10}}`. There are no replicates in it, so the
+        error of anything that is not a mean is first-order: how far the number moves when each child moves by its
+        standard error. `GroupManager.score_groups` does better.
         """
-        from assay.groups.plain import aggregate_plain
+        own: dict[MetricKey, GroupScore] = {}
+        if self.has_aggregation or entries is not None:
+            scores: dict[str, Mapping[MetricKey, Score]] = {
+                name: scores_in(name, metrics) for name, metrics in task_metrics.items()
+            }
+            for below in self.bottom_up()[:-1]:
+                # Subgroups are computed even if the dictionaries hold them: those may come from other settings.
+                scores[below.name] = below.score(scores)
+            own = self.score(scores, entries)
+        lengths = {name: sample_len(metrics) for name, metrics in task_metrics.items()}
+        return group_entry(self.result(own), lengths, self.task_names)
 
-        return aggregate_plain(self, task_metrics)
-
-    def compute_metrics(self, task_results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    def compute_metrics(
+        self, task_results: Mapping[str, Mapping[str, Any]], *, entries: Sequence[AggMetricConfig] | None = None
+    ) -> dict[str, Any]:
         """Only the numbers of `aggregate`: no alias, no counts, no standard errors."""
-        from assay.groups.plain import only_values
-
-        return only_values(self.aggregate(task_results))
+        numbers = read_numbers(self.aggregate(task_results, entries=entries))
+        return {write_key(key): value for key, (value, _) in numbers.items()}
 
     # In and out
 
@@ -239,6 +294,26 @@ class Group:
 StandardGroup = Group
 
 
+class TagGroup(Group):
+    """The tasks that carry one tag. Flat: a tag holds tasks, never groups."""
+
+    def __init__(self, tag_name: str, description: str | None = None) -> None:
+        super().__init__(GroupConfig(group=tag_name, group_alias=description or tag_name, metadata={"type": "tag"}))
+
+    def _accept(self, item: Group | Leaf) -> None:
+        if isinstance(item, Group):
+            raise ConfigError(
+                f"tag {self.name!r} cannot hold the group {item.name!r}: tags are flat",
+                hint="Make it a group, or tag the tasks themselves.",
+            )
+
+    def _link(self, item: Group | Leaf) -> None:
+        # A task lists its tags by name; a task-like object without a list is simply not told.
+        tags = getattr(item, "tags", None)
+        if isinstance(tags, list) and self.name not in tags:
+            tags.append(self.name)
+
+
 def node_name(node: Group | Leaf) -> str:
     """The name under which a node is known in its groups and in results."""
     if isinstance(node, Group):
@@ -249,20 +324,6 @@ def node_name(node: Group | Leaf) -> str:
     return name
 
 
-def unknown_member(group: str, name: str, known: Sequence[str]) -> ConfigError:
-    return ConfigError(
-        f"group {group!r} lists {name!r}, which is neither a task nor a group",
-        hint=did_you_mean(name, known) or "See `assay ls` for the names that are known.",
-    )
-
-
-def _trail(group: Group, previous: Mapping[int, Group | None]) -> list[Group]:
-    trail = [group]
-    while (before := previous[id(trail[-1])]) is not None:
-        trail.append(before)
-    return trail[::-1]
-
-
 def _config(
     name: str,
     alias: str | None,
@@ -271,5 +332,8 @@ def _config(
 ) -> GroupConfig:
     given: dict[str, Any] = {"group_alias": alias, "metadata": dict(metadata) if metadata else None}
     if aggregate_metric_list is not None:
-        given["aggregate_metric_list"] = [a if isinstance(a, AggMetricConfig) else AggMetricConfig.model_validate(a) for a in aggregate_metric_list]  # fmt: skip
+        given["aggregate_metric_list"] = [
+            entry if isinstance(entry, AggMetricConfig) else AggMetricConfig.model_validate(entry)
+            for entry in aggregate_metric_list
+        ]
     return GroupConfig(group=name, **{key: value for key, value in given.items() if value is not None})

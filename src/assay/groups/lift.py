@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.groups.formulas import Floats, Formula, Mask
-from assay.groups.members import Member
+from assay.groups.aggregators import ArrayAggregator
+from assay.groups.members import Floats, Mask, Member, Select, draw_table
+from assay.results import Score
 from assay.stats import (
     Estimate,
-    Score,
     bootstrap_estimate,
     normal_quantile,
     pooled_stderr,
@@ -23,24 +23,30 @@ from assay.stats import (
 )
 
 Keys = NDArray[np.uint64]
-Select = Callable[[bool], Mask | None]
-"""Which children enter: at the point estimate (False) or in each replicate (True)."""
 
 
 def lift(
-    formula: Formula, members: Sequence[Member], weights: Floats, *, by_size: bool, select: Select | None = None
+    aggregator: ArrayAggregator,
+    members: Sequence[Member],
+    weights: Floats,
+    *,
+    by_size: bool,
+    select: Select | None = None,
 ) -> tuple[Estimate, Callable[[], Floats]]:
     """The group's number with what it is worth, and its replicates, computed at most once."""
 
     @cache
     def draw() -> Floats:
-        return replicates(formula, members, weights, select)
+        table = draw_table(members)
+        if not len(table):
+            return np.empty(0)  # a child has no replicates
+        return aggregator.combine(table, weights, None if select is None else select(True))
 
-    return _estimate(formula, members, weights, draw, by_size=by_size, select=select), draw
+    return _estimate(aggregator, members, weights, draw, by_size=by_size, select=select), draw
 
 
 def _estimate(
-    formula: Formula,
+    aggregator: ArrayAggregator,
     members: Sequence[Member],
     weights: Floats,
     draw: Callable[[], Floats],
@@ -53,38 +59,25 @@ def _estimate(
     mask = None if select is None else select(False)
     if mask is not None and not mask.any():
         return Estimate.missing("no child passes the group filter", n)
-    value = float(formula.combine(values, weights, mask))
+    value = float(aggregator.combine(values, weights, mask))
     if not math.isfinite(value):
-        return Estimate.missing(f"{formula.name} has no value here", n)
-    in_closed_form = select is None and formula.linear
-    if in_closed_form and share_docs(members) is False:
-        return _closed_form(value, members, weights, n, by_size=by_size)
+        return Estimate.missing(f"{aggregator.name} has no value here", n)
+    has_closed_form = select is None and aggregator.linear
+    closed_form = partial(_closed_form, value, members, weights, n, by_size=by_size)
+    shared = share_docs(members) if has_closed_form else None
+    if has_closed_form and shared is False:
+        return closed_form()
     draws = draw()
-    if len(draws) == 0 and in_closed_form and share_docs(members) is None:
-        return _closed_form(value, members, weights, n, by_size=by_size)
+    if has_closed_form and shared is None and not len(draws):
+        return closed_form()
     lifted = bootstrap_estimate(value, draws, n)
-    if in_closed_form and len(draws) and all(member.score.repeats_lm_eval for member in members):
+    if has_closed_form and len(draws) and all(member.score.repeats_lm_eval for member in members):
         # lm-evaluation-harness pools them as if they shared no docs. The interval is not taken from it.
-        return replace(lifted, stderr=_closed_form(value, members, weights, n, by_size=by_size).stderr)
-    if formula.on_samples or (len(draws) and lifted.stderr != 0.0):
+        return replace(lifted, stderr=closed_form().stderr)
+    if aggregator.on_samples or (len(draws) and lifted.stderr != 0.0):
         return lifted
     # No replicates; or every doc of every child is right: they cannot vary, but the children's own intervals know better.
-    return _delta(value, formula, members, weights, mask, n)
-
-
-def replicates(formula: Formula, members: Sequence[Member], weights: Floats, select: Select | None = None) -> Floats:
-    """The formula applied to each replicate; empty if a child has none."""
-    table = draw_table(members)
-    if not len(table):
-        return np.empty(0)
-    return formula.combine(table, weights, None if select is None else select(True))
-
-
-def draw_table(members: Sequence[Member]) -> Floats:
-    """Replicates of all children, [B, k]; a child with fewer cuts the rest."""
-    rows = [member.score.draws for member in members]
-    length = min((len(row) for row in rows), default=0)
-    return np.stack([row[:length] for row in rows]).T if length else np.empty((0, len(rows)))
+    return _delta(value, aggregator, members, weights, mask, n)
 
 
 def share_docs(members: Sequence[Member]) -> bool | None:
@@ -129,7 +122,7 @@ def _closed_form(value: float, members: Sequence[Member], weights: Floats, n: in
 
 
 def _delta(
-    value: float, formula: Formula, members: Sequence[Member], weights: Floats, mask: Mask | None, n: int
+    value: float, aggregator: ArrayAggregator, members: Sequence[Member], weights: Floats, mask: Mask | None, n: int
 ) -> Estimate:
     """First-order error: how far the number moves when one child moves by its standard error.
 
@@ -138,7 +131,7 @@ def _delta(
     entering = [m for i, m in enumerate(members) if mask is None or mask[i]]
     if without := [member.name for member in entering if member.stderr is None]:
         return Estimate.bare(value, n, f"{', '.join(without[:3])} has no standard error")
-    gradient = _gradient(formula, members, weights, mask)
+    gradient = _gradient(aggregator, members, weights, mask)
     if not np.isfinite(gradient).all():
         return Estimate.bare(value, n, "too close to where it is undefined")
     moves = gradient * np.array([member.stderr or 0.0 for member in members])
@@ -146,7 +139,7 @@ def _delta(
     return _with_interval(value, float(np.linalg.norm(moves, order)), gradient, members, n, "delta", order=order)
 
 
-def _gradient(formula: Formula, members: Sequence[Member], weights: Floats, mask: Mask | None) -> Floats:
+def _gradient(aggregator: ArrayAggregator, members: Sequence[Member], weights: Floats, mask: Mask | None) -> Floats:
     values = np.array([member.value for member in members])
     step = 1e-6 * max(1.0, float(np.abs(values).max()))
     gradient = np.empty(len(values))
@@ -154,7 +147,7 @@ def _gradient(formula: Formula, members: Sequence[Member], weights: Floats, mask
         rows = min(256, len(values) - start)
         shifts = step * np.eye(rows, len(values), k=start)
         moved = np.concatenate([values + shifts, values - shifts])
-        results = formula.combine(moved, weights, None if mask is None else np.broadcast_to(mask, moved.shape))
+        results = aggregator.combine(moved, weights, None if mask is None else np.broadcast_to(mask, moved.shape))
         gradient[start : start + rows] = (results[:rows] - results[rows:]) / (2 * step)
     return gradient
 

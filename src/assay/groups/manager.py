@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from assay.config import GroupConfig
-from assay.errors import ConfigError
-from assay.groups.build import Member, member_of, refuse_cycles
-from assay.groups.compute import GroupScore, score_group
+from assay.errors import ConfigError, did_you_mean
 from assay.groups.conditions import holds, names_in
-from assay.groups.group import Group, Leaf, node_name, unknown_member
-from assay.groups.keys import MetricKey
-from assay.groups.plain import aggregate_plain, results_entry, sample_lengths
-from assay.groups.tags import TagGroup
-from assay.stats import Score
+from assay.groups.group import Group, Leaf, TagGroup, node_name
+from assay.groups.members import Scores
+from assay.results import GroupResult, GroupScore, MetricKey
 
 
 class _GroupSpec(Protocol):
@@ -35,6 +32,15 @@ class _Loaded(Protocol):
     def groups(self) -> Mapping[str, _GroupSpec]: ...
     @property
     def roots(self) -> Sequence[str]: ...
+
+
+@dataclass(frozen=True)
+class ListedMember:
+    """One line of a member list: a name, maybe a condition, maybe the body of a group written in place."""
+
+    name: str
+    condition: str | None = None
+    inline: Mapping[str, Any] | None = None
 
 
 class GroupManager:
@@ -60,11 +66,11 @@ class GroupManager:
         for spec in loaded.groups.values():
             if not spec.children:
                 raise ConfigError(f"group {spec.name!r} has no members", hint="List at least one task under `task:`.")
-            manager.register_group(Group(spec.config if spec.config.group == spec.name else spec.config.model_copy(update={"group": spec.name})))  # fmt: skip
+            manager.register_group(Group(spec.config.model_copy(update={"group": spec.name})))
         for spec in loaded.groups.values():
             for child in spec.children:
                 condition = spec.conditions.get(child)
-                manager._attach(spec.name, Member(child, condition), loaded.tasks, facts)
+                manager._attach(spec.name, ListedMember(child, condition), loaded.tasks, facts)
         manager.roots = list(loaded.roots)
         for name in loaded.roots:
             if name in loaded.tasks and name not in manager.tasks:
@@ -122,17 +128,23 @@ class GroupManager:
                     self.build_hierarchy({member.name: {**member.inline, "group": member.name}}, facts)
                 self._attach(name, member, tasks, facts)
 
-    def _attach(self, group: str, member: Member, tasks: Mapping[str, Leaf], facts: Mapping[str, Any] | None) -> None:
+    def _attach(
+        self, group: str, member: ListedMember, tasks: Mapping[str, Leaf], facts: Mapping[str, Any] | None
+    ) -> None:
         child = self.groups.get(member.name) or tasks.get(member.name)
         if child is None:
-            raise unknown_member(group, member.name, [*self.groups, *tasks])
+            raise ConfigError(
+                f"group {group!r} lists {member.name!r}, which is neither a task nor a group",
+                hint=did_you_mean(member.name, [*self.groups, *tasks])
+                or "See `assay ls` for the names that are known.",
+            )
         if member.condition is not None and not self._belongs(group, member, facts):
             return
         self.groups[group].add(child)
         if not isinstance(child, Group) and member.name not in self.tasks:
             self.register_task(child)
 
-    def _belongs(self, group: str, member: Member, facts: Mapping[str, Any] | None) -> bool:
+    def _belongs(self, group: str, member: ListedMember, facts: Mapping[str, Any] | None) -> bool:
         assert member.condition is not None
         try:
             names_in(member.condition)  # a condition that does not parse is an error even where nothing is decided
@@ -151,11 +163,11 @@ class GroupManager:
     @property
     def tags(self) -> dict[str, TagGroup]:
         """The tasks of this manager by tag."""
-        found: dict[str, TagGroup] = {}
+        groups: dict[str, TagGroup] = {}
         for task in self.tasks.values():
             for tag in list(getattr(task, "tags", None) or ()):
-                found.setdefault(tag, TagGroup(tag)).add(task)
-        return found
+                groups.setdefault(tag, TagGroup(tag)).add(task)
+        return groups
 
     def get_groups_for_task(self, task_name: str) -> list[Group]:
         """The groups that have this task as a direct child."""
@@ -183,41 +195,67 @@ class GroupManager:
 
     def bottom_up(self) -> list[Group]:
         """All groups, children before parents."""
-        ordered: dict[str, Group] = {}
+        return list(dict.fromkeys(group for root in self.root_groups for group in root.bottom_up()))
 
-        def visit(group: Group) -> None:
-            for child in group:
-                if isinstance(child, Group) and child.name not in ordered:
-                    visit(child)
-            ordered[group.name] = group
-
-        for group in self.root_groups:
-            visit(group)
-        return list(ordered.values())
-
-    def score_groups(self, scores: Mapping[str, Mapping[MetricKey, Score]]) -> dict[str, dict[MetricKey, GroupScore]]:
+    def score_groups(self, scores: Scores) -> dict[str, dict[MetricKey, GroupScore]]:
         """The numbers of every group from the scores of the tasks."""
-        known: dict[str, Mapping[MetricKey, Score]] = dict(scores)
-        results: dict[str, dict[MetricKey, GroupScore]] = {}
+        known = dict(scores)
+        numbers: dict[str, dict[MetricKey, GroupScore]] = {}
         for group in self.bottom_up():
-            results[group.name] = score_group(group, known)
-            known[group.name] = results[group.name]
-        return results
+            known[group.name] = numbers[group.name] = group.score(known)
+        return numbers
+
+    def results(self, scores: Scores) -> dict[str, GroupResult]:
+        """Every group with its numbers, children before parents, as results keep them."""
+        return {name: self.groups[name].result(numbers) for name, numbers in self.score_groups(scores).items()}
 
     def compute_all_group_metrics(self, results: Mapping[str, Mapping[Any, Any]]) -> dict[str, dict[Any, Any]]:
         """Every group's numbers, in the form the tasks' come in.
 
         Scores by `MetricKey` give scores by `MetricKey`; plain results dictionaries give plain dictionaries.
         """
-        if any(isinstance(key, MetricKey) for found in results.values() for key in found):
-            return {name: dict(found) for name, found in self.score_groups(results).items()}
-        return {group.name: aggregate_plain(group, results) for group in self.bottom_up()}
+        if any(isinstance(key, MetricKey) for numbers in results.values() for key in numbers):
+            return {name: dict(numbers) for name, numbers in self.score_groups(results).items()}
+        return {group.name: group.aggregate(results) for group in self.bottom_up()}
 
-    def results_entries(
-        self,
-        group_scores: Mapping[str, Mapping[MetricKey, GroupScore]],
-        scores: Mapping[str, Mapping[MetricKey, Score]],
-    ) -> dict[str, dict[str, Any]]:
-        """Every group as lm-evaluation-harness writes it into `results`."""
-        lengths = sample_lengths(scores)
-        return {name: results_entry(self.groups[name], found, lengths) for name, found in group_scores.items()}
+
+def member_of(group: str, item: str | Mapping[str, Any]) -> ListedMember:
+    """Read one line of a member list.
+
+    >>> member_of("math", {"task": "aime", "if": "model.params > 7e9"})
+    ListedMember(name='aime', condition='model.params > 7e9', inline=None)
+    """
+    if isinstance(item, str):
+        return ListedMember(item)
+    body = {key: value for key, value in item.items() if key != "if"}
+    condition = item.get("if")
+    if isinstance(body.get("group"), str):
+        if set(body) == {"group"}:
+            return ListedMember(body["group"], condition)
+        return ListedMember(f"{group}::{body['group']}", condition, body)
+    if set(body) == {"task"} and isinstance(body["task"], str):
+        return ListedMember(body["task"], condition)
+    raise ConfigError(
+        f"group {group!r}: cannot read the member {dict(item)!r}",
+        hint="Write a name, {task: name, if: condition}, or an inline group {group: name, task: [...]}.",
+    )
+
+
+def refuse_cycles(children: Mapping[str, Sequence[str]]) -> None:
+    """Raise if groups contain each other, with the way round; names that are no groups are leaves."""
+    finished: set[str] = set()
+
+    def walk(name: str, trail: list[str]) -> None:
+        if name in finished or name not in children:
+            return
+        if name in trail:
+            loop = [*trail[trail.index(name) :], name]
+            raise ConfigError(
+                f"groups contain each other: {' → '.join(loop)}", hint="Take one of them out of the list of the other."
+            )
+        for child in children[name]:
+            walk(child, [*trail, name])
+        finished.add(name)
+
+    for start in children:
+        walk(start, [])

@@ -1,22 +1,37 @@
-"""What enters an aggregate: children with a number, those without, and the weight of each."""
+"""Who enters an aggregate: the members that have the number, those that lack it and why, and whom a group filter keeps."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from assay.config import AggMetricConfig
-from assay.errors import ConfigError, did_you_mean
-from assay.groups.formulas import Floats, Formula
-from assay.groups.group import Group, node_name
-from assay.groups.keys import MetricKey
-from assay.stats import Score
+from assay.config import AggMetricConfig, GroupConfig, GroupFilter
+from assay.errors import ConfigError
+from assay.results import MetricKey, Score
 
+Floats: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
 Scores: TypeAlias = Mapping[str, Mapping[MetricKey, Score]]
+
+
+class GroupLike(Protocol):
+    """What the numbers of a group depend on. `Group` itself stands above the modules that compute them."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def config(self) -> GroupConfig: ...
+    @property
+    def aggregate_metric_list(self) -> Sequence[AggMetricConfig] | None: ...
+    @property
+    def child_names(self) -> list[str]: ...
+    @property
+    def task_names(self) -> list[str]: ...
 
 
 @dataclass(frozen=True)
@@ -54,20 +69,14 @@ class Gathered:
         return np.array([member.value for member in self.members], dtype=np.float64)
 
 
-def candidates(group: Group, entry: AggMetricConfig) -> list[str]:
-    """The names an entry runs over: all leaves, or the direct children."""
-    nodes = group.get_all_tasks() if entry.over == "tasks" else group.get_direct_children()
-    return [node_name(node) for node in nodes]
-
-
-def filters_of(entry: AggMetricConfig, names: Sequence[str], scores: Scores) -> list[str]:
+def filters_with_metric(entry: AggMetricConfig, names: Sequence[str], scores: Scores) -> list[str]:
     """The filters an entry names, else those under which any child has the metric, sorted."""
     if entry.filter_list is not None:
         return list(dict.fromkeys(entry.filter_list))
     return sorted({key.filter for name in names for key in scores.get(name, ()) if key.metric == entry.metric})
 
 
-def gather(entry: AggMetricConfig, key: MetricKey, names: Sequence[str], scores: Scores) -> Gathered:
+def gather_numbers(entry: AggMetricConfig, key: MetricKey, names: Sequence[str], scores: Scores) -> Gathered:
     """Split children into those that have the number and those that do not."""
     members: list[Member] = []
     missing: dict[str, str] = {}
@@ -75,8 +84,8 @@ def gather(entry: AggMetricConfig, key: MetricKey, names: Sequence[str], scores:
     # its docs have. Entries in its own words keep that; ours weigh by the docs that are in the number.
     by_largest = entry.speaks_lm_eval
     for name in names:
-        found = scores.get(name, {})
-        score = found.get(key)
+        own = scores.get(name, {})
+        score = own.get(key)
         if score is None:
             missing[name] = "was not scored" if name not in scores else f"has no {key}"
         elif score.estimate.value is None:
@@ -84,52 +93,84 @@ def gather(entry: AggMetricConfig, key: MetricKey, names: Sequence[str], scores:
         elif not math.isfinite(score.estimate.value):
             missing[name] = f"has {key} = {score.estimate.value}"
         else:
-            size = max(other.size for other in found.values()) if by_largest else score.size
+            size = max(other.size for other in own.values()) if by_largest else score.size
             members.append(Member(name, score, size))
     return Gathered(tuple(members), missing)
 
 
-def weights_of(entry: AggMetricConfig, formula: Formula, group: Group, members: Sequence[Member]) -> Floats:
-    """The weight of each member, as given, by size, or equal."""
-    if entry.weights is not None:
-        return np.array([entry.weights[member.name] for member in members], dtype=np.float64)
-    if counts_by_size(entry, formula):
-        return np.array([member.size for member in members], dtype=np.float64)
-    return np.ones(len(members))
+def agreed_direction(members: Sequence[Member]) -> bool | None:
+    """Whether higher is better, if the members agree."""
+    directions = {member.score.higher_is_better for member in members}
+    return directions.pop() if len(directions) == 1 else None
 
 
-def counts_by_size(entry: AggMetricConfig, formula: Formula) -> bool:
-    """A mean counts by size unless told not to; any other formula only where `weight_by_size: true` is written."""
-    if entry.weights is not None or not formula.weighted or formula.name == "weighted_mean":
-        return False
-    asked = "weight_by_size" in entry.model_fields_set or formula.by_size
-    return entry.weight_by_size and asked
+def draw_table(members: Sequence[Member]) -> Floats:
+    """Replicates of all children, [B, k]; a child with fewer cuts the rest."""
+    rows = [member.score.draws for member in members]
+    length = min((len(row) for row in rows), default=0)
+    return np.stack([row[:length] for row in rows]).T if length else np.empty((0, len(rows)))
 
 
-def check_weights(entry: AggMetricConfig, formula: Formula, group: Group, names: Sequence[str]) -> None:
-    """Weights name exactly the children, are not negative, and add up to 1."""
-    where = f"group {group.name!r}, metric {entry.metric!r}"
-    if formula.name == "weighted_mean" and entry.weights is None:
-        raise ConfigError(f"{where}: weighted_mean has no weights", hint="Add weights: {child: 0.5, …}, or use mean.")
-    if not formula.weighted and (entry.weights is not None or (entry.weight_by_size and "weight_by_size" in entry.model_fields_set)):  # fmt: skip
-        raise ConfigError(f"{where}: {formula.name} takes no weights", hint="Drop weights and weight_by_size.")
-    if entry.weights is None:
-        return
-    for name in entry.weights:
-        if name not in names:
+# `group_filter`: only the k best, the k worst, or those beyond a threshold enter.
+
+Select: TypeAlias = Callable[[bool], Mask]
+"""Which children enter: at the point estimate (False) or in each replicate (True)."""
+
+
+def selection(
+    filters: Sequence[GroupFilter], entry: AggMetricConfig, key: MetricKey, members: Sequence[Member], scores: Scores
+) -> Select | None:
+    """Which children pass all filters, one after the other; None where there are no filters.
+
+    The choice is made anew in every replicate. Picking the best five looks at the same noise as their mean does, and an
+    error bar that took the five for given would be too short.
+    """
+    if not filters:
+        return None
+    ranked: list[tuple[GroupFilter, Sequence[Member], bool]] = []
+    for rule in filters:
+        by = members if rule.metric is None else _by_metric(rule.metric, key, members, scores)
+        stated = entry.higher_is_better if rule.metric is None else None
+        ranked.append((rule, by, (agreed_direction(by) if stated is None else stated) is not False))
+
+    def select(in_replicates: bool) -> Mask:
+        mask: Mask | None = None
+        for rule, by, high in ranked:
+            values = draw_table(by) if in_replicates else np.array([member.value for member in by])
+            entering = np.ones(values.shape, dtype=bool) if mask is None else mask
+            mask = entering & _passing(rule, np.where(entering, values if high else -values, np.nan), high)
+        assert mask is not None
+        return mask
+
+    return select
+
+
+def _by_metric(metric: str, key: MetricKey, members: Sequence[Member], scores: Scores) -> list[Member]:
+    """The same children by another metric, under the same filter or else under the only one it has."""
+    chosen: list[Member] = []
+    for member in members:
+        own = scores.get(member.name, {})
+        options = [score for other, score in own.items() if other.metric == metric]
+        score = own.get(MetricKey(metric, key.filter)) or (options[0] if len(options) == 1 else None)
+        if score is None or score.estimate.value is None:
+            raise ConfigError(f"group_filter looks at {metric!r}, which {member.name!r} does not have")
+        chosen.append(Member(member.name, score, member.size))
+    return chosen
+
+
+def _passing(rule: GroupFilter, goodness: Floats, high: bool) -> Mask:
+    if rule.function == "threshold":
+        if rule.threshold is None:
             raise ConfigError(
-                f"{where}: weights name {name!r}, which is not among the {'children' if entry.over == 'subgroups' else 'tasks'}",
-                hint=did_you_mean(name, names) or f"Known: {', '.join(names)}.",
+                "group_filter: threshold without a number", hint="Write {function: threshold, threshold: 0.5}."
             )
-    if unweighted := [name for name in names if name not in entry.weights]:
+        return goodness >= (rule.threshold if high else -rule.threshold)
+    if rule.k is None:
         raise ConfigError(
-            f"{where}: no weight for {', '.join(unweighted)}", hint="Give each child a weight; 0 leaves it out."
+            f"group_filter: {rule.function} without k", hint=f"Write {{function: {rule.function}, k: 5}}."
         )
-    if negative := [name for name, weight in entry.weights.items() if not weight >= 0]:
-        raise ConfigError(
-            f"{where}: the weight of {', '.join(negative)} is below zero or no number", hint="Weights are 0 or more."
-        )
-    total = sum(entry.weights.values())
-    if abs(total - 1) > 1e-6:
-        scaled = f" For the same proportions: {', '.join(f'{n}: {w / total:.6g}' for n, w in list(entry.weights.items())[:8])}." if total > 0 else ""  # fmt: skip
-        raise ConfigError(f"{where}: the weights add up to {total:g}", hint=f"They must add up to 1.{scaled}")
+    # A stable sort: of children that tie, those listed first enter. NaN (already out) sorts last.
+    order = np.argsort(-goodness if rule.function == "top_k" else goodness, axis=-1, kind="stable")
+    mask = np.zeros(goodness.shape, dtype=bool)
+    np.put_along_axis(mask, order[..., : rule.k], True, axis=-1)
+    return mask & ~np.isnan(goodness)

@@ -1,31 +1,19 @@
 """Result to value: metrics, aggregations over docs, reducers over repeats, normalisers."""
 
-from assay.metrics import aggregations, confidence, likelihoods, majority, matching, overlap, translation  # noqa: F401
-from assay.metrics.base import (
-    AGGREGATIONS,
-    METRICS,
-    ChoiceBatch,
-    ChoiceResult,
-    Kind,
-    Metric,
-    register_metric,
-)
-from assay.metrics.normalisation import Normalisation, normalise
+from assay.metrics import aggregations, confidence, likelihoods, matching, translation  # noqa: F401
+from assay.metrics.base import AGGREGATIONS, METRICS, ChoiceBatch, ChoiceResult, Kind, Metric, register_metric
+from assay.metrics.choice import Normalisation, normalise
+from assay.metrics.hub import OFFLINE as OFFLINE_METRICS
+from assay.metrics.hub import import_for_task
+from assay.metrics.hub import load as load_metric
 from assay.metrics.reducers import REDUCERS, Reducer, count_right, get_reducer
+from assay.metrics.sandbox import allow_unsafe_code
 from assay.stats import Aggregation
-
-DEFAULT_METRICS: dict[str, tuple[str, ...]] = {
-    "loglikelihood": ("perplexity", "acc"),
-    "loglikelihood_rolling": ("word_perplexity", "byte_perplexity", "bits_per_byte"),
-    "multiple_choice": ("acc", "acc_norm"),
-    "generate_until": ("exact_match",),
-}
-"""What a task without `metric_list` is scored by."""
 
 __all__ = [
     "AGGREGATIONS",
-    "DEFAULT_METRICS",
     "METRICS",
+    "OFFLINE_METRICS",
     "REDUCERS",
     "Aggregation",
     "ChoiceBatch",
@@ -34,8 +22,11 @@ __all__ = [
     "Metric",
     "Normalisation",
     "Reducer",
+    "allow_unsafe_code",
     "count_right",
     "get_reducer",
+    "import_for_task",
+    "load_metric",
     "normalise",
     "register_metric",
 ]

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import ScoringError
-from assay.metrics.base import AGGREGATIONS, Floats
-from assay.stats import Aggregation
+from assay.metrics.base import AGGREGATIONS
+from assay.stats import Aggregation, Floats
 
 
 def mean(values: Sequence[Any]) -> Any:
@@ -40,23 +40,27 @@ def weighted_mean(pairs: Sequence[tuple[float, float]]) -> float:
 
 
 def perplexity(values: Sequence[float]) -> float:
-    return safe_exp(-mean(values))
+    return _perplexity(mean(values))
 
 
 def weighted_perplexity(pairs: Sequence[tuple[float, float]]) -> float:
-    return safe_exp(-weighted_mean(pairs))
+    return _perplexity(weighted_mean(pairs))
 
 
 def bits_per_byte(pairs: Sequence[tuple[float, float]]) -> float:
-    return -weighted_mean(pairs) / math.log(2)
+    return float(_bits(weighted_mean(pairs)))
 
 
-def safe_exp(x: float) -> float:
+def _perplexity(loglikelihood: float) -> float:
     """A loglikelihood of −∞, or one so low that the exponential overflows, is an infinite perplexity."""
     try:
-        return math.exp(x)
+        return math.exp(-loglikelihood)
     except OverflowError:
         return math.inf
+
+
+def _bits(nats: Any) -> Any:
+    return -nats / math.log(2)
 
 
 def f1(pairs: Sequence[tuple[Any, Any]]) -> float:
@@ -166,6 +170,10 @@ def _ratio(sums: Floats) -> Floats:
     return sums[..., 0] / sums[..., 1]
 
 
+def _perplexities(sums: Floats) -> Floats:
+    return np.exp(-_ratio(sums))
+
+
 def _median_replicates(values: Sequence[Any], weights: NDArray[Any]) -> Floats:
     """Value i is drawn weights[b, i] times; the upper median is the first value whose running count passes half."""
     x = np.asarray(values, dtype=np.float64)
@@ -179,12 +187,12 @@ for _aggregation in (
     Aggregation("mean", mean, _column, _ratio, transform=float),
     Aggregation("nanmean", nanmean, _nan_column, _ratio, transform=float),
     Aggregation("median", median, replicate=_median_replicates),
-    Aggregation("perplexity", perplexity, _column, lambda s: np.exp(-_ratio(s)), transform=lambda r: safe_exp(-r)),
-    Aggregation("weighted_perplexity", weighted_perplexity, _pairs, lambda s: np.exp(-_ratio(s)), transform=lambda r: safe_exp(-r)),
-    Aggregation("bits_per_byte", bits_per_byte, _pairs, lambda s: -_ratio(s) / math.log(2), transform=lambda r: -r / math.log(2)),
+    Aggregation("perplexity", perplexity, _column, _perplexities, transform=_perplexity),
+    Aggregation("weighted_perplexity", weighted_perplexity, _pairs, _perplexities, transform=_perplexity),
+    Aggregation("bits_per_byte", bits_per_byte, _pairs, lambda sums: _bits(_ratio(sums)), transform=_bits),
     Aggregation("f1", f1, _f1_statistics, _f1_finish),
     Aggregation("matthews_corrcoef", matthews_corrcoef, _mcc_statistics, _mcc_finish, _mcc_replicates),
     Aggregation("brier_score", brier_score, lambda v: _column(_brier(v).tolist()), _ratio, transform=float),
     Aggregation("bypass", bypass),
-):  # fmt: skip
+):
     AGGREGATIONS.add(_aggregation.name, _aggregation)

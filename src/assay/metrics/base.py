@@ -1,21 +1,21 @@
-"""What a metric, an aggregation and a reducer are, and where they are registered."""
+"""What a metric is, and where metrics and aggregations are registered."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.registry import Registry
-from assay.stats import Aggregation
+from assay.stats import Aggregation, Floats
 
-Kind: TypeAlias = Literal["generation", "choice", "loglikelihood", "rolling"]
-"""What a metric takes: predictions and references; a `ChoiceResult`; `(ll, is_greedy)`; `(ll, text)`."""
+Kind: TypeAlias = str
+"""What a metric takes. `generation`: predictions and references; `choice`: a `ChoiceResult`; `loglikelihood`:
+`(ll, is_greedy)`; `rolling`: `(ll, text)`; or what an output type of your own names."""
 
-Floats: TypeAlias = NDArray[np.float64]
 Value: TypeAlias = Any
 """What a metric gives for one doc: a number, or what its aggregation needs (a pair of texts, a confusion cell)."""
 
@@ -96,3 +96,8 @@ def register_metric(
         return fn
 
     return decorate
+
+
+def passed_through(*, references: list[Any], predictions: list[Any], **_: Any) -> list[Any]:
+    """`[reference, prediction]`, for the aggregation to make sense of."""
+    return [references[0], predictions[0]]

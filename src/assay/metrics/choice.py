@@ -1,4 +1,4 @@
-"""Metrics of choice tasks: which choice the model prefers, and how sure it is.
+"""Metrics of choice tasks: which choice the model prefers, with loglikelihoods normalised by length or not.
 
 Ties go to the choice that comes first. A doc may have several right choices (`target` is a list).
 """
@@ -6,14 +6,70 @@ Ties go to the choice that comes first. A doc may have several right choices (`t
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from assay.errors import ScoringError
-from assay.metrics.base import METRICS, ChoiceBatch, ChoiceResult, Floats, Metric
-from assay.metrics.normalisation import Normalisation, divide, normalise, softmax
+from assay.metrics.base import METRICS, ChoiceBatch, ChoiceResult, Metric, passed_through
+from assay.stats import Floats
+
+
+class Normalisation(Enum):
+    """By what a choice's loglikelihood is divided, or from what it is subtracted, before choices are compared."""
+
+    NONE = "none"
+    CHARACTERS = "characters"
+    BYTES = "bytes"
+    TOKENS = "tokens"
+    MUTUAL_INFORMATION = "mutual_information"
+
+
+def normalise(result: ChoiceResult, by: Normalisation | str = Normalisation.NONE) -> Floats:
+    """The comparable scores of a doc's choices.
+
+    Lengths are those of the choices as the task words them, without the delimiter before them.
+    """
+    lls = np.asarray(result.lls, dtype=np.float64)
+    match Normalisation(by):
+        case Normalisation.NONE:
+            return lls
+        case Normalisation.CHARACTERS:
+            return divide(lls, np.asarray(result.char_lens, dtype=np.float64))
+        case Normalisation.BYTES:
+            return divide(lls, np.asarray(result.byte_lens, dtype=np.float64))
+        case Normalisation.TOKENS:
+            if len(result.token_lens) != len(lls):
+                raise ScoringError(
+                    "normalising by tokens needs the number of tokens of each choice, and the model does not report it",
+                    hint="Use characters or bytes, or a backend with a tokenizer.",
+                )
+            return divide(lls, np.asarray(result.token_lens, dtype=np.float64))
+        case Normalisation.MUTUAL_INFORMATION:
+            if len(result.lls_mutual_info) != len(lls):
+                raise ScoringError(
+                    "mutual information needs the loglikelihood of each choice without context",
+                    hint="List the metric acc_mutual_info in the task, so that those requests are made.",
+                )
+            return np.asarray(result.lls_mutual_info, dtype=np.float64)
+
+
+def divide(lls: Floats, lengths: Floats) -> Floats:
+    """An empty choice has no length to divide by: it gets −∞ and is never chosen, unless it was certain."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return lls / lengths
+
+
+def softmax(scores: Floats) -> Floats:
+    """Probabilities of the choices against each other; shifted by the largest so that nothing underflows to 0/0."""
+    largest = scores.max()
+    if not np.isfinite(largest):
+        raise ScoringError("every choice has probability zero, so there are no probabilities to compare")
+    shifted = np.exp(scores - largest)
+    probabilities: Floats = shifted / shifted.sum()
+    return probabilities
 
 
 def golds(result: ChoiceResult) -> list[int]:
@@ -68,11 +124,6 @@ def _batch_accuracy(scores: Callable[[ChoiceBatch], Floats], batch: ChoiceBatch)
 def _accuracy(name: str, by: Normalisation, scores: Callable[[ChoiceBatch], Floats] | None, **more: Any) -> Metric:
     batch = None if scores is None else partial(_batch_accuracy, scores)
     return Metric(name, partial(accuracy, normalisation=by), "choice", batch=batch, **more)
-
-
-def passed_through(*, references: list[Any], predictions: list[Any], **_: Any) -> list[Any]:
-    """`[reference, prediction]`, for the aggregation to make sense of."""
-    return [references[0], predictions[0]]
 
 
 def greedy(result: tuple[float, bool]) -> int:

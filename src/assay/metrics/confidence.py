@@ -6,16 +6,14 @@ know" is the one of the last choice, whatever its wording.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from assay.errors import ScoringError
-from assay.metrics.base import AGGREGATIONS, METRICS, ChoiceResult, Floats, Metric
-from assay.metrics.choice import golds, preferred
-from assay.metrics.normalisation import Normalisation, normalise, softmax
-from assay.stats import Aggregation
+from assay.metrics.base import AGGREGATIONS, METRICS, ChoiceResult, Metric
+from assay.metrics.choice import Normalisation, golds, normalise, preferred, softmax
+from assay.stats import Aggregation, Floats
 
 BINS = 15
 """Equal-width confidence bins of the calibration error, as in Guo et al. 2017."""
@@ -73,20 +71,6 @@ def distributional_correctness(
     return (reward * right - penalty * (1 - right - idk)) * (1 - idk)
 
 
-def gold_bits(result: ChoiceResult) -> tuple[float, int]:
-    """(loglikelihood, bytes) of the first right choice, as the model was asked to write it."""
-    first = golds(result)[:1]
-    sizes: Sequence[int] = getattr(result, "scored_bytes", ()) or result.byte_lens
-    if not first or sizes[first[0]] == 0:
-        raise ScoringError("bits per byte of the right choice: the doc has no right choice with any text")
-    return result.lls[first[0]], sizes[first[0]]
-
-
-def gold_bits_per_byte(result: ChoiceResult) -> float:
-    ll, size = gold_bits(result)
-    return -ll / (size * math.log(2))
-
-
 def confidence_and_correctness(
     result: ChoiceResult, *, normalisation: Normalisation | str = Normalisation.NONE
 ) -> tuple[float, int]:
@@ -125,7 +109,6 @@ for _metric in (
     Metric("confidence_weighted_acc", confidence_weighted_accuracy, "choice"),
     Metric("ternary_score", ternary_score, "choice"),
     Metric("distributional_correctness", distributional_correctness, "choice"),
-    Metric("gold_bits_per_byte", gold_bits_per_byte, "choice", higher_is_better=False),
     Metric("ece", confidence_and_correctness, "choice", "expected_calibration_error", higher_is_better=False),
 ):
     METRICS.add(_metric.name, _metric)

@@ -1,18 +1,20 @@
-"""Metrics of loglikelihood and rolling tasks: perplexities and bits per byte."""
+"""Perplexities and bits per byte: of a text, and of the right choice."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 
-from assay.metrics.base import METRICS, Metric
-from assay.metrics.choice import passed_through
-from assay.metrics.confidence import gold_bits
+from assay.errors import ScoringError
+from assay.metrics.base import METRICS, ChoiceResult, Metric, passed_through
+from assay.metrics.choice import golds
 
 _SPACE = re.compile(r"\s+")
 
 
 def count_words(text: str) -> int:
-    """Pieces between runs of white space; white space at an end adds an empty piece, as lm-evaluation-harness counts."""
+    """Pieces between runs of white space; white space at an end adds an empty piece, as in lm-evaluation-harness."""
     return len(_SPACE.split(text))
 
 
@@ -32,6 +34,20 @@ def by_bytes(result: tuple[float, str]) -> tuple[float, int]:
     return result[0], count_bytes(result[1])
 
 
+def gold_bits(result: ChoiceResult) -> tuple[float, int]:
+    """(loglikelihood, bytes) of the first right choice, as the model was asked to write it."""
+    first = golds(result)[:1]
+    sizes: Sequence[int] = getattr(result, "scored_bytes", ()) or result.byte_lens
+    if not first or sizes[first[0]] == 0:
+        raise ScoringError("bits per byte of the right choice: the doc has no right choice with any text")
+    return result.lls[first[0]], sizes[first[0]]
+
+
+def gold_bits_per_byte(result: ChoiceResult) -> float:
+    ll, size = gold_bits(result)
+    return -ll / (size * math.log(2))
+
+
 for _metric in (
     Metric("perplexity", loglikelihood, "loglikelihood", "perplexity", False, forms={"generation": passed_through}),
     Metric("word_perplexity", by_words, "rolling", "weighted_perplexity", False, forms={"generation": passed_through}),
@@ -44,5 +60,6 @@ for _metric in (
         False,
         forms={"generation": passed_through, "choice": gold_bits},
     ),
+    Metric("gold_bits_per_byte", gold_bits_per_byte, "choice", higher_is_better=False),
 ):
     METRICS.add(_metric.name, _metric)

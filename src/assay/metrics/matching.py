@@ -1,18 +1,23 @@
-"""Exact match, and metrics that hand the pair of texts to their aggregation."""
+"""Metrics that compare an answer with the right ones: exact match, word overlap (token F1, SQuAD, ROUGE), and maj@k."""
 
 from __future__ import annotations
 
+import re
 import string
-from collections.abc import Sequence
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+from math import comb
 from typing import Any
 
-from assay.metrics.base import METRICS, Metric
-from assay.metrics.choice import choice_exact_match, passed_through
+from assay.errors import ConfigError
+from assay.metrics.base import METRICS, Metric, passed_through
+from assay.metrics.choice import choice_exact_match
 from assay.timelimit import TimedPattern
 
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _NO_DIGITS = str.maketrans("", "", string.digits)
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 @lru_cache(maxsize=256)
@@ -63,6 +68,110 @@ def bypassed(**_: Any) -> None:
     """Nothing is scored: the run is made for its responses."""
 
 
+def squad_normal(text: str) -> str:
+    """Lower case, without ASCII punctuation and English articles, single spaces: the official SQuAD normalisation."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+
+
+def overlap_f1(prediction: Sequence[str], reference: Sequence[str]) -> float:
+    """F1 of the two bags of words; two empty ones agree."""
+    if not prediction or not reference:
+        return float(prediction == reference)
+    common = sum((Counter(prediction) & Counter(reference)).values())
+    if common == 0:
+        return 0.0
+    precision, recall = common / len(prediction), common / len(reference)
+    return 2 * precision * recall / (precision + recall)
+
+
+def token_f1_of(prediction: str, reference: str) -> float:
+    return overlap_f1(prediction.lower().split(), reference.lower().split())
+
+
+def squad_f1_of(prediction: str, reference: str) -> float:
+    return overlap_f1(squad_normal(prediction).split(), squad_normal(reference).split())
+
+
+def squad_exact_of(prediction: str, reference: str) -> float:
+    return float(squad_normal(prediction) == squad_normal(reference))
+
+
+ROUGE_TYPES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
+
+
+@cache
+def _rouge_scorer(stem: bool) -> Any:
+    from rouge_score.rouge_scorer import RougeScorer
+
+    return RougeScorer(list(ROUGE_TYPES), use_stemmer=stem)
+
+
+def rouge_of(kind: str, prediction: str, reference: str, *, use_stemmer: bool = False) -> float:
+    return float(_rouge_scorer(use_stemmer).score(reference, prediction)[kind].fmeasure)
+
+
+def best_over(score: Callable[..., float]) -> Callable[..., float]:
+    """A score of one prediction against several right answers is the best of them."""
+
+    def metric(*, references: Sequence[Any], predictions: Sequence[Any], **options: Any) -> float:
+        return max(score(str(predictions[0]), str(reference), **options) for reference in references)
+
+    return metric
+
+
+def _rouge(kind: str) -> Callable[..., float]:
+    return best_over(lambda prediction, reference, **options: rouge_of(kind, prediction, reference, **options))
+
+
+def majority_probability(right: int, others: Sequence[int], k: int) -> float | None:
+    """Probability that the right answer wins a vote among k of the draws; ties are split evenly.
+
+    `right` draws gave the right answer, `others` counts the draws of each other answer. None if there are fewer than k.
+
+    >>> majority_probability(1, [1], 1)
+    0.5
+    """
+    counts = tuple(sorted(others))
+    total = right + sum(counts)
+    if total < k:
+        return None
+
+    @cache
+    def ways(i: int, left: int, most: int) -> tuple[float, ...]:
+        """Ways to take `left` draws of answers i…, none more than `most` times, by how many reach `most`."""
+        if i == len(counts):
+            return (1.0,) if left == 0 else ()
+        sums: list[float] = []
+        for taken in range(min(counts[i], left, most) + 1):
+            tie = int(taken == most and most > 0)
+            for ties, number in enumerate(ways(i + 1, left - taken, most)):
+                sums.extend([0.0] * (ties + tie + 1 - len(sums)))
+                sums[ties + tie] += comb(counts[i], taken) * number
+        return tuple(sums)
+
+    wins = sum(
+        comb(right, votes) * number / (ties + 1)
+        for votes in range(1, min(right, k) + 1)
+        for ties, number in enumerate(ways(0, k - votes, votes))
+    )
+    return float(wins / comb(total, k))
+
+
+def majority_at_k(*, references: list[Any], predictions: list[Any], k: int | None = None, **options: Any) -> Any:
+    """How often the majority vote of k draws is right, over all subsets of the draws and not over one of them.
+
+    `predictions[0]` holds its draws. Options are those of exact_match."""
+    draws = predictions[0] if isinstance(predictions[0], list) else predictions
+    if k is None:
+        raise ConfigError("metric maj@k needs k", hint="Write `k: 8` beside it.")
+    votes = Counter(plain(draw, **options) for draw in draws)
+    right = {plain(reference, **options) for reference in references}
+    won = [votes.pop(answer, 0) for answer in right]
+    # Several right wordings vote apart, as they would in a real vote; each may win.
+    parts = [majority_probability(n, [*votes.values(), *won[:i], *won[i + 1 :]], k) for i, n in enumerate(won)]
+    return {f"maj@{k}": None if parts[0] is None else sum(p for p in parts if p is not None)}
+
+
 METRICS.add("exact_match", Metric("exact_match", exact_match, forms={"choice": choice_exact_match}))
 METRICS.add("bleu", Metric("bleu", passed_through, aggregation="bleu"))
 METRICS.add("chrf", Metric("chrf", passed_through, aggregation="chrf"))
@@ -78,3 +187,11 @@ METRICS.add(
         forms={"choice": lambda _: None, "loglikelihood": lambda _: None, "rolling": lambda _: None},
     ),
 )
+METRICS.add("maj@k", Metric("maj@k", majority_at_k, takes_draws=True, names_scores=True))
+for _name, _fn in {
+    "token_f1": best_over(token_f1_of),
+    "squad_f1": best_over(squad_f1_of),
+    "squad_em": best_over(squad_exact_of),
+    **{kind: _rouge(kind) for kind in ROUGE_TYPES},
+}.items():
+    METRICS.add(_name, Metric(_name, _fn))

@@ -1,20 +1,20 @@
 """BLEU, chrF, chrF++ and TER over (reference, prediction) pairs, as sacrebleu defines them.
 
-sacrebleu counts n-grams and edits per sentence and computes the score from the sums. Here the counts of each doc are the
-aggregation's statistics, so a bootstrap replicate is a weighted sum of counts and no text is read twice.
+sacrebleu counts n-grams and edits per sentence and computes the score from the sums. Here the counts of each doc are
+the aggregation's statistics, so a bootstrap replicate is a weighted sum of counts and no text is read twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from assay.errors import ScoringError
-from assay.metrics.base import AGGREGATIONS, Floats
-from assay.stats import Aggregation
+from assay.metrics.base import AGGREGATIONS
+from assay.stats import Aggregation, Floats
 
 Pair = Sequence[Any]
 """`(reference, prediction)`; the reference may be a list of texts, the prediction a list of one."""
@@ -25,7 +25,7 @@ def _several(value: Any) -> bool:
 
 
 def split_pairs(pairs: Sequence[Pair]) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Predictions, and one stream per reference as sacrebleu wants them: stream j holds the j-th reference of each doc."""
+    """Predictions, and references as sacrebleu wants them: stream j holds the j-th reference of each doc."""
     predictions: list[str] = []
     references: list[list[str]] = []
     for reference, prediction in pairs:
@@ -49,52 +49,6 @@ def _corpus_statistics(metric: Any, pairs: Sequence[Pair]) -> Floats:
             raise ScoringError(f"a prediction is {text!r}, not text", hint="Check the filters of the task.")
     rows = metric._extract_corpus_statistics(predictions, references)
     return np.asarray(rows, dtype=np.float64)
-
-
-def _bleu_metric() -> Any:
-    from sacrebleu.metrics import BLEU
-
-    return BLEU()
-
-
-def _chrf_metric(word_order: int) -> Any:
-    from sacrebleu.metrics import CHRF
-
-    return CHRF(word_order=word_order)
-
-
-def _ter_metric() -> Any:
-    from sacrebleu.metrics import TER
-
-    return TER()
-
-
-def bleu(pairs: Sequence[Pair]) -> float:
-    import sacrebleu
-
-    predictions, references = split_pairs(pairs)
-    return float(sacrebleu.corpus_bleu(predictions, references).score)
-
-
-def chrf(pairs: Sequence[Pair]) -> float:
-    import sacrebleu
-
-    predictions, references = split_pairs(pairs)
-    return float(sacrebleu.corpus_chrf(predictions, references).score)
-
-
-def chrf_plus_plus(pairs: Sequence[Pair]) -> float:
-    import sacrebleu
-
-    predictions, references = split_pairs(pairs)
-    return float(sacrebleu.corpus_chrf(predictions, references, word_order=2).score)
-
-
-def ter(pairs: Sequence[Pair]) -> float:
-    import sacrebleu
-
-    predictions, references = split_pairs(pairs)
-    return float(sacrebleu.corpus_ter(predictions, references).score)
 
 
 def bleu_finish(sums: Floats) -> Floats:
@@ -136,12 +90,29 @@ def ter_finish(sums: Floats) -> Floats:
     return 100 * np.where(length > 0, edits / np.where(length > 0, length, 1.0), (edits > 0).astype(np.float64))
 
 
-for _aggregation in (
-    Aggregation("bleu", bleu, lambda pairs: _corpus_statistics(_bleu_metric(), pairs), bleu_finish, resamples=100),
-    Aggregation("chrf", chrf, lambda pairs: _corpus_statistics(_chrf_metric(0), pairs), chrf_finish, resamples=100),
-    Aggregation(
-        "chrf++", chrf_plus_plus, lambda pairs: _corpus_statistics(_chrf_metric(2), pairs), chrf_finish, resamples=100
-    ),
-    Aggregation("ter", ter, lambda pairs: _corpus_statistics(_ter_metric(), pairs), ter_finish, resamples=100),
+def _aggregation(
+    name: str, function: str, counter: str, finish: Callable[[Floats], Floats], **options: Any
+) -> Aggregation:
+    """`function` of sacrebleu gives the score, its class `counter` the counts of each doc."""
+
+    def score(pairs: Sequence[Pair]) -> float:
+        import sacrebleu
+
+        predictions, references = split_pairs(pairs)
+        return float(getattr(sacrebleu, function)(predictions, references, **options).score)
+
+    def statistics(pairs: Sequence[Pair]) -> Floats:
+        from sacrebleu import metrics
+
+        return _corpus_statistics(getattr(metrics, counter)(**options), pairs)
+
+    return Aggregation(name, score, statistics, finish, resamples=100)
+
+
+for _each in (
+    _aggregation("bleu", "corpus_bleu", "BLEU", bleu_finish),
+    _aggregation("chrf", "corpus_chrf", "CHRF", chrf_finish),
+    _aggregation("chrf++", "corpus_chrf", "CHRF", chrf_finish, word_order=2),
+    _aggregation("ter", "corpus_ter", "TER", ter_finish),
 ):
-    AGGREGATIONS.add(_aggregation.name, _aggregation)
+    AGGREGATIONS.add(_each.name, _each)

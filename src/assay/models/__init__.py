@@ -1,31 +1,55 @@
 """Instances to responses. A backend is a class with three methods; `load_model` finds and builds it."""
 
-from assay.models.adapter import AdaptedLM
+from typing import TYPE_CHECKING, Any
+
 from assay.models.base import (
     LM,
-    Answer,
-    Message,
+    Capabilities,
+    ChatRenderer,
+    ModelInfo,
+    Stop,
     StreamingLM,
     Usage,
     check_arguments,
     class_fingerprint,
-    plain_response,
+    never,
 )
-from assay.models.lazy import LazyLM, spec_key
-from assay.models.registry import MODELS, load_model
+from assay.models.catalog import CATALOG, PulledModel, pulled
+from assay.models.lazy import LazyLM
+from assay.models.pulling import pull
+from assay.models.registry import MODELS, load_model, load_when_asked
+from assay.models.selftest import run_checks
+
+if TYPE_CHECKING:
+    from assay.models.prefix_tree import count_distinct
 
 __all__ = [
+    "CATALOG",
     "LM",
     "MODELS",
-    "AdaptedLM",
-    "Answer",
+    "Capabilities",
+    "ChatRenderer",
     "LazyLM",
-    "Message",
+    "ModelInfo",
+    "PulledModel",
+    "Stop",
     "StreamingLM",
     "Usage",
     "check_arguments",
     "class_fingerprint",
+    "count_distinct",
     "load_model",
-    "plain_response",
-    "spec_key",
+    "load_when_asked",
+    "never",
+    "pull",
+    "pulled",
+    "run_checks",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "count_distinct":  # needs numpy, which `assay ls` does without
+        from assay.models.prefix_tree import count_distinct
+
+        return count_distinct
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

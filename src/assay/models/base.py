@@ -9,30 +9,23 @@ import hashlib
 import inspect
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, cast
 
 from assay.config import without_secrets
 from assay.errors import ConfigError, ModelError, did_you_mean
-from assay.instance import Instance, RequestType, Response, TokenCounts
+from assay.instance import Context, Instance, Message, Response
+from assay.request_types import REQUEST_TYPES
 
-Message = dict[str, Any]
+ChatForm: TypeAlias = Literal["messages", "text"]
+Stop: TypeAlias = Callable[[], bool]
 PIECE = 128
 """Requests that a model without a stream of its own is asked at once: large enough for any batch, soon answered."""
 
 
-class Answer(NamedTuple):
-    """What came back for one request. With `failure` set there is no response, and none is made up.
-
-    `stop_reason` is `stop` (a stop string), `eos`, `length` (truncated) or None where the backend cannot know.
-    """
-
-    response: Response
-    stop_reason: str | None = None
-    failure: str | None = None
-    tokens: TokenCounts | None = None
-    """Where the backend counts them."""
+def never() -> bool:
+    return False
 
 
 @dataclass(slots=True)
@@ -49,6 +42,69 @@ class Usage:
     retries: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a model can be asked for. A task that needs what is missing can be told before anything is asked."""
+
+    likelihoods: bool = True
+    top_logprobs: bool = False
+    images: bool = False
+    tools: bool = False
+    seeds: bool = True
+    """Whether a sampled draw can be had again."""
+    stop_strings: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """All that callers may want to know of a model, before it is asked anything."""
+
+    name: str = ""
+    fingerprint: str = ""
+    """Changes whenever answers may change."""
+    num_parameters: int | None = None
+    max_length: int | None = None
+    """Tokens that the model reads in all."""
+    tokenizer: str = ""
+    chat: ChatForm | None = None
+    """Whether a conversation goes to the model as messages, or as text through its template; None: neither."""
+    chat_template: str | None = None
+    """The text of the template in use."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """Further facts for results files, by the names that lm-evaluation-harness gives them."""
+    capabilities: Capabilities = Capabilities()
+    prices: tuple[float, float] | None = None
+    """Of a million tokens of prompts, and of answers."""
+    computes_here: bool = False
+    """Whether it is known to ask no server, which may charge: such a model may be tried out for a forecast."""
+    window_requests: int = 0
+    """Requests that it needs at once to keep busy, where that is more than a run holds anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`passed` is None where a check does not apply; `flipped` is the share of questions whose best choice changed."""
+
+    name: str
+    passed: bool | None
+    difference: float | None = None
+    flipped: float | None = None
+    note: str = ""
+
+
+class ChatRenderer(Protocol):
+    """A chat template that can be applied by itself, and sent to another machine."""
+
+    def select(self, name: bool | str | None) -> str | None:
+        """Use the named template (True or None: the default one) from now on; its text."""
+
+    def apply(self, messages: list[dict[str, Any]], add_generation_prompt: bool) -> str: ...
+
+
+class NoLikelihoods(ModelError):
+    """The model can generate, and cannot score a given text."""
+
+
 class _NoCache:
     """lm-evaluation-harness hands a cache to its models; here the run keeps every answer, so a model need not."""
 
@@ -62,8 +118,19 @@ class LM(ABC):
     Each method reads `instance.args`: `(context, continuation)`, `(text,)` or `(context, generation_kwargs)`.
     """
 
+    FILE_ARGUMENTS: ClassVar[tuple[str, ...]] = ()
+    """Model arguments that name files, for a backend whose models depend on their files and arguments alone. Loading
+    such a model is put off until it is asked something."""
+
     model_args: Mapping[str, Any] = {}
     """The words the model was loaded with, set by `load_model`; part of the default fingerprint."""
+    max_length: int | None = None
+    chat: ChatForm = "text"
+    """Whether chats go to the model as messages, or through `apply_chat_template` as text."""
+    chat_renderer: ChatRenderer | None = None
+    """What renders chats, for backends that have a template of their own."""
+    tolerance: float = 1e-3
+    """Difference in log-likelihood that rounding explains, for `assay selftest`."""
 
     # What a class written for lm-evaluation-harness expects of its base.
     cache_hook = _NoCache()
@@ -79,37 +146,65 @@ class LM(ABC):
         """For each text: its log-probability from an empty context, in windows where it is too long for one."""
 
     @abstractmethod
-    def generate_until(self, requests: Sequence[Instance]) -> list[str]:
-        """For each (context, generation_kwargs): the text up to, and without, the first stop string."""
+    def generate_until(self, requests: Sequence[Instance]) -> Sequence[str | Response]:
+        """For each (context, generation_kwargs): the text up to, and without, the first stop string.
+
+        A `Response` says more: why it ended, its tokens, the reasoning before it.
+        """
 
     def stream(
-        self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
-    ) -> Iterator[tuple[int, Answer]]:
-        """Yield `(position, answer)` as answers are ready, in any order, each position once.
+        self, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Stop = never
+    ) -> Iterator[tuple[int, Response]]:
+        """Yield `(position, response)` as responses are ready, in any order, each position once.
 
         `draws[i]` says which repeat of `instances[i]` is asked for, so that a sampled draw can be seeded and kept by
-        its number. The default asks piece by piece, so that what was answered before an interruption is kept, and ends
-        after a piece when `should_stop`, which the run sets, says so. A backend that can answer as it goes overrides it.
+        its number. `stop` is asked now and then; once it says yes, nothing new is begun, what is under way is yielded
+        when it is ready, and the stream ends. The default asks piece by piece, so that what was answered before an
+        interruption is kept. A backend that can answer as it goes overrides it.
         """
-        should_stop = getattr(self, "should_stop", lambda: False)
         for start in range(0, len(instances), PIECE):
-            if should_stop():
+            if stop():
                 return
             piece = list(instances[start : start + PIECE])
-            responses = getattr(self, request_type)(piece)
+            responses = self.method_for(request_type)(piece)
             if len(responses) != len(piece):
                 raise ModelError(
                     f"{type(self).__name__}.{request_type} gave {len(responses)} responses to {len(piece)} requests",
                     hint="A backend answers every request, in order.",
                 )
             for position, response in enumerate(responses, start):
-                yield position, Answer(plain_response(request_type, response))
+                yield position, to_response(request_type, response)
 
-    def apply_chat_template(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
-        """Messages to the text of a prompt. With `add_generation_prompt` off, the last message is to be continued."""
-        raise ModelError(
-            f"the model {type(self).__name__} has no chat template", hint="Run without --apply_chat_template."
+    def method_for(self, request_type: str) -> Callable[[Sequence[Instance]], Sequence[Any]]:
+        """The method that answers requests of a type; raises where this model has none."""
+        method = getattr(self, request_type, None)
+        if not callable(method):
+            raise self.cannot_answer(request_type)
+        return cast("Callable[[Sequence[Instance]], Sequence[Any]]", method)
+
+    def cannot_answer(self, request_type: str) -> ModelError:
+        arguments = ", ".join(REQUEST_TYPES[request_type].arguments)
+        return ModelError(
+            f"the model {type(self).__name__} cannot answer {request_type} requests",
+            hint=f"They need a method `{request_type}(requests)`; the arguments of a request are ({arguments}).",
         )
+
+    def to_context(
+        self, messages: Sequence[Message | Mapping[str, Any]], add_generation_prompt: bool = True
+    ) -> Context:
+        """A conversation as this model takes it: the messages themselves, or text through its chat template."""
+        turns = [m if isinstance(m, Message) else Message.from_dict(m) for m in messages]
+        if self.chat == "messages":
+            return tuple(turns)
+        return self.apply_chat_template([turn.to_dict() for turn in turns], add_generation_prompt)
+
+    def apply_chat_template(self, messages: list[dict[str, Any]], add_generation_prompt: bool = True) -> str:
+        """Messages to the text of a prompt. With `add_generation_prompt` off, the last message is to be continued."""
+        if self.chat_renderer is None:
+            raise ModelError(
+                f"the model {type(self).__name__} has no chat template", hint="Run without --apply_chat_template."
+            )
+        return self.chat_renderer.apply(messages, add_generation_prompt)
 
     @property
     def tokenizer_name(self) -> str:
@@ -118,16 +213,45 @@ class LM(ABC):
 
     def chat_template(self, name: bool | str | None = None) -> str | None:
         """Select the named template (True or None: the default one) and return its text."""
-        return None
+        return None if self.chat_renderer is None else self.chat_renderer.select(name)
 
     def fingerprint(self) -> str:
         """Changes whenever answers may change. The default: class, source file, and model arguments."""
         return class_fingerprint(type(self), self.model_args)
 
+    def info(self) -> ModelInfo:
+        """What is known of the model. A backend adds to it: `replace(super().info(), computes_here=True, …)`."""
+        details = self.get_model_info()
+        return ModelInfo(
+            name=type(self).__name__,
+            fingerprint=self.fingerprint(),
+            num_parameters=details.get("model_num_parameters"),
+            max_length=self.max_length,
+            tokenizer=self.tokenizer_name,
+            chat=self.chat,
+            details=details,
+        )
+
+    def get_model_info(self) -> dict[str, Any]:
+        """Further facts for results files. The name is lm-evaluation-harness's, whose classes may have this method."""
+        return {}
+
     @property
     def usage(self) -> Usage | None:
         """Tokens and cost so far, or None where the backend does not count."""
         return None
+
+    def count_tokens(self, request_type: str, instances: Sequence[Instance]) -> int | None:
+        """Prompt tokens that would go through the model for these requests; None where the backend cannot say."""
+        return None
+
+    def status(self) -> str | None:
+        """One line on what the model is doing, for the progress display."""
+        return None
+
+    def own_checks(self, tolerance: float) -> Iterable[Check]:
+        """Checks of `assay selftest` that only this backend can make."""
+        return ()
 
     def close(self) -> None:  # noqa: B027  a backend that holds nothing has nothing to do
         """Give back what the model holds: threads, connections, memory."""
@@ -156,8 +280,8 @@ class StreamingLM(LM):
 
     @abstractmethod
     def stream(
-        self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
-    ) -> Iterator[tuple[int, Answer]]: ...
+        self, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Stop = never
+    ) -> Iterator[tuple[int, Response]]: ...
 
     def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
         return self._all("loglikelihood", requests)
@@ -168,14 +292,14 @@ class StreamingLM(LM):
     def generate_until(self, requests: Sequence[Instance]) -> list[str]:
         return self._all("generate_until", requests)
 
-    def _all(self, request_type: RequestType, requests: Sequence[Instance]) -> list[Any]:
-        """All responses in order. A method that returns no `Answer` has no other way to say that one failed."""
-        responses: list[Any] = [None] * len(requests)
-        for position, answer in self.stream(request_type, requests, [0] * len(requests)):
-            if answer.failure is not None:
-                raise ModelError(f"request {position} cannot be answered: {answer.failure}")
-            responses[position] = answer.response
-        return responses
+    def _all(self, request_type: str, requests: Sequence[Instance]) -> list[Any]:
+        """All answers in order. A method that returns bare answers has no other way to say that one failed."""
+        answers: list[Any] = [None] * len(requests)
+        for position, response in self.stream(request_type, requests, [0] * len(requests)):
+            if response.failure is not None:
+                raise ModelError(f"request {position} cannot be answered: {response.failure}")
+            answers[position] = response.answer
+        return answers
 
 
 def check_arguments(model: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
@@ -188,18 +312,12 @@ def check_arguments(model: str, given: Mapping[str, Any], known: Sequence[str]) 
             )
 
 
-def plain_response(request_type: RequestType, response: Any) -> Response:
-    """A response as plain Python values, whatever number types the backend uses.
-
-    >>> plain_response("loglikelihood", [-1, 1])
-    (-1.0, True)
-    """
-    if request_type == "loglikelihood":
-        return float(response[0]), bool(response[1])
-    if request_type == "loglikelihood_rolling":
-        # lm-evaluation-harness documents `(logprob,)` and its backends return floats; both are met in the wild.
-        return float(response[0] if isinstance(response, tuple | list) else response)
-    return str(response)
+def to_response(request_type: str, given: Any) -> Response:
+    """What a method of an LM returned for one request: a bare answer, or a whole response."""
+    plain = REQUEST_TYPES[request_type].plain
+    if type(given) is not Response:
+        return Response(plain(given))
+    return given if given.failure is not None else given._replace(answer=plain(given.answer))
 
 
 def class_fingerprint(cls: type, model_args: Mapping[str, Any]) -> str:

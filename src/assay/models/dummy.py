@@ -7,13 +7,36 @@ the process, or how often it was asked.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from math import log
+from typing import Any
 
-from assay.instance import Instance, RequestType
-from assay.models.base import LM, Answer, Message
+from assay.instance import Instance, Response
+from assay.models.base import LM, ModelInfo, Stop, never
 
-_WORDS = ["the", "answer", "is", "so", "then", "because", "1", "2", "3", "7", "12", "42", "yes", "no", "A", "B", "C", "D", "####", "."]  # fmt: skip
+_WORDS = [
+    "the",
+    "answer",
+    "is",
+    "so",
+    "then",
+    "because",
+    "1",
+    "2",
+    "3",
+    "7",
+    "12",
+    "42",
+    "yes",
+    "no",
+    "A",
+    "B",
+    "C",
+    "D",
+    "####",
+    ".",
+]
 
 
 class DummyLM(LM):
@@ -49,16 +72,21 @@ class DummyLM(LM):
         return [self._generate(request, 0) for request in requests]
 
     def stream(
-        self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
-    ) -> Iterator[tuple[int, Answer]]:
+        self, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Stop = never
+    ) -> Iterator[tuple[int, Response]]:
         if request_type != "generate_until":
             # Eighty thousand of these measure the harness, so nothing is spent on converting what is plain already.
-            yield from enumerate(map(Answer, getattr(self, request_type)(instances)))
+            yield from enumerate(map(Response, self.method_for(request_type)(instances)))
             return
         for position, (instance, draw) in enumerate(zip(instances, draws)):
-            yield position, Answer(self._generate(instance, draw), "eos")
+            if stop():
+                return
+            yield position, Response(self._generate(instance, draw), "eos")
 
-    def apply_chat_template(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
+    def info(self) -> ModelInfo:
+        return replace(super().info(), computes_here=True)
+
+    def apply_chat_template(self, messages: list[dict[str, Any]], add_generation_prompt: bool = True) -> str:
         """
         >>> print(DummyLM().apply_chat_template([{"role": "user", "content": "Hello"}]))
         <|user|>Hello<|end|>

@@ -89,6 +89,16 @@ def cut_at_stop(text: str, until: Sequence[str]) -> tuple[str, bool]:
     return (text[: min(ends)], True) if ends else (text, False)
 
 
+def split_reasoning(text: str, think_end: str | None) -> tuple[str | None, str]:
+    """What stands before the last end of thinking, and the answer behind it; all is answer where there is no such end.
+
+    >>> split_reasoning("2 and 2 …</think>\\n\\n4", "</think>")
+    ('2 and 2 …', '4')
+    """
+    reasoning, mark, answer = text.rpartition(think_end) if think_end else ("", "", text)
+    return (reasoning, answer.lstrip()) if mark else (None, text)
+
+
 def room_for_prompt(max_length: int, max_gen_toks: int) -> int:
     """How many tokens a prompt may have where the model reads `max_length` in all, its answer included."""
     room = max_length - max_gen_toks

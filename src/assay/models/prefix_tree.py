@@ -55,7 +55,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class TokenGroup:
     """Tokens `first` to `last` of a step, a subtree or a part of one, and the places that all of them see besides.
 
     The chain of the step is not among those: whatever lies below it sees all of it, as it sees the kept path.
@@ -123,7 +123,7 @@ class Step:
             place = piece.parent
         return np.concatenate(parts[::-1])
 
-    def groups(self, limit: int) -> list[Group]:
+    def groups(self, limit: int) -> list[TokenGroup]:
         """The step in groups: the chain, whole subtrees of at most `limit` tokens, and the single pieces above them."""
         ends = self._ends()
         groups = []
@@ -134,7 +134,7 @@ class Step:
             whole = ends[index] if fits else index + 1
             above = self.line(piece.parent) if piece.parent >= self.keep else np.zeros(0, dtype=np.int64)
             above = above[above >= self.keep]
-            groups.append(Group(piece.at, self._stop(whole), above, self.pieces[index:whole]))
+            groups.append(TokenGroup(piece.at, self._stop(whole), above, self.pieces[index:whole]))
             index = whole
         return groups
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from assay.errors import ConfigError, ModelError
-from assay.models.adapter import AdaptedLM, answers_requests
 from assay.models.base import LM
-from assay.registry import Registry
+from assay.models.lazy import LazyLM, spec_key
+from assay.registry import Registry, missing_package
 
 MODELS: Registry[type[Any]] = Registry(
     "model",
@@ -37,6 +37,24 @@ MODELS: Registry[type[Any]] = Registry(
     },
 )
 
+"""What `--model` may name. A class need not derive from `LM`: `MODEL_ADAPTERS` make those of other harnesses one."""
+
+MODEL_ADAPTERS: Registry[Any] = Registry(
+    "model adapter", lazy={"lm_eval": "assay.compat.lm_eval.model_adapter:AdaptedLM"}
+)
+IMPORT_CONTEXTS: Registry[Callable[[], AbstractContextManager[None]]] = Registry(
+    "import context", lazy={"lm_eval": "assay.compat.lm_eval.shim:lm_eval_package"}
+)
+"""Package to what lets files of model classes import it where it is not installed."""
+
+
+_METHODS = ("loglikelihood", "loglikelihood_rolling", "generate_until")
+
+
+def answers_requests(candidate: object) -> bool:
+    """Whether a class or object has the three methods of a model."""
+    return all(callable(getattr(candidate, name, None)) for name in _METHODS)
+
 
 def load_model(
     name: str | LM | object,
@@ -51,7 +69,7 @@ def load_model(
         return name
     if not isinstance(name, str):
         if not isinstance(name, type) and answers_requests(name):
-            return AdaptedLM(name, dict(model_args or {}))
+            return cast(LM, MODEL_ADAPTERS["lm_eval"](name, dict(model_args or {})))
         raise ConfigError(
             f"{name!r} is not a model", hint="Give a name, path/to/file.py:Class, or an object with the LM methods."
         )
@@ -64,7 +82,10 @@ def load_model(
     else:
         cls = MODELS[name]
     if isinstance(cls, type) and issubclass(cls, LM):
-        model = cls.create_from_arg_obj(args, offered)
+        try:
+            model = cls.create_from_arg_obj(args, offered)
+        except ModuleNotFoundError as error:  # backends import what they need when they are built
+            raise missing_package(f"the model {name!r}", error) from error
         model.model_args = args
         return model
     if not answers_requests(cls):
@@ -72,7 +93,26 @@ def load_model(
             f"the model {name!r} is {cls!r}, which lacks the methods of a model",
             hint="It needs loglikelihood, loglikelihood_rolling and generate_until.",
         )
-    return AdaptedLM.create(cls, args, offered)
+    return cast(LM, MODEL_ADAPTERS["lm_eval"].create(cls, args, offered))
+
+
+def load_when_asked(
+    name: str,
+    model_args: Mapping[str, Any],
+    *,
+    device: str | None = None,
+    batch_size: int | str | None = None,
+    trust_remote_code: bool = False,
+) -> LM:
+    """The model at once, or, where its class says what it depends on, a stand-in that loads it when it is asked."""
+    offered = {"device": device, "batch_size": batch_size, "trust_remote_code": trust_remote_code}
+
+    def load() -> LM:
+        return load_model(name, model_args, device=device, batch_size=batch_size, trust_remote_code=trust_remote_code)
+
+    cls = MODELS.get(name)
+    key = spec_key(cls, model_args, offered) if isinstance(cls, type) and issubclass(cls, LM) else None
+    return load() if key is None else LazyLM(key, load)
 
 
 def class_from_file(spec: str) -> type[Any]:
@@ -82,7 +122,11 @@ def class_from_file(spec: str) -> type[Any]:
     if not path.is_file():
         raise ConfigError(f"there is no file {path} (model {spec!r})", hint="Give path/to/file.py:ClassName.")
     module = _import_file(path)
-    models = {n: c for n, c in vars(module).items() if isinstance(c, type) and c.__module__ == module.__name__ and answers_requests(c)}  # fmt: skip
+    models = {
+        n: c
+        for n, c in vars(module).items()
+        if isinstance(c, type) and c.__module__ == module.__name__ and answers_requests(c)
+    }
     if class_name:
         found = getattr(module, class_name, None)
         if isinstance(found, type):
@@ -123,6 +167,5 @@ def _lm_eval() -> AbstractContextManager[None]:
     """The real lm-evaluation-harness for files that import it; where it is not installed, the part that is needed."""
     if importlib.util.find_spec("lm_eval") is not None:
         return nullcontext()
-    from assay.config.shim import lm_eval_package
-
-    return lm_eval_package()
+    context = IMPORT_CONTEXTS.get_installed("lm_eval")
+    return nullcontext() if context is None else context()

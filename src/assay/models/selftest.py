@@ -5,15 +5,12 @@ Needs no reference and no data, so it works for any model and any server. Most w
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from assay.errors import AssayError, ConfigError, ModelError
-from assay.instance import Instance, RequestType
-from assay.models.base import LM, Answer, Message
+from assay.errors import AssayError, ModelError
+from assay.instance import Instance, Response
+from assay.models.base import LM, Check, NoLikelihoods
 
 QUESTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Question: What do plants need to grow?\nAnswer:", (" light", " sand", " gold and silver", " noise")),
@@ -25,30 +22,17 @@ QUESTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """`passed` is None where a check does not apply; `flipped` is the share of questions whose best choice changed."""
-
-    name: str
-    passed: bool | None
-    difference: float | None = None
-    flipped: float | None = None
-    note: str = ""
-
-
 class DoesNotApply(Exception):
     """The backend has no such thing to check. Everything else that goes wrong in a check is a failed check."""
 
 
 def run_checks(lm: LM, *, tolerance: float | None = None) -> Iterator[Check]:
-    """Every check in turn. A backend may add its own with a method `own_checks(tolerance)`."""
-    limit = tolerance if tolerance is not None else float(getattr(lm, "tolerance", 1e-3))
-    own: Callable[[float], Iterator[Check]] | None = getattr(lm, "own_checks", None)
-    if own is not None:
-        try:
-            yield from own(limit)
-        except Exception as error:
-            yield Check("the backend's own checks", False, note=_reason(error))
+    """Every check in turn, the backend's own first."""
+    limit = lm.tolerance if tolerance is None else tolerance
+    try:
+        yield from lm.own_checks(limit)
+    except Exception as error:
+        yield Check("the backend's own checks", False, note=_reason(error))
     for check in (one_by_one, order, token_boundary, chat_round_trip, stop_strings, draws):
         name = check.__name__.replace("_", " ")
         try:
@@ -96,36 +80,24 @@ def _values(lm: LM, instances: Sequence[Instance]) -> list[float]:
     try:
         answers = _ask(lm, "loglikelihood", instances)
     except AssayError as error:
-        if _has_no_likelihoods(lm, error):
+        # A server that refuses to echo prompts and one that refuses everything say the same; generation tells them apart.
+        unable = isinstance(error, NoLikelihoods) and _generates(lm)
+        if unable or not lm.info().capabilities.likelihoods:
             raise DoesNotApply(error.message) from error
         raise
-    return [float(answer.response[0]) for answer in answers]
+    return [float(answer.answer[0]) for answer in answers]
 
 
 def _ask(
-    lm: LM, request_type: RequestType, instances: Sequence[Instance], numbers: Sequence[int] | None = None
-) -> list[Answer]:
+    lm: LM, request_type: str, instances: Sequence[Instance], numbers: Sequence[int] | None = None
+) -> list[Response]:
     """The answers in order, asked for as a run does. A request without one fails whoever asked it."""
     found = dict(lm.stream(request_type, list(instances), list(numbers or [0] * len(instances))))
-    answers = [found.get(place, Answer(None, failure="no answer came")) for place in range(len(instances))]
-    reasons = [a.failure or "the answer is None" for a in answers if a.failure is not None or a.response is None]
+    answers = [found.get(place, Response(None, failure="no answer came")) for place in range(len(instances))]
+    reasons = [a.failure or "the answer is None" for a in answers if a.failure is not None or a.answer is None]
     if reasons:
         raise ModelError(f"{len(reasons)} of {len(instances)} requests failed: {reasons[0]}")
     return answers
-
-
-def _has_no_likelihoods(lm: LM, error: AssayError) -> bool:
-    """Whether the backend cannot score at all, rather than failed to.
-
-    A server that refuses to echo prompts and one that refuses everything say the same; generation tells them apart.
-    """
-    from assay.models.openai import LocalChat, LocalCompletions
-
-    if isinstance(error, ConfigError) and getattr(lm, "enable_thinking", False):
-        return True
-    if isinstance(lm, LocalCompletions):
-        return "gives no log-probabilities of the prompt" in error.message and _generates(lm)
-    return isinstance(lm, LocalChat)
 
 
 def _generates(lm: LM) -> bool:
@@ -164,7 +136,9 @@ def chat_round_trip(lm: LM, tolerance: float) -> Check:
     """What was said is in the prompt, once each and in order, and an open end continues where a closed one stops."""
     name = "chat round trip"
     turns = [("user", "first words"), ("assistant", "second words"), ("user", "third words")]
-    messages: list[Message] = [{"role": role, "content": content} for role, content in turns]
+    if lm.chat == "messages":
+        return Check(name, True, note="messages are sent as they are")
+    messages = [{"role": role, "content": content} for role, content in turns]
     try:
         prompt = lm.apply_chat_template(messages)
         partial = lm.apply_chat_template(messages[:2], add_generation_prompt=False)
@@ -175,26 +149,18 @@ def chat_round_trip(lm: LM, tolerance: float) -> Check:
     places = [prompt.find(content) for _, content in turns]
     if -1 in places or places != sorted(places) or any(prompt.count(content) != 1 for _, content in turns):
         return Check(name, False, note="a turn is missing, doubled or out of order")
-    if not prompt.startswith(partial) and _messages(partial) != messages[:2]:
+    if not prompt.startswith(partial):
         return Check(name, False, note="an answer to be continued is not a prefix of the whole conversation")
     return Check(name, True)
 
 
-def _messages(prompt: str) -> Any:
-    """What a chat server is sent is the messages themselves, in JSON, of which a part is no prefix."""
-    try:
-        return json.loads(prompt)
-    except ValueError:
-        return None
-
-
-def _texts(answers: Sequence[Answer]) -> list[str]:
+def _texts(answers: Sequence[Response]) -> list[str]:
     """The texts, unless all are empty: then nothing can be seen in them.
 
     Nothing but thoughts fit into the few tokens of a thinking model, which is no fault of it; it is known by the length
     at which it was stopped. Any other backend that never says a word is broken.
     """
-    texts = [str(answer.response) for answer in answers]
+    texts = [str(answer.answer) for answer in answers]
     if any(texts):
         return texts
     if all(answer.stop_reason == "length" for answer in answers):
@@ -206,13 +172,13 @@ def stop_strings(lm: LM, tolerance: float) -> Check:
     """Text with a stop string is the text without it, cut there."""
     contexts = [context for context, _ in QUESTIONS]
 
-    def generate(until: list[list[str]]) -> list[Answer]:
+    def generate(until: list[list[str]]) -> list[Response]:
         kwargs = [{"until": stops, "max_gen_toks": 16, "do_sample": False} for stops in until]
         return _ask(lm, "generate_until", [Instance("generate_until", {}, pair, 0) for pair in zip(contexts, kwargs)])
 
     free = _texts(generate([[] for _ in contexts]))
     stops = [text[len(text) // 2 : len(text) // 2 + 3] for text in free]
-    stopped = [answer.response for answer in generate([[stop] if stop else [] for stop in stops])]
+    stopped = [answer.answer for answer in generate([[stop] if stop else [] for stop in stops])]
     wrong = sum(cut != (text.split(stop)[0] if stop else text) for text, stop, cut in zip(free, stops, stopped))
     return _same("stop strings", wrong, len(contexts), "the text is cut elsewhere")
 
@@ -223,7 +189,7 @@ def draws(lm: LM, tolerance: float) -> Check:
     instances = [Instance("generate_until", {}, (context, kwargs), 0) for context, _ in QUESTIONS for _ in range(2)]
     numbers = [draw for _ in QUESTIONS for draw in range(2)]
     together = _texts(_ask(lm, "generate_until", instances, numbers))
-    alone = [_ask(lm, "generate_until", [one], [number])[0].response for one, number in zip(instances, numbers)]
+    alone = [_ask(lm, "generate_until", [one], [number])[0].answer for one, number in zip(instances, numbers)]
     wrong = sum(one != two for one, two in zip(together, alone))
     return _same("draws", wrong, len(instances), "sampling is not reproducible")
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from assay.errors import ConfigError
-from assay.models.base import Answer
+from assay.instance import Response
 
 
 def rolling_windows(tokens: Sequence[int], prefix: int | None, length: int) -> list[tuple[list[int], list[int]]]:
@@ -39,12 +39,12 @@ class WindowSums:
     def __init__(self, owners: Sequence[int]) -> None:
         """`owners[i]` is the text that window `i` is of."""
         self._owners = owners
-        self._answers: dict[int, dict[int, Answer]] = defaultdict(dict)
+        self._answers: dict[int, dict[int, Response]] = defaultdict(dict)
         self._missing: dict[int, int] = defaultdict(int)
         for owner in owners:
             self._missing[owner] += 1
 
-    def add(self, window: int, answer: Answer) -> tuple[int, Answer] | None:
+    def add(self, window: int, answer: Response) -> tuple[int, Response] | None:
         """The text and its answer, when this was the last of its windows."""
         owner = self._owners[window]
         self._answers[owner][window] = answer
@@ -54,6 +54,6 @@ class WindowSums:
         answers = [one for _, one in sorted(self._answers.pop(owner).items())]
         failure = next((one.failure for one in answers if one.failure is not None), None)
         if failure is not None:
-            return owner, Answer(None, failure=failure)
-        total = sum(one.response[0] for one in answers)
-        return owner, Answer(total, tokens=(0, sum(one.tokens[1] for one in answers if one.tokens)))
+            return owner, Response(None, failure=failure)
+        total = sum(one.answer[0] for one in answers)
+        return owner, Response(total, tokens=(0, sum(one.tokens[1] for one in answers if one.tokens)))

@@ -1,24 +1,39 @@
-"""A finished run to what people read: results file, tables, HTML report, sample files, the viewer, comparisons."""
+"""Results to what people read: tables, HTML, files for other harnesses, trackers."""
 
-from assay.report.evaluate import check_first, evaluate
-from assay.report.html import html_report
-from assay.report.results import Results, Scores
-from assay.report.rows import Row, rows_of
-from assay.report.schema import results_dict
+from assay.report.evaluation import check_first, evaluate, score_again
+from assay.report.export import EXPORTS, RUN_IMPORTERS, export_run, file_name, sample_files
+from assay.report.html import Axis, Bar, bars_of, html_report
+from assay.report.jsonl import sample_objects, write_jsonl
+from assay.report.rows import TableRow, format_number, rows_of, to_pandas
+from assay.report.signs import INVISIBLE, name_of, sign_of, with_signs
 from assay.report.table import csv_table, latex_table, markdown_table, render_text, screen_table
 
 __all__ = [
-    "Results",
-    "Row",
-    "Scores",
+    "EXPORTS",
+    "INVISIBLE",
+    "RUN_IMPORTERS",
+    "Axis",
+    "Bar",
+    "TableRow",
+    "bars_of",
     "check_first",
     "csv_table",
     "evaluate",
+    "export_run",
+    "file_name",
+    "format_number",
     "html_report",
     "latex_table",
     "markdown_table",
+    "name_of",
     "render_text",
-    "results_dict",
     "rows_of",
+    "sample_files",
+    "sample_objects",
+    "score_again",
     "screen_table",
+    "sign_of",
+    "to_pandas",
+    "with_signs",
+    "write_jsonl",
 ]

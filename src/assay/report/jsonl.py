@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import StoreError
-from assay.run import RunDirectory, plain, read_samples, unpack_arguments
+from assay.results import RunDirectory, plain, read_samples, unpack_arguments
 
 
 def write_sample_files(directory: RunDirectory, tasks: list[str]) -> list[Path]:
@@ -34,7 +34,10 @@ def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
         os.replace(partial, path)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise StoreError(f"cannot write {path}: {error.strerror or error}", hint="Scores and samples are kept; `assay export RUN --to jsonl` writes these files again.") from error  # fmt: skip
+        raise StoreError(
+            f"cannot write {path}: {error.strerror or error}",
+            hint="Scores and samples are kept; `assay export RUN --to jsonl` writes these files again.",
+        ) from error
     return path
 
 

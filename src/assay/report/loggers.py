@@ -11,10 +11,10 @@ from typing import Any
 
 from assay.errors import AssayError, ConfigError, StoreError
 from assay.registry import Registry
-from assay.report.results import Results
 from assay.report.rows import rows_of
+from assay.results import RunResult, config_entry, write_key
 
-Logger = Callable[[Results, dict[str, Any]], None]
+Logger = Callable[[RunResult, dict[str, Any]], None]
 
 LOGGERS: Registry[Logger] = Registry("logger", group="assay.loggers")
 
@@ -34,51 +34,53 @@ class ReadyLogger:
 
 def ready_loggers(loggers: dict[str, dict[str, Any]]) -> list[ReadyLogger]:
     """Look up and import before the run what is used after it: a wrong name must not cost an evaluation."""
-    found = [ReadyLogger(name, LOGGERS[name], settings) for name, settings in loggers.items()]
+    ready = [ReadyLogger(name, LOGGERS[name], settings) for name, settings in loggers.items()]
     for name in loggers:
         if name in _PACKAGES:
             _import(name)
-    return found
+    return ready
 
 
-def log_results(results: Results, loggers: Iterable[ReadyLogger]) -> None:
+def log_results(result: RunResult, loggers: Iterable[ReadyLogger]) -> None:
     """Send results to every logger that the run names."""
     for logger in loggers:
         try:
-            logger.send(results, logger.settings)
+            logger.send(result, logger.settings)
         except AssayError:
             raise
         except Exception as error:  # a tracker fails in ways of its own: its server, its key, its disk
-            kept = f"The results are in {results.directory.path}." if results.directory else None
+            kept = f"The results are in {result.path}." if result.path else None
             raise StoreError(f"the logger {logger.name} failed: {type(error).__name__}: {error}", hint=kept) from error
 
 
-def numbers(results: Results) -> Iterator[tuple[str, float]]:
+def numbers(result: RunResult) -> Iterator[tuple[str, float]]:
     """`task/metric,filter` and `…_stderr`, for trackers that keep named numbers; a task in two groups counts once."""
     seen: set[str] = set()
-    for row in rows_of(results.data):
-        name = f"{row.name}/{row.metric},{row.filter}"
-        if row.metric and name not in seen and row.estimate.value is not None:
-            seen.add(name)
-            yield name, row.estimate.value
-            if row.estimate.stderr is not None:
-                yield f"{row.name}/{row.metric}_stderr,{row.filter}", row.estimate.stderr
+    for row in rows_of(result):
+        if row.key is None or row.estimate.value is None or (name := f"{row.name}/{write_key(row.key)}") in seen:
+            continue
+        seen.add(name)
+        yield name, row.estimate.value
+        if row.estimate.stderr is not None:
+            yield f"{row.name}/{write_key(row.key, stderr=True)}", row.estimate.stderr
 
 
 @LOGGERS.register("wandb")
-def log_to_wandb(results: Results, settings: dict[str, Any]) -> None:
+def log_to_wandb(result: RunResult, settings: dict[str, Any]) -> None:
     """Weights & Biases: numbers in the summary, the table as a table. Settings go to `wandb.init`."""
     wandb = _import("wandb")
-    run = wandb.init(**{"project": "assay", "job_type": "eval", **settings}, config=results.data["config"])
-    run.summary.update(dict(numbers(results)))
-    frame = results.to_pandas()
-    columns = list(frame.columns)
-    run.log({"results": wandb.Table(columns=columns, data=[[None if v != v else v for v in row] for row in frame.values.tolist()])})  # fmt: skip
+    run = wandb.init(
+        **{"project": "assay", "job_type": "eval", **settings}, config=config_entry(result.config, result.model)
+    )
+    run.summary.update(dict(numbers(result)))
+    frame = result.to_pandas()
+    cells = [[None if value != value else value for value in row] for row in frame.values.tolist()]
+    run.log({"results": wandb.Table(columns=list(frame.columns), data=cells)})
     run.finish()
 
 
 @LOGGERS.register("mlflow")
-def log_to_mlflow(results: Results, settings: dict[str, Any]) -> None:
+def log_to_mlflow(result: RunResult, settings: dict[str, Any]) -> None:
     """MLflow: a run with the numbers as metrics. Settings: `tracking_uri`, `experiment`, and what `start_run` takes."""
     mlflow = _import("mlflow")
     settings = dict(settings)
@@ -86,16 +88,16 @@ def log_to_mlflow(results: Results, settings: dict[str, Any]) -> None:
         mlflow.set_tracking_uri(uri)
     mlflow.set_experiment(settings.pop("experiment", "assay"))
     with mlflow.start_run(**settings):
-        mlflow.log_params({key: str(value)[:500] for key, value in results.data["config"].items()})
+        mlflow.log_params({key: str(value)[:500] for key, value in config_entry(result.config, result.model).items()})
         # MLflow allows no commas in names.
-        mlflow.log_metrics({name.replace(",", "/").replace("@", "_at_"): value for name, value in numbers(results)})
+        mlflow.log_metrics({name.replace(",", "/").replace("@", "_at_"): value for name, value in numbers(result)})
 
 
 @LOGGERS.register("tensorboard")
-def log_to_tensorboard(results: Results, settings: dict[str, Any]) -> None:
+def log_to_tensorboard(result: RunResult, settings: dict[str, Any]) -> None:
     """TensorBoard: scalars at `step` (a training step, say) in `log_dir`."""
     with _import("tensorboard").SummaryWriter(settings.get("log_dir", "runs/tensorboard")) as writer:
-        for name, value in numbers(results):
+        for name, value in numbers(result):
             writer.add_scalar(name, value, global_step=int(settings.get("step", 0)))
 
 

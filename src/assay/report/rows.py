@@ -1,25 +1,28 @@
-"""A results file as rows: the one place that decides order, indentation and wording for every table."""
+"""A result as rows: the one place that decides order, indentation and wording for every table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
-from assay.report.withheld import withheld_in
+from assay.results import GroupResult, MetricKey, RunResult, TaskResult, shots
 from assay.stats import Estimate
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """One number of one task or group."""
 
     depth: int
     name: str
     alias: str
     kind: str
-    metric: str
-    filter: str
+    key: MetricKey | None
+    """None for a node without numbers."""
     estimate: Estimate
     higher_is_better: bool | None
     shots: int | None
@@ -29,6 +32,14 @@ class Row:
     """Why the number must not be used; the estimate is then undefined for this reason, and nobody shows it by mistake."""
     first: bool = True
     """Whether this is the node's first row: the name is shown once."""
+
+    @property
+    def metric(self) -> str:
+        return "" if self.key is None else self.key.metric
+
+    @property
+    def filter(self) -> str:
+        return "" if self.key is None else self.key.filter
 
     @property
     def arrow(self) -> str:
@@ -63,49 +74,63 @@ def format_number(value: float) -> str:
     return f"{value:.4f}" if abs(value) < 1000 or value != value else f"{value:.4g}"
 
 
-def rows_of(data: dict[str, Any]) -> Iterator[Row]:
-    """Rows of a results file in the order of its tree. A task in several groups appears under each."""
-    block = data["assay"]
-    withheld = withheld_in(block)
-    for node in block["tree"]:
-        name = node["name"]
-        entries = block["estimates"].get(name, {})
-        health = block["health"].get(name, {})
-        marks = tuple(health.get("marks", ()))
-        shared = {
-            "depth": node["depth"],
-            "name": name,
-            "alias": node.get("alias") or name,
-            "kind": node["kind"],
-            "shots": data["n-shot"].get(name),
+def rows_of(result: RunResult) -> Iterator[TableRow]:
+    """Rows in the order of the tree. A task in several groups appears under each."""
+    all_shots = shots(result.tasks, result.groups)
+    for depth, node in result.tree():
+        yield from _rows_of_node(node, depth, all_shots.get(node.name))
+
+
+def _rows_of_node(node: TaskResult | GroupResult, depth: int, num_fewshot: int | None) -> Iterator[TableRow]:
+    kind = "group" if isinstance(node, GroupResult) else "task"
+    health = node.health if isinstance(node, TaskResult) else None
+    if not node.scores:
+        marks = () if health is None else tuple(health.marks())
+        nothing = Estimate.missing("")
+        yield TableRow(depth, node.name, node.alias, kind, None, nothing, None, num_fewshot, marks)
+    filters: set[str] = set()
+    for position, (key, score) in enumerate(node.scores.items()):
+        marks = ()
+        if health is not None and key.filter not in filters:
+            marks = tuple(health.filter_marks(key.filter) if position else health.marks(key.filter))
+        filters.add(key.filter)
+        yield TableRow(
+            depth=depth,
+            name=node.name,
+            alias=node.alias,
+            kind=kind,
+            key=key,
+            estimate=Estimate.missing(score.withheld, score.estimate.n) if score.withheld else score.estimate,
+            higher_is_better=score.higher_is_better,
+            shots=num_fewshot,
+            marks=marks,
+            aggregator=score.aggregation if kind == "group" else None,
+            withheld=score.withheld,
+            first=position == 0,
+        )
+
+
+def to_pandas(result: RunResult) -> pandas.DataFrame:
+    """One row a number."""
+    import pandas as pd
+
+    rows = [
+        {
+            "name": row.name,
+            "kind": row.kind,
+            "depth": row.depth,
+            "metric": row.metric,
+            "filter": row.filter,
+            "value": row.estimate.value,
+            "stderr": row.estimate.stderr,
+            "low": row.estimate.low,
+            "high": row.estimate.high,
+            "n": row.estimate.n,
+            "method": row.estimate.method,
+            "shots": row.shots,
+            "higher_is_better": row.higher_is_better,
         }
-        if not entries:
-            empty = Estimate.missing("")
-            yield Row(**shared, metric="", filter="", estimate=empty, higher_is_better=None, marks=marks)
-        for position, (key, entry) in enumerate(entries.items()):
-            metric, _, filter_name = key.rpartition(",")
-            reason = withheld.get((name, key))
-            yield Row(
-                **shared,
-                metric=metric,
-                filter=filter_name,
-                estimate=Estimate.missing(reason, entry["n"]) if reason else estimate_of(entry),
-                higher_is_better=entry.get("higher_is_better"),
-                marks=marks if position == 0 else (),
-                aggregator=entry.get("aggregator"),
-                withheld=reason,
-                first=position == 0,
-            )
-
-
-def estimate_of(entry: dict[str, Any]) -> Estimate:
-    return Estimate(
-        value=entry["value"],
-        stderr=entry["stderr"],
-        low=entry["low"],
-        high=entry["high"],
-        n=entry["n"],
-        method=entry["method"],
-        undefined=entry.get("undefined"),
-        level=entry.get("level", 0.95),
-    )
+        for row in rows_of(result)
+        if row.key is not None
+    ]
+    return pd.DataFrame(rows)

@@ -4,24 +4,42 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from assay.report.rows import Row, rows_of
+from assay.report.rows import TableRow, rows_of
+from assay.results import RunResult
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+CSV_HEADER = [
+    "name",
+    "kind",
+    "depth",
+    "shots",
+    "metric",
+    "filter",
+    "higher_is_better",
+    "value",
+    "stderr",
+    "low",
+    "high",
+    "n",
+    "method",
+    "notes",
+]
 HEADER = ("task", "shots", "filter", "metric", "", "value", "stderr", "95 % interval", "n", "notes")
 
 
-def screen_table(data: dict[str, Any]) -> Table:
+def screen_table(result: RunResult) -> Table:
     """The table people see: names indented by depth, groups bold, a mark where a score needs a second look."""
     from rich.markup import escape
     from rich.table import Table
 
-    rows = list(rows_of(data))
-    table = Table(title=escape(title_of(data)), title_justify="left", header_style="bold", pad_edge=False, expand=False)
+    rows = list(rows_of(result))
+    table = Table(
+        title=escape(title_of(result)), title_justify="left", header_style="bold", pad_edge=False, expand=False
+    )
     filters = {row.filter for row in rows if row.filter} - {"none"}
     table.add_column("task", overflow="fold", min_width=12)
     table.add_column("shots", justify="right", style="dim")
@@ -52,24 +70,23 @@ def screen_table(data: dict[str, Any]) -> Table:
     return table
 
 
-def render_text(data: dict[str, Any], width: int | None = None) -> str:
+def render_text(result: RunResult, width: int | None = None) -> str:
     """The screen table as plain text."""
     from rich.console import Console
 
     console = Console(width=width or 140, record=True, file=io.StringIO(), force_terminal=False)
-    console.print(screen_table(data))
+    console.print(screen_table(result))
     return console.export_text(styles=False).rstrip() + "\n"
 
 
-def title_of(data: dict[str, Any]) -> str:
-    config = data["config"]
-    words = [str(data.get("model_name") or config["model"])]
-    if config.get("limit"):
-        words.append(f"limit {config['limit']}")
+def title_of(result: RunResult) -> str:
+    words = [result.model_name or str(result.config.get("model"))]
+    if result.config.get("limit"):
+        words.append(f"limit {result.config['limit']}")
     return " · ".join(words)
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: TableRow) -> list[str]:
     return [
         f"{'  ' * row.depth}{row.alias}",
         "" if row.shots is None else str(row.shots),
@@ -84,54 +101,49 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-def markdown_table(data: dict[str, Any]) -> str:
+def markdown_table(result: RunResult) -> str:
     lines = ["| " + " | ".join(HEADER) + " |", "|" + "|".join(["---"] * len(HEADER)) + "|"]
-    for row in rows_of(data):
+    for row in rows_of(result):
         cells = [cell.replace("|", "\\|") for cell in _cells(row)]
         cells[0] = "&nbsp;&nbsp;" * row.depth + cells[0].strip()
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
-def latex_table(data: dict[str, Any]) -> str:
+def latex_table(result: RunResult) -> str:
     """A booktabs table with the value and its standard error in one column."""
     body = []
-    for row in rows_of(data):
-        if not row.metric:
+    for row in rows_of(result):
+        if row.key is None:
             continue
         value = _latex(row.value_text)
         error = f" $\\pm$ {row.stderr_text[2:]}" if row.stderr_text else ""
         indent = f"\\hspace{{{row.depth}em}}" if row.depth else ""
-        cells = [f"{indent}{_latex(row.alias)}", _latex(row.metric), _latex(row.filter), f"{value}{error}", str(row.estimate.n)]  # fmt: skip
-        body.append(" & ".join(cells) + r" \\")
+        names = [f"{indent}{_latex(row.alias)}", _latex(row.metric), _latex(row.filter)]
+        body.append(" & ".join([*names, f"{value}{error}", str(row.estimate.n)]) + r" \\")
     head = r"Task & Metric & Filter & Score & $n$ \\"
-    return "\n".join([r"\begin{tabular}{lllrr}", r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", ""])  # fmt: skip
+    top, bottom = [r"\begin{tabular}{lllrr}", r"\toprule", head, r"\midrule"], [r"\bottomrule", r"\end{tabular}", ""]
+    return "\n".join([*top, *body, *bottom])
+
+
+_LATEX = str.maketrans(
+    {"\\": r"\textbackslash{}", "_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "$": r"\$", "^": r"\^{}"}
+)
 
 
 def _latex(text: str) -> str:
-    for plain, escaped in (("\\", r"\textbackslash{}"), ("_", r"\_"), ("%", r"\%"), ("&", r"\&"), ("#", r"\#"), ("$", r"\$"), ("^", r"\^{}"), ("@", "@")):  # fmt: skip
-        text = text.replace(plain, escaped)
-    return text
+    return text.translate(_LATEX)
 
 
-def csv_table(data: dict[str, Any]) -> str:
+def csv_table(result: RunResult) -> str:
     """Numbers in full precision, one row a number."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["name", "kind", "depth", "shots", "metric", "filter", "higher_is_better", "value", "stderr", "low", "high", "n", "method", "notes"])  # fmt: skip
-    for row in rows_of(data):
-        e = row.estimate
-        if row.metric:
-            writer.writerow([row.name, row.kind, row.depth, _blank(row.shots), row.metric, row.filter, _blank(row.higher_is_better), _blank(e.value), _blank(e.stderr), _blank(e.low), _blank(e.high), e.n, e.method, row.note])  # fmt: skip
+    writer.writerow(CSV_HEADER)
+    for row in rows_of(result):
+        if row.key is not None:
+            e = row.estimate
+            about = [row.name, row.kind, row.depth, row.shots, row.metric, row.filter, row.higher_is_better]
+            cells = [*about, e.value, e.stderr, e.low, e.high, e.n, e.method, row.note]
+            writer.writerow(["" if cell is None else cell for cell in cells])
     return buffer.getvalue()
-
-
-def _blank(value: Any) -> Any:
-    return "" if value is None else value
-
-
-FORMATS: dict[str, Any] = {"md": markdown_table, "latex": latex_table, "csv": csv_table, "text": render_text}
-
-
-def names(formats: Sequence[str] = tuple(FORMATS)) -> list[str]:
-    return sorted(formats)

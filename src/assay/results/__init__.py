@@ -1,24 +1,39 @@
 """What a run found: one type each, with one reader and one writer of its JSON, and the directory that holds it all."""
 
 from assay.results.columns import MetricColumn, count_disagreements
-from assay.results.directory import RunDirectory, differences, plain, recorded, sanitize, write_whole
+from assay.results.directory import (
+    LAYOUT,
+    RunDirectory,
+    assay_version,
+    differences,
+    plain,
+    recorded,
+    sanitize,
+    shown_settings,
+    write_whole,
+)
 from assay.results.health import Chance, Flag, Health
 from assay.results.keys import MetricKey, matching, read_key, read_numbers, the_one, write_key
+from assay.results.lm_eval_schema import config_entry, group_entry, shots
 from assay.results.nodes import GroupResult, TaskResult
 from assay.results.run_result import RunResult
 from assay.results.samples import (
     SampleRow,
     SampleWriter,
+    kept_arguments,
     pack_arguments,
+    pack_questions,
+    pack_responses,
     read_columns,
     read_samples,
     to_json,
     unpack_arguments,
+    unpack_responses,
 )
 from assay.results.scores import GroupScore, Score, Share
-from assay.results.version import assay_version
 
 __all__ = [
+    "LAYOUT",
     "Chance",
     "Flag",
     "GroupResult",
@@ -34,10 +49,15 @@ __all__ = [
     "Share",
     "TaskResult",
     "assay_version",
+    "config_entry",
     "count_disagreements",
     "differences",
+    "group_entry",
+    "kept_arguments",
     "matching",
     "pack_arguments",
+    "pack_questions",
+    "pack_responses",
     "plain",
     "read_columns",
     "read_key",
@@ -45,9 +65,12 @@ __all__ = [
     "read_samples",
     "recorded",
     "sanitize",
+    "shots",
+    "shown_settings",
     "the_one",
     "to_json",
     "unpack_arguments",
+    "unpack_responses",
     "write_key",
     "write_whole",
 ]

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from assay.results.keys import MetricKey
 from assay.stats import Aggregation
 
-NUMBERS = frozenset({int, float, bool})
-
 
 @dataclass(slots=True)
 class MetricColumn:
@@ -43,7 +41,7 @@ class MetricColumn:
         return isinstance(self.values, array)
 
     def add(self, doc_id: int, value: Any, draws: tuple[int, int] | None = None) -> None:
-        if self.is_numeric and type(value) not in NUMBERS:
+        if self.is_numeric and not isinstance(value, int | float):
             self.values = list(self.values)
         self.doc_ids.append(doc_id)
         self.values.append(value)
@@ -52,7 +50,9 @@ class MetricColumn:
 
     def extend(self, doc_ids: Iterable[int], values: Sequence[Any], draws: Iterable[tuple[int, int]] = ()) -> None:
         """Many docs at once."""
-        if self.is_numeric and not (isinstance(values, array) or all(type(value) in NUMBERS for value in values)):
+        if self.is_numeric and not (
+            isinstance(values, array) or all(isinstance(value, int | float) for value in values)
+        ):
             self.values = list(self.values)
         self.doc_ids.extend(doc_ids)
         self.values.extend(values)

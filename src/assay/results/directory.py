@@ -7,6 +7,8 @@ import os
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -199,6 +201,12 @@ def recorded(config: RunConfig) -> dict[str, Any]:
     return shown
 
 
+def shown_settings(config: RunConfig) -> dict[str, Any]:
+    """The settings that a results file shows: two runs of the same evaluation write the same, wherever they are kept."""
+    hidden = CANNOT_CHANGE_SCORES - {"device", "batch_size"}
+    return {name: value for name, value in recorded(config).items() if name not in hidden}
+
+
 def differences(before: Mapping[str, Any], config: RunConfig) -> list[str]:
     """Which settings that decide about scores differ from a recorded config, in words."""
     defaults = recorded(RunConfig())
@@ -212,3 +220,11 @@ def differences(before: Mapping[str, Any], config: RunConfig) -> list[str]:
 def _short(value: Any) -> str:
     text = "not set" if value is None else str(value)
     return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+@cache
+def assay_version() -> str:
+    try:
+        return version("assay")
+    except PackageNotFoundError:  # a source tree on the path, never installed
+        return "unknown"

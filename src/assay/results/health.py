@@ -65,26 +65,31 @@ class Health:
         return count / self.docs if self.docs else 0.0
 
     def marks(self, filter_name: str | None = None) -> list[str]:
-        """Short marks for tables, worst first; of `unparsed` those of the named filter, or of the worst one.
+        """Short marks for tables, worst first; of what belongs to filters, only what belongs to this one.
 
-        >>> Health(docs=10, failed=1, truncated=5, unparsed={"strict": 2, "flexible": 0}).marks("flexible")
+        >>> Health(docs=10, failed=1, truncated=5, unparsed={"strict": 2}).marks("flexible")
         ['1 failed', '50% truncated']
         """
         marks = [f"{self.failed} failed"] if self.failed else []
-        worst = max(self.unparsed.values(), default=0)
-        counts = {
-            "truncated": self.truncated,
-            "unparsed": worst if filter_name is None else self.unparsed.get(filter_name, 0),
-            "empty": self.empty,
-            "tied": self.tied,
-            "unjudged": self.unjudged,
-        }
-        for name, count in counts.items():
-            if count:
-                marks.append(f"{self.share(count):.0%} {name}" if self.share(count) >= 0.01 else f"{count} {name}")
+        marks += self._mark("truncated", self.truncated)
+        marks += self.filter_marks(filter_name) if filter_name is not None else []
+        for name in ("empty", "unfinished_thought", "unjudged", "tied"):
+            marks += self._mark(name.replace("_", " "), getattr(self, name))
         if self.chance and self.chance.p_value > 0.05:
             marks.append("≈ chance")
         return marks
+
+    def filter_marks(self, filter_name: str) -> list[str]:
+        """
+        >>> Health(docs=10, unparsed={"strict": 2}).filter_marks("strict")
+        ['20% unparsed']
+        """
+        return self._mark("unparsed", self.unparsed.get(filter_name, 0))
+
+    def _mark(self, name: str, count: int) -> list[str]:
+        if not count:
+            return []
+        return [f"{self.share(count):.0%} {name}" if self.share(count) >= 0.01 else f"{count} {name}"]
 
     def to_json(self) -> dict[str, Any]:
         bounds = [

@@ -25,7 +25,6 @@ def upgraded(data: Mapping[str, Any]) -> dict[str, Any]:
         "model": block["model"],
         "config": _config(data),
         "environment": {},
-        "seconds": {"total": float(data.get("total_evaluation_time_seconds") or 0.0)},
         "notes": block.get("notes", []),
     }
 

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 from assay.errors import ConfigError, DataError, did_you_mean
 from assay.registry import load_object
 from assay.results import lm_eval_schema
-from assay.results.directory import RunDirectory, plain, sanitize
+from assay.results.directory import RunDirectory, assay_version, plain, sanitize
 from assay.results.nodes import GroupResult, TaskResult
 from assay.results.older_files import upgraded
 from assay.results.scores import GroupScore
-from assay.results.version import assay_version
 
 if TYPE_CHECKING:
     import pandas
@@ -35,10 +34,10 @@ class RunResult:
     model: dict[str, Any] = field(default_factory=dict)
     """Facts about the model: name, backend, args without secrets, fingerprint, …"""
     config: dict[str, Any] = field(default_factory=dict)
-    """The run's config as it is recorded, without secrets."""
+    """The run's settings, without secrets and without those that say where things are kept."""
     environment: dict[str, Any] = field(default_factory=dict)
     date: float = 0.0
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
     notes: tuple[str, ...] = ()
     origin: str = "assay"
     """The harness that ran it."""
@@ -62,8 +61,8 @@ class RunResult:
         block = data.get("assay")
         if not isinstance(block, Mapping):
             raise DataError("not a results file of Assay: it has no `assay` block")
-        older = block.get("format", 1) < FORMAT
         try:
+            older = block.get("format", 1) < FORMAT
             result = cls._read(upgraded(data) if older else block, data, path)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise DataError(f"the `assay` block cannot be read: {type(error).__name__}: {error}") from error
@@ -80,7 +79,7 @@ class RunResult:
             config=dict(block["config"]),
             environment=dict(block["environment"]),
             date=data.get("date", 0.0),
-            seconds=dict(block["seconds"]),
+            seconds=float(data.get("total_evaluation_time_seconds") or 0.0),
             notes=tuple(block["notes"]),
             origin=block["origin"],
             path=path,
@@ -119,7 +118,7 @@ class RunResult:
             "chat_template_sha": lm_eval_schema.sha(template),
             "max_length": self.model.get("max_length"),
             "task_hashes": {name: task.task_hash for name, task in self.tasks.items()},
-            "total_evaluation_time_seconds": str(self.seconds.get("total", 0.0)),
+            "total_evaluation_time_seconds": str(self.seconds),
             "assay": self._block(),
         }
 
@@ -139,7 +138,6 @@ class RunResult:
             "model": self.model,
             "config": self.config,
             "environment": self.environment,
-            "seconds": self.seconds,
             "notes": list(self.notes),
         }
 

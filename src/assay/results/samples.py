@@ -1,8 +1,10 @@
 """Samples on disk: one Parquet file a task, one row a doc and filter, written while the run goes on.
 
-Columns: `doc_id`, `doc_hash`, `request_hash`, `filter`, `doc`, `target`, `arguments`, `resps`, `filtered_resps`, `stops`,
-`tokens` (JSON text), `failure` (why a request has no response), `flags` (what health counts: unparsed, truncated, empty, tied,
-failed), `cluster`, and `metric:<name>` with the value of every numeric metric; values that are no numbers are JSON text in `other`.
+Columns: `doc_id`, `doc_hash`, `request_hash`, `filter`; as JSON text `doc`, `target`, `arguments`, `resps`, `filtered_resps`,
+what came with the responses (`stops`, `tokens`, and `extras`: reasoning, tool calls, the server's model name), and
+`questions` to other models; `failure` (why a request has no response), `flags` (what health counts: unparsed, truncated,
+empty, tied, failed), `cluster`, and `metric:<name>` with the value of every numeric metric; values that are no numbers
+are JSON text in `other`.
 """
 
 from __future__ import annotations
@@ -17,13 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import StoreError
-from assay.instance import Instance
+from assay.instance import Instance, Message, Response, context_text, is_chat
 from assay.results.directory import plain, sync
 
 ROWS_PER_GROUP = 4096
 BATCH_ROWS = 1024
 """Rows that readers hold at once."""
-TEXT_COLUMNS = ("doc", "target", "arguments", "resps", "filtered_resps", "stops", "tokens", "failure", "other")
+TEXT_COLUMNS = (
+    *("doc", "target", "arguments", "resps", "filtered_resps", "stops", "tokens", "extras", "questions"),
+    *("failure", "other"),
+)
+EXTRAS = ("reasoning", "tool_calls", "model")
 
 
 @dataclass(slots=True)
@@ -43,6 +49,10 @@ class SampleRow:
     """Why each response ended, where the backend said so."""
     tokens: str | None = None
     """Tokens of prompt and response, for each response of each request, where the backend counts."""
+    extras: str | None = None
+    """Reasoning, tool calls and the server's model name, where there are any."""
+    questions: str | None = None
+    """What was asked other models about the answers, and what they said."""
     failure: str | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     other: dict[str, Any] = field(default_factory=dict)
@@ -53,25 +63,99 @@ class SampleRow:
 def pack_arguments(instances: Sequence[Instance]) -> str:
     """The requests of a doc as JSON; a context equal to the one before is written as null.
 
-    The choices of a question share their context, which is most of the bytes.
+    The choices of a question share their context, which is most of the bytes. A chat is `{"messages": […]}`.
     """
     packed, previous = [], object()
     for instance in instances:
         first, *rest = instance.arguments
-        packed.append([None if first is previous or first == previous else first, *rest])
+        context = {"messages": [message.to_dict() for message in first]} if is_chat(first) else first
+        packed.append([None if first is previous or first == previous else context, *rest])
         previous = first
     return to_json(packed)
 
 
 def unpack_arguments(text: str) -> list[list[Any]]:
+    """The requests as they are shown and logged: a chat is the JSON text of its messages, as elsewhere in the field."""
+    return [[context_text(first), *rest] if is_chat(first) else [first, *rest] for first, *rest in kept_arguments(text)]
+
+
+def kept_arguments(text: str) -> list[list[Any]]:
     """The inverse of `pack_arguments`."""
     requests: list[list[Any]] = json.loads(text)
     previous = None
     for request in requests:
         if request[0] is None:
             request[0] = previous
+        elif isinstance(request[0], dict) and request[0].keys() == {"messages"}:
+            request[0] = tuple(Message.from_dict(message) for message in request[0]["messages"])
         previous = request[0]
     return requests
+
+
+def pack_responses(instances: Sequence[Instance]) -> dict[str, str | None]:
+    """What came with the responses of a doc, by column; None for a column that would say nothing."""
+    reasons = [[(each and each.stop_reason) or "" for each in instance.responses] for instance in instances]
+    counts = [[each and each.tokens for each in instance.responses] for instance in instances]
+    extras = [[_extras(each) for each in instance.responses] for instance in instances]
+    columns: dict[str, list[list[Any]]] = {"stops": reasons, "tokens": counts, "extras": extras}
+    return {name: to_json(values) if any(map(any, values)) else None for name, values in columns.items()}
+
+
+def _extras(response: Response | None) -> dict[str, Any] | None:
+    given = {} if response is None else {name: getattr(response, name) for name in EXTRAS if getattr(response, name)}
+    return given or None
+
+
+def unpack_responses(resps: str, stops: str | None, tokens: str | None, extras: str | None) -> list[list[Response]]:
+    """The responses of each request, from the columns of a sample row."""
+    answers = json.loads(resps)
+    nothing: list[list[Any]] = [[None] * len(each) for each in answers]
+    reasons, counts, more = (nothing if text is None else json.loads(text) for text in (stops, tokens, extras))
+    return [
+        [
+            _response(answer, *came_with)
+            for answer, *came_with in zip(
+                answers[i],
+                _filled(reasons[i], answers[i]),
+                _filled(counts[i], answers[i]),
+                _filled(more[i], answers[i]),
+            )
+        ]
+        for i in range(len(answers))
+    ]
+
+
+def _filled(values: list[Any], answers: list[Any]) -> list[Any]:
+    """As long as the answers: a request that was never answered has nothing that came with it."""
+    return [*values, *[None] * (len(answers) - len(values))]
+
+
+def _response(answer: Any, reason: str | None, counts: list[int] | None, extras: dict[str, Any] | None) -> Response:
+    given = dict(extras or {})
+    return Response(
+        tuple(answer) if isinstance(answer, list) else answer,
+        reason or None,
+        tokens=(counts[0], counts[1]) if counts else None,
+        reasoning=given.get("reasoning"),
+        tool_calls=tuple(given.get("tool_calls") or ()),
+        model=given.get("model"),
+    )
+
+
+def pack_questions(instances: Sequence[Instance]) -> str | None:
+    """What scoring asked other models about these requests, with the answers; None where it asked nothing."""
+    asked = [
+        {
+            "about": instance.idx,
+            "role": question.role,
+            "arguments": [context_text(part) if is_chat(part) else part for part in question.arguments],
+            "resps": question.resps,
+            "failure": question.failure,
+        }
+        for instance in instances
+        for question in instance.questions
+    ]
+    return to_json(asked) if asked else None
 
 
 to_json: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=plain).encode
@@ -168,23 +252,8 @@ class SampleWriter:
     def _table(self, rows: Sequence[SampleRow]) -> Any:
         import pyarrow as pa
 
-        columns: dict[str, list[Any]] = {
-            name: [getattr(row, name) for row in rows]
-            for name in (
-                "doc_id",
-                "doc_hash",
-                "request_hash",
-                "filter",
-                "doc",
-                "target",
-                "arguments",
-                "resps",
-                "filtered_resps",
-                "stops",
-                "tokens",
-                "failure",
-            )
-        }
+        same = ("doc_id", "doc_hash", "request_hash", "filter", *(name for name in TEXT_COLUMNS if name != "other"))
+        columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in rows] for name in same}
         columns["other"] = [to_json(row.other) if row.other else None for row in rows]
         columns["flags"] = [list(row.flags) for row in rows]
         columns["cluster"] = [row.cluster for row in rows]

@@ -35,14 +35,14 @@ def package_version(name: str) -> str | None:
 
 def describe_model(lm: LM, config: RunConfig, name: str) -> dict[str, Any]:
     """The model as the results file shows it; secrets among its arguments are left out."""
-    info = getattr(lm, "get_model_info", None)
+    info = lm.info()
     return {
         "name": name,
         "backend": config.model,
         "args": without_secrets(config.model_args),
-        "fingerprint": lm.fingerprint(),
-        "tokenizer": lm.tokenizer_name,
-        "max_length": getattr(lm, "max_length", None),
+        "fingerprint": info.fingerprint,
+        "tokenizer": info.tokenizer,
+        "max_length": info.max_length,
         "chat_template": lm.chat_template(config.apply_chat_template) if config.apply_chat_template else None,
-        **(info() if callable(info) else {}),
+        **info.details,
     }

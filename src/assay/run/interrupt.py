@@ -35,7 +35,9 @@ class StopRequest:
             self._armed = True
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:  # fmt: skip
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._armed:
             signal.signal(signal.SIGINT, self._previous)
 

@@ -1,59 +1,19 @@
-"""What a run kept of its docs, read while docs are asked for: sample files have them in the same order."""
+"""Answers that an earlier run kept in its sample files.
+
+The docs are read and the requests built anew, so that an edited task file is taken as it is now. A doc whose requests
+came out different is left out and counted: its kept answer was given to another question.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from assay.results.samples import read_columns, unpack_arguments
+from assay.results import RunDirectory, read_columns
+from assay.run.units import KeptDoc, Unit, join_digests, request_digest
 
-if TYPE_CHECKING:
-    from assay.instance import Instance
-
-COLUMNS = ("doc_id", "doc_hash", "request_hash", "doc", "arguments", "resps", "stops", "tokens", "failure")
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """One doc as its sample row has it; texts are JSON."""
-
-    doc_hash: str
-    request_hash: str
-    doc: str
-    arguments: str
-    resps: str
-    stops: str | None
-    tokens: str | None
-    failure: str | None
-    """Why there is no answer, where a request failed; older files do not say."""
-
-    def give_answers(self, instances: list[Instance]) -> bool:
-        """Answer the requests with what was kept. False, and nothing done, where there are more or fewer than then.
-
-        A request that failed was kept with null for an answer, and is a failed request again.
-        """
-        resps = json.loads(self.resps)
-        if len(resps) != len(instances):
-            return False
-        for instance, answers in zip(instances, resps):
-            instance.resps = [tuple(a) if isinstance(a, list) else a for a in answers]
-            if not answers or None in answers:
-                instance.failure = self.failure or "the request failed"
-        if self.stops is not None:
-            for instance, reasons in zip(instances, json.loads(self.stops)):
-                instance.stop_reasons = reasons
-        if self.tokens is not None:
-            for instance, counts in zip(instances, json.loads(self.tokens)):
-                instance.tokens = [tuple(count) if count else None for count in counts]
-        return True
-
-    def give_arguments(self, instances: list[Instance]) -> None:
-        """The requests as they were asked."""
-        for instance, given in zip(instances, unpack_arguments(self.arguments)):
-            instance.arguments = tuple(given)
+COLUMNS = ("doc_id", "doc_hash", "request_hash", "doc", "arguments", "resps", "stops", "tokens", "extras", "failure")
 
 
 class KeptDocs:
@@ -61,21 +21,83 @@ class KeptDocs:
 
     def __init__(self, path: Path) -> None:
         self._rows = self._read(path)
-        self._waiting: dict[int, Kept] = {}
+        self._waiting: dict[int, KeptDoc] = {}
 
-    def take(self, doc_id: int) -> Kept | None:
+    def take(self, doc_id: int) -> KeptDoc | None:
         if doc_id in self._waiting:
             return self._waiting.pop(doc_id)
-        for found, kept in self._rows:
-            if found == doc_id:
+        for position, kept in self._rows:
+            if position == doc_id:
                 return kept
-            self._waiting[found] = kept
+            self._waiting[position] = kept
         return None
 
-    def _read(self, path: Path) -> Iterator[tuple[int, Kept]]:
+    def _read(self, path: Path) -> Iterator[tuple[int, KeptDoc]]:
         """One for each doc: the rows of its filters stand together and differ in nothing that is read here."""
         last = None
         for doc_id, *kept in read_columns(path, COLUMNS):
             if doc_id != last:
                 last = doc_id
-                yield doc_id, Kept(*kept)
+                yield doc_id, KeptDoc(*kept)
+
+
+class KeptAnswerer:
+    """Gives docs their kept responses back."""
+
+    window_requests = 4096
+    """No prefixes are to be shared, so a few at once do."""
+
+    def __init__(self, source: RunDirectory, *, rebuilt: bool) -> None:
+        self.source = source
+        self.rebuilt = rebuilt
+        """Whether prompts can be built as they were: a chat template needs the model, so there they are taken as kept."""
+        self._left_out: dict[tuple[str, str], list[int]] = {}
+        self._docs: dict[str, KeptDocs] = {}
+
+    def answer(self, units: Sequence[Unit], done: Callable[[Unit], None]) -> None:
+        for unit in units:
+            self._answer(unit)
+            done(unit)
+
+    def check(self, units: Sequence[Unit]) -> None:
+        """Only now are all requests of a doc built, and can be compared with those that were answered."""
+        for unit in units:
+            if unit.kept is None:
+                continue
+            if not self.rebuilt:
+                if len(json.loads(unit.kept.resps)) != len(unit.requests.instances):
+                    self._leave_out(unit, "requests would differ", "the number of requests would differ")
+            elif join_digests(unit.digests) != unit.kept.request_hash:
+                self._leave_out(
+                    unit, "requests would differ", "the request would differ from the one that was answered"
+                )
+
+    def notes(self) -> list[str]:
+        """What was left out, in words."""
+        notes = []
+        for (task, reason), ids in self._left_out.items():
+            shown = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else "")
+            notes.append(f"{task}: {reason} for {len(ids)} docs ({shown}); they are left out")
+        if not self.rebuilt:
+            notes.append("prompts made with a chat template were taken as kept, not built anew")
+        return notes
+
+    def _answer(self, unit: Unit) -> None:
+        doc = unit.requests
+        unit.digests += [request_digest(instance) for instance in unit.round]
+        if unit.kept is None:
+            if unit.task not in self._docs:
+                self._docs[unit.task] = KeptDocs(self.source.sample_file(unit.task))
+            unit.kept = self._docs[unit.task].take(doc.doc_id)
+        if unit.kept is None or unit.kept.doc_hash != doc.doc_hash:
+            self._leave_out(unit, "no kept answer", "the run kept no answer for this doc")
+        elif not unit.kept.give_answers(unit.round):
+            self._leave_out(unit, "requests would differ", "the number of requests would differ")
+        elif not self.rebuilt:
+            unit.kept.give_arguments(unit.round)
+
+    def _leave_out(self, unit: Unit, reason: str, failure: str) -> None:
+        unit.kept = None
+        self._left_out.setdefault((unit.task, reason), []).append(unit.requests.doc_id)
+        for instance in unit.requests.instances:
+            instance.resps, instance.failure = [], failure

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
 
 from assay.config import RunConfig
 from assay.errors import AssayError, ConfigError, did_you_mean
 from assay.models import LM
-from assay.results.directory import RunDirectory, differences, sanitize
-from assay.run.execute import model_for
+from assay.results import RunDirectory, differences, sanitize
+from assay.run.execution import model_for
 from assay.run.interrupt import Interrupted
 
 
@@ -94,12 +93,10 @@ def _read_model(path: Path, entry: Any, base: RunConfig) -> MatrixModel:
             raise ConfigError(f"{path}: unknown key {key!r}", hint=did_you_mean(key, ["name", *RunConfig.model_fields]))
     settings = {key: value for key, value in words.items() if key != "name"}
     try:
-        config = RunConfig.model_validate({**base.model_dump(), **settings})
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "config"
+        config = RunConfig(**{**base.model_dump(), **settings})
+    except ConfigError as error:
         named = words.get("name") or words.get("model") or "a model"
-        raise ConfigError(f"{path}: {named}: {where}: {first['msg']} (got {first.get('input')!r})", hint="Flags are those of `assay run`; see its --help.") from error  # fmt: skip
+        raise error.reworded(f"{path}: {named}: {error.message}") from error
     args = config.model_args
     name = words.get("name") or args.get("pretrained") or args.get("model") or config.model
     return MatrixModel(str(name), config)

@@ -1,10 +1,10 @@
-"""What a run will ask: tasks with the run's overrides, their groups, and how each is to be asked."""
+"""What a run will ask: tasks with the run's overrides, their groups, how each is to be asked, about which docs."""
 
 from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from assay.config import FunctionRef, RunConfig, Seeds
 from assay.errors import ConfigError, did_you_mean
 from assay.groups import GroupManager
+from assay.results import RunDirectory, read_columns
+from assay.run.units import Unit
 from assay.scoring import ensembles_of, filters_of, resolve_metrics
 from assay.tasks import DocRequests, RequestOptions, Task, TaskManager
 
@@ -63,22 +65,23 @@ def make_plan(config: RunConfig, lm: LM | None, manager: TaskManager | None = No
     if config.samples is not None:
         for name in config.samples:
             if name not in loaded.tasks:
-                raise ConfigError(f"samples: {name!r} is not among the tasks of this run", hint=did_you_mean(name, loaded.tasks))  # fmt: skip
+                raise ConfigError(
+                    f"samples: {name!r} is not among the tasks of this run", hint=did_you_mean(name, loaded.tasks)
+                )
     chat = chat_template_of(config, lm)
     tasks = {name: plan_task(task, config, chat) for name, task in loaded.tasks.items() if name in groups.tasks}
     return Plan(tasks=tasks, groups=groups)
 
 
-def plan_task(task: Task, config: RunConfig, chat: Callable[..., str] | None) -> PlannedTask:
+def plan_task(task: Task, config: RunConfig, chat: Callable[..., Any] | None) -> PlannedTask:
     if task.config.unsafe_code and not config.confirm_run_unsafe_code:
         raise ConfigError(
             f"task {task.task_name!r} runs code written by the model",
             hint="Add --confirm_run_unsafe_code to run it in a sandbox (separate process, no network, limits).",
         )
-    shots = shots_for(task, config)
     task.seeds = (config.seed.python, config.seed.numpy)
     options = RequestOptions(
-        num_fewshot=shots,
+        num_fewshot=config.num_fewshot,
         limit=config.limit,
         samples=None if config.samples is None else config.samples.get(task.task_name),
         system_instruction=config.system_instruction,
@@ -89,27 +92,21 @@ def plan_task(task: Task, config: RunConfig, chat: Callable[..., str] | None) ->
         gen_kwargs=config.gen_kwargs,
         repeats=config.repeats,
     )
-    return PlannedTask(task=task, options=options, shots=shots)
+    task.check_options(options)
+    return PlannedTask(task=task, options=options, shots=task.num_fewshot(options))
 
 
-def shots_for(task: Task, config: RunConfig) -> int:
-    """The run's number, except that a task which fixes 0 keeps 0, and a variant (`gsm8k:8shot`) keeps its own."""
-    own = task.config.num_fewshot
-    fixed = own == 0 or task.fixes_shots
-    return (own or 0) if config.num_fewshot is None or fixed else config.num_fewshot
-
-
-def chat_template_of(config: RunConfig, lm: LM | None) -> Callable[..., str] | None:
+def chat_template_of(config: RunConfig, lm: LM | None) -> Callable[..., Any] | None:
     """The model's own template, or the one that was named; naming one that does not exist is an error of the model."""
     if not config.apply_chat_template or lm is None:
         return None
     lm.chat_template(config.apply_chat_template)
-    return lm.apply_chat_template
+    return lm.to_context
 
 
 def facts_about(config: RunConfig, lm: LM | None) -> dict[str, Any]:
     """What conditions of group members (`if: "model.params > 7e9"`) may ask."""
-    params = getattr(lm, "num_parameters", None)
+    params = None if lm is None else lm.info().num_parameters
     return {
         "model": {
             "name": str(config.model_args.get("pretrained") or config.model),
@@ -120,16 +117,85 @@ def facts_about(config: RunConfig, lm: LM | None) -> dict[str, Any]:
     }
 
 
-def load_scoring_code(plan: Plan) -> None:
+def load_scoring_code(plan: Plan, roles: Collection[str]) -> None:
     """Import what tasks score with, so that a missing package is found before the first request, not after the last."""
     for planned in plan.tasks.values():
         config = planned.task.config
+        for role in planned.task.scorer.roles:
+            if role not in roles:
+                raise ConfigError(
+                    f"task {planned.name!r} asks a second model, the {role}, and none is named",
+                    hint=f"Name one with --role {role}=hf,pretrained=….",
+                )
         ensembles_of(config)
         if isinstance(config.process_results, FunctionRef):
             config.process_results.load()
         elif config.process_results is None:
             for each in filters_of(config):
                 resolve_metrics(config, each)
+
+
+def settle(plan: Plan, config: RunConfig) -> Plan:
+    """The plan with its docs. Loads every dataset, so that a missing one is found before the first request."""
+    return replace(plan, tasks={name: _settled(planned, config) for name, planned in plan.tasks.items()})
+
+
+def _settled(planned: PlannedTask, config: RunConfig) -> PlannedTask:
+    """`--until`, and a limit with `--control`, take docs at random: the first ones are no sample of the whole.
+
+    Shots are then those of a run over all docs, so that answers are shared with it.
+    """
+    ids = planned.task.select_ids(planned.options)
+    if config.until is None and (config.control is None or config.limit is None):
+        return replace(planned, doc_ids=ids)
+    options = replace(planned.options, limit=None)
+    drawn = random.Random(f"{config.seed.fewshot}:{planned.name}").sample(planned.task.select_ids(options), len(ids))
+    return replace(planned, options=options, doc_ids=drawn if config.until else sorted(drawn))
+
+
+def settle_kept(plan: Plan, config: RunConfig, source: RunDirectory) -> tuple[Plan, list[str]]:
+    """The plan with the docs that a run kept, in the order it asked them, and what is to be said about others."""
+    tasks, notes = {}, []
+    for name, planned in settle(plan, config).tasks.items():
+        kept = _kept_ids(source, planned)
+        there = set(planned.task.select_ids(planned.options))
+        gone = [doc_id for doc_id in kept if doc_id not in there]
+        new = [] if config.until else sorted(set(planned.doc_ids).difference(kept))
+        for ids, reason in ((gone, "the task no longer has"), (new, "the run did not ask about")):
+            if ids:
+                shown = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else "")
+                notes.append(f"{name}: {reason} {len(ids)} docs ({shown}); they are left out")
+        tasks[name] = replace(planned, doc_ids=[doc_id for doc_id in kept if doc_id in there])
+    return replace(plan, tasks=tasks), notes
+
+
+def _kept_ids(source: RunDirectory, planned: PlannedTask) -> list[int]:
+    path = source.sample_file(planned.name)
+    if path.is_file():
+        return list(dict.fromkeys(doc_id for (doc_id,) in read_columns(path, ["doc_id"])))
+    if not planned.doc_ids:
+        return []
+    raise ConfigError(
+        f"{source.path} kept no samples of {planned.name!r}", hint="Name tasks that the run evaluated, or run it."
+    )
+
+
+def windows(plan: Plan, size: int) -> Iterator[list[Unit]]:
+    """All docs of all tasks, in order, cut so that about `size` requests are held at once.
+
+    A quarter of them where every request has a doc and a prompt of its own: the choices of a question share theirs.
+    """
+    window: list[Unit] = []
+    requests = 0
+    for name, planned in plan.tasks.items():
+        for doc in planned.requests():
+            window.append(Unit(name, doc))
+            requests += len(doc.instances)
+            if requests >= size or len(window) >= size // 4:
+                yield window
+                window, requests = [], 0
+    if window:
+        yield window
 
 
 def seed_everything(seeds: Seeds) -> None:

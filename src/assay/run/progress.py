@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from assay.run.units import Unit
 
 
 @dataclass
@@ -22,6 +25,8 @@ class Counts:
     """Of a server, at the prices given to it."""
     running: dict[str, tuple[str, float, int]] = field(default_factory=dict)
     """Task → (metric, mean so far, docs so far)."""
+    questions: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Role → (answered, asked) of the questions that scoring asks another model just now."""
     replicas: str = ""
     """On a cluster: who is there, how fast each is, what was lost."""
 
@@ -52,3 +57,19 @@ class Quiet:
 
     def message(self, text: str) -> None:
         pass
+
+
+class Observer:
+    """What the pipeline tells while it goes on. This one does not listen."""
+
+    def asking(self, window: list[Unit]) -> None:
+        """These docs are answered next."""
+
+    def answered(self, unit: Unit) -> None:
+        """All requests of a doc's present round have their answers."""
+
+    def scored(self, task: str, running: tuple[str, float, int] | None) -> None:
+        """Some docs of a task were scored; `running` is (metric, mean so far, docs)."""
+
+    def summarizing(self) -> None:
+        """All docs are scored."""

@@ -5,7 +5,7 @@ The rule is anytime-valid: looking after every batch costs nothing in error rate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from assay.config import RunConfig
 from assay.errors import ConfigError
-from assay.results.directory import RunDirectory
-from assay.results.samples import read_samples
-from assay.run.accumulate import Accumulator, Column, ScoreKey
-from assay.run.infer import Unit
-from assay.run.plan import PlannedTask
+from assay.results import MetricColumn, MetricKey, RunDirectory, read_samples
+from assay.run.collect import Collector
+from assay.run.plan import Plan, PlannedTask
+from assay.run.units import Unit
 from assay.stats import StoppingRule
 
 BATCH = 32
@@ -40,7 +39,7 @@ class Watch:
 
     planned: PlannedTask
     rule: StoppingRule
-    key: ScoreKey | None = None
+    key: MetricKey | None = None
     reason: str | None = None
     _baseline: dict[str, KeptScore] | None = None
     _turned: bool = False
@@ -53,41 +52,40 @@ class Watch:
             return found
         return 1 - found[1], 1 - found[0]
 
-    def run(self, accumulator: Accumulator, answer: Callable[[list[Unit]], None], *, to_the_end: bool = False) -> None:
-        """Ask batch after batch until the rule is satisfied or the docs are used up.
+    def batches(self, collector: Collector, *, to_the_end: bool = False) -> Iterator[list[Unit]]:
+        """Batch after batch, until the rule is satisfied or the docs are used up.
 
+        Each batch must be answered and collected before the next is asked for: the rule looks at its scores then.
         `to_the_end` is for docs that were asked already: all of them count, wherever the rule would stop now.
         """
-        if not accumulator.scores_in_parts:
+        if not collector.scores_in_parts:
             raise ConfigError(
                 f"--until: task {self.planned.name!r} has a filter that needs all responses at once",
                 hint="Leave --until out for this task.",
             )
-        seen = 0
-        for batch in self._batches():
-            answer(batch)
-            column = self._column(accumulator)
+        docs, seen = self.planned.requests(), 0
+        while batch := [Unit(self.planned.name, doc) for doc in islice(docs, BATCH)]:
+            yield batch
+            column = self._column(collector)
             values, doc_ids = np.asarray(column.values[seen:], dtype=np.float64), list(column.doc_ids[seen:])
             seen += len(doc_ids)
             baseline = self._baseline_of({unit.requests.doc_id: unit for unit in batch}, doc_ids)
-            if baseline is not None and self.key and accumulator.higher_is_better.get(self.key) is False:
+            if baseline is not None and column.higher_is_better is False:
                 self._turned, values, baseline = True, 1 - values, 1 - baseline
             self.reason = self.rule.update(values, baseline)
             if self.reason is not None and not to_the_end:
                 return
         self.reason = self.reason or "all docs were asked before the rule was satisfied"
 
-    def _batches(self) -> Iterator[list[Unit]]:
-        docs = self.planned.requests()
-        while batch := [Unit(self.planned.name, doc) for doc in islice(docs, BATCH)]:
-            yield batch
-
-    def _column(self, accumulator: Accumulator) -> Column:
+    def _column(self, collector: Collector) -> MetricColumn:
         if self.key is None:
-            self.key = next((key for key, column in accumulator.columns.items() if column.mean is not None), None)
+            self.key = next((key for key, column in collector.columns.items() if column.is_numeric), None)
         if self.key is None:
-            raise ConfigError(f"--until: task {self.planned.name!r} has no metric with a value per doc", hint="Leave --until out for this task.")  # fmt: skip
-        return accumulator.columns[self.key]
+            raise ConfigError(
+                f"--until: task {self.planned.name!r} has no metric with a value per doc",
+                hint="Leave --until out for this task.",
+            )
+        return collector.columns[self.key]
 
     def _baseline_of(self, units: dict[int, Unit], doc_ids: Sequence[int]) -> Floats | None:
         """The other run's scores of these docs; NaN where it did not ask the same."""
@@ -98,7 +96,7 @@ class Watch:
         found = []
         for doc_id in doc_ids:
             kept = self._baseline.get(units[doc_id].requests.doc_hash)
-            found.append(kept.value if kept is not None and kept.asked == units[doc_id].asked else np.nan)
+            found.append(kept.value if kept is not None and kept.asked == units[doc_id].request_hash else np.nan)
         if found and np.isnan(found).all():
             raise ConfigError(
                 f"--until: {self.rule.baseline} did not ask the same of {self.planned.name!r}: no doc and prompt in common",
@@ -107,18 +105,21 @@ class Watch:
         return np.asarray(found, dtype=np.float64)
 
 
-def watch_for(planned: PlannedTask, config: RunConfig) -> Watch:
-    return Watch(planned, StoppingRule.parse(config.until or ""))
+def watches_for(plan: Plan, config: RunConfig) -> dict[str, Watch]:
+    """A watch for each task; none where the run asks about all docs."""
+    if config.until is None:
+        return {}
+    return {name: Watch(planned, StoppingRule.parse(config.until)) for name, planned in plan.tasks.items()}
 
 
-def kept_scores(run: str | Path, task: str, key: ScoreKey | None) -> dict[str, KeptScore]:
+def kept_scores(run: str | Path, task: str, key: MetricKey | None) -> dict[str, KeptScore]:
     """Per-doc scores of a finished run by doc hash, of this metric under this filter."""
     path = RunDirectory.open(run).sample_file(task)
     if not path.is_file() or key is None:
         raise ConfigError(f"{run} kept no samples of {task!r}", hint="Name a run that evaluated this task.")
-    metric, filter_name = key
+    column = f"metric:{key.metric}"
     return {
-        row["doc_hash"]: KeptScore(row["request_hash"], row[f"metric:{metric}"])
+        row["doc_hash"]: KeptScore(row["request_hash"], row[column])
         for row in read_samples(path)
-        if row["filter"] == filter_name and row.get(f"metric:{metric}") is not None
+        if row["filter"] == key.filter and row.get(column) is not None
     }

@@ -1,13 +1,10 @@
 """Instances to scores: results, scorers, health, and an estimate for every number."""
 
 from assay.config import TaskConfig
-from assay.scoring.base import Key, Scorer, ScoringContext, ScoringResult, declared
-from assay.scoring.chance import Chance, chance_test
+from assay.request_types import OUTPUT_TYPES
+from assay.scoring.base import Scorer, ScoringContext, ScoringResult
 from assay.scoring.choices import MultipleChoiceScorer
-from assay.scoring.compare_filters import Disagreement, disagreements, unparsed_bounds
-from assay.scoring.custom import CustomScorer
-from assay.scoring.estimate import aggregate, estimate
-from assay.scoring.health import Health
+from assay.scoring.estimation import aggregate, chance_test, estimate
 from assay.scoring.resolve import (
     ResolvedMetric,
     aggregation_of,
@@ -19,32 +16,21 @@ from assay.scoring.resolve import (
     resolve_metrics,
 )
 from assay.scoring.results import GenResult, MCResult, Results
-from assay.scoring.scorers import GenerateScorer, LoglikelihoodScorer, RollingScorer
-
-SCORERS: dict[str, type[Scorer]] = {
-    "generate_until": GenerateScorer,
-    "multiple_choice": MultipleChoiceScorer,
-    "loglikelihood": LoglikelihoodScorer,
-    "loglikelihood_rolling": RollingScorer,
-}
+from assay.scoring.scorers import CustomScorer, GenerateScorer, LoglikelihoodScorer, RollingScorer
 
 
 def scorer_for(config: TaskConfig, *, multiple_target: bool | None = None) -> Scorer:
     """The scorer of a task: its own `process_results` if it has one, else by output type."""
     if config.process_results is not None:
         return CustomScorer(config.process_results, multiple_target=multiple_target)
-    return SCORERS[config.output_type](multiple_target=multiple_target)
+    scorer: Scorer = OUTPUT_TYPES[config.output_type].scorer_class(multiple_target=multiple_target)
+    return scorer
 
 
 __all__ = [
-    "SCORERS",
-    "Chance",
     "CustomScorer",
-    "Disagreement",
     "GenResult",
     "GenerateScorer",
-    "Health",
-    "Key",
     "LoglikelihoodScorer",
     "MCResult",
     "MultipleChoiceScorer",
@@ -58,8 +44,6 @@ __all__ = [
     "aggregation_of",
     "apply_filters",
     "chance_test",
-    "declared",
-    "disagreements",
     "ensembles_of",
     "estimate",
     "filters_of",
@@ -67,5 +51,4 @@ __all__ = [
     "metric_configs",
     "resolve_metrics",
     "scorer_for",
-    "unparsed_bounds",
 ]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from assay.config import FilterConfig, MetricConfig, TaskConfig
 from assay.errors import AssayError, ScoringError
 from assay.instance import Instance
 from assay.metrics import Aggregation
-from assay.scoring.health import Health
+from assay.results import Flag, MetricColumn, MetricKey
+from assay.scoring.flags import flag_docs, flag_filtered
 from assay.scoring.randomness import RandomStream
 from assay.scoring.resolve import (
     ResolvedMetric,
@@ -23,8 +24,6 @@ from assay.scoring.resolve import (
     resolve_metrics,
 )
 
-Key = tuple[str, str]
-"""(metric, filter)."""
 InstancesByDoc = Mapping[int, Sequence[Instance]]
 
 
@@ -46,90 +45,106 @@ class ScoringContext:
         return metric_configs(self.task_config, self.filter)
 
 
-@dataclass
 class ScoringResult:
-    """Values per (metric, filter), in doc order, and how each is aggregated: two filters may differ in that too.
+    """A column of values for each metric and filter, and what is to be known about single docs.
 
-    `doc_ids` is parallel to `sample_scores`: a doc may have a value for some metrics only.
+    A scorer of one's own may give `sample_scores` alone, a value for every doc. One that skips docs says in `doc_ids`
+    whose values they are. How the values aggregate is then looked up in the task's config (`completed`).
     """
 
-    sample_scores: dict[Key, list[Any]] = field(default_factory=dict)
-    metadata: dict[str, Any] = field(default_factory=dict)
-    doc_ids: dict[Key, list[int]] = field(default_factory=dict)
-    aggregations: dict[Key, Aggregation] = field(default_factory=dict)
-    higher_is_better: dict[Key, bool | None] = field(default_factory=dict)
-    health: Health = field(default_factory=Health)
-    draw_counts: dict[Key, list[tuple[int, int]]] = field(default_factory=dict)
-    """(draws, right draws) per doc, for metrics that reduced repeated draws; parallel to `sample_scores`."""
-    _seen: dict[Key, set[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    def __init__(
+        self,
+        sample_scores: Mapping[tuple[str, str], Sequence[Any]] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        doc_ids: Mapping[tuple[str, str], Sequence[int]] | None = None,
+    ) -> None:
+        self.columns: dict[MetricKey, MetricColumn] = {}
+        self.flags: dict[int, list[Flag]] = {}
+        self.metadata: dict[str, Any] = dict(metadata or {})
+        self._declared: dict[MetricKey, tuple[Aggregation, bool | None]] = {}
+        self._docs: dict[MetricKey, set[int]] = {}
+        self._bare = {MetricKey(*key): list(values) for key, values in (sample_scores or {}).items()}
+        self._bare_docs = {MetricKey(*key): list(ids) for key, ids in (doc_ids or {}).items()}
 
-    def add(self, key: Key, doc_id: int, value: Any) -> None:
+    @property
+    def sample_scores(self) -> dict[MetricKey, list[Any]]:
+        """Values per (metric, filter), in the order of the docs."""
+        return {**self._bare, **{key: list(column.values) for key, column in self.columns.items()}}
+
+    @property
+    def doc_ids(self) -> dict[MetricKey, list[int]]:
+        """Whose values they are, parallel to `sample_scores`: a doc may have a value for some metrics only."""
+        return {**self._bare_docs, **{key: list(column.doc_ids) for key, column in self.columns.items()}}
+
+    def declare(self, key: MetricKey, aggregation: Aggregation, higher_is_better: bool | None) -> None:
+        """How the values to come are aggregated: two filters may differ in that too. The first word stands."""
+        self._declared.setdefault(key, (aggregation, higher_is_better))
+
+    def is_declared(self, key: MetricKey) -> bool:
+        return key in self._declared
+
+    def add(self, key: MetricKey, doc_id: int, value: Any, draws: tuple[int, int] | None = None) -> None:
         """One more doc's value. A second one for the same doc would count the doc twice: an error."""
-        seen = self._seen.get(key)
-        if seen is None:
-            seen = self._seen[key] = set(self.doc_ids.get(key, ()))
-        if doc_id in seen:
+        docs = self._docs.setdefault(key, set())
+        if doc_id in docs:
             raise ScoringError(
-                f"doc {doc_id} has two values of {key[0]} under filter {key[1]!r}",
+                f"doc {doc_id} has two values of {key.metric} under filter {key.filter!r}",
                 hint="Two entries of metric_list give a score of this name: drop one, or give each a filter of its own.",
             )
-        seen.add(doc_id)
-        self.sample_scores.setdefault(key, []).append(plain_number(value))
-        self.doc_ids.setdefault(key, []).append(doc_id)
+        docs.add(doc_id)
+        self._column(key).add(doc_id, plain_number(value), draws)
+
+    def add_all(self, key: MetricKey, doc_ids: Sequence[int], values: Sequence[Any]) -> None:
+        """The values of many docs, none of which has one yet."""
+        self._docs.setdefault(key, set()).update(doc_ids)
+        self._column(key).extend(doc_ids, values)
+
+    def flag(self, doc_id: int, name: str, filter_name: str | None = None) -> None:
+        flags = self.flags.setdefault(doc_id, [])
+        if (flag := Flag(name, filter_name)) not in flags:
+            flags.append(flag)
 
     def merge(self, other: ScoringResult) -> ScoringResult:
         """Both results in one. The same (metric, filter) in both is an error, never a silent overwrite."""
         clash = sorted(self.sample_scores.keys() & other.sample_scores.keys())
         if clash:
-            names = ", ".join(f"{metric} under {filter_name}" for metric, filter_name in clash)
+            names = ", ".join(f"{key.metric} under {key.filter}" for key in clash)
             raise ScoringError(f"two results both have {names}", hint="Give one of the filters another name.")
-        return self._join(other)
-
-    def extend(self, other: ScoringResult) -> ScoringResult:
-        """This result followed by that of further docs of the same task."""
-        for key, doc_ids in other.doc_ids.items():
-            if twice := set(self.doc_ids.get(key, ())).intersection(doc_ids):
-                raise ScoringError(f"two results both have doc {min(twice)} for {key[0]} under {key[1]}")
-        return self._join(other)
+        merged = ScoringResult(metadata={**self.metadata, **other.metadata})
+        merged._bare = {**self._bare, **other._bare}
+        merged._bare_docs = {**self._bare_docs, **other._bare_docs}
+        merged.columns = {**self.columns, **other.columns}
+        merged._declared = {**self._declared, **other._declared}
+        merged._docs = {**self._docs, **other._docs}
+        for result in (self, other):
+            for doc_id, flags in result.flags.items():
+                for flag in flags:
+                    merged.flag(doc_id, *flag)
+        return merged
 
     def completed(self, instances_by_doc: InstancesByDoc, config: TaskConfig) -> ScoringResult:
-        """What a scorer that gives `sample_scores` alone leaves out: whose values they are, and how they aggregate."""
-        for key, values in self.sample_scores.items():
-            if key not in self.doc_ids:
-                if len(values) != len(instances_by_doc):
-                    raise ScoringError(
-                        f"{key[0]} under {key[1]}: {len(values)} values for {len(instances_by_doc)} docs",
-                        hint="A scorer that skips docs says in doc_ids which docs its values belong to.",
-                    )
-                self.doc_ids[key] = list(instances_by_doc)
-                self.sample_scores[key] = [plain_number(value) for value in values]
-            if key not in self.aggregations:
-                self.declare(key, *declared(config, *key))
-        if not self.health.docs:
-            self.health.count_docs(instances_by_doc)
+        """The result with a column for everything that a scorer gave as `sample_scores` alone."""
+        for key, values in self._bare.items():
+            if key not in self._bare_docs and len(values) != len(instances_by_doc):
+                raise ScoringError(
+                    f"{key.metric} under {key.filter}: {len(values)} values for {len(instances_by_doc)} docs",
+                    hint="A scorer that skips docs says in doc_ids which docs its values belong to.",
+                )
+            self.declare(key, *declared(config, key))
+            numbers = [plain_number(value) for value in values]
+            self.add_all(key, self._bare_docs.get(key) or list(instances_by_doc), numbers)
+        if self._bare:
+            # Such a scorer did not look at the docs: what was truncated, empty or failed is still to be known.
+            flag_docs(instances_by_doc, self.flag)
+        self._bare, self._bare_docs = {}, {}
         return self
 
-    def declare(self, key: Key, aggregation: Aggregation, higher_is_better: bool | None) -> None:
-        self.aggregations.setdefault(key, aggregation)
-        self.higher_is_better.setdefault(key, higher_is_better)
-
-    def _join(self, other: ScoringResult) -> ScoringResult:
-        joined = ScoringResult(
-            {**self.sample_scores},
-            {**self.metadata, **other.metadata},
-            {**self.doc_ids},
-            {**self.aggregations, **other.aggregations},
-            {**self.higher_is_better, **other.higher_is_better},
-            self.health + other.health,
-            {**self.draw_counts},
-        )
-        for key, values in other.sample_scores.items():
-            joined.sample_scores[key] = [*joined.sample_scores.get(key, []), *values]
-            joined.doc_ids[key] = [*joined.doc_ids.get(key, []), *other.doc_ids.get(key, [])]
-            if key in other.draw_counts:
-                joined.draw_counts[key] = [*joined.draw_counts.get(key, []), *other.draw_counts[key]]
-        joined.metadata["health"] = joined.health.as_dict()
-        return joined
+    def _column(self, key: MetricKey) -> MetricColumn:
+        column = self.columns.get(key)
+        if column is None:
+            column = self.columns[key] = MetricColumn(key, *self._declared[key])
+        return column
 
 
 @dataclass(frozen=True)
@@ -147,6 +162,9 @@ class Scorer:
     `multiple_target` says that the task has several right answers per doc; None leaves that to each doc's target.
     """
 
+    roles: tuple[str, ...] = ()
+    """Other models of the run that it asks (`next_requests`); a run that does not name them is refused at once."""
+
     def __init__(self, *, multiple_target: bool | None = None) -> None:
         self.multiple_target = multiple_target
         self.randomness = RandomStream()
@@ -157,14 +175,20 @@ class Scorer:
 
     def score(self, instances_by_doc: InstancesByDoc, task_config: TaskConfig) -> ScoringResult:
         result = ScoringResult()
-        answered = result.health.count_docs(instances_by_doc)
+        answered = flag_docs(instances_by_doc, result.flag)
         with self.randomness.active(instances_by_doc.keys()):
             for context in self._iterate_scoring_contexts(answered, task_config):
-                left_out = len(answered) - len(context.instances)
-                result.health.count_filter(context.filter_name, context.instances, left_out)
+                flag_filtered(context.filter_name, answered, context.instances, result.flag)
                 self.score_filter(context, result)
-        result.metadata["health"] = result.health.as_dict()
         return result
+
+    def next_requests(self, instances_by_doc: InstancesByDoc, task_config: TaskConfig) -> list[Instance]:
+        """Questions to other models of the run, such as a judge, that the answers raise; each names its `role`.
+
+        Called when filters have been applied, and again after its questions were answered, until it has none. The
+        scorer appends each question to the `questions` of the instance that it is about, where `score` finds the answer.
+        """
+        return []
 
     def _iterate_scoring_contexts(self, instances: InstancesByDoc, task_config: TaskConfig) -> Iterator[ScoringContext]:
         """One context per filter, with the docs that the filter did not drop."""
@@ -174,7 +198,7 @@ class Scorer:
     def score_filter(self, context: ScoringContext, result: ScoringResult) -> None:
         metrics = resolve_metrics(context.task_config, context.filter)
         for metric in metrics:
-            result.declare((metric.name, context.filter_name), metric.aggregation, metric.higher_is_better)
+            result.declare(MetricKey(metric.name, context.filter_name), metric.aggregation, metric.higher_is_better)
         jobs = [(doc_id, metric) for doc_id in context.instances for metric in metrics]
         for (doc_id, metric), value in zip(jobs, self._values(context, jobs)):
             self.keep(result, context.filter_name, doc_id, metric, value)
@@ -196,12 +220,12 @@ class Scorer:
     def keep(self, result: ScoringResult, filter_name: str, doc_id: int, metric: ResolvedMetric, value: Any) -> None:
         """A dict gives one score per key; each inherits the aggregation of the metric that it came from."""
         for name, part in value.items() if isinstance(value, dict) else [(metric.name, value)]:
-            key = (name, filter_name)
-            if key not in result.aggregations:
-                result.declare(key, metric.aggregation, metric.higher_is_better)
-            result.add(key, doc_id, part.value if isinstance(part, Reduced) else part)
+            key = MetricKey(name, filter_name)
+            result.declare(key, metric.aggregation, metric.higher_is_better)
             if isinstance(part, Reduced):
-                result.draw_counts.setdefault(key, []).append(part.counts)
+                result.add(key, doc_id, part.value, part.counts)
+            else:
+                result.add(key, doc_id, part)
 
     @staticmethod
     def _kept(answered: InstancesByDoc, filter_name: str) -> InstancesByDoc:
@@ -216,10 +240,10 @@ def plain_number(value: Any) -> Any:
     return value.item() if getattr(value, "shape", None) == () and hasattr(value, "item") else value
 
 
-def declared(config: TaskConfig, name: str, filter_name: str) -> tuple[Aggregation, bool | None]:
+def declared(config: TaskConfig, key: MetricKey) -> tuple[Aggregation, bool | None]:
     """Aggregation and direction of a score by its names alone, as `process_results` gives it: mean if undeclared."""
-    own = next((each for each in filters_of(config) if each.name == filter_name), None)
-    entry = next((each for each in metric_configs(config, own) if each.name == name), None)
+    own = next((each for each in filters_of(config) if each.name == key.filter), None)
+    entry = next((each for each in metric_configs(config, own) if each.name == key.metric), None)
     return aggregation_of(entry), higher_is_better_of(entry)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from assay.errors import ScoringError
 from assay.instance import Instance
 from assay.metrics import ChoiceBatch
+from assay.results import MetricKey
 from assay.scoring.base import Scorer, ScoringContext, ScoringResult, guarded
 from assay.scoring.resolve import ResolvedMetric, resolve_metrics
 from assay.scoring.results import MCResult, gold_indices
@@ -34,13 +36,13 @@ class MultipleChoiceScorer(Scorer):
             super().score_filter(context, result)
             return
         for metric in metrics:
-            result.declare((metric.name, context.filter_name), metric.aggregation, metric.higher_is_better)
+            result.declare(MetricKey(metric.name, context.filter_name), metric.aggregation, metric.higher_is_better)
         self._score_batches(list(context.instances), docs, at_once, context.filter_name, result)
 
     def _score_batches(
         self,
         doc_ids: list[int],
-        docs: Mapping[int, Batch],
+        docs: Mapping[int, SameWidth],
         metrics: Sequence[ResolvedMetric],
         filter_name: str,
         result: ScoringResult,
@@ -54,17 +56,15 @@ class MultipleChoiceScorer(Scorer):
                 assert metric.metric.batch is not None
                 values[metric.name][batch.rows] = metric.metric.batch(arrays)
             rows = np.asarray(batch.rows)
-            result.health.tied.update(doc_ids[row] for row in rows[ties(arrays.lls)])
-            result.health.no_gold.update(doc_ids[row] for row in rows[arrays.gold.sum(axis=1) == 0])
-        right = (0.0, 1.0)  # two objects shared by all docs, not one float object per value
+            for row in rows[ties(arrays.lls)]:
+                result.flag(doc_ids[row], "tied")
+            for row in rows[arrays.gold.sum(axis=1) == 0]:
+                result.flag(doc_ids[row], "no_gold")
         for name, column in values.items():
-            key, whole = (name, filter_name), column.astype(np.int8)
-            shares = bool(((column == 0) | (column == 1)).all())
-            result.sample_scores[key] = [right[v] for v in whole.tolist()] if shares else column.tolist()
-            result.doc_ids[key] = list(doc_ids)
+            result.add_all(MetricKey(name, filter_name), doc_ids, array("d", column.tobytes()))
 
 
-class Batch:
+class SameWidth:
     """Docs with equally many choices, gathered into flat lists."""
 
     def __init__(self, width: int) -> None:
@@ -85,9 +85,9 @@ class Batch:
         )
 
 
-def by_width(instances_by_doc: Mapping[int, Sequence[Instance]], filter_name: str) -> dict[int, Batch]:
+def by_width(instances_by_doc: Mapping[int, Sequence[Instance]], filter_name: str) -> dict[int, SameWidth]:
     """Batches by number of choices; empty if a doc has requests beyond its choices (mutual information)."""
-    batches: dict[int, Batch] = {}
+    batches: dict[int, SameWidth] = {}
     for row, instances in enumerate(instances_by_doc.values()):
         first = instances[0]
         choices = first.choices
@@ -96,7 +96,7 @@ def by_width(instances_by_doc: Mapping[int, Sequence[Instance]], filter_name: st
         width = len(choices)
         batch = batches.get(width)
         if batch is None:
-            batch = batches[width] = Batch(width)
+            batch = batches[width] = SameWidth(width)
         batch.rows.append(row)
         batch.lls += [instance.filtered_resps[filter_name][0] for instance in instances]
         lengths = [*map(len, choices)]
@@ -144,7 +144,7 @@ def note_choices(context: ScoringContext, result: ScoringResult) -> None:
         where = ("choices", context.filter_name, instances[0].task_name or context.task_config.task, doc_id)
         doc = guarded(where, MCResult.from_instances, instances, context.filter_name)
         if len(doc.lls) > 1 and sum(ll == max(doc.lls) for ll in doc.lls) > 1:
-            result.health.tied.add(doc_id)
+            result.flag(doc_id, "tied")
         targets = doc.target if isinstance(doc.target, list) else [doc.target]
         if all(target < 0 for target in targets):
-            result.health.no_gold.add(doc_id)
+            result.flag(doc_id, "no_gold")

@@ -11,16 +11,10 @@ from assay.config import FilterConfig, Function, FunctionRef, MetricConfig, Task
 from assay.errors import ConfigError, did_you_mean
 from assay.filters import DEFAULT_FILTER, FilterEnsemble
 from assay.instance import Instance
-from assay.metrics import AGGREGATIONS, DEFAULT_METRICS, METRICS, Aggregation, Kind, Metric, Reducer, get_reducer
+from assay.metrics import AGGREGATIONS, METRICS, Aggregation, Kind, Metric, Reducer, get_reducer
+from assay.request_types import OUTPUT_TYPES
 
-KINDS: dict[str, Kind] = {
-    "generate_until": "generation",
-    "multiple_choice": "choice",
-    "loglikelihood": "loglikelihood",
-    "loglikelihood_rolling": "rolling",
-}
-
-DEAF = {
+IGNORES_KWARGS = {
     *("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match", "f1", "mcc", "brier_score", "likelihood"),
     *("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "bypass"),
 }
@@ -96,12 +90,12 @@ def apply_filters(instances: Sequence[Instance], config: TaskConfig) -> list[Fil
 def metric_configs(config: TaskConfig, of: FilterConfig | None = None) -> Sequence[MetricConfig]:
     """The filter's own metrics, else the task's, else the defaults of the output type."""
     listed = (of.metric_list if of else None) or config.metric_list
-    return listed or [MetricConfig(metric=name) for name in DEFAULT_METRICS[config.output_type]]
+    return listed or [MetricConfig(metric=name) for name in OUTPUT_TYPES[config.output_type].metrics]
 
 
 def resolve_metrics(config: TaskConfig, of: FilterConfig | None = None) -> list[ResolvedMetric]:
     """The metrics that say something about this output type; the others yield nothing, as in lm-evaluation-harness."""
-    kind = KINDS[config.output_type]
+    kind = OUTPUT_TYPES[config.output_type].metric_kind
     resolved = [resolve_metric(each, kind, config) for each in metric_configs(config, of)]
     return [metric for metric in resolved if metric is not None]
 
@@ -140,7 +134,7 @@ def _accepted(name: str, form: Callable[..., Any], given: dict[str, Any]) -> dic
     """Arguments that a metric takes. Those of lm-evaluation-harness take none and its task files give them some."""
     known = set(inspect.signature(form).parameters)
     unknown = sorted(given.keys() - known)
-    if unknown and name not in DEAF:
+    if unknown and name not in IGNORES_KWARGS:
         hint = did_you_mean(unknown[0], known) or f"It takes: {', '.join(sorted(known))}."
         raise ConfigError(f"metric {name} has no argument {unknown[0]!r}", hint=hint)
     return {key: value for key, value in given.items() if key in known}
@@ -150,9 +144,9 @@ def _function(config: MetricConfig) -> Callable[..., Any]:
     if isinstance(config.metric, FunctionRef):
         return config.metric.load()  # type: ignore[no-any-return]
     if isinstance(config.metric, str):
-        from assay.metrics.hub import load
+        from assay.metrics import load_metric
 
-        return load(config.metric).compute  # type: ignore[no-any-return]
+        return load_metric(config.metric).compute  # type: ignore[no-any-return]
     return config.metric
 
 

@@ -1,14 +1,16 @@
-"""The scorers of generations and of loglikelihoods of whole texts."""
+"""The scorers of generations, of loglikelihoods of whole texts, and of tasks that score themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from assay.config import Function, FunctionRef
 from assay.errors import ScoringError
 from assay.instance import Instance
 from assay.metrics import count_right
-from assay.scoring.base import Reduced, Scorer, ScoringContext, ScoringResult
+from assay.results import MetricKey
+from assay.scoring.base import Reduced, Scorer, ScoringContext, ScoringResult, declared, guarded
 from assay.scoring.resolve import ResolvedMetric
 from assay.scoring.results import GenResult, filtered
 
@@ -21,7 +23,9 @@ class GenerateScorer(Scorer):
     """
 
     def score_filter(self, context: ScoringContext, result: ScoringResult) -> None:
-        result.health.no_gold.update(i for i, doc in context.instances.items() if doc[0].target is None)
+        for doc_id, instances in context.instances.items():
+            if instances[0].target is None:
+                result.flag(doc_id, "no_gold")
         super().score_filter(context, result)
 
     def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
@@ -115,3 +119,35 @@ class RollingScorer(Scorer):
 
     def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
         return metric.fn((filtered(instances[0], filter_name), instances[0].args[0]), **metric.kwargs)
+
+
+class CustomScorer(Scorer):
+    """Calls `process_results(doc, [filtered response of each request])`, which gives `{metric: value}`.
+
+    A doc may give some metrics only. Metrics that the task does not declare are averaged.
+    """
+
+    def __init__(self, process_results: Function, *, multiple_target: bool | None = None) -> None:
+        super().__init__(multiple_target=multiple_target)
+        self.process_results = process_results
+
+    def score_filter(self, context: ScoringContext, result: ScoringResult) -> None:
+        function: Callable[..., Any] = self.process_results
+        if isinstance(self.process_results, FunctionRef):
+            function = self.process_results.load()
+        for doc_id, instances in context.instances.items():
+            where = ("process_results", context.filter_name, instances[0].task_name or context.task_config.task, doc_id)
+            responses = [filtered(instance, context.filter_name) for instance in instances]
+            scores = guarded(where, self._checked, function, instances[0].doc, responses)
+            for name, value in scores.items():
+                key = MetricKey(name, context.filter_name)
+                if not result.is_declared(key):
+                    result.declare(key, *declared(context.task_config, key))
+                result.add(key, doc_id, value)
+
+    @staticmethod
+    def _checked(function: Callable[..., Any], doc: Any, responses: list[Any]) -> dict[str, Any]:
+        scores = function(doc, responses)
+        if not isinstance(scores, dict):
+            raise ScoringError(f"process_results gave {type(scores).__name__}", hint="It must give {metric: value}.")
+        return scores

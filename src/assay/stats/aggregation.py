@@ -1,4 +1,4 @@
-"""What an aggregation is: values of all docs to one number, in a form that the bootstrap can repeat cheaply."""
+"""What an aggregation is: the values of all docs to one number, and what its error bar is computed from."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from assay.stats.estimate import Floats
 
 
 @dataclass(frozen=True)
@@ -29,4 +28,4 @@ class Aggregation:
     transform: Callable[[float], float] | None = None
     """Monotone map from the ratio of the two columns of `statistics` to the number: mean and ratios have a formula."""
     resamples: int = 0
-    """How many resamples lm-evaluation-harness bounds the standard error of this aggregation to; 0: no bound of its own."""
+    """To how many resamples lm-evaluation-harness bounds the standard error of this aggregation; 0: no bound of its own."""

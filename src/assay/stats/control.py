@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assay.stats.estimate import Estimate, Floats
-from assay.stats.quantiles import t_quantile
+from assay.stats.significance import t_quantile
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Controlled:
 
 
 def control_estimate(scores: Floats, control: Floats, control_all: Floats, *, level: float = 0.95) -> Controlled:
-    """The mean over all docs, from `scores` on a random part of them and an earlier run's scores on that part and on all.
+    """The mean over all docs, from scores on a random part of them and an earlier run's on that part and on all.
 
     θ = mean(y) − λ·(mean of the control on the part − its mean on all docs), λ the regression slope. With a correlation
     ρ the variance is σ²(1−ρ²)/n + σ²ρ²/N, that of the docs as a sample of the docs there could be, as everywhere else.

@@ -13,12 +13,9 @@ from functools import partial
 
 import numpy as np
 
-from assay.stats.bootstrap import Clusters, bootstrap_estimate, bootstrap_replicates
+from assay.stats.bootstrap import Clusters, bootstrap_estimate, bootstrap_replicates, cluster_index
 from assay.stats.estimate import B_DEFAULT, Estimate, Floats, Keys
-from assay.stats.quantiles import t_quantile, t_sf
-from assay.stats.significance import mcnemar
-from assay.stats.tango import tango_interval
-from assay.stats.weights import cluster_index
+from assay.stats.significance import mcnemar, normal_quantile, t_quantile, t_sf
 
 
 @dataclass(frozen=True)
@@ -114,9 +111,8 @@ def _clustered(
     reach = t_quantile((1 + level) / 2, count - 1) * stderr
     estimate = Estimate(value, stderr, value - reach, value + reach, len(d), "paired, clustered t", level=level)
     p = _t_p_value(value, stderr, count - 1)
-    return Difference(
-        estimate, float(a.mean()), float(b.mean()), p, "clustered t", stderr, count - 1, stderr**2 * len(d), gained, lost
-    )  # fmt: skip
+    means = float(a.mean()), float(b.mean())
+    return Difference(estimate, *means, p, "clustered t", stderr, count - 1, stderr**2 * len(d), gained, lost)
 
 
 def _continuous(a: Floats, b: Floats, keys: Keys | None, replicates: int, level: float) -> Difference:
@@ -195,7 +191,8 @@ def replicate_difference(
         return Difference(bare, a, b, None, "none", None, freedom, None)
     reach = t_quantile((1 + level) / 2, freedom) * spread
     estimate = replace(drawn, low=value - reach, high=value + reach, method="paired bootstrap")
-    return Difference(estimate, a, b, _t_p_value(value, spread, freedom), "paired bootstrap", spread, freedom, spread**2 * n)  # fmt: skip
+    p = _t_p_value(value, spread, freedom)
+    return Difference(estimate, a, b, p, "paired bootstrap", spread, freedom, spread**2 * n)
 
 
 def unpaired_difference(a: Estimate, b: Estimate) -> Difference:
@@ -227,3 +224,46 @@ def _welch(a: Estimate, b: Estimate) -> float:
 
 def _t_p_value(value: float, stderr: float, freedom: float) -> float:
     return min(1.0, 2 * t_sf(abs(value) / stderr, freedom))
+
+
+def paired_score(gained: int, lost: int, n: int, difference: float) -> float:
+    """How many standard errors the observed difference lies above a supposed one.
+
+    The standard error is the one that the supposed difference itself implies: of all ways to have it, the likeliest
+    share of lost docs solves a quadratic equation.
+    """
+    a = 2.0 * n
+    b = -gained - lost + (2 * n - gained + lost) * difference
+    c = -lost * difference * (1 - difference)
+    share = (math.sqrt(max(0.0, b * b - 4 * a * c)) - b) / (2 * a)
+    variance = n * (2 * share + difference * (1 - difference))
+    distance = gained - lost - n * difference
+    if variance <= 0:
+        return 0.0 if distance == 0 else math.copysign(math.inf, distance)
+    return distance / math.sqrt(variance)
+
+
+def tango_interval(gained: int, lost: int, n: int, level: float) -> tuple[float, float]:
+    """Tango's score interval (1998) for the difference of two proportions on the same docs.
+
+    It holds all differences that the flips do not speak against at this level. The simpler value ± z·SE, also with docs
+    added to each outcome, lets a gate pass up to 8 % instead of 5 % where flips are few and one-sided; this one holds
+    its level on either side.
+
+    >>> [round(end, 4) for end in tango_interval(0, 0, 100, 0.95)]
+    [-0.037, 0.037]
+    """
+    z = normal_quantile((1 + level) / 2)
+    return -_upper(lost, gained, n, z), _upper(gained, lost, n, z)
+
+
+def _upper(gained: int, lost: int, n: int, z: float) -> float:
+    """The score falls as the supposed difference grows: halve the range until the crossing is found."""
+    low, high = (gained - lost) / n, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if paired_score(gained, lost, n, middle) > -z:
+            low = middle
+        else:
+            high = middle
+    return high

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from assay.stats.quantiles import normal_cdf, normal_quantile
+from assay.stats.significance import normal_quantile
 
 
 @dataclass(frozen=True)
@@ -59,22 +59,6 @@ def detectable_effect(
     return reach * math.sqrt(noise.per_doc(repeats_a, repeats_b) / n)
 
 
-def power_of(
-    effect: float,
-    n: int,
-    noise: PairedNoise,
-    *,
-    repeats_a: float = 1,
-    repeats_b: float = 1,
-    alpha: float = 0.05,
-) -> float:
-    """The chance that `n` docs show a true difference of `effect`, in its own direction."""
-    stderr = math.sqrt(noise.per_doc(repeats_a, repeats_b) / n)
-    if stderr == 0:
-        return 1.0 if effect else 0.0
-    return normal_cdf(abs(effect) / stderr - normal_quantile(1 - alpha / 2))
-
-
 def repeats_needed(effect: float, n: int, noise: PairedNoise, *, alpha: float = 0.05, power: float = 0.8) -> int | None:
     """Draws of each doc, in both runs, at which `n` docs show `effect`; None if no number of draws would."""
     reach = normal_quantile(1 - alpha / 2) + normal_quantile(power)
@@ -83,9 +67,3 @@ def repeats_needed(effect: float, n: int, noise: PairedNoise, *, alpha: float = 
     if room <= 0:
         return None
     return max(1, math.ceil(within / room))
-
-
-def paired_noise_from_scores(a: float, b: float, correlation: float = 0.5) -> PairedNoise:
-    """Planning without earlier runs: the variance of a difference of two accuracies with correlated docs."""
-    va, vb = a * (1 - a), b * (1 - b)
-    return PairedNoise(va + vb - 2 * correlation * math.sqrt(va * vb))

@@ -1,12 +1,38 @@
-"""Exact tests and the correction for many of them."""
+"""Quantiles, exact tests and the correction for many of them. What needs scipy imports it when it is called."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 
 from assay.stats.estimate import Floats
+
+_NORMAL = NormalDist()
+
+
+def normal_quantile(p: float) -> float:
+    return _NORMAL.inv_cdf(p)
+
+
+def normal_cdf(x: float) -> float:
+    return _NORMAL.cdf(x)
+
+
+@lru_cache(maxsize=4096)
+def t_quantile(p: float, df: float) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, p))
+
+
+def t_sf(x: float, df: float) -> float:
+    """P(T > x)."""
+    from scipy.special import stdtr
+
+    return float(stdtr(df, -x))
 
 
 def binomial_tail(successes: int, n: int, p: float) -> float:

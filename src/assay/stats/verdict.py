@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from assay.stats.closed import mean_estimate
+from assay.stats.closed_form import mean_estimate
 from assay.stats.estimate import Floats
 from assay.stats.paired import Difference
-from assay.stats.quantiles import normal_quantile, t_quantile
+from assay.stats.significance import normal_quantile, t_quantile
 
 Kind = Literal["better", "worse", "equivalent", "same", "undecided"]
 
@@ -72,7 +72,7 @@ def _docs_to_decide(difference: Difference, margin: float, alpha_test: float, al
 
 @dataclass(frozen=True)
 class GateResult:
-    """`bound` is the worst value that the data allow at this error rate; it passes when on the right side of `limit`."""
+    """`bound` is the worst value that the data allow at this error rate; it passes on the right side of `limit`."""
 
     passed: bool
     bound: float | None

@@ -1,6 +1,6 @@
 """Responses, kept: each answer once, by the content of its question."""
 
-from assay.store.codec import StoredResponse, decode_response, encode_response
+from assay.store.codec import decode_answer, encode_answer
 from assay.store.keys import RequestKeys, request_key
 from assay.store.maintenance import OriginStats, Stats, Verification, collect_garbage, export_responses, stats, verify
 from assay.store.responses import ResponseStore, default_store_path
@@ -10,12 +10,11 @@ __all__ = [
     "RequestKeys",
     "ResponseStore",
     "Stats",
-    "StoredResponse",
     "Verification",
     "collect_garbage",
-    "decode_response",
+    "decode_answer",
     "default_store_path",
-    "encode_response",
+    "encode_answer",
     "export_responses",
     "request_key",
     "stats",

@@ -5,24 +5,10 @@ from __future__ import annotations
 import json
 from json.encoder import encode_basestring
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
-from assay.instance import Response, TokenCounts
-
-
-class StoredResponse(NamedTuple):
-    """A response, why it ended and how many tokens it took, as the model gave them."""
-
-    response: Response
-    stop_reason: str | None = None
-    tokens: TokenCounts | None = None
-
-    @property
-    def failure(self) -> str | None:
-        """Always None: failures are not kept. Here so that it reads like a model's answer."""
-        return None
-
+from assay.instance import Response
 
 Row = tuple[bytes, str, str | None, int, int, int | None, int | None]
 """key, response, stop_reason, checksum, origin, prompt_tokens, response_tokens."""
@@ -31,28 +17,28 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _encode_ascii = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
 
-def encode_response(response: Response) -> str:
+def encode_answer(answer: Any) -> str:
     """JSON text; floats keep every bit.
 
-    >>> encode_response((-1.5, True))
+    >>> encode_answer((-1.5, True))
     '[-1.5,true]'
     """
-    if type(response) is tuple and len(response) == 2 and type(response[0]) is float and isfinite(response[0]):
+    if type(answer) is tuple and len(answer) == 2 and type(answer[0]) is float and isfinite(answer[0]):
         # Most answers are loglikelihoods; this is what the encoder below would write, three times as fast.
-        return f"[{response[0]!r},{'true' if response[1] else 'false'}]"
-    text = encode_basestring(response) if type(response) is str else _encode(response)
+        return f"[{answer[0]!r},{'true' if answer[1] else 'false'}]"
+    text = encode_basestring(answer) if type(answer) is str else _encode(answer)
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError:  # half of a surrogate pair, which models do emit and UTF-8 cannot hold
-            return _encode_ascii(response)
+            return _encode_ascii(answer)
     return text
 
 
-def decode_response(text: str) -> Response:
+def decode_answer(text: str) -> Any:
     """The inverse. A pair of number and bool is a loglikelihood, which is a tuple.
 
-    >>> decode_response('[-1.5,true]')
+    >>> decode_answer('[-1.5,true]')
     (-1.5, True)
     """
     if text[-6:] == ",true]" and text[1] in "-0123456789":
@@ -62,31 +48,31 @@ def decode_response(text: str) -> Response:
     return _decode(text)
 
 
-def _loglikelihood(number: str, greedy: bool, text: str) -> Response:
+def _loglikelihood(number: str, greedy: bool, text: str) -> Any:
     try:
         return (float(number), greedy)
     except ValueError:  # a longer list that ends in a bool
         return _decode(text)
 
 
-def _decode(text: str) -> Response:
+def _decode(text: str) -> Any:
     value: Any = json.loads(text)
     if type(value) is list and len(value) == 2 and type(value[1]) is bool and type(value[0]) in (float, int):
         return (value[0], value[1])
     return value
 
 
-def make_row(key: bytes, response: Response, stop_reason: str | None, tokens: TokenCounts | None) -> Row:
-    """The row of an answer, its origin still to be filled in."""
-    text = encode_response(response)
+def make_row(key: bytes, response: Response) -> Row:
+    """The row of a response, its origin still to be filled in."""
+    text, stop_reason = encode_answer(response.answer), response.stop_reason
     if stop_reason and not stop_reason.isascii():
         stop_reason = stop_reason.encode("utf-8", "backslashreplace").decode()  # SQLite holds no lone surrogates
-    prompt, answer = tokens or (None, None)
+    prompt, answer = response.tokens or (None, None)
     return (key, text, stop_reason, checksum(key, text, stop_reason, prompt, answer), 0, prompt, answer)
 
 
-def read_row(row: Row) -> StoredResponse:
-    return StoredResponse(decode_response(row[1]), row[2], None if row[6] is None else (row[5] or 0, row[6]))
+def read_row(row: Row) -> Response:
+    return Response(decode_answer(row[1]), row[2], tokens=None if row[6] is None else (row[5] or 0, row[6]))
 
 
 def checksum(key: bytes, response: str, stop_reason: str | None, prompt: int | None, answer: int | None) -> int:

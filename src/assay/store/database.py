@@ -47,7 +47,9 @@ def connect(path: Path) -> sqlite3.Connection:
     """Open or create. Raises `sqlite3.DatabaseError` on damage, `StoreError` on what no repair can help."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False, cached_statements=32)  # fmt: skip
+        connection = sqlite3.connect(
+            path, timeout=60, isolation_level=None, check_same_thread=False, cached_statements=32
+        )
     except (OSError, sqlite3.OperationalError) as error:
         raise StoreError(
             f"the response store {path} cannot be opened: {error}",
@@ -171,7 +173,9 @@ def write_error(path: Path, error: BaseException) -> StoreError:
         hint = "Another process holds the store for more than a minute; wait for it, or give another --store."
     else:
         hint = "Start the same command again: only missing answers are computed."
-    return StoreError(f"the response store {path} could not be written: {text}; what was written before is kept", hint=hint)  # fmt: skip
+    return StoreError(
+        f"the response store {path} could not be written: {text}; what was written before is kept", hint=hint
+    )
 
 
 @contextlib.contextmanager

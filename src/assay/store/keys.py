@@ -3,7 +3,7 @@
     sha256( fingerprint 0 request type 0 | part | part | … | draw )
 
 A part is a tag, a length and bytes: text as UTF-8, anything else as JSON with sorted keys. The lengths keep
-`("ab", "c")` and `("a", "bc")` apart.
+`("ab", "c")` and `("a", "bc")` apart, and the tags keep the messages of a chat and a text that is their JSON apart.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from assay.errors import StoreError
-from assay.instance import RequestType
+from assay.instance import Message, is_chat
 
 
 class RequestKeys:
@@ -25,7 +25,7 @@ class RequestKeys:
     is hashed once for as long as it repeats, the second is written as JSON once.
     """
 
-    def __init__(self, fingerprint: str, request_type: RequestType) -> None:
+    def __init__(self, fingerprint: str, request_type: str) -> None:
         self._base = hashlib.sha256(f"{fingerprint}\0{request_type}\0".encode("utf-8", "surrogatepass"))
         self._last: tuple[object, Any] = (None, self._base)
         self._settings: dict[str, bytes] = {}
@@ -60,7 +60,7 @@ class RequestKeys:
         return known
 
 
-def request_key(fingerprint: str, request_type: RequestType, arguments: Sequence[Any], draw: int = 0) -> bytes:
+def request_key(fingerprint: str, request_type: str, arguments: Sequence[Any], draw: int = 0) -> bytes:
     """One key; for many of one model, `RequestKeys` is faster.
 
     >>> request_key("m", "loglikelihood", ("a", " b")) == RequestKeys("m", "loglikelihood").key(("a", " b"))
@@ -70,7 +70,7 @@ def request_key(fingerprint: str, request_type: RequestType, arguments: Sequence
 
 
 @lru_cache(maxsize=64)
-def _keys(fingerprint: str, request_type: RequestType) -> RequestKeys:
+def _keys(fingerprint: str, request_type: str) -> RequestKeys:
     return RequestKeys(fingerprint, request_type)
 
 
@@ -80,6 +80,7 @@ def _text_part(text: str) -> bytes:
 
 
 def _json_bytes(part: Any) -> bytes:
+    tag = b"m" if is_chat(part) else b"j"
     try:
         data = json.dumps(part, sort_keys=True, separators=(",", ":"), default=_content).encode()
     except (TypeError, ValueError) as error:
@@ -87,11 +88,13 @@ def _json_bytes(part: Any) -> bytes:
             f"a request holds {type(part).__name__} {part!r:.200}, which has no stable content to remember it by: {error}",
             hint="Arguments may be text, numbers, lists, dicts, bytes, or objects with tobytes().",
         ) from error
-    return b"j%d:" % len(data) + data
+    return tag + b"%d:" % len(data) + data
 
 
 def _content(value: Any) -> Any:
-    """What stands for a value JSON does not know: images and arrays by their bytes."""
+    """What stands for a value JSON does not know: messages by their fields, images and arrays by their bytes."""
+    if isinstance(value, Message):
+        return value.to_dict()
     if isinstance(value, bytes | bytearray | memoryview):
         return {"bytes": hashlib.sha256(value).hexdigest()}
     if isinstance(value, set | frozenset):

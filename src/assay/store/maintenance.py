@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.errors import StoreError
-from assay.store.codec import decode_response, row_is_intact
+from assay.store.codec import decode_answer, row_is_intact
 from assay.store.database import connect, exclusive, is_damage, rebuild, write_error
 
 
@@ -101,11 +101,15 @@ def collect_garbage(
     if older_than_seconds is not None:
         conditions.append(("created < ?", time.time() - older_than_seconds))
     if not conditions:
-        raise StoreError("gc was given nothing to go by", hint="Say --run, --model or --older-than; --dry_run shows first.")  # fmt: skip
+        raise StoreError(
+            "gc was given nothing to go by", hint="Say --run, --model or --older-than; --dry_run shows first."
+        )
     which = "SELECT id FROM origins WHERE " + " AND ".join(clause for clause, _ in conditions)
     values = [value for _, value in conditions]
     with _Opened(path) as connection:
-        count = int(connection.execute(f"SELECT count(*) FROM responses WHERE origin IN ({which})", values).fetchone()[0])  # fmt: skip
+        count = int(
+            connection.execute(f"SELECT count(*) FROM responses WHERE origin IN ({which})", values).fetchone()[0]
+        )
         if not dry_run:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute(f"DELETE FROM responses WHERE origin IN ({which})", values)
@@ -128,7 +132,7 @@ def export_responses(path: Path, *, run: str | None = None, model: str | None = 
             yield json.dumps(
                 {
                     "key": key.hex(),
-                    "response": decode_response(text),
+                    "response": decode_answer(text),
                     "stop_reason": stop,
                     "run": run_name,
                     "model": model_name,
@@ -158,7 +162,9 @@ class _Opened:
 
     def _error(self, error: sqlite3.Error) -> StoreError:
         if is_damage(error):
-            return StoreError(f"the response store {self.path} is damaged: {error}", hint="assay store verify puts it right.")  # fmt: skip
+            return StoreError(
+                f"the response store {self.path} is damaged: {error}", hint="assay store verify puts it right."
+            )
         return write_error(self.path, error)
 
 
@@ -170,4 +176,6 @@ def _check_all_pages(connection: sqlite3.Connection) -> None:
 
 def _require(path: Path) -> None:
     if not path.exists():
-        raise StoreError(f"there is no response store at {path}", hint="Runs make it; --store or ASSAY_STORE names another.")  # fmt: skip
+        raise StoreError(
+            f"there is no response store at {path}", hint="Runs make it; --store or ASSAY_STORE names another."
+        )

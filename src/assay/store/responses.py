@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from assay.errors import StoreError
-from assay.instance import Response, TokenCounts
+from assay.instance import Response
 from assay.paths import assay_home
-from assay.store.codec import Row, StoredResponse, make_row, read_row, row_is_intact
+from assay.store.codec import Row, make_row, read_row, row_is_intact
 from assay.store.database import add_origin, exclusive, is_damage, open_or_rebuild, rebuild, write_error
 
 T = TypeVar("T")
@@ -73,9 +73,9 @@ class ResponseStore:
             self._names = (run, model)
             self._origin = 0
 
-    def get_many(self, keys: Iterable[bytes]) -> dict[bytes, StoredResponse]:
+    def get_many(self, keys: Iterable[bytes]) -> dict[bytes, Response]:
         """The answers that are there. One that does not match its checksum is deleted and counts as missing."""
-        found: dict[bytes, StoredResponse] = {}
+        found: dict[bytes, Response] = {}
         wanted: list[bytes] = []
         with self._pending_lock:  # in this order a row that is being written is in one of the two
             pending, writing = self._pending, self._writing
@@ -89,13 +89,11 @@ class ResponseStore:
             found.update(self._guarded(lambda: self._read(wanted)))
         return found
 
-    def put(
-        self, key: bytes, response: Response, stop_reason: str | None = None, tokens: TokenCounts | None = None
-    ) -> None:
-        """Keep an answer. Returns at once; it is on disk about a tenth of a second later."""
+    def put(self, key: bytes, response: Response) -> None:
+        """Keep a response, which must not be a failure. Returns at once; it is on disk a tenth of a second later."""
         if self._failure is not None:
             self._raise_failure()
-        row = make_row(key, response, stop_reason, tokens)
+        row = make_row(key, response)
         with self._pending_lock:
             self._pending[key] = row
             if self._thread is None:
@@ -144,8 +142,8 @@ class ResponseStore:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _read(self, keys: Sequence[bytes]) -> dict[bytes, StoredResponse]:
-        found: dict[bytes, StoredResponse] = {}
+    def _read(self, keys: Sequence[bytes]) -> dict[bytes, Response]:
+        found: dict[bytes, Response] = {}
         spoiled: list[tuple[bytes]] = []
         keys = sorted(keys)  # neighbours in the tree are read together
         only_mine = f" AND origin = {self._origin}" if self.fresh else ""

@@ -1,13 +1,15 @@
 """Docs to instances: tasks and their types, templates, few-shot, chat, stylers, Python tasks, and finding them all."""
 
 from assay.tasks.base import Task
-from assay.tasks.check import check_task, functions_in
-from assay.tasks.fewshot import SAMPLERS
-from assay.tasks.manager import GroupSpec, Loaded, Resolved, TaskManager
-from assay.tasks.preview import as_json, preview, visible
+from assay.tasks.check import as_json, check_task, functions_in, preview, visible
+from assay.tasks.conversation import ConversationTask
+from assay.tasks.expand import GroupSpec
+from assay.tasks.fewshot import SAMPLERS, Sampler
+from assay.tasks.manager import Loaded, Resolved, TaskManager
 from assay.tasks.prompt import ChatTemplate, Shot
 from assay.tasks.python_tasks import load_python_tasks
 from assay.tasks.requests import DocRequests, RequestOptions
+from assay.tasks.styled import apply_variant
 from assay.tasks.styles import (
     STYLERS,
     BPBStyle,
@@ -21,7 +23,6 @@ from assay.tasks.styles import (
     shuffle_correct_with_distractors,
 )
 from assay.tasks.types import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask
-from assay.tasks.variants import apply_variant
 from assay.templates import Template, compile_template
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "BPBStyle",
     "ChatTemplate",
     "ClozeStyle",
+    "ConversationTask",
     "DocRequests",
     "GenerateTask",
     "GroupSpec",
@@ -41,6 +43,7 @@ __all__ = [
     "RequestOptions",
     "Resolved",
     "RollingTask",
+    "Sampler",
     "Shot",
     "Task",
     "TaskManager",

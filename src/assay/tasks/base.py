@@ -1,31 +1,35 @@
-"""What is evaluated: a task turns docs into requests. Making one reads no data; docs load on first use."""
+"""What is evaluated: a task turns docs into requests, and answers into scores. Making one reads no data."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from assay.config import FunctionRef, TaskConfig
-from assay.data import NUMPY_SEED, RANDOM_SEED, mirror_dir
-from assay.errors import AssayError, DataError
-from assay.instance import Doc, Instance, OutputType
-from assay.tasks.fewshot import SAMPLERS
-from assay.tasks.fields import Field, choice_field, free_field, target_field, text_field
-from assay.tasks.prompt import Shot, chat_prompt, join_spaced, make_shot, plain_prompt
+from assay.config import TaskConfig
+from assay.data import NUMPY_SEED, RANDOM_SEED, doc_hash, mirror_dir
+from assay.errors import AssayError, ConfigError, DataError
+from assay.instance import Doc, Instance
+from assay.metrics import get_reducer
+from assay.registry import load_object
+from assay.request_types import OUTPUT_TYPES
+from assay.results import MetricKey, write_key
+from assay.scoring import CustomScorer, Scorer, ScoringResult, apply_filters, estimate, scorer_for
+from assay.stats import doc_keys
+from assay.tasks.fewshot import Draw, FewshotPool, ShotBook, make_sampler
+from assay.tasks.prompt import Shot, chat_messages, chat_prompt, join_spaced, plain_prompt
 from assay.tasks.reading import TaskDocs
 from assay.tasks.requests import DocRequests, RequestOptions, ascends, pick, select_docs, select_ids
-from assay.tasks.scored import Scored
-from assay.tasks.shots import Draw, ForeignSampler, ShotBook
+from assay.tasks.styled import apply_style
 
 
-class Task(TaskDocs, Scored):
+class Task(TaskDocs):
     """One task. A new type gives `OUTPUT_TYPE`, `construct_requests` and a default scorer, nothing else."""
 
-    OUTPUT_TYPE: ClassVar[OutputType]
+    OUTPUT_TYPE: ClassVar[str]
     NEEDS_CONTEXT: ClassVar[bool] = True
 
     def __init__(self, config: TaskConfig, *, data_dir: str | Path | None = None, name: str | None = None) -> None:
@@ -40,18 +44,28 @@ class Task(TaskDocs, Scored):
         self.seeds = (RANDOM_SEED, NUMPY_SEED)
         self._data_dir = mirror_dir(data_dir)
         self._processed = {}
+        self._result: ScoringResult | None = None
+        self._docs: Mapping[int, Doc] = {}
 
     @staticmethod
     def from_config(config: TaskConfig, *, data_dir: str | Path | None = None, name: str | None = None) -> Task:
-        """The task type that fits the config: by `class`, else by `output_type`."""
-        from assay.tasks.configurable import build_class_task
-        from assay.tasks.styled import apply_style
-        from assay.tasks.types import TASK_TYPES
-
+        """The task type that fits the config: by `class`, by `turns`, else by `output_type`."""
+        if config.class_ is None:
+            config = apply_style(config)
         if config.class_ is not None:
-            return build_class_task(config, data_dir=data_dir, name=name)
-        config = apply_style(config)
-        return TASK_TYPES[config.output_type](config, data_dir=data_dir, name=name)
+            make = load_object("assay.tasks.class_tasks:build_class_task")
+        elif config.turns:
+            make = load_object("assay.tasks.conversation:ConversationTask")
+        else:
+            make = OUTPUT_TYPES[config.output_type].task_class
+        return cast(Task, cast(Any, make)(config, data_dir=data_dir, name=name))
+
+    @classmethod
+    def from_task_file(cls, config: TaskConfig, *, data_dir: str | Path | None = None, name: str | None = None) -> Task:
+        """An object of this class for a file that says `class:`. Classes of other harnesses take other arguments."""
+        if "output_type" not in config.model_fields_set:
+            config = config.override(output_type=cls.OUTPUT_TYPE)
+        return cls(config, data_dir=data_dir, name=name)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.task_name!r})"
@@ -64,80 +78,29 @@ class Task(TaskDocs, Scored):
 
     # ------------------------------------------------------------------ shots
 
-    @property
-    def fixes_shots(self) -> bool:
-        """Whether the name says how many shots there are: `gsm8k:8shot`."""
-        return any(re.fullmatch(r"\d+shot", part) for part in self.task_name.split(":")[1:])
-
     def num_fewshot(self, options: RequestOptions) -> int:
-        """The run's number of shots, unless the task insists on none or its variant on a number."""
+        """The run's number of shots, unless the task insists on none, or its name on a number: `gsm8k:8shot`."""
         own = self.config.num_fewshot
-        if options.num_fewshot is None or own == 0 or self.fixes_shots:
-            return own or 0
-        return options.num_fewshot
+        is_fixed = own == 0 or any(re.fullmatch(r"\d+shot", part) for part in self.task_name.split(":")[1:])
+        return (own or 0) if options.num_fewshot is None or is_fixed else options.num_fewshot
 
-    def _shot_book(self, options: RequestOptions) -> ShotBook | ForeignSampler:
-        own = self.config.fewshot_config
-        pool = self.fewshot_docs()
+    def _shot_book(self, options: RequestOptions) -> ShotBook:
+        own, docs = self.config.fewshot_config, self.fewshot_docs()
+        pool = FewshotPool(docs, own.fewshot_indices, is_evaluated=docs is self.eval_docs)
+        sampler = make_sampler(own.sampler, pool, options.fewshot_seed)
         # Also where both are absent: the draws of many task files depend on it.
         excludes = self._fewshot_split == self.config.test_split
-        if isinstance(own.sampler, FunctionRef | type):
-            cls = own.sampler.load() if isinstance(own.sampler, FunctionRef) else own.sampler
-            return ForeignSampler(cls, pool, options.fewshot_seed, self.render_shot, excludes=excludes)
-        positions = own.fewshot_indices
-        sampler = SAMPLERS[cast(str, own.sampler)](len(pool if positions is None else positions), options.fewshot_seed)
-        return ShotBook(
-            pool,
-            sampler,
-            self.render_shot,
-            excludes=excludes,
-            positions=positions,
-            pool_is_asked=pool is self.eval_docs,
-        )
-
-    @cached_property
-    def _shot_fields(self) -> tuple[Field, Field | None, Field, Field]:
-        """Question, choices, answer and prefix of a shot: the few-shot config's own fields, else the task's.
-
-        An explicit null says that shots have no choices, or no prefix.
-        """
-        own, columns = self.config.fewshot_config, self.features
-        text: Field = self.doc_to_text
-        target: Field = self.doc_to_target
-        choices: Field | None = self.doc_to_choice if self.config.doc_to_choice else None
-        if own.doc_to_text is not None:
-            text = text_field(own.doc_to_text, columns, has_choices=self.has_choices)
-        if own.doc_to_target is not None:
-            target = target_field(own.doc_to_target, columns, has_choices=self.has_choices)
-        if "doc_to_choice" in own.model_fields_set:
-            choices = choice_field(own.doc_to_choice, columns) if own.doc_to_choice else None
-        prefix = own.gen_prefix if "gen_prefix" in own.model_fields_set else self.config.gen_prefix
-        return text, choices, target, free_field(prefix)
-
-    def render_shot(self, doc: Doc) -> Shot:
-        """A solved example, ready for any prompt."""
-        text, choice, target, prefix = self._shot_fields
-        own = self.config.fewshot_config
-        question, choices, answer = text(doc), choice(doc) if choice else None, target(doc)
-        if self.multiple_input and choices:
-            question, choices = choices[question], None
-        return make_shot(
-            doc,
-            question,
-            answer,
-            choices,
-            prefix(doc),
-            target_delimiter=own.target_delimiter if own.target_delimiter is not None else self.config.target_delimiter,
-            fewshot_delimiter=own.fewshot_delimiter
-            if own.fewshot_delimiter is not None
-            else self.config.fewshot_delimiter,
-        )
+        return ShotBook(pool, sampler, self.render_shot, excludes=excludes)
 
     # ------------------------------------------------------------------ requests
+
+    def check_options(self, options: RequestOptions) -> None:
+        """Refuse, before anything is asked, what this type of task cannot be asked for."""
 
     def iter_requests(self, options: RequestOptions | None = None) -> Iterator[DocRequests]:
         """The requests of each doc, one doc at a time; memory does not grow with the number of docs."""
         options = options or RequestOptions()
+        self.check_options(options)
         n = self.num_fewshot(options) if self.NEEDS_CONTEXT else 0
         book = self._shot_book(options) if n else None
         self.fewshot_replaced = 0
@@ -150,7 +113,7 @@ class Task(TaskDocs, Scored):
             yield requests
 
     def _asked(
-        self, options: RequestOptions, book: ShotBook | ForeignSampler | None, n: int
+        self, options: RequestOptions, book: ShotBook | None, n: int
     ) -> Iterator[tuple[int, tuple[Doc, Draw | None]]]:
         """Docs with their draws, which are made in the order of the dataset whatever the order of `only`."""
         only = options.only
@@ -165,7 +128,7 @@ class Task(TaskDocs, Scored):
                 yield doc_id, (cast(Doc, self.eval_docs[doc_id]), draws.get(doc_id))
 
     def _drawn(
-        self, options: RequestOptions, book: ShotBook | ForeignSampler | None, n: int
+        self, options: RequestOptions, book: ShotBook | None, n: int
     ) -> Iterator[tuple[int, tuple[Doc, Draw | None]]]:
         for doc_id, doc in select_docs(self.eval_docs, options):
             draw = None
@@ -197,24 +160,28 @@ class Task(TaskDocs, Scored):
             instance.doc_id, instance.task_name, instance.repeats = doc_id, self.task_name, repeats
         return DocRequests(doc_id, doc, target, instances)
 
-    def _context(self, doc: Doc, shots: Sequence[Shot], options: RequestOptions) -> str | list[str]:
-        """The prompt up to the continuation; one for each choice where the contexts differ."""
-        config = self.config
-        system = join_spaced(options.system_instruction, self._description(doc), config.fewshot_delimiter)
-        prefix = self._prefix(doc)
+    def _context(self, doc: Doc, shots: Sequence[Shot], options: RequestOptions) -> Any:
+        """The prompt up to the continuation, text or messages; a list, one for each choice, where contexts differ."""
+        system, prefix = self._system(doc, options), self._prefix(doc)
         if options.apply_chat_template and options.chat_template:
             template, multiturn = options.chat_template, options.fewshot_as_multiturn
 
-            def assemble(question: str, delimiter: str) -> str:
-                return chat_prompt(template, system, shots, question, prefix, multiturn=multiturn)
+            def assemble(question: str, delimiter: str) -> Any:
+                return chat_prompt(template, chat_messages(system, shots, question, multiturn=multiturn), prefix)
         else:
             head = system + "".join([shot.text for shot in shots])
 
-            def assemble(question: str, delimiter: str) -> str:
+            def assemble(question: str, delimiter: str) -> Any:
                 return plain_prompt(head, question, prefix, delimiter)
 
         if self.multiple_input:
             return [assemble(question, "") for question in self.doc_to_choice(doc)]
+        return assemble(self._question(doc), self.config.target_delimiter)
+
+    def _system(self, doc: Doc, options: RequestOptions) -> str:
+        return join_spaced(options.system_instruction, self._description(doc), self.config.fewshot_delimiter)
+
+    def _question(self, doc: Doc) -> str:
         question = self.doc_to_text(doc)
         if isinstance(question, int | float):
             # Digits alone were taken for an index; only the first doc may decide that.
@@ -224,10 +191,17 @@ class Task(TaskDocs, Scored):
                 f"the question is {str(question)[:80]}, expected text",
                 hint="Check doc_to_text, or drop such docs in process_docs.",
             )
-        return assemble(question, config.target_delimiter)
+        return question
 
     def construct_requests(self, doc: Doc, ctx: str | list[str], **kwargs: Any) -> list[Instance] | Instance:
         raise NotImplementedError(f"{type(self).__name__} does not say what its requests are")
+
+    def next_requests(self, requests: DocRequests) -> list[Instance]:
+        """Further requests of a doc, once all it has are answered: they are appended to it, and answered in their turn.
+
+        None by default. A doc that gets some is asked again, round by round, until there are no more.
+        """
+        return []
 
     def _with_media(self, doc: Doc, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """Images and sounds go as a last argument."""
@@ -241,3 +215,70 @@ class Task(TaskDocs, Scored):
     def select_ids(self, options: RequestOptions) -> Sequence[int]:
         """Ids of the docs that `samples` or `limit` select, ascending."""
         return select_ids(self.doc_count, options)
+
+    # ------------------------------------------------------------------ scores
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """By the config's `process_results`, else the task type's own."""
+        if self.config.process_results is not None:
+            return CustomScorer(self.config.process_results, multiple_target=self.multiple_target)
+        return self._get_default_scorer()
+
+    def _get_default_scorer(self) -> Scorer:
+        """The scorer of this type of task; a new type may give another."""
+        return scorer_for(self.config, multiple_target=self.multiple_target)
+
+    def apply_filters(self, instances: Sequence[Instance] | None = None) -> None:
+        """Run every filter of the task over the instances that were answered."""
+        apply_filters(self.instances if instances is None else instances, self.config)
+
+    def score_docs(self, instances_by_doc: Mapping[int, Sequence[Instance]]) -> ScoringResult:
+        """What the task's scorer gives for these docs, whole even where it is one of the task's own."""
+        scored = {doc_id: self.scored_instances(instances) for doc_id, instances in instances_by_doc.items()}
+        return self.scorer.score(scored, self.config).completed(scored, self.config)
+
+    def scored_instances(self, instances: Sequence[Instance]) -> Sequence[Instance]:
+        """Those of a doc's instances that its score is made of: all of them."""
+        return instances
+
+    @staticmethod
+    def sort_instances(instances: Iterable[Instance]) -> dict[int, list[Instance]]:
+        """Instances by doc, in whatever order they come: docs by `doc_id`, the requests of each by `idx`."""
+        by_doc: dict[int, list[Instance]] = {}
+        for instance in sorted(instances, key=lambda each: (each.doc_id, each.idx)):
+            by_doc.setdefault(instance.doc_id, []).append(instance)
+        return by_doc
+
+    def process_instances(self, instances: Iterable[Instance] | None = None) -> dict[MetricKey, list[Any]]:
+        """Scores per (metric, filter), one per doc, in the order of the docs."""
+        by_doc = self.sort_instances(self.instances if instances is None else instances)
+        self._result = self.score_docs(by_doc)
+        self._docs = {doc_id: mine[0].doc for doc_id, mine in by_doc.items()}
+        return self._result.sample_scores
+
+    def compute_aggregations(
+        self, scores: Mapping[Any, Sequence[Any]] | None = None, bootstrap_iters: int = 1000
+    ) -> dict[str, float | None]:
+        """`{"acc,none": value, "acc_stderr,none": standard error}` for the scores of `process_instances`."""
+        result = self._result
+        if result is None:
+            raise ConfigError(f"task {self.task_name}: nothing was scored yet", hint="Call process_instances first.")
+        hashes = {doc_id: doc_hash(doc) for doc_id, doc in self._docs.items()}
+        cluster = self.config.cluster
+        numbers: dict[str, float | None] = {}
+        for key, values in (result.sample_scores if scores is None else scores).items():
+            column = result.columns[MetricKey(*key)]
+            keys = doc_keys([hashes[doc_id] for doc_id in column.doc_ids])
+            clusters = None if cluster is None else [str(self._docs[i].get(cluster, "")) for i in column.doc_ids]
+            # Draws are reduced when they are scored. A list that is left is what the aggregation takes: a pair of texts.
+            score = estimate(values, column.aggregation, keys, clusters, bootstrap_iters)
+            numbers[write_key(column.key)] = score.estimate.value
+            numbers[write_key(column.key, stderr=True)] = score.estimate.stderr
+        return numbers
+
+    def reduce(self, items: Sequence[Any], metric: str) -> list[Any]:
+        """One value per doc: lists of values of repeated draws go through the metric's reducer, or the first counts."""
+        named = next((each.reducer for each in self.config.metric_list or [] if each.name == metric), None)
+        reducer = get_reducer(named or self.config.reducer or "first")
+        return [reducer(item) if isinstance(item, list) else item for item in items]

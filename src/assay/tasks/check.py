@@ -1,13 +1,15 @@
-"""What can be known of a task before it runs: do its functions, filters, metrics and templates exist and fit?
+"""What can be known of a task before it runs: whether all it names exists and fits, and what a doc's requests are.
 
-Everything is really looked up, the way a run would: functions are imported, filters built, templates compiled and,
-where the data are at hand, rendered for the first doc. No model is asked and nothing is downloaded.
+To check a task everything is really looked up, the way a run would: functions are imported, filters built, templates
+compiled and, where the data are at hand, rendered for the first doc. No model is asked and nothing is downloaded.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,27 +19,76 @@ from pydantic import BaseModel
 from assay.config import FILE_FORMATS, FunctionRef, MetricConfig, Origin, TaskConfig, locate
 from assay.errors import AssayError, ConfigError, MissingPackage, did_you_mean
 from assay.filters import FILTERS, build_filter
-from assay.metrics import AGGREGATIONS, METRICS, get_reducer
-from assay.metrics.hub import OFFLINE
+from assay.instance import Instance
+from assay.metrics import AGGREGATIONS, METRICS, OFFLINE_METRICS, get_reducer
 from assay.scoring import filters_of
+from assay.tasks.base import Task
 from assay.tasks.fewshot import SAMPLERS
+from assay.tasks.requests import RequestOptions
 from assay.templates import compile_template
 
 _TEMPLATES = ("doc_to_text", "doc_to_target", "doc_to_choice", "description", "gen_prefix", "doc_to_question")
-# fmt: off
 EVALUATE_METRICS = frozenset(
-    {
-        "accuracy", "bertscore", "bleu", "bleurt", "brier_score", "cer", "character", "charcut_mt", "chrf",
-        "code_eval", "comet", "competition_math", "confusion_matrix", "coval", "cuad", "exact_match", "f1",
-        "frugalscore", "glue", "google_bleu", "indic_glue", "mae", "mahalanobis", "mape", "mase",
-        "matthews_correlation", "mauve", "mean_iou", "meteor", "mse", "nist_mt", "pearsonr", "perplexity",
-        "poseval", "precision", "r_squared", "recall", "rl_reliability", "roc_auc", "rouge", "sacrebleu",
-        "sari", "seqeval", "smape", "spearmanr", "squad", "squad_v2", "super_glue", "ter", "trec_eval", "wer",
-        "wiki_split", "xnli", "xtreme_s",
-    }
+    [
+        "accuracy",
+        "bertscore",
+        "bleu",
+        "bleurt",
+        "brier_score",
+        "cer",
+        "character",
+        "charcut_mt",
+        "chrf",
+        "code_eval",
+        "comet",
+        "competition_math",
+        "confusion_matrix",
+        "coval",
+        "cuad",
+        "exact_match",
+        "f1",
+        "frugalscore",
+        "glue",
+        "google_bleu",
+        "indic_glue",
+        "mae",
+        "mahalanobis",
+        "mape",
+        "mase",
+        "matthews_correlation",
+        "mauve",
+        "mean_iou",
+        "meteor",
+        "mse",
+        "nist_mt",
+        "pearsonr",
+        "perplexity",
+        "poseval",
+        "precision",
+        "r_squared",
+        "recall",
+        "rl_reliability",
+        "roc_auc",
+        "rouge",
+        "sacrebleu",
+        "sari",
+        "seqeval",
+        "smape",
+        "spearmanr",
+        "squad",
+        "squad_v2",
+        "super_glue",
+        "ter",
+        "trec_eval",
+        "wer",
+        "wiki_split",
+        "xnli",
+        "xtreme_s",
+    ]
 )
-# fmt: on
 """What the `evaluate` library fetches by name. Task files name them without saying where they are from."""
+
+_MARKS = str.maketrans({" ": "·", "\t": "→\t", "\n": "⏎\n", "\u00a0": "⍽", "\r": "␍"})
 
 
 def check_task(
@@ -45,7 +96,7 @@ def check_task(
 ) -> list[ConfigError]:
     """All that is wrong with a task, each with the file and line of the field."""
     # Functions first: importing a task's module may register the filters and metrics that its file names.
-    found: list[ConfigError] = []
+    faults: list[ConfigError] = []
     for looks in (_function_looks, _looks):
         known: set[str] = set()
         for location, look in looks(config):
@@ -53,15 +104,15 @@ def check_task(
                 look()
             except ConfigError as error:
                 if error.message not in known:  # one broken module behind five fields is one fault
-                    found.append(_placed(error, location, config, origins or {}))
+                    faults.append(_placed(error, location, config, origins or {}))
                 known.add(error.message)
-        if found:
-            return found
+        if faults:
+            return faults
     try:
         _render_first_doc(config, data_dir)
     except AssayError as error:
-        found.append(ConfigError(error.message, hint=error.hint))
-    return found
+        faults.append(ConfigError(error.message, hint=error.hint))
+    return faults
 
 
 Look = tuple[tuple[str | int, ...], Callable[[], object]]
@@ -88,8 +139,11 @@ def _looks(config: TaskConfig) -> Iterator[Look]:
         yield ("fewshot_config", "sampler"), lambda: SAMPLERS[sampler]
     for owner, prefix in ((config, ()), (config.fewshot_config, ("fewshot_config",))):
         for name in _TEMPLATES:
-            for source in _templates_in(getattr(owner, name, None)):
+            if isinstance(source := getattr(owner, name, None), str):
                 yield (*prefix, name), partial(compile_template, source)
+    for i, turn in enumerate(config.turns or []):
+        if isinstance(turn, str):
+            yield ("turns", i), partial(compile_template, turn)
 
 
 def functions_in(
@@ -110,11 +164,6 @@ def functions_in(
             yield from functions_in(item, (*location, position))
 
 
-def _templates_in(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-
-
 def _check_source(config: TaskConfig) -> None:
     if config.dataset_path is None and config.custom_dataset is None:
         raise ConfigError("it names no dataset", hint="Give dataset_path, or custom_dataset: !function module.name.")
@@ -127,6 +176,8 @@ def _check_filter(step: Any) -> None:
         raise ConfigError(f"unknown filter {step.function!r}", hint=did_you_mean(step.function, FILTERS))
     try:
         build_filter(step)
+    except AssayError:
+        raise
     except (TypeError, ValueError, KeyError, re.error) as error:
         raise ConfigError(f"the filter {step.function} cannot be made from {step.kwargs}: {error}") from error
 
@@ -144,26 +195,20 @@ def _check_metric(metric: MetricConfig, config: TaskConfig) -> None:
     # What `process_results` returns may be called anything; nobody but the task knows these names.
     if not isinstance(metric.metric, str) or config.process_results is not None or metric.metric in METRICS:
         return
-    if metric.metric in OFFLINE:
+    if metric.metric in OFFLINE_METRICS:
         return
     if metric.hf_evaluate or metric.metric in EVALUATE_METRICS:
-        _need_evaluate(metric.metric)
+        if importlib.util.find_spec("evaluate") is None:
+            raise MissingPackage(
+                f"the metric {metric.metric!r} needs the package 'evaluate', which is not installed",
+                hint="pip install evaluate",
+                package="evaluate",
+            )
         return
     raise ConfigError(
         f"unknown metric {metric.metric!r}",
         hint=did_you_mean(metric.metric, METRICS) or "A metric of the `evaluate` library needs `hf_evaluate: true`.",
     )
-
-
-def _need_evaluate(name: str) -> None:
-    from importlib.util import find_spec
-
-    if find_spec("evaluate") is None:
-        raise MissingPackage(
-            f"the metric {name!r} needs the package 'evaluate', which is not installed",
-            hint="pip install evaluate",
-            package="evaluate",
-        )
 
 
 def _placed(
@@ -177,9 +222,6 @@ def _placed(
 
 def _render_first_doc(config: TaskConfig, data_dir: Path | None) -> None:
     """Ask the task for its first request, if that needs no download."""
-    from assay.tasks.base import Task
-    from assay.tasks.requests import RequestOptions
-
     if config.class_ is not None or config.custom_dataset is not None:
         return
     task = Task.from_config(config, data_dir=data_dir)
@@ -194,3 +236,39 @@ def _is_local(config: TaskConfig) -> bool:
     listed = files.values() if isinstance(files, dict) else [files]
     names = [name for item in listed for name in (item if isinstance(item, list) else [item])]
     return bool(names) and all(isinstance(name, str) and Path(name).is_file() for name in names)
+
+
+# ---------------------------------------------------------------------- the requests of one doc
+
+
+def preview(task: Task, doc_id: int, options: RequestOptions | None = None) -> list[Instance]:
+    """The requests of a doc, with the shots that it has in a run over all docs."""
+    total = task.doc_count
+    if not 0 <= doc_id < total:
+        raise ConfigError(
+            f"task {task.task_name} has no doc {doc_id}", hint=f"There are {total} docs, with ids 0 to {total - 1}."
+        )
+    chosen = replace(options or RequestOptions(), samples=None, limit=doc_id + 1, only=(doc_id,))
+    return next(iter(task.iter_requests(chosen))).instances
+
+
+def visible(text: str) -> str:
+    r"""The text with its white space shown.
+
+    >>> visible("A: b\n")
+    'A:·b⏎\n'
+    """
+    return text.translate(_MARKS)
+
+
+def as_json(instance: Instance) -> dict[str, Any]:
+    """A request as plain values: what `assay show --json` prints."""
+    return {
+        "request_type": instance.request_type,
+        "idx": instance.idx,
+        "doc_id": instance.doc_id,
+        "task": instance.task_name,
+        "repeats": instance.repeats,
+        "target": instance.target,
+        "arguments": list(instance.arguments),
+    }

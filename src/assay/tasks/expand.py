@@ -4,15 +4,17 @@ The rules are those of lm-evaluation-harness group files:
 - a key of a group file that is no group's own goes to every child, and an outer group wins over an inner one;
 - a member mapping overrides the named task, key by key;
 - a member that is no registered name is written out on the spot and called `group::task` or `group::subgroup`.
-One rule is ours: what two places of one run want with different fields is there twice, under two names (see
-`Expansion`), instead of one of them silently winning.
+One rule is ours. What two places of one run want with different fields is there twice, under two names, instead of one
+of them silently winning: a task keeps its name as long as everybody means the same task by it; a group that wants it
+with other fields gets its own, `group::task`, then `group::task::2` and so on. Groups are renamed the same way.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -28,16 +30,87 @@ from assay.config import (
     split_group,
 )
 from assay.errors import ConfigError, did_you_mean
-from assay.tasks.expansion import Expansion, GroupSpec
 from assay.tasks.index import Entry
+from assay.tasks.styled import apply_variant
 
 _SINGLE_COLON = re.compile(r"(?<!:):(?!:)")
 _MEMBER_KEYS = frozenset({"task", "group", "if"})
 _DEFINES_TASK = frozenset({"dataset_path", "custom_dataset", "include", "class", "doc_to_text"})
-
+_GROUP_ONLY = frozenset({"group_alias", "aggregate_metric_list", "group_filter", "scorer"})
 
 Built: TypeAlias = dict[tuple[str, Path | None], tuple[TaskConfig, Mapping[str, Origin]]]
 """Configs of tasks as their own files give them, with the origins of their fields, by name and file."""
+
+
+@dataclass(frozen=True)
+class GroupSpec:
+    """A group with its members resolved; `children` are names of tasks or of other groups."""
+
+    name: str
+    config: GroupConfig
+    children: tuple[str, ...]
+    conditions: dict[str, str] = field(default_factory=dict)
+    """Child to the expression of its `if:`; a child without one always belongs."""
+
+    def renamed(self, name: str) -> GroupSpec:
+        if name == self.name:
+            return self
+        return replace(self, name=name, config=self.config.model_copy(update={"group": name}))
+
+
+@dataclass
+class Expansion:
+    """Everything that some names stand for, each task and group under a name that nothing else has."""
+
+    tasks: dict[str, TaskConfig] = field(default_factory=dict)
+    groups: dict[str, GroupSpec] = field(default_factory=dict)
+    tags: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    sources: dict[str, Path | None] = field(default_factory=dict)
+    origins: dict[str, Mapping[str, Origin]] = field(default_factory=dict)
+
+    def add_task(self, config: TaskConfig, parent: str | None, path: Path | None, origins: Mapping[str, Origin]) -> str:
+        """Keep a task that `parent` wants (None: that was asked for itself), and say under which name."""
+
+        def as_named(name: str) -> TaskConfig:
+            return config if name == config.task else config.override(task=name)
+
+        name = self._settle(config.task, parent, path, lambda name: self.tasks.get(name) == as_named(name))
+        self.tasks[name] = as_named(name)
+        self.sources[name], self.origins[name] = path, origins
+        return name
+
+    def add_group(self, spec: GroupSpec, parent: str | None, path: Path | None, origins: Mapping[str, Origin]) -> str:
+        """The same for a group."""
+        name = self._settle(spec.name, parent, path, lambda name: self.groups.get(name) == spec.renamed(name))
+        self.groups[name] = spec.renamed(name)
+        self.sources[name], self.origins[name] = path, origins
+        return name
+
+    def _settle(self, wanted: str, parent: str | None, path: Path | None, is_known: Callable[[str], bool]) -> str:
+        for name in _names(wanted, parent):
+            if (name not in self.tasks and name not in self.groups) or is_known(name):
+                return name
+        files = " and ".join(str(file) for file in (self.sources[wanted], path) if file is not None)
+        raise ConfigError(
+            f"{wanted!r} is defined more than once, each time differently: {files}",
+            hint="Rename all but one, or run them one at a time.",
+        )
+
+
+def _names(wanted: str, parent: str | None) -> Iterator[str]:
+    """The names to try. What was asked for itself has only its own: results are looked up by it.
+
+    >>> from itertools import islice
+    >>> list(islice(_names("x", "g"), 4)), list(_names("x", None))
+    (['x', 'g::x', 'g::x::2', 'g::x::3'], ['x'])
+    """
+    yield wanted
+    if parent is None:
+        return
+    longer = wanted if wanted.startswith(f"{parent}::") else f"{parent}::{wanted}"
+    if longer != wanted:
+        yield longer
+    yield from (f"{longer}::{number}" for number in count(2))
 
 
 @dataclass(frozen=True)
@@ -94,7 +167,7 @@ class Expander:
         What is asked for by itself keeps its name, also where an earlier group has a member of that name with other
         fields: `_entry` lets a root go first.
         """
-        wanted = [found for each in asked for found in self._asked(each)]
+        wanted = [target for each in asked for target in self._asked(each)]
         self._pending = {each.key: each for each in reversed(wanted)}
         return list(dict.fromkeys(key for each in wanted for key in self._root(each)))
 
@@ -108,7 +181,7 @@ class Expander:
     def _asked(self, given: str | Path) -> list[_Asked]:
         if isinstance(given, Path):
             loaded = load_yaml(given)
-            name, is_group = name_in(loaded, given)
+            name, is_group = _name_in(loaded, given)
             return [_Asked(Entry(name, "group" if is_group else "task", str(given)), loaded=loaded)]
         entry, variant = self.find(given)
         if entry.kind != "tag":
@@ -119,13 +192,13 @@ class Expander:
 
     def find(self, name: str, *, place: str = "") -> tuple[Entry, tuple[str, ...]]:
         """The entry, and the variant that follows the name after a colon."""
-        found = self.split_variant(name)
-        if found is None:
+        parts = self.split_variant(name)
+        if parts is None:
             raise ConfigError(
                 f"{place}there is no task, group or tag named {name!r}",
                 hint=did_you_mean(name, self.entries) or "`assay ls` lists them; --include_path adds a directory.",
             )
-        return self.entries[found[0]], found[1]
+        return self.entries[parts[0]], parts[1]
 
     def split_variant(self, name: str) -> tuple[str, tuple[str, ...]] | None:
         if name in self.entries:
@@ -181,8 +254,6 @@ class Expander:
 
     def _register(self, config: TaskConfig, place: _Place, path: Path | None, origins: Mapping[str, Origin]) -> str:
         if place.variant:
-            from assay.tasks.variants import apply_variant
-
             config = apply_variant(config, place.variant).override(task=_with_variant(config.task, place.variant))
         return self.result.add_task(config, place.parent, path, origins)
 
@@ -205,10 +276,10 @@ class Expander:
         children: list[str] = []
         conditions: dict[str, str] = {}
         for member in config.task:
-            found, condition = self._member(member, inner, loaded.origins.get("task"))
-            children.extend(child for child in found if child not in children)
+            keys, condition = self._member(member, inner, loaded.origins.get("task"))
+            children.extend(key for key in keys if key not in children)
             if condition is not None:
-                conditions.update(dict.fromkeys(found, condition))
+                conditions.update(dict.fromkeys(keys, condition))
         spec = GroupSpec(key, config, tuple(children), conditions)
         return self.result.add_group(spec, place.parent, path, loaded.origins)
 
@@ -231,9 +302,9 @@ class Expander:
                 f"{where}`if` of {name!r} is {condition!r}, expected text", hint='Quote it: if: "model.params > 7e9".'
             )
         overrides = {key: value for key, value in member.items() if key not in _MEMBER_KEYS}
-        found = self.split_variant(name)
-        if found is not None and not isinstance(member.get("task"), list):
-            return self._entry(self.entries[found[0]], _nest(place, overrides, origin, found[1])), condition
+        known = self.split_variant(name)
+        if known is not None and not isinstance(member.get("task"), list):
+            return self._entry(self.entries[known[0]], _nest(place, overrides, origin, known[1])), condition
         if "group" in member:
             return [self._inline_group(name, member, place, origin)], condition
         if not _DEFINES_TASK & {*overrides, *place.overrides}:
@@ -256,9 +327,6 @@ class Expander:
         return self._task(f"{place.groups[-1]}::{name}", fields, origins, place, place.path)
 
 
-_GROUP_ONLY = frozenset({"group_alias", "aggregate_metric_list", "group_filter", "scorer"})
-
-
 def _nest(place: _Place, overrides: dict[str, Any], origin: Origin | None, variant: tuple[str, ...]) -> _Place:
     return _Place(
         groups=place.groups,
@@ -277,16 +345,16 @@ def _with_variant(name: str, variant: tuple[str, ...]) -> str:
     return ":".join((name, *variant))
 
 
-def name_in(loaded: LoadedFile, path: Path) -> tuple[str, bool]:
+def _name_in(loaded: LoadedFile, path: Path) -> tuple[str, bool]:
     """The name a file gives itself, and whether it is a group's."""
     data = loaded.data
     is_group = "group" in data and "class" not in data
     name = data.get("group") if is_group else data.get("task")
     if not isinstance(name, str) or not name:
         wanted = "`group:`" if is_group else "`task:`"
-        found = "nothing" if name is None else repr(name)
+        written = "nothing" if name is None else repr(name)
         raise ConfigError(
-            f"{path}: found {found} for {wanted}, expected a name",
+            f"{path}: found {written} for {wanted}, expected a name",
             hint="A file without a name is a base for others to include, not a task.",
         )
     return name, is_group

@@ -1,86 +1,222 @@
-"""Few-shot examples: which docs, drawn how, and never the doc that is asked about.
+"""Few-shot examples: which docs become shots, and never the doc that is asked about.
 
-One generator per task is consumed in the order of the docs, so that the draws are those of lm-evaluation-harness. A
-sampler draws positions in the pool, not docs: the pool is read only where it is drawn from.
+A sampler chooses, by looking at the docs or at nothing but their number. It is consumed in the order of the docs, one
+sampler per task, so that the draws of `default` and `first_n` are those of lm-evaluation-harness.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
 from random import Random
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast, overload
 
+from assay.config import FunctionRef
+from assay.data import Docs
 from assay.errors import DataError
+from assay.instance import Doc
 from assay.registry import Registry
+from assay.tasks.prompt import Shot
 
-IsAsked: TypeAlias = Callable[[int], bool]
-"""Whether the doc at this position of the pool is the doc that is asked about."""
+KEPT = 20_000
+"""Docs of a pool, and rendered shots, held at a time: all of an ordinary pool, and a bound for a large training split."""
 
-
-class Sampler(Protocol):
-    """Draws `n` positions out of a pool of `size` docs. `exclude` is given where lm-evaluation-harness excludes the doc."""
-
-    def draw(self, n: int, exclude: IsAsked | None) -> list[int]: ...
-
-    def another(self, drawn: Sequence[int], is_asked: IsAsked, key: str) -> int | None:
-        """A further position for a doc that was drawn as its own shot, without touching the generator of the others."""
+Chosen: TypeAlias = int | Doc
+"""A shot before it is rendered: its position in the pool, or, from a sampler of a task file, a doc."""
 
 
-class RandomSampler:
-    """`default`: without replacement, afresh for every doc.
+class FewshotPool(Sequence[Doc]):
+    """The docs that shots are drawn from; one is read when it is looked at, and kept for the next look."""
 
-    Where the doc is excluded, one more is drawn and the doc removed; if copies of it were drawn too, all are drawn
-    again from the rest.
+    def __init__(self, docs: Docs, indices: Sequence[int] | None = None, *, is_evaluated: bool = False) -> None:
+        """`indices` are `fewshot_indices`; `is_evaluated` says that these very docs are also the ones asked about."""
+        self.docs, self.is_evaluated = docs, is_evaluated
+        self._indices = indices
+        self._read: OrderedDict[int, Doc] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self.docs if self._indices is None else self._indices)
+
+    @overload
+    def __getitem__(self, position: int) -> Doc: ...
+
+    @overload
+    def __getitem__(self, position: slice) -> list[Doc]: ...
+
+    def __getitem__(self, position: int | slice) -> Doc | list[Doc]:
+        if isinstance(position, slice):
+            return [self[i] for i in range(*position.indices(len(self)))]
+        if position not in self._read:
+            keep(self._read, position, cast(Doc, self.docs[self.place(position)]))
+        return self._read[position]
+
+    def place(self, position: int) -> int:
+        """Where in the split the doc stands."""
+        return position if self._indices is None else self._indices[position]
+
+
+def keep(cache: OrderedDict[int, Any], position: int, value: Any) -> None:
+    cache[position] = value
+    if len(cache) > KEPT:
+        cache.popitem(last=False)
+
+
+@dataclass(frozen=True)
+class EvalDoc:
+    """The doc that shots are drawn for."""
+
+    doc_id: int
+    doc: Doc
+    pool: FewshotPool
+    is_excluded: bool
+    """Whether lm-evaluation-harness leaves it out of the draw."""
+
+    def is_shot(self, shot: Chosen) -> bool:
+        """Whether a shot is the doc itself: by its place, or a copy of it anywhere in the pool."""
+        if isinstance(shot, dict):
+            return shot == self.doc
+        return (self.pool.is_evaluated and self.pool.place(shot) == self.doc_id) or self.pool[shot] == self.doc
+
+
+class Draw(NamedTuple):
+    shots: Sequence[Chosen]
+    replaced: bool = False
+    """Whether the doc was among its own shots and got another one."""
+
+
+# ---------------------------------------------------------------------- samplers
+
+
+class Sampler:
+    """Chooses the shots of a task's docs. One of your own gives `sample`, nothing else.
+
+    `docs` is the pool: `len(docs)` and `docs[position]`. What is never looked at is never read.
     """
 
-    def __init__(self, size: int, seed: int | None) -> None:
-        self.size, self.seed = size, seed
+    def __init__(self, docs: Sequence[Doc], seed: int | None) -> None:
+        self.docs, self.seed = docs, seed
+
+    def sample(self, n: int, eval_doc: Doc, candidates: Sequence[int]) -> Sequence[int]:
+        """`n` of the candidates, which are positions in `docs`, in the order in which the shots are shown.
+
+        There are at least `n`. Should `eval_doc` itself be chosen, it is no candidate when the same is asked again.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not say how shots are chosen")
+
+    def draw(self, n: int, asked: EvalDoc) -> Draw:
+        """`n` shots, none of them the doc itself."""
+        candidates: Sequence[int] = range(len(self.docs))
+        check_size(n, len(candidates))
+        while True:
+            chosen = self.sample(n, asked.doc, candidates)
+            if len(chosen) != n or not all(position in candidates for position in chosen):
+                raise DataError(f"{type(self).__name__} chose {[*chosen]}, expected {n} of the positions it was given")
+            itself = {position for position in chosen if asked.is_shot(position)}
+            if not itself:
+                return Draw(chosen)
+            candidates = [position for position in candidates if position not in itself]
+            check_size(n, len(candidates), besides=True)
+
+
+class LmEvalSampler(Sampler):
+    """Draws as lm-evaluation-harness does.
+
+    There the doc is left out only where pool and evaluated split carry one name. Elsewhere a doc that was drawn as its
+    own shot gets another one in that place, chosen apart, so that no other prompt changes.
+    """
+
+    def draw(self, n: int, asked: EvalDoc) -> Draw:
+        drawn = [*(self.draw_others(n, asked) if asked.is_excluded else self.draw_blindly(n))]
+        own = [k for k, shot in enumerate(drawn) if asked.is_shot(shot)]
+        if own:
+            self.replace(drawn, own, asked)
+        return Draw(drawn, replaced=bool(own))
+
+    def draw_blindly(self, n: int) -> Sequence[Chosen]:
+        check_size(n, len(self.docs))
+        return self.sample(n, {}, range(len(self.docs)))
+
+    def draw_others(self, n: int, asked: EvalDoc) -> Sequence[Chosen]:
+        """One more is drawn and the doc removed; if copies of it were drawn too, all are drawn again from the rest."""
+        everything = range(len(self.docs))
+        check_size(n, len(everything))
+        drawn = self.sample(min(n + 1, len(everything)), asked.doc, everything)
+        kept = [*islice((position for position in drawn if not asked.is_shot(position)), n)]
+        if len(kept) == n:
+            return kept
+        others = [position for position in everything if not asked.is_shot(position)]
+        check_size(n, len(others), besides=True)
+        return self.sample(n, asked.doc, others)
+
+    def replace(self, drawn: list[Chosen], own: Sequence[int], asked: EvalDoc) -> None:
+        """Put other shots where `drawn` has the doc itself, each the first in `spares` that is free."""
+        for k in own:
+            spares = (position for position in self.spares(len(drawn), asked, k) if position not in drawn)
+            other = next((position for position in spares if not asked.is_shot(position)), None)
+            if other is None:
+                raise too_few_others(len(drawn))
+            drawn[k] = other
+
+    def spares(self, n: int, asked: EvalDoc, k: int) -> Iterable[int]:
+        """Positions to try in place of the `k`-th of `n` shots."""
+        return range(len(self.docs))
+
+
+class RandomSampler(LmEvalSampler):
+    """`default`: without replacement, afresh for every doc."""
+
+    def __init__(self, docs: Sequence[Doc], seed: int | None) -> None:
+        super().__init__(docs, seed)
         self._random = Random(seed)
 
-    def draw(self, n: int, exclude: IsAsked | None) -> list[int]:
-        _check_size(n, self.size)
-        if exclude is None:
-            return self._random.sample(range(self.size), n)
-        drawn = self._random.sample(range(self.size), min(n + 1, self.size))
-        kept = [i for i in drawn if not exclude(i)][:n]
-        if len(kept) < n:
-            others = [i for i in range(self.size) if not exclude(i)]
-            _check_size(n, len(others), besides=True)
-            kept = self._random.sample(others, n)
-        return kept
+    def sample(self, n: int, eval_doc: Doc, candidates: Sequence[int]) -> Sequence[int]:
+        return self._random.sample(candidates, n)
 
-    def another(self, drawn: Sequence[int], is_asked: IsAsked, key: str) -> int | None:
-        apart = Random(f"{self.seed}/{key}")
-        for position in apart.sample(range(self.size), min(self.size, len(drawn) + 8)):
-            if position not in drawn and not is_asked(position):
-                return position
-        return next((i for i in range(self.size) if i not in drawn and not is_asked(i)), None)
+    def spares(self, n: int, asked: EvalDoc, k: int) -> Iterable[int]:
+        """Drawn apart, so that the draws of later docs stay what they are."""
+        everything, apart = range(len(self.docs)), Random(f"{self.seed}/{asked.doc_id}/{k}")
+        return chain(apart.sample(everything, min(len(everything), n + 8)), everything)
 
 
-class FirstSampler:
-    """`first_n`: the first ones, in order; where one is the doc itself, the next one moves up."""
+class FirstSampler(LmEvalSampler):
+    """`first_n`: the first ones, in order; where one is excluded, the next one moves up."""
 
-    def __init__(self, size: int, seed: int | None) -> None:
-        self.size = size
-
-    def draw(self, n: int, exclude: IsAsked | None) -> list[int]:
-        _check_size(n, self.size)
-        if exclude is None:
-            return list(range(n))
-        found: list[int] = []
-        for position in range(self.size):
-            if len(found) == n:
-                break
-            if not exclude(position):
-                found.append(position)
-        _check_size(n, len(found), besides=True)
-        return found
-
-    def another(self, drawn: Sequence[int], is_asked: IsAsked, key: str) -> int | None:
-        return next((i for i in range(self.size) if i not in drawn and not is_asked(i)), None)
+    def sample(self, n: int, eval_doc: Doc, candidates: Sequence[int]) -> Sequence[int]:
+        return candidates[:n]
 
 
-def _check_size(n: int, size: int, *, besides: bool = False) -> None:
+class TaskFileSampler(LmEvalSampler):
+    """A sampler class that a task file brings for lm-evaluation-harness: it gets all docs at once, and gives docs."""
+
+    def __init__(self, make: Callable[..., Any], docs: Docs, seed: int | None) -> None:
+        super().__init__([*docs], seed)
+        self._sampler = make(self.docs, rnd=None)
+        self._sampler.set_rnd(seed)
+
+    def draw_blindly(self, n: int) -> Sequence[Chosen]:
+        return cast(Sequence[Doc], self._sampler.sample(n=n, eval_doc=None))
+
+    def draw_others(self, n: int, asked: EvalDoc) -> Sequence[Chosen]:
+        return cast(Sequence[Doc], self._sampler.sample(n=n, eval_doc=asked.doc))
+
+    def replace(self, drawn: list[Chosen], own: Sequence[int], asked: EvalDoc) -> None:
+        others = [doc for doc in self.docs if doc != asked.doc and doc not in drawn]
+        if len(others) < len(own):
+            raise too_few_others(len(drawn))
+        for k, doc in zip(own, Random(f"{self.seed}/{asked.doc_id}").sample(others, len(own))):
+            drawn[k] = doc
+
+
+def too_few_others(n: int) -> DataError:
+    return DataError(
+        f"{n} shots were asked for, but the few-shot split has fewer docs besides the doc itself",
+        hint="Ask for fewer with --num_fewshot, or name a larger fewshot_split.",
+    )
+
+
+def check_size(n: int, size: int, *, besides: bool = False) -> None:
     if n > size:
         other = " besides the doc itself" if besides else ""
         raise DataError(
@@ -89,9 +225,46 @@ def _check_size(n: int, size: int, *, besides: bool = False) -> None:
         )
 
 
-SamplerFactory: TypeAlias = Callable[[int, int | None], Sampler]
-
-SAMPLERS: Registry[Any] = Registry("few-shot sampler", group="assay.samplers")
-"""Name to `(size of the pool, seed) -> Sampler`."""
+SAMPLERS: Registry[Callable[[Sequence[Doc], int | None], Sampler]] = Registry(
+    "few-shot sampler", group="assay.samplers"
+)
+"""Name to `(docs, seed) -> Sampler`."""
 SAMPLERS.add("default", RandomSampler)
 SAMPLERS.add("first_n", FirstSampler)
+
+
+def make_sampler(named: str | FunctionRef | Callable[..., Any], pool: FewshotPool, seed: int | None) -> Sampler:
+    """The sampler that a config names, or one of a task file: a `Sampler`, or a class for lm-evaluation-harness."""
+    if isinstance(named, str):
+        return SAMPLERS[named](pool, seed)
+    made = named.load() if isinstance(named, FunctionRef) else named
+    if isinstance(made, type) and issubclass(made, Sampler):
+        return made(pool, seed)
+    return TaskFileSampler(made, pool.docs, seed)
+
+
+# ---------------------------------------------------------------------- shots
+
+
+class ShotBook:
+    """The shots of one task: drawn for docs in the order it is asked, each rendered once, when it is first shown."""
+
+    def __init__(self, pool: FewshotPool, sampler: Sampler, render: Callable[[Doc], Shot], *, excludes: bool) -> None:
+        self._pool, self._sampler, self._render, self._excludes = pool, sampler, render, excludes
+        self._shots: OrderedDict[int, Shot] = OrderedDict()
+
+    def draw(self, doc_id: int, doc: Doc, n: int) -> Draw:
+        """The `n` shots of a doc. Every call consumes the draw of one doc."""
+        return self._sampler.draw(n, EvalDoc(doc_id, doc, self._pool, self._excludes))
+
+    def render(self, draw: Draw) -> list[Shot]:
+        return [self._render(shot) if isinstance(shot, dict) else self._shot(shot) for shot in draw.shots]
+
+    def _shot(self, position: int) -> Shot:
+        if position not in self._shots:
+            try:
+                keep(self._shots, position, self._render(self._pool[position]))
+            except DataError as error:
+                place = self._pool.place(position)
+                raise DataError(f"few-shot doc {place}: {error.message}", hint=error.hint) from error
+        return self._shots[position]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Collection
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from assay.config import FunctionRef
 from assay.errors import ConfigError, DataError
@@ -32,7 +32,7 @@ def text_field(value: Any, columns: Collection[str], *, has_choices: bool) -> Fi
     if isinstance(value, str):
         if value in columns:
             return _column(value)
-        render = _template(value).render
+        render = compile_template(value).render
         if not has_choices:
             return render
 
@@ -51,7 +51,7 @@ def target_field(value: Any, columns: Collection[str], *, has_choices: bool) -> 
     if isinstance(value, str):
         if value in columns:
             return _column(value)
-        render = _template(value).render
+        render = compile_template(value).render
 
         def target(doc: Doc) -> Any:
             return read_target(render(doc), has_choices=has_choices)
@@ -86,7 +86,7 @@ def choice_field(value: Any, columns: Collection[str]) -> Field:
         values = list(value.values())
         return lambda doc: values
     if isinstance(value, str):
-        return _column(value) if value in columns else _literal(_template(value), "doc_to_choice")
+        return _column(value) if value in columns else _literal(compile_template(value), "doc_to_choice")
     return _function(value, "doc_to_choice")
 
 
@@ -94,9 +94,9 @@ def media_field(value: Any, columns: Collection[str], name: str) -> Field:
     """`doc_to_image`, `doc_to_audio`: a column, a template that gives a list, several of those, or a function."""
     if isinstance(value, list):
         parts = [media_field(part, columns, name) for part in value]
-        return lambda doc: [found for part in parts if (found := part(doc)) is not None]
+        return lambda doc: [media for part in parts if (media := part(doc)) is not None]
     if isinstance(value, str):
-        return _column(value) if value in columns else _literal(_template(value), name)
+        return _column(value) if value in columns else _literal(compile_template(value), name)
     return _function(value, name)
 
 
@@ -106,7 +106,7 @@ def prefix_field(value: Any, columns: Collection[str]) -> Field:
         return lambda doc: None
     if not isinstance(value, str):
         return _function(value, "gen_prefix")
-    return _column(value) if value in columns else _template(value).render
+    return _column(value) if value in columns else compile_template(value).render
 
 
 def free_field(value: Any) -> Field:
@@ -115,7 +115,7 @@ def free_field(value: Any) -> Field:
         return lambda doc: None
     if not isinstance(value, str):
         return _function(value, "description")
-    render = _template(value).render
+    render = compile_template(value).render
     return lambda doc: doc[value] if value in doc else render(doc)
 
 
@@ -127,10 +127,6 @@ def _column(name: str) -> Field:
             raise DataError(f"there is no column {name!r}", hint=f"Columns: {', '.join(map(str, doc))}.") from None
 
     return column
-
-
-def _template(source: str) -> Template:
-    return compile_template(source)
 
 
 def _literal(template: Template, name: str) -> Field:
@@ -160,5 +156,4 @@ def _function(value: Any, name: str) -> Field:
         value = value.load()
     if not callable(value):
         raise ConfigError(f"{name} is {value!r}", hint="Give a column, a template or a !function.")
-    found: Field = value
-    return found
+    return cast(Field, value)

@@ -1,24 +1,38 @@
 """Names to files: every task, group and tag under some directories.
 
 Nothing is built from a file to index it: libyaml checks its syntax and the scanner reads its name off its lines. The
-result is kept on disk and used again as long as no file has changed.
+result is kept on disk, in two JSON files per set of roots, and trusted only while every file it speaks of is unchanged.
+One holds the finished entries and is read at every start; the other holds what was read off each file and is opened
+only when some file has changed, so that the others need not be read again.
 """
 
 from __future__ import annotations
 
 import gc
+import hashlib
+import json
+import marshal
 import os
+import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from assay.tasks.index_cache import Snapshot, Stamp, load_facts, load_index, save, stamp_of, take_snapshot
+from assay.paths import assay_home
 from assay.tasks.scan import Facts, read_facts
 
 Kind: TypeAlias = Literal["task", "group", "tag"]
+Stamp: TypeAlias = tuple[int, int, int]
+"""Modification time, change time and size of a file."""
+
+VERSION = 3
+_IGNORED = frozenset({"__pycache__", ".ipynb_checkpoints", ".git"})
+_TICK_NS = 50_000_000
+"""File times advance in ticks: a file this young may change again without its time changing."""
 
 
 class Entry(NamedTuple):
@@ -51,29 +65,16 @@ class Index:
     def names(self, kind: Kind) -> list[str]:
         return sorted(name for name, entry in self.entries.items() if entry.kind == kind)
 
-    @cached_property
-    def broken_names(self) -> dict[str, str]:
-        """Names that broken files most likely wanted to give: those of the files."""
-        return {Path(file).stem: error for file, error in self.broken.items()}
 
-
-def build_index(roots: Iterable[Path], *, cache: bool = True) -> Index:
+def build_index(roots: Iterable[Path]) -> Index:
     """Index the roots in order; a later root takes names over from an earlier one, and tags collect from all."""
-    snapshot = take_snapshot(roots)
+    snapshot = _take_snapshot(roots)
     with _no_collector():
-        return (_kept_index(snapshot) if cache else None) or _new_index(snapshot, cache=cache)
+        return _load_index(snapshot) or _new_index(snapshot)
 
 
-def _kept_index(snapshot: Snapshot) -> Index | None:
-    kept = load_index(snapshot)
-    if kept is None:
-        return None
-    entries, broken, nameless = kept
-    return Index({row[0]: Entry(*row) for row in entries}, broken, nameless)
-
-
-def _new_index(snapshot: Snapshot, *, cache: bool) -> Index:
-    reader = _Reader(snapshot, load_facts(snapshot) if cache else {})
+def _new_index(snapshot: _Snapshot) -> Index:
+    reader = _Reader(snapshot, _load_facts(snapshot))
     entries: dict[str, Entry] = {}
     for files in snapshot.files:
         for name, entry in _index_root(files, reader).items():
@@ -82,10 +83,9 @@ def _new_index(snapshot: Snapshot, *, cache: bool) -> Index:
                 entry = entry._replace(replaces=earlier.file)
             entries[name] = entry
     entries |= _tags(entries)
-    if cache:
-        rows = [_short(entry) for entry in entries.values()]
-        save(snapshot, rows, reader.broken, reader.nameless, reader.stamps, reader.facts)
-    return Index(entries, reader.broken, reader.nameless)
+    index = Index(entries, reader.broken, reader.nameless)
+    _save(snapshot, index, reader)
+    return index
 
 
 @contextmanager
@@ -100,18 +100,10 @@ def _no_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _short(entry: Entry) -> list[object]:
-    """A row without the defaults at its end: most entries are a name, a kind and a file."""
-    row: list[object] = [*entry]
-    while not row[-1]:
-        row.pop()
-    return row
-
-
 class _Reader:
     """Reads facts, from the cache where the file is unchanged, and remembers what it looked at."""
 
-    def __init__(self, snapshot: Snapshot, kept: dict[str, tuple[Stamp | None, Facts]]) -> None:
+    def __init__(self, snapshot: _Snapshot, kept: dict[str, tuple[Stamp | None, Facts]]) -> None:
         self.stamps: dict[str, Stamp | None] = {path: stamp for files in snapshot.files for path, stamp in files}
         self.facts: dict[str, Facts] = {}
         self.broken: dict[str, str] = {}
@@ -123,7 +115,7 @@ class _Reader:
         if path in self.facts:
             return self.facts[path]
         if path not in self.stamps:
-            self.stamps[path] = stamp_of(path)
+            self.stamps[path] = _stamp_of(path)
         kept = self._kept.get(path) if self._kept else None
         facts = kept[1] if kept is not None and kept[0] == self.stamps[path] else read_facts(path)
         self.facts[path] = facts
@@ -158,7 +150,7 @@ class _Reader:
 
 
 def _index_root(files: Sequence[tuple[str, Stamp]], reader: _Reader) -> dict[str, Entry]:
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     for path, _ in files:
         facts = reader.resolve(path)
         if facts.error is not None:
@@ -168,12 +160,12 @@ def _index_root(files: Sequence[tuple[str, Stamp]], reader: _Reader) -> dict[str
         if name is None:
             if facts.error is None:
                 reader.nameless.append(path)
-        elif name in found:
-            found[name] = found[name]._replace(rivals=(*found[name].rivals, path))
+        elif name in entries:
+            entries[name] = entries[name]._replace(rivals=(*entries[name].rivals, path))
         else:
             kind: Kind = "group" if is_group else "task"
-            found[name] = Entry(name, kind, path, facts.output_type, facts.tags or (), (), facts.is_class)
-    return found
+            entries[name] = Entry(name, kind, path, facts.output_type, facts.tags or (), (), facts.is_class)
+    return entries
 
 
 def _tags(entries: Mapping[str, Entry]) -> dict[str, Entry]:
@@ -183,3 +175,132 @@ def _tags(entries: Mapping[str, Entry]) -> dict[str, Entry]:
         for tag in entry.tags if entry.kind == "task" else ():
             members.setdefault(tag, []).append(entry.name)
     return {tag: Entry(tag, "tag", members=sorted(names)) for tag, names in members.items() if tag not in entries}
+
+
+# ---------------------------------------------------------------------- on disk
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    """All YAML files under some roots with their stamps, root by root, sorted by path."""
+
+    roots: tuple[str, ...]
+    files: tuple[list[tuple[str, Stamp]], ...]
+
+    @cached_property
+    def digest(self) -> str:
+        # The first format of marshal gives equal values equal bytes, several times as fast as any text of them.
+        return hashlib.sha256(marshal.dumps(self.files, 0)).hexdigest()
+
+    @property
+    def cache_path(self) -> Path:
+        key = hashlib.sha256("\n".join((str(VERSION), *self.roots)).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        return assay_home() / "index" / key
+
+
+def _take_snapshot(roots: Iterable[Path]) -> _Snapshot:
+    named = tuple(str(root.absolute()) for root in roots)
+    return _Snapshot(named, tuple(_walk(root) for root in named))
+
+
+def _walk(root: str) -> list[tuple[str, Stamp]]:
+    files: list[tuple[str, Stamp]] = []
+    folders = [root]
+    linked: set[str] = set()
+    while folders:
+        folder = folders.pop()
+        with suppress(PermissionError), os.scandir(folder) as listing:
+            for item in listing:
+                name = item.name
+                if name.endswith((".yaml", ".yml")):
+                    try:
+                        status = item.stat()
+                    except FileNotFoundError:
+                        continue  # a dangling link, or removed this very moment
+                    files.append((item.path, (status.st_mtime_ns, status.st_ctime_ns, status.st_size)))
+                elif not name.endswith(".py") and item.is_dir() and name not in _IGNORED:
+                    if item.is_symlink():
+                        real = os.path.realpath(item.path)
+                        if real in linked or f"{folder}{os.sep}".startswith(f"{real}{os.sep}"):
+                            continue  # a link back up would be walked for ever
+                        linked.add(real)
+                    folders.append(item.path)
+    files.sort()
+    return files
+
+
+def _stamp_of(path: str) -> Stamp | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size)
+
+
+def _load_index(snapshot: _Snapshot) -> Index | None:
+    """The index as it was kept, if nothing has changed since."""
+    kept = _read(snapshot.cache_path.with_suffix(".json"))
+    if kept is None or kept.get("digest") != snapshot.digest:
+        return None
+    # Bases often carry another suffix, or lie elsewhere, so the walk has not seen them.
+    for path, stamp in kept["bases"]:
+        if _stamp_of(path) != (None if stamp is None else tuple(stamp)):
+            return None
+    return Index({row[0]: Entry(*row) for row in kept["entries"]}, kept["broken"], kept["nameless"])
+
+
+def _load_facts(snapshot: _Snapshot) -> dict[str, tuple[Stamp | None, Facts]]:
+    kept = _read(snapshot.cache_path.with_suffix(".facts.json"))
+    facts: dict[str, tuple[Stamp | None, Facts]] = {}
+    for path, stamp, (task, group, is_class, tags, include, output_type, error) in kept["facts"] if kept else ():
+        row = Facts(task, group, is_class, None if tags is None else tuple(tags), tuple(include), output_type, error)
+        facts[path] = (None if stamp is None else tuple(stamp), row)
+    return facts
+
+
+def _save(snapshot: _Snapshot, index: Index, reader: _Reader) -> None:
+    stamps, now = reader.stamps, time.time_ns()
+    if any(stamp is not None and now - stamp[0] < _TICK_NS for stamp in stamps.values()):
+        return
+    listed = {path for files in snapshot.files for path, _ in files}
+    kept = {
+        "digest": snapshot.digest,
+        "bases": [(path, stamp) for path, stamp in stamps.items() if path not in listed],
+        "entries": [_short(entry) for entry in index.entries.values()],
+        "broken": index.broken,
+        "nameless": index.nameless,
+    }
+    facts = [(path, stamps[path], fact) for path, fact in reader.facts.items()]
+    # A cache that cannot be written (a read-only home, a full disk) costs a second at the next start, no more.
+    with suppress(OSError):
+        _write(snapshot.cache_path.with_suffix(".json"), kept)
+        _write(snapshot.cache_path.with_suffix(".facts.json"), {"facts": facts})
+
+
+def _short(entry: Entry) -> list[object]:
+    """A row without the defaults at its end: most entries are a name, a kind and a file."""
+    row: list[object] = [*entry]
+    while not row[-1]:
+        row.pop()
+    return row
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        kept = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None  # absent, or cut off by a crash: the index is built again
+    return kept if isinstance(kept, dict) and kept.get("version") == VERSION else None
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(handle, "w") as file:
+            # Not `dump`, which is written in Python and ten times slower.
+            file.write(json.dumps({"version": VERSION, **content}, separators=(",", ":")))
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -9,19 +9,16 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from assay.config import ConfigWarning, GroupConfig, Origin, TaskConfig, add_task_root
 from assay.errors import ConfigError
-from assay.tasks.expand import Built, Expander
-from assay.tasks.expansion import GroupSpec
+from assay.tasks.base import Task
+from assay.tasks.expand import Built, Expander, GroupSpec
 from assay.tasks.index import Entry, Index, build_index
-
-if TYPE_CHECKING:
-    from assay.tasks.base import Task
-
-__all__ = ["GroupSpec", "Loaded", "Resolved", "TaskManager", "default_roots"]
+from assay.tasks.python_tasks import load_python_tasks
 
 LM_EVAL_VARIABLE = "ASSAY_LM_EVAL_TASKS"
 
@@ -103,9 +100,11 @@ class TaskManager:
     @cached_property
     def _ready(self) -> dict[str, tuple[Path, TaskConfig | GroupConfig]]:
         """Tasks and groups that Python files define. These files run when anything is first looked up."""
-        from assay.tasks.python_tasks import load_python_tasks
-
-        return {_name_of(made): (path, made) for path in self.python_files for made in load_python_tasks(path)}
+        return {
+            made.group if isinstance(made, GroupConfig) else made.task: (path, made)
+            for path in self.python_files
+            for made in load_python_tasks(path)
+        }
 
     @property
     def _python_entries(self) -> dict[str, Entry]:
@@ -123,19 +122,16 @@ class TaskManager:
 
     def load(self, names: str | Iterable[str], data_dir: str | Path | None = None) -> Loaded:
         """Build every task that the names stand for, each once however often it is reached."""
-        from assay.tasks.base import Task
-
-        found = self.resolve(names)
-        directory = Path(data_dir) if data_dir is not None else None
-        tasks = {name: Task.from_config(config, data_dir=directory) for name, config in found.tasks.items()}
-        return Loaded(tasks, found.groups, found.roots, found.tags, found.sources)
+        resolved = self.resolve(names)
+        tasks = {name: Task.from_config(config, data_dir=data_dir) for name, config in resolved.tasks.items()}
+        return Loaded(tasks, resolved.groups, resolved.roots, resolved.tags, resolved.sources)
 
     def resolve(self, names: str | Iterable[str]) -> Resolved:
         """Unfold names to configs: task, group, tag, glob, `name:variant`, YAML file, directory of YAML files."""
         ready = {name: made for name, (_, made) in self._ready.items()}
         expander = Expander(self.entries, metadata=self.metadata, ready=ready, built=self._built)
         given = [names] if isinstance(names, str) else names
-        roots = expander.expand([found for name in given for found in self._find(name, expander)])
+        roots = expander.expand([target for name in given for target in self._find(name, expander)])
         result = expander.result
         return Resolved(result.tasks, result.groups, roots, result.tags, result.sources, result.origins)
 
@@ -172,8 +168,8 @@ class TaskManager:
         matches = self.match(pattern) or [f"{name}{colon}{variant}" for name in self.match(base) if colon]
         if matches:
             return matches
-        found = glob.glob(os.path.expanduser(pattern))
-        files = sorted(Path(file).resolve() for file in found if file.endswith((".yaml", ".yml")))
+        paths = glob.glob(os.path.expanduser(pattern))
+        files = sorted(Path(path).resolve() for path in paths if path.endswith((".yaml", ".yml")))
         if not files:
             raise ConfigError(
                 f"no task, group, tag or file fits {pattern!r}", hint="`assay ls tasks PATTERN` shows what does."
@@ -198,10 +194,6 @@ class TaskManager:
         return any(root.resolve() in above for root in self.roots)
 
 
-def _name_of(made: TaskConfig | GroupConfig) -> str:
-    return made.group if isinstance(made, GroupConfig) else made.task
-
-
 def default_roots() -> list[Path]:
     """The catalog that ships with the package."""
     catalog = Path(__file__).resolve().parent.parent / "catalog"
@@ -217,8 +209,6 @@ def lm_eval_roots(chosen: bool | str | Path | None) -> list[Path]:
         return [_tasks_below(Path(chosen), "lm_eval")]
     if named:
         return [_tasks_below(Path(named), LM_EVAL_VARIABLE)]
-    from importlib.util import find_spec
-
     spec = find_spec("lm_eval")
     if spec is None or not spec.submodule_search_locations:
         raise ConfigError(

@@ -20,8 +20,10 @@ from typing import Any, TypeAlias
 from assay.errors import DataError
 from assay.instance import Doc
 
-ChatTemplate: TypeAlias = Callable[[list[dict[str, str]], bool], str]
-"""(messages, add_generation_prompt) → the prompt."""
+Message: TypeAlias = dict[str, str]
+"""`role` and `content`."""
+ChatTemplate: TypeAlias = Callable[[list[Message], bool], Any]
+"""(messages, add_generation_prompt) → the prompt: text, or a tuple of `Message` for a model that takes messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Shot:
     """The example in a plain prompt, delimiters included."""
 
     @property
-    def turns(self) -> list[dict[str, str]]:
+    def turns(self) -> list[Message]:
         user = {"role": "user", "content": self.question}
         return [user] if self.answer is None else [user, {"role": "assistant", "content": self.answer}]
 
@@ -99,17 +101,18 @@ def plain_prompt(head: str, question: str, prefix: str | None, delimiter: str) -
     return head + question
 
 
-def chat_prompt(
-    template: ChatTemplate, system: str, shots: Sequence[Shot], question: str, prefix: str | None, *, multiturn: bool
-) -> str:
-    """The conversation through the model's chat template; a prefix leaves the assistant's turn open."""
-    messages = [{"role": "system", "content": system}] if system else []
+def chat_messages(system: str, shots: Sequence[Shot], question: str, *, multiturn: bool) -> list[Message]:
+    """The conversation up to the question; shots are turns of their own, or stand before it in one."""
+    messages: list[Message] = [{"role": "system", "content": system}] if system else []
     if multiturn:
         for shot in shots:
             messages += shot.turns
-        messages.append({"role": "user", "content": question})
-    else:
-        messages.append({"role": "user", "content": "".join(shot.text for shot in shots) + question})
+        return [*messages, {"role": "user", "content": question}]
+    return [*messages, {"role": "user", "content": "".join(shot.text for shot in shots) + question}]
+
+
+def chat_prompt(template: ChatTemplate, messages: list[Message], prefix: str | None) -> Any:
+    """The conversation through the model's chat template; a prefix leaves the assistant's turn open."""
     if prefix:
-        messages.append({"role": "assistant", "content": prefix})
-    return template(messages, not prefix)
+        return template([*messages, {"role": "assistant", "content": prefix}], False)
+    return template(messages, True)

@@ -39,16 +39,16 @@ _NEEDED = ("NAME", "DATASET_PATH", "SAMPLE_SPLIT", "TASK_STYLER")
 def load_python_tasks(path: str | Path) -> list[TaskConfig | GroupConfig]:
     """The tasks of a Python file, and a group for every class with several subjects, in the order of the file."""
     module = _import(Path(path))
-    found: list[TaskConfig | GroupConfig] = []
+    configs: list[TaskConfig | GroupConfig] = []
     for value in vars(module).values():
         # A base class that others of the file share has no NAME of its own.
         if isinstance(value, type) and value.__module__ == module.__name__ and "NAME" in vars(value):
-            found += configs_of(value)
-    if not found:
+            configs += configs_of(value)
+    if not configs:
         raise ConfigError(
             f"{path}: no task class", hint="A task class has a NAME, a TASK_STYLER and the three data hooks."
         )
-    return found
+    return configs
 
 
 def configs_of(cls: type[Any]) -> list[TaskConfig | GroupConfig]:

@@ -3,7 +3,7 @@
 A task that says `doc_to_question` gives the question itself. From any other choice task it is derived, from the text
 that the task would show:
 
-1. `Answer:` (or `A:`, in any language of `languages`) at the end is cut off, and `Question:` (or `Q:`) at the start.
+1. `Answer:` (or `A:`, in any language of `styles`) at the end is cut off, and `Question:` (or `Q:`) at the start.
 2. Where the choices are mere labels (A, B, C) and the text lists options under these labels, the option texts become
    the choices and the list is cut off.
 3. A text that has a `Question:` line further down (a passage before the question) keeps it and gets no second one.
@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 from assay.errors import DataError
 from assay.instance import Doc
 from assay.tasks.fields import choice_field, target_field, text_field
-from assay.tasks.languages import ANSWER_WORDS, QUESTION_WORDS
-from assay.tasks.styles import get_n_letters
+from assay.tasks.styles import ANSWER_WORDS, QUESTION_WORDS, get_n_letters
 
 
 class Question(NamedTuple):
@@ -150,11 +149,11 @@ def _listed(body: str, labels: Sequence[str]) -> tuple[str, list[str]] | None:
     marks, position = [], 0
     for label in labels:
         mark = re.compile(rf"^[ \t]*\(?{re.escape(label.strip(' ().'))}[.):][ \t]*", re.MULTILINE)
-        found = mark.search(body, position)
-        if found is None:
+        match = mark.search(body, position)
+        if match is None:
             return None
-        marks.append(found)
-        position = found.end()
+        marks.append(match)
+        position = match.end()
     ends = [*(mark.start() for mark in marks[1:]), len(body)]
     return body[: marks[0].start()].strip(), [body[mark.end() : end].strip() for mark, end in zip(marks, ends)]
 

@@ -11,6 +11,7 @@ from assay.data import DataSource, Docs, columns_of, iter_docs, seeded_globals
 from assay.errors import AssayError, ConfigError, DataError
 from assay.instance import Doc
 from assay.tasks.fields import Field, choice_field, free_field, media_field, prefix_field, target_field, text_field
+from assay.tasks.prompt import Shot, make_shot
 
 
 class TaskDocs:
@@ -153,3 +154,41 @@ class TaskDocs:
     @cached_property
     def _first_doc(self) -> Doc:
         return next(iter_docs(self.eval_docs))
+
+    # ------------------------------------------------------------------ shots
+
+    @cached_property
+    def _shot_fields(self) -> tuple[Field, Field | None, Field, Field]:
+        """Question, choices, answer and prefix of a shot: the few-shot config's own fields, else the task's.
+
+        An explicit null says that shots have no choices, or no prefix.
+        """
+        own, columns = self.config.fewshot_config, self.features
+        text: Field = self.doc_to_text
+        target: Field = self.doc_to_target
+        choices: Field | None = self.doc_to_choice if self.config.doc_to_choice else None
+        if own.doc_to_text is not None:
+            text = text_field(own.doc_to_text, columns, has_choices=self.has_choices)
+        if own.doc_to_target is not None:
+            target = target_field(own.doc_to_target, columns, has_choices=self.has_choices)
+        if "doc_to_choice" in own.model_fields_set:
+            choices = choice_field(own.doc_to_choice, columns) if own.doc_to_choice else None
+        prefix = own.gen_prefix if "gen_prefix" in own.model_fields_set else self.config.gen_prefix
+        return text, choices, target, free_field(prefix)
+
+    def render_shot(self, doc: Doc) -> Shot:
+        """A solved example, ready for any prompt."""
+        text, choice, target, prefix = self._shot_fields
+        config, own = self.config, self.config.fewshot_config
+        question, choices, answer = text(doc), choice(doc) if choice else None, target(doc)
+        if self.multiple_input and choices:
+            question, choices = choices[question], None
+        return make_shot(
+            doc,
+            question,
+            answer,
+            choices,
+            prefix(doc),
+            target_delimiter=config.target_delimiter if own.target_delimiter is None else own.target_delimiter,
+            fewshot_delimiter=config.fewshot_delimiter if own.fewshot_delimiter is None else own.fewshot_delimiter,
+        )

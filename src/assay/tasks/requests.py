@@ -47,6 +47,8 @@ class DocRequests:
     instances: list[Instance]
     shot_replaced: bool = False
     """Whether the doc was drawn as its own shot and got another one, which lm-evaluation-harness does not do."""
+    state: Any = None
+    """What a task that asks in rounds keeps for `next_requests`."""
     _hash: str | None = None
 
     @property
@@ -82,9 +84,9 @@ def pick(walk: Iterable[tuple[int, T]], wanted: Iterable[int]) -> Iterator[tuple
     ids = iter(wanted)
     if (target := next(ids, None)) is None:
         return
-    for found in walk:
-        if found[0] == target:
-            yield found
+    for pair in walk:
+        if pair[0] == target:
+            yield pair
             if (target := next(ids, None)) is None:
                 return
 

@@ -65,24 +65,24 @@ def scan(raw: bytes) -> Facts | None:
     """Facts of the plainest files; None where only the parser can tell."""
     if _ODD_START.match(raw):
         return None
-    found: dict[bytes, Any] = {}
+    values: dict[bytes, Any] = {}
     for match in _KEY.finditer(raw):
         key = match[2]
-        if key is None or key in found:
+        if key is None or key in values:
             return None
-        found[key] = _value(key, match[3].strip(), raw, match.end())
-        if found[key] is None:
+        values[key] = _value(key, match[3].strip(), raw, match.end())
+        if values[key] is None:
             return None
-    if not found:
+    if not values:
         return None
-    task, tags, include = found.get(b"task"), found.get(b"tag"), found.get(b"include")
+    task, tags, include = values.get(b"task"), values.get(b"tag"), values.get(b"include")
     return Facts(
         task=task if isinstance(task, str) else None,
-        group=found.get(b"group"),
-        is_class=b"class" in found,
+        group=values.get(b"group"),
+        is_class=b"class" in values,
         tags=(tags,) if isinstance(tags, str) else tags,
         include=(include,) if isinstance(include, str) else include or (),
-        output_type=found.get(b"output_type"),
+        output_type=values.get(b"output_type"),
     )
 
 

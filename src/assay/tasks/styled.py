@@ -2,22 +2,30 @@
 
 The instruction is the question, the cue opens the answer (`gen_prefix`), completions bring their own space
 (`target_delimiter: ""`), and the answer of a shot is written by the styler. Prompts, few-shot and chat are then those
-of any task.
+of any task. A styler is named by the file (`style: cloze`) or by a variant of the task's name (`arc_easy:cloze:5shot`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias
 
 from assay.config import FewshotConfig, FilterConfig, FilterStep, TaskConfig
-from assay.errors import ConfigError
+from assay.errors import ConfigError, did_you_mean
 from assay.instance import Doc
 from assay.tasks.questions import FieldQuestions, Question
-from assay.tasks.styles import BPBStyle, ClozeStyle, TaskStyler, make_styler
+from assay.tasks.styles import STYLERS, BPBStyle, ClozeStyle, TaskStyler, make_styler
 
 Questions: TypeAlias = Callable[[Doc], Question]
+
+_SHOTS = re.compile(r"(\d+)shot")
+_WORDED_ANEW = frozenset(
+    {"output_type", "metric_list", "filter_list", "process_results", "generation_kwargs", "gen_prefix", "repeats"}
+    | {"target_delimiter", "style", "class_", "use_prompt", "doc_to_decontamination_query", "turns"}
+)
+"""What belongs to the wording of the task as it was, and goes with it."""
 
 
 class _LastDoc:
@@ -93,7 +101,7 @@ def style_config(config: TaskConfig, styler: TaskStyler, questions: Questions) -
     """The config with its fields worded by the styler; metrics are the styler's unless the config lists its own."""
     is_free = styler.response_type == "completion"
     questions = _LastDoc(questions)
-    fields: dict[str, Any] = {
+    worded: dict[str, Any] = {
         "output_type": "generate_until" if is_free else "multiple_choice",
         "doc_to_text": StyledText(styler, questions),
         "doc_to_target": StyledTarget(styler, questions),
@@ -107,12 +115,12 @@ def style_config(config: TaskConfig, styler: TaskStyler, questions: Questions) -
         "doc_to_question": None,
     }
     if is_free and "generation_kwargs" not in config.model_fields_set:
-        fields["generation_kwargs"] = {"until": ["\n"], "do_sample": False}
+        worded["generation_kwargs"] = {"until": ["\n"], "do_sample": False}
     if is_free and config.filter_list is None:
         # The cue ends in a colon, so an answer begins with a space that is no part of it.
         steps = [FilterStep(function="remove_whitespace"), FilterStep(function="take_first")]
-        fields["filter_list"] = [FilterConfig(name="none", filter=steps)]
-    return config.override(**fields)
+        worded["filter_list"] = [FilterConfig(name="none", filter=steps)]
+    return config.override(**worded)
 
 
 def _fewshot(config: FewshotConfig, text: StyledText, answer: StyledShot) -> FewshotConfig:
@@ -132,3 +140,51 @@ def apply_style(config: TaskConfig) -> TaskConfig:
         )
     questions = FieldQuestions(config.doc_to_question, config.doc_to_text, config.doc_to_choice, config.doc_to_target)
     return style_config(config, make_styler(config.style, config.language), questions)
+
+
+# ---------------------------------------------------------------------- variants
+
+
+def apply_variant(config: TaskConfig, parts: Sequence[str]) -> TaskConfig:
+    """The task's config in another wording, with another number of shots, or both; the name is left to the caller."""
+    for part in parts:
+        if shots := _SHOTS.fullmatch(part):
+            config = config.override(num_fewshot=int(shots[1]))
+        elif part in STYLERS:
+            config = _restyled(config, part)
+        else:
+            raise ConfigError(
+                f"task {config.task}: there is no variant {part!r}",
+                hint=did_you_mean(part, STYLERS)
+                or f"There are: {', '.join(STYLERS)}, and a number of shots such as 5shot.",
+            )
+    return config
+
+
+def _restyled(config: TaskConfig, name: str) -> TaskConfig:
+    written = config.doc_to_text
+    if isinstance(written, StyledField):  # a Python task: its questions are known, and are worded again
+        styler = make_styler(_style(name, vars(written.styler)), config.language)
+        return style_config(_stripped(config), styler, written.questions)
+    if config.class_ is not None or config.doc_to_choice is None:
+        raise ConfigError(
+            f"task {config.task} has no choices, so there is no {name!r} variant of it",
+            hint="Only the number of shots can be varied, as in :5shot.",
+        )
+    given = config.style if isinstance(config.style, dict) else {}
+    return _stripped(config).override(style=_style(name, given))
+
+
+def _style(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The style by that name, with the options of the former one that it has as well."""
+    known = {field.name for field in fields(STYLERS[name])}
+    return {"name": name, **{key: value for key, value in options.items() if key in known}}
+
+
+def _stripped(config: TaskConfig) -> TaskConfig:
+    """Data, shots and fields of the task, without what belonged to its former wording."""
+    kept = {key: getattr(config, key) for key in config.model_fields_set if key not in _WORDED_ANEW}
+    shots = config.fewshot_config
+    wording = {"doc_to_text", "doc_to_choice", "doc_to_target", "gen_prefix", "target_delimiter"}
+    kept["fewshot_config"] = FewshotConfig(**{key: getattr(shots, key) for key in shots.model_fields_set - wording})
+    return TaskConfig(**kept)

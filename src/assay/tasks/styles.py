@@ -1,4 +1,4 @@
-r"""Stylers: how a choice question is worded, and what of it is scored.
+r"""Stylers: how a choice question is worded, in which language, and what of it is scored.
 
 >>> question, choices = "Capital of France?", ["Berlin", "Paris", "London"]
 >>> style = MCStyle()
@@ -28,9 +28,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Self
 
-from assay.errors import ConfigError, DataError
+from assay.errors import ConfigError, DataError, did_you_mean
 from assay.registry import Registry
-from assay.tasks.languages import words_of
 
 ResponseType = Literal["loglikelihoods", "completion"]
 
@@ -266,3 +265,63 @@ def shuffle_correct_with_distractors(correct: str, distractors: Sequence[str], s
     order = list(range(len(choices)))
     random.Random(int(hashlib.sha256(seed_text.encode()).hexdigest(), 16)).shuffle(order)
     return [choices[i] for i in order], order.index(len(choices) - 1)
+
+
+# ---------------------------------------------------------------------- languages
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words before a question and before its answer; `spaced` is False where words are written without spaces."""
+
+    question: str
+    answer: str
+    spaced: bool = True
+
+
+_LANGUAGES: dict[tuple[str, str, str], Words] = {
+    ("English", "en", "eng"): Words("Question: ", "Answer:"),
+    ("German", "de", "deu"): Words("Frage: ", "Antwort:"),
+    ("French", "fr", "fra"): Words("Question : ", "Réponse :"),
+    ("Spanish", "es", "spa"): Words("Pregunta: ", "Respuesta:"),
+    ("Italian", "it", "ita"): Words("Domanda: ", "Risposta:"),
+    ("Portuguese", "pt", "por"): Words("Pergunta: ", "Resposta:"),
+    ("Dutch", "nl", "nld"): Words("Vraag: ", "Antwoord:"),
+    ("Polish", "pl", "pol"): Words("Pytanie: ", "Odpowiedź:"),
+    ("Finnish", "fi", "fin"): Words("Kysymys: ", "Vastaus:"),
+    ("Swedish", "sv", "swe"): Words("Fråga: ", "Svar:"),
+    ("Danish", "da", "dan"): Words("Spørgsmål: ", "Svar:"),
+    ("Czech", "cs", "ces"): Words("Otázka: ", "Odpověď:"),
+    ("Russian", "ru", "rus"): Words("Вопрос: ", "Ответ:"),
+    ("Ukrainian", "uk", "ukr"): Words("Питання: ", "Відповідь:"),
+    ("Turkish", "tr", "tur"): Words("Soru: ", "Cevap:"),
+    ("Chinese", "zh", "zho"): Words("问题：", "答案：", spaced=False),
+    ("Japanese", "ja", "jpn"): Words("質問：", "回答：", spaced=False),
+    ("Korean", "ko", "kor"): Words("질문: ", "정답:"),
+    ("Arabic", "ar", "ara"): Words("السؤال: ", "الإجابة:"),
+    ("Hindi", "hi", "hin"): Words("प्रश्न: ", "उत्तर:"),
+}
+_BY_NAME = {name.lower(): words for names, words in _LANGUAGES.items() for name in names}
+QUESTION_WORDS = "|".join(sorted({words.question.rstrip(" :：") for words in _LANGUAGES.values()}))
+ANSWER_WORDS = "|".join(sorted({words.answer.rstrip(" :：") for words in _LANGUAGES.values()}))
+"""Alternatives of a regular expression: how a question or an answer is announced in any of the languages."""
+
+
+def words_of(language: Any) -> Words:
+    """The words of a language, given by its English name or its two- or three-letter code.
+
+    >>> words_of("German") == words_of("de") == words_of("DEU")
+    True
+    >>> words_of("fi")
+    Words(question='Kysymys: ', answer='Vastaus:', spaced=True)
+    """
+    name = str(getattr(language, "value", language))
+    words = _BY_NAME.get(name.lower())
+    if words is None:
+        known = [names[0] for names in _LANGUAGES]
+        raise ConfigError(
+            f"there are no words for the language {name!r}",
+            hint=did_you_mean(name, [*known, *_BY_NAME])
+            or f"Known: {', '.join(known)}. Or give question_prefix and cue_text.",
+        )
+    return words

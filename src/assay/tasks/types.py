@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from assay.errors import DataError
-from assay.instance import Doc, Instance, OutputType
+from assay.instance import Doc, Instance
 from assay.tasks.base import Task
 from assay.tasks.requests import RequestOptions
 
@@ -14,7 +14,7 @@ from assay.tasks.requests import RequestOptions
 class GenerateTask(Task):
     """The model continues the prompt."""
 
-    OUTPUT_TYPE: ClassVar[OutputType] = "generate_until"
+    OUTPUT_TYPE: ClassVar[str] = "generate_until"
 
     def construct_requests(
         self, doc: Doc, ctx: str | list[str], *, target: Any = None, options: RequestOptions | None = None, **_: Any
@@ -29,7 +29,7 @@ class GenerateTask(Task):
 class LoglikelihoodTask(Task):
     """The probability of one target. No delimiter is put before it: the target brings its own."""
 
-    OUTPUT_TYPE: ClassVar[OutputType] = "loglikelihood"
+    OUTPUT_TYPE: ClassVar[str] = "loglikelihood"
 
     def construct_requests(
         self, doc: Doc, ctx: str | list[str], *, target: Any = None, options: RequestOptions | None = None, **_: Any
@@ -42,7 +42,7 @@ class LoglikelihoodTask(Task):
 class RollingTask(Task):
     """The probability of a whole text."""
 
-    OUTPUT_TYPE: ClassVar[OutputType] = "loglikelihood_rolling"
+    OUTPUT_TYPE: ClassVar[str] = "loglikelihood_rolling"
     NEEDS_CONTEXT = False
 
     def construct_requests(
@@ -56,7 +56,7 @@ class RollingTask(Task):
 class MultipleChoiceTask(Task):
     """The probability of each choice; the most probable one is the answer."""
 
-    OUTPUT_TYPE: ClassVar[OutputType] = "multiple_choice"
+    OUTPUT_TYPE: ClassVar[str] = "multiple_choice"
 
     def construct_requests(
         self, doc: Doc, ctx: str | list[str], *, target: Any = None, options: RequestOptions | None = None, **_: Any
@@ -110,8 +110,3 @@ class MultipleChoiceTask(Task):
     @cached_property
     def wants_mutual_information(self) -> bool:
         return any(metric.name == "acc_mutual_info" for metric in self.config.metric_list or [])
-
-
-TASK_TYPES: dict[OutputType, type[Task]] = {
-    cls.OUTPUT_TYPE: cls for cls in (GenerateTask, LoglikelihoodTask, RollingTask, MultipleChoiceTask)
-}

@@ -112,12 +112,12 @@ class Template:
         try:
             for _ in self._run(context):
                 pass
-            found = context.vars["result"]
-            if isinstance(found, StrictUndefined):
-                str(found)  # raises, with the name that is missing
+            value = context.vars["result"]
+            if isinstance(value, StrictUndefined):
+                str(value)  # raises, with the name that is missing
         except Exception as error:
             raise self._explain(error, doc) from error
-        return found
+        return value
 
     def _explain(self, error: Exception, doc: Doc) -> Exception:
         what = f"the template {_short(self.source)}"

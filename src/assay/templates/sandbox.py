@@ -1,7 +1,7 @@
 """The sandbox that templates run in: Jinja's own, with limits on what one operation may make.
 
-A few characters of a template can ask for gigabytes: by repetition, by powers, by formats and by padding to a width. Each
-is looked at before it is carried out.
+A few characters of a template can ask for gigabytes: by repetition, by powers, by formats and by padding to a width.
+Each is looked at before it is carried out.
 """
 
 from __future__ import annotations

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
 
 from assay.errors import ConfigError
-from assay.view.library import Run
-from assay.view.links import BundleLinks
-from assay.view.pages import place, sample_page, samples_page, task_page
-from assay.view.queries import Query
+from assay.view.library import RunEntry
+from assay.view.queries import SampleQuery
 from assay.view.render import render
 from assay.view.server import plotly_file, static_directory
-from assay.view.site import Site
+from assay.view.site import PageValues, Site, compare_page, run_page, runs_page
+from assay.view.task_pages import list_row, place, place_with_samples, sample_page, samples_page, task_page
 
 MOST_COMPARISONS = 28
 """Pairs of runs that get a page: eight runs, each with each."""
@@ -38,13 +38,12 @@ def write_bundle(directories: Sequence[Path], target: Path, *, samples: int = 20
 class _Bundle:
     def __init__(self, site: Site, target: Path, samples: int) -> None:
         self.site, self.target, self.samples = site, target, samples
-        self.runs = [run for run in site.library.runs() if (site.library.results(run) or {}).get("assay")]
+        self.runs = [run for run in site.library.runs() if site.library.results(run) is not None]
         if not self.runs:
             raise ConfigError("there is no finished run to bundle", hint="Give directories that hold finished runs.")
         self.docs = {(run.id, task): self._doc_ids(run, task) for run in self.runs for task in self._tasks(run)}
-        pairs = islice(self._comparable(), MOST_COMPARISONS)
-        self.links = BundleLinks({key: frozenset(docs) for key, docs in self.docs.items()}, frozenset(pairs))
-        self.pairs = sorted(self.links._compared)
+        self.pairs = sorted(islice(self._comparable(), MOST_COMPARISONS))
+        self.links = BundleLinks({key: frozenset(docs) for key, docs in self.docs.items()}, frozenset(self.pairs))
         self.pages = 0
 
     def write(self) -> int:
@@ -52,7 +51,7 @@ class _Bundle:
         shutil.copyfile(plotly_file(), self.target / "static" / "plotly.min.js")
         self._page("index.html", "runs.html", self._list())
         for run in self.runs:
-            self._page(self.links.run(run.id), "run.html", self.site.run_page(run.id))
+            self._page(self.links.run(run.id), "run.html", run_page(self.site, run.id))
             for name in self._nodes(run):
                 self._page(self.links.task(run.id, name), "task.html", task_page(self.site, run.id, name, {}))
         for (run_id, task), docs in self.docs.items():
@@ -61,32 +60,30 @@ class _Bundle:
                 context = sample_page(self.site, run_id, task, doc_id, {"at": str(at)})
                 self._page(self.links.sample(run_id, task, doc_id), "sample.html", context)
         for pair in self.pairs:
-            self._page(self.links.compare(pair), "compare.html", self.site.compare_page(pair, patience=600))
+            self._page(self.links.compare(pair), "compare.html", compare_page(self.site, pair, patience=600))
         return self.pages
 
-    def _page(self, name: str, template: str, context: dict[str, Any]) -> None:
+    def _page(self, name: str, template: str, context: PageValues) -> None:
         (self.target / name).write_text(
             render(template, link=self.links, **context), encoding="utf-8", errors="replace"
         )
         self.pages += 1
 
-    def _list(self) -> dict[str, Any]:
-        context = self.site.runs_page({})
+    def _list(self) -> PageValues:
+        context = runs_page(self.site, {})
         kept = {run.id for run in self.runs}
         context["runs"] = [summary for summary in context["runs"] if summary.id in kept]
         names = {summary.id: summary for summary in context["runs"]}
         pairs = [(names[a], names[b], self.links.compare((a, b))) for a, b in self.pairs]
         return context | {"total": len(kept), "pairs": pairs, "any_running": False}
 
-    def _sample_list(self, run_id: str, task: str) -> dict[str, Any]:
+    def _sample_list(self, run_id: str, task: str) -> PageValues:
         """All docs that have a page, in one list: a file cannot be asked for the next page."""
         context = samples_page(self.site, run_id, task, {"size": "200"})
-        at = place(self.site, run_id, task)
-        assert at.file is not None
-        from assay.view.pages import list_row
-
-        query = Query(filter=context["query"].filter, metric=context["query"].metric, size=max(1, self.samples))
-        page = self.site.samples.page(at.file, query)
+        at, file = place_with_samples(self.site, run_id, task)
+        asked = context["query"]
+        query = SampleQuery(filter=asked.filter, metric=asked.metric, size=max(1, self.samples))
+        page = self.site.samples.page(file, query)
         rows = [list_row(row, at, i) for i, row in enumerate(page.rows)]
         return context | {"query": query, "page": page, "rows": rows}
 
@@ -98,19 +95,62 @@ class _Bundle:
             if tasks[a.id] & tasks[b.id]:
                 yield a.id, b.id
 
-    def _tasks(self, run: Run) -> Iterator[str]:
-        results = self.site.library.results(run) or {}
-        for task in results["assay"].get("samples") or {}:
+    def _tasks(self, run: RunEntry) -> Iterator[str]:
+        for task in self.site.results_of(run).tasks:
             if self.site.library.sample_file(run, task) is not None:
                 yield task
 
-    def _nodes(self, run: Run) -> list[str]:
-        results = self.site.results_of(run)
-        return list(dict.fromkeys([node["name"] for node in results["assay"]["tree"]] + list(self._tasks(run))))
+    def _nodes(self, run: RunEntry) -> list[str]:
+        shown = [node.name for _, node in self.site.results_of(run).tree()]
+        return list(dict.fromkeys([*shown, *self._tasks(run)]))
 
-    def _doc_ids(self, run: Run, task: str) -> list[int]:
+    def _doc_ids(self, run: RunEntry, task: str) -> list[int]:
         at = place(self.site, run.id, task)
         if at.file is None or self.samples < 1:
             return []
-        query = Query(filter=next(iter(at.file.filters), ""), size=self.samples)
+        query = SampleQuery(filter=next(iter(at.file.filters), ""), size=self.samples)
         return [row["doc_id"] for row in self.site.samples.page(at.file, query).rows]
+
+
+class BundleLinks:
+    """In place of `ServerLinks`: files beside each other in one folder. Queries are dropped, since a file answers none."""
+
+    live = False
+
+    def __init__(self, samples: Mapping[tuple[str, str], frozenset[int]], compared: frozenset[tuple[str, ...]]) -> None:
+        self._samples = samples
+        """(run, task) → the docs that have a page."""
+        self._compared = compared
+
+    def static(self, name: str) -> str:
+        return f"static/{name}"
+
+    def runs(self, **query: Any) -> str:
+        return "index.html"
+
+    def run(self, run_id: str, **query: Any) -> str:
+        return f"run-{run_id}.html"
+
+    def task(self, run_id: str, task: str, **query: Any) -> str:
+        return f"task-{run_id}-{slug(task)}.html"
+
+    def samples(self, run_id: str, task: str, **query: Any) -> str:
+        return f"samples-{run_id}-{slug(task)}.html"
+
+    def sample(self, run_id: str, task: str, doc_id: int, **query: Any) -> str:
+        if doc_id not in self._samples.get((run_id, task), ()):
+            return ""
+        return f"sample-{run_id}-{slug(task)}-{doc_id}.html"
+
+    def compare(self, run_ids: Sequence[str], **query: Any) -> str:
+        return f"compare-{'-'.join(run_ids)}.html" if tuple(run_ids) in self._compared else ""
+
+
+def slug(task: str) -> str:
+    """A file name for any task name: readable where it can be, distinct always.
+
+    >>> slug("mmlu/anatomy:cloze")
+    'mmlu_anatomy_cloze-f2c54c'
+    """
+    readable = "".join(ch if ch.isascii() and ch.isalnum() else "_" for ch in task)[:60]
+    return f"{readable}-{hashlib.sha256(task.encode('utf-8', 'surrogatepass')).hexdigest()[:6]}"

@@ -9,7 +9,8 @@ from typing import Any
 
 from assay.errors import DataError
 
-Row = dict[str, Any]
+SampleRecord = dict[str, Any]
+"""A row of a sample file, by column."""
 
 SAMPLES = "read_parquet(?, file_row_number=true)"
 """The table expression of every query; its parameter is the path of a sample file."""
@@ -33,15 +34,15 @@ class Database:
             self._connection.execute(statement)
         self._local = threading.local()
 
-    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[SampleRecord]:
         cursor = self._run(sql, parameters)
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row)) for row in cursor.fetchall()]
 
-    def one(self, sql: str, parameters: Sequence[Any] = ()) -> Row:
+    def one(self, sql: str, parameters: Sequence[Any] = ()) -> SampleRecord:
         return self.rows(sql, parameters)[0]
 
-    def stream(self, sql: str, parameters: Sequence[Any] = (), size: int = 512) -> Iterator[Row]:
+    def stream(self, sql: str, parameters: Sequence[Any] = (), size: int = 512) -> Iterator[SampleRecord]:
         """Rows in pieces, on a cursor of its own: downloads may be larger than memory."""
         cursor = self._connection.cursor()
         try:

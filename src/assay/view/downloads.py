@@ -8,9 +8,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from assay.report.rows import rows_of
-from assay.run import unpack_arguments
-from assay.view.library import Summary
+from assay.report import rows_of
+from assay.results import RunResult
+from assay.view.library import RunSummary
+from assay.view.prompts import requests_of
 from assay.view.queries import METRIC
 
 FORMATS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson; charset=utf-8"}
@@ -51,30 +52,55 @@ def cell(value: Any) -> Any:
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
-def run_list(summaries: Iterable[Summary]) -> Iterator[dict[str, Any]]:
+def run_list(summaries: Iterable[RunSummary]) -> Iterator[dict[str, Any]]:
     for s in summaries:
-        scores = {f"{h['name']} {h['key']}": h["value"] for h in s.headline}
-        yield {"id": s.id, "run": s.name, "model": s.model, "date": s.date, "status": s.status, "seconds": s.seconds, "samples": s.samples, "tasks": list(s.tasks), "scores": scores}  # fmt: skip
+        yield {
+            "id": s.id,
+            "run": s.name,
+            "model": s.model,
+            "date": s.date,
+            "status": s.status,
+            "seconds": s.seconds,
+            "samples": s.samples,
+            "tasks": list(s.tasks),
+            "scores": {f"{row.alias} {row.key}": row.estimate.value for row in s.headline},
+        }
 
 
-def score_table(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for row in rows_of(data):
-        if row.metric:
+def score_table(result: RunResult) -> Iterator[dict[str, Any]]:
+    for row in rows_of(result):
+        if row.key is not None:
             e = row.estimate
-            yield {"name": row.name, "kind": row.kind, "depth": row.depth, "metric": row.metric, "filter": row.filter, "value": e.value, "stderr": e.stderr, "low": e.low, "high": e.high, "n": e.n, "method": e.method, "undefined": e.undefined, "notes": row.note}  # fmt: skip
+            yield {
+                "name": row.name,
+                "kind": row.kind,
+                "depth": row.depth,
+                "metric": row.metric,
+                "filter": row.filter,
+                "value": e.value,
+                "stderr": e.stderr,
+                "low": e.low,
+                "high": e.high,
+                "n": e.n,
+                "method": e.method,
+                "undefined": e.undefined,
+                "notes": row.note,
+            }
 
 
-def sample_rows(rows: Iterable[Mapping[str, Any]], form: str) -> Iterator[dict[str, Any]]:
+def sample_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Samples with their JSON columns as values, and the prompts written out."""
     for row in rows:
-        found = {name: row[name] for name in ("doc_id", "filter")}
-        found |= {name.removeprefix(METRIC): value for name, value in row.items() if name.startswith(METRIC)}
-        found["flags"] = row.get("flags") or []
-        for name in ("target", "filtered_resps", "resps", "doc"):
-            found[name] = _value(row.get(name))
-        found["arguments"] = unpack_arguments(row["arguments"] or "[]")
-        found |= {"doc_hash": row["doc_hash"], "request_hash": row["request_hash"]}
-        yield found
+        yield {
+            "doc_id": row["doc_id"],
+            "filter": row["filter"],
+            **{name.removeprefix(METRIC): value for name, value in row.items() if name.startswith(METRIC)},
+            "flags": row.get("flags") or [],
+            **{name: _value(row.get(name)) for name in ("target", "filtered_resps", "resps", "doc")},
+            "arguments": requests_of(row, as_logged=True),
+            "doc_hash": row["doc_hash"],
+            "request_hash": row["request_hash"],
+        }
 
 
 def _value(text: str | None) -> Any:

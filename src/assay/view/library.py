@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from assay.errors import AssayError, ConfigError
-from assay.report.rows import rows_of
+from assay.comparison import open_results
+from assay.errors import AssayError, DataError
+from assay.report import RUN_IMPORTERS, TableRow, rows_of
+from assay.results import RunResult
+from assay.run import Counts
+from assay.view.untrusted import blaming, parse_result, read_json, with_finite_tree
+
+T = TypeVar("T")
 
 _RESCAN_SECONDS = 2.0
 _SILENCE_SECONDS = 120.0
 """A run writes how far it is every second; after so long without a word it is not running any more."""
 _DEPTH = 6
-_KEPT_RESULTS = 16
-"""Parsed results files that are kept in memory; the file of a large suite is megabytes."""
+_KEPT_FILES = 16
+"""Parsed files that are kept in memory; the results of a large suite are megabytes."""
 
 
 @dataclass(frozen=True)
-class Run:
+class RunEntry:
     """One run on disk: a directory of ours, or a results file of lm-evaluation-harness."""
 
     id: str
@@ -43,7 +48,44 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Summary:
+class RunFile:
+    """What `run.json` says, as far as pages show it."""
+
+    status: str = ""
+    date: float = 0.0
+    model: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    counts: Counts | None = None
+
+    @classmethod
+    def parse(cls, data: Any) -> RunFile:
+        known = _known_fields(cls, data)
+        return cls(
+            **{**known, "counts": Counts(**_known_fields(Counts, known["counts"])) if known.get("counts") else None}
+        )
+
+
+@dataclass(frozen=True)
+class ProgressFile:
+    """`progress.json`: how far a run is, and when it said so."""
+
+    counts: Counts
+    updated: float = 0.0
+
+    @classmethod
+    def parse(cls, data: Any) -> ProgressFile:
+        return cls(Counts(**_known_fields(Counts, data)), data.get("updated") or 0.0)
+
+
+def _known_fields(kind: Any, data: Any) -> dict[str, Any]:
+    """The fields that a file sets. A newer version may have written more."""
+    return {each.name: data[each.name] for each in fields(kind) if data.get(each.name) is not None}
+
+
+@dataclass(frozen=True)
+class RunSummary:
     """What the list of runs shows of one."""
 
     id: str
@@ -52,11 +94,11 @@ class Summary:
     model: str
     date: float
     status: str
-    seconds: float | None
-    tasks: tuple[str, ...]
-    samples: int
-    headline: tuple[dict[str, Any], ...]
-    """The numbers of the topmost rows of the tree."""
+    seconds: float | None = None
+    tasks: tuple[str, ...] = ()
+    samples: int = 0
+    headline: tuple[TableRow, ...] = ()
+    """The first number of the topmost tasks and groups."""
     progress: float | None = None
     problem: str | None = None
     heard: float = 0.0
@@ -70,88 +112,76 @@ class Library:
         self.roots = [directory.resolve() for directory in directories]
         self.scratch = scratch
         """Where results of other harnesses are kept once they are converted."""
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, RunEntry] = {}
         self._scanned = 0.0
-        self._parsed: OrderedDict[tuple[Path, int, int], dict[str, Any]] = OrderedDict()
-        self._summaries: dict[str, tuple[tuple[int, ...], Summary]] = {}
+        self._parsed: OrderedDict[tuple[Path, int, int], Any] = OrderedDict()
+        self._summaries: dict[str, tuple[tuple[int, ...], RunSummary]] = {}
         self._lock = threading.RLock()
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[RunEntry]:
         with self._lock:
             if time.monotonic() - self._scanned > _RESCAN_SECONDS:
                 self._runs = {run.id: run for root in self.roots for run in find_runs(root)}
                 self._scanned = time.monotonic()
             return list(self._runs.values())
 
-    def get(self, run_id: str) -> Run | None:
+    def get(self, run_id: str) -> RunEntry | None:
         if run_id not in self._runs:
             self.runs()
         return self._runs.get(run_id)
 
-    def directory(self, run: Run) -> Path:
+    def directory(self, run: RunEntry) -> Path:
         """Where the run's files lie; results of lm-evaluation-harness are converted once, into the scratch directory."""
         if run.kind == "assay":
             return run.path
         target = self.scratch / run.id
         with self._lock:
             if not (target / "results.json").is_file():
-                from assay.report.importing import import_lm_eval
-
-                import_lm_eval(run.path, target)
+                with blaming(run.path):
+                    RUN_IMPORTERS["lm_eval"](run.path, target)
         return target
 
-    def results(self, run: Run) -> dict[str, Any] | None:
-        """The results file, or None while the run goes on."""
-        return self._json(self.directory(run) / "results.json")
+    def results(self, run: RunEntry) -> RunResult | None:
+        """What the run found, or None while it goes on."""
+        return self._parse(self.directory(run) / "results.json", parse_result)
 
-    def run_file(self, run: Run) -> dict[str, Any]:
-        return self._json(self.directory(run) / "run.json") or {}
+    def run_file(self, run: RunEntry) -> RunFile:
+        return self._parse(self.directory(run) / "run.json", RunFile.parse) or RunFile()
 
-    def progress(self, run: Run) -> dict[str, Any] | None:
-        return self._json(self.directory(run) / "progress.json") if run.kind == "assay" else None
+    def progress(self, run: RunEntry) -> ProgressFile | None:
+        return self._parse(run.path / "progress.json", ProgressFile.parse) if run.kind == "assay" else None
 
-    def sample_file(self, run: Run, task: str) -> Path | None:
+    def sample_file(self, run: RunEntry, task: str) -> Path | None:
         """The task's samples. The name stands in the results, which may be anyone's: it must lead into the run."""
-        results = self.results(run)
-        name = ((results or {}).get("assay") or {}).get("samples", {}).get(task)
-        if not isinstance(name, str):
+        result = self.results(run)
+        name = result.tasks[task].sample_file if result is not None and task in result.tasks else None
+        if name is None or "\0" in name:
             return None
         directory = self.directory(run).resolve()
         path = (directory / name).resolve()
         inside = path.is_relative_to(directory) and path.suffix == ".parquet" and path.is_file()
         return path if inside else None
 
-    def summary(self, run: Run) -> Summary:
-        stamp = _stamps(run)
+    def summary(self, run: RunEntry) -> RunSummary:
+        stamps = _stamps(run)
         with self._lock:
             known = self._summaries.get(run.id)
-            if known is None or known[0] != stamp:
-                known = (stamp, self._summarise(run))
+            if known is None or known[0] != stamps:
+                known = (stamps, self._summarize(run))
                 self._summaries[run.id] = known
             return still_alive(known[1])
 
-    def _summarise(self, run: Run) -> Summary:
+    def _summarize(self, run: RunEntry) -> RunSummary:
         try:
-            data = self.results(run) if run.kind == "assay" else self._json(run.path)
-            about = self.run_file(run) if run.kind == "assay" else {}
-            progress = self.progress(run)
+            if run.kind == "lm-eval":  # the numbers alone: converting all samples of all runs would take minutes
+                return summary_of(run, self._parse(run.path, parse_foreign_result), RunFile(), None)
+            return summary_of(run, self.results(run), self.run_file(run), self.progress(run))
         except AssayError as error:
-            return Summary(
-                run.id,
-                run.name,
-                run.kind,
-                "",
-                run.path.stat().st_mtime,
-                "unreadable",
-                None,
-                (),
-                0,
-                (),
-                problem=str(error),
-            )
-        return summary_of(run, data, about, progress)
+            modified = run.path.stat().st_mtime
+            return RunSummary(run.id, run.name, run.kind, "", modified, "unreadable", problem=str(error))
 
-    def _json(self, path: Path) -> dict[str, Any] | None:
+    def _parse(self, path: Path, parse: Callable[[Any], T]) -> T | None:
+        """What a file holds; None where there is none. Kept until the file changes."""
         try:
             stat = path.stat()
         except OSError:
@@ -160,21 +190,24 @@ class Library:
         with self._lock:
             if key in self._parsed:
                 self._parsed.move_to_end(key)
-                return self._parsed[key]
-        try:
-            found = json.loads(path.read_text(encoding="utf-8", errors="surrogatepass"))
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"{path.name} of this run cannot be read: {error}") from error
-        if not isinstance(found, dict):
-            raise ConfigError(f"{path.name} of this run does not hold a JSON object")
+                kept: T = self._parsed[key]
+                return kept
+        parsed = read_json(path, parse)
         with self._lock:
-            self._parsed[key] = found
-            while len(self._parsed) > _KEPT_RESULTS:
+            self._parsed[key] = parsed
+            while len(self._parsed) > _KEPT_FILES:
                 self._parsed.popitem(last=False)
-        return found
+        return parsed
 
 
-def find_runs(root: Path) -> Iterator[Run]:
+def parse_foreign_result(data: Any) -> RunResult:
+    """The numbers of a results file of lm-evaluation-harness."""
+    if not isinstance(data, dict) or "results" not in data:
+        raise DataError("it was not written by lm-evaluation-harness")
+    return with_finite_tree(open_results(data, Path()).result)
+
+
+def find_runs(root: Path) -> Iterator[RunEntry]:
     """Run directories and results files below a directory. Links are not followed: they may lead out of it."""
     for folder, inner, files in os.walk(root, followlinks=False):
         path = Path(folder)
@@ -182,11 +215,11 @@ def find_runs(root: Path) -> Iterator[Run]:
         inner[:] = [] if depth >= _DEPTH else sorted(name for name in inner if not name.startswith("."))
         if "run.json" in files:
             inner[:] = []
-            yield Run(_id_of(path), path, root)
+            yield RunEntry(_id_of(path), path, root)
         else:
             for name in sorted(files):
                 if name.startswith("results") and name.endswith(".json"):
-                    yield Run(_id_of(path / name), path / name, root, "lm-eval")
+                    yield RunEntry(_id_of(path / name), path / name, root, "lm-eval")
 
 
 def _id_of(path: Path) -> str:
@@ -194,7 +227,7 @@ def _id_of(path: Path) -> str:
     return hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
-def _stamps(run: Run) -> tuple[int, ...]:
+def _stamps(run: RunEntry) -> tuple[int, ...]:
     names = ("run.json", "results.json", "progress.json") if run.kind == "assay" else ("",)
     stamps = []
     for name in names:
@@ -205,68 +238,52 @@ def _stamps(run: Run) -> tuple[int, ...]:
     return tuple(stamps)
 
 
-def summary_of(
-    run: Run, data: dict[str, Any] | None, about: dict[str, Any], progress: dict[str, Any] | None
-) -> Summary:
-    """The line of one run."""
-    data = data or {}
-    counts = progress or about.get("counts") or {}
-    model = (
-        data.get("model_name") or (about.get("model") or {}).get("name") or data.get("model_source") or "unknown model"
-    )
-    status = status_of(run, data, about)
-    total = counts.get("docs_total") or 0
-    lengths = data.get("n-samples") or {}
-    return Summary(
+def summary_of(run: RunEntry, result: RunResult | None, about: RunFile, progress: ProgressFile | None) -> RunSummary:
+    """The line of one run. `about` knows more of a run of ours than its results do."""
+    counts = (progress.counts if progress is not None else about.counts) or Counts()
+    status = status_of(run, result, about)
+    model = (result.model_name if result is not None else "") or about.model.get("name")
+    dates = (about.date, result.date if result is not None else 0.0)
+    planned = about.config.get("tasks")
+    docs = sum(task.sample_len for task in result.tasks.values()) if result is not None else 0
+    return RunSummary(
         id=run.id,
         name=run.name,
         kind=run.kind,
-        model=str(model),
-        date=float(about.get("date") or data.get("date") or run.path.stat().st_mtime),
+        model=str(model or "unknown model"),
+        date=next((date for date in dates if 0 < date < _YEAR_3000), run.path.stat().st_mtime),
         status=status,
-        seconds=(about.get("seconds") or {}).get("total") or _number(data.get("total_evaluation_time_seconds")),
-        tasks=tuple(data.get("configs") or (about.get("config") or {}).get("tasks") or ()),
-        samples=sum(int(found.get("effective") or 0) for found in lengths.values())
-        or int(counts.get("docs_done") or 0),
-        headline=tuple(headline(data)),
-        progress=(counts.get("docs_done") or 0) / total if status == "running" and total else None,
-        heard=float((progress or {}).get("updated") or about.get("date") or 0),
+        seconds=about.seconds.get("total") or (result.seconds if result is not None else None),
+        tasks=tuple(
+            sorted(result.tasks) if result is not None else map(str, planned if isinstance(planned, list) else ())
+        ),
+        samples=docs or counts.docs_done,
+        headline=tuple(headline(result)) if result is not None else (),
+        progress=counts.docs_done / counts.docs_total if status == "running" and counts.docs_total else None,
+        heard=(progress.updated if progress is not None else 0.0) or about.date,
     )
 
 
-def status_of(run: Run, data: dict[str, Any], about: dict[str, Any]) -> str:
+_YEAR_3000 = 32_503_680_000
+"""A date beyond is none: clocks cannot show it."""
+
+
+def status_of(run: RunEntry, result: RunResult | None, about: RunFile) -> str:
     """As recorded: `finished`, `imported`, `interrupted`, `failed`, or `running` where there is no end yet."""
-    if run.kind == "lm-eval" or about.get("status") == "imported":
+    if run.kind == "lm-eval" or about.status == "imported":
         return "imported"
-    if about.get("status") in ("interrupted", "failed"):
-        return str(about["status"])
-    return "finished" if data else "running"
+    if about.status in ("interrupted", "failed"):
+        return about.status
+    return "running" if result is None else "finished"
 
 
-def still_alive(summary: Summary) -> Summary:
+def still_alive(summary: RunSummary) -> RunSummary:
     """A run that was killed cannot say so, and its files never change again: only the clock tells."""
     if summary.status == "running" and time.time() - summary.heard > _SILENCE_SECONDS:
         return replace(summary, status="stopped", progress=None)
     return summary
 
 
-def headline(data: dict[str, Any], most: int = 4) -> Iterator[dict[str, Any]]:
-    if "assay" in data:
-        roots = (row for row in rows_of(data) if row.depth == 0 and row.first and row.metric)
-        for row in islice(roots, most):
-            yield {"name": row.alias, "key": f"{row.metric},{row.filter}", "value": row.estimate.value, "stderr": row.estimate.stderr}  # fmt: skip
-        return
-    shown = data.get("groups") or data.get("results") or {}
-    for name, entry in list(shown.items())[:most]:
-        for key, value in entry.items():
-            if "," in key and "_stderr," not in key and isinstance(value, int | float):
-                stderr = entry.get(key.replace(",", "_stderr,", 1))
-                yield {"name": str(entry.get("alias", name)).strip(" -"), "key": key, "value": value, "stderr": stderr if isinstance(stderr, int | float) else None}  # fmt: skip
-                break
-
-
-def _number(value: Any) -> float | None:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return None
+def headline(result: RunResult, most: int = 4) -> Iterator[TableRow]:
+    """The first number of each of the topmost tasks and groups."""
+    return islice((row for row in rows_of(result) if row.depth == 0 and row.first and row.key is not None), most)

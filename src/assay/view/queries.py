@@ -15,14 +15,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from assay.view.database import SAMPLES, Database, Row, quoted
+from assay.errors import DataError
+from assay.view.database import SAMPLES, Database, SampleRecord, quoted
 
 METRIC = "metric:"
+NEEDED = ("doc_id", "doc_hash", "request_hash", "filter", "doc", "target", "arguments", "resps", "filtered_resps")
+"""Columns that every sample file has."""
 PIECE = 1 << 15
 BUDGET = 0.2
 """Seconds a search may take before it answers with what it has."""
 MOST_HITS = 100_000
-FLAGS = ("unparsed", "truncated", "empty", "tied", "failed")
+FLAGS = (
+    *("unparsed", "truncated", "empty", "tied", "failed"),
+    *("left_out", "no_gold", "unfinished_thought", "unjudged"),
+)
+"""What health counts of single docs."""
 LISTED = ("disagree", "flips", "gained", "lost")
 """Choices that need a join: their rows are found once and kept."""
 ONLY = ("wrong", "right", *FLAGS, *LISTED)
@@ -50,7 +57,7 @@ class SampleFile:
 
 
 @dataclass(frozen=True)
-class Query:
+class SampleQuery:
     """What a page of samples shows. Everything is in the URL."""
 
     filter: str = ""
@@ -69,8 +76,8 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Page:
-    rows: list[Row]
+class SamplePage:
+    rows: list[SampleRecord]
     total: int
     searched: int
     """Rows looked at; fewer than the file has when time ran out."""
@@ -86,7 +93,7 @@ class Samples:
     def __init__(self, database: Database) -> None:
         self.database = database
         self._files: OrderedDict[tuple[Path, int], SampleFile] = OrderedDict()
-        self._found: OrderedDict[tuple[Any, ...], tuple[list[int], int]] = OrderedDict()
+        self._searches: OrderedDict[tuple[Any, ...], tuple[list[int], int]] = OrderedDict()
         self._lists: OrderedDict[tuple[Any, ...], array[int]] = OrderedDict()
 
     def open(self, path: Path) -> SampleFile:
@@ -95,28 +102,38 @@ class Samples:
             columns = [
                 row["column_name"] for row in self.database.rows(f"DESCRIBE SELECT * FROM {SAMPLES}", [str(path)])
             ]
-            counts = self.database.rows(f"SELECT filter, count(*) AS n, min(file_row_number) AS first FROM {SAMPLES} GROUP BY filter ORDER BY first", [str(path)])  # fmt: skip
-            filters = tuple(str(row["filter"]) for row in counts)
-            rows = sum(row["n"] for row in counts)
-            self._files[key] = SampleFile(path, tuple(c for c in columns if c != "file_row_number"), filters, rows, max((row["n"] for row in counts), default=0))  # fmt: skip
+            if missing := [name for name in NEEDED if name not in columns]:
+                raise DataError(f"{path.name} does not hold samples: it has no column {missing[0]!r}")
+            counts = self.database.rows(
+                f"SELECT filter, count(*) AS n, min(file_row_number) AS first FROM {SAMPLES}"
+                " GROUP BY filter ORDER BY first",
+                [str(path)],
+            )
+            self._files[key] = SampleFile(
+                path=path,
+                columns=tuple(name for name in columns if name != "file_row_number"),
+                filters=tuple(str(row["filter"]) for row in counts),
+                rows=sum(row["n"] for row in counts),
+                docs=max((row["n"] for row in counts), default=0),
+            )
             _trim(self._files, 256)
         return self._files[key]
 
-    def page(self, file: SampleFile, query: Query, other: SampleFile | None = None) -> Page:
+    def page(self, file: SampleFile, query: SampleQuery, other: SampleFile | None = None) -> SamplePage:
         """The rows of one page, whole."""
         if query.text or query.only in LISTED:
             hits, searched = self._hits(file, query, other)
             wanted = hits[query.offset : query.offset + query.size]
-            return Page(self.read(file, wanted), len(hits), searched, searched >= file.rows)
+            return SamplePage(self.read(file, wanted), len(hits), searched, searched >= file.rows)
         where, parameters = _where(file, query)
         total = self.database.one(f"SELECT count(*) AS n FROM {SAMPLES} s {where}", [str(file.path), *parameters])["n"]
-        found = self.database.rows(
+        numbers = self.database.rows(
             f"SELECT file_row_number AS r FROM {SAMPLES} s {where} ORDER BY {_order(file, query)} LIMIT ? OFFSET ?",
             [str(file.path), *parameters, query.size, query.offset],
         )
-        return Page(self.read(file, [row["r"] for row in found]), total, file.rows)
+        return SamplePage(self.read(file, [row["r"] for row in numbers]), total, file.rows)
 
-    def read(self, file: SampleFile, numbers: Sequence[int]) -> list[Row]:
+    def read(self, file: SampleFile, numbers: Sequence[int]) -> list[SampleRecord]:
         """Whole rows by number, in that order."""
         if not numbers:
             return []
@@ -125,21 +142,24 @@ class Samples:
         by_number = {row["file_row_number"]: row for row in rows}
         return [by_number[n] for n in numbers if n in by_number]
 
-    def doc(self, file: SampleFile, doc_id: int) -> list[Row]:
+    def doc(self, file: SampleFile, doc_id: int) -> list[SampleRecord]:
         """All rows of a doc, one per filter."""
         return self.database.rows(
             f"SELECT * FROM {SAMPLES} WHERE doc_id = ? ORDER BY file_row_number", [str(file.path), doc_id]
         )
 
-    def twin(self, file: SampleFile, row: Row) -> list[Row]:
+    def twin(self, file: SampleFile, row: SampleRecord) -> list[SampleRecord]:
         """The rows of the same doc, by content, in another run."""
         same = self.doc(file, row["doc_id"])
         if same and same[0]["doc_hash"] == row["doc_hash"]:
             return same
-        found = self.database.rows(f"SELECT file_row_number AS r FROM {SAMPLES} WHERE doc_hash = ? ORDER BY r", [str(file.path), row["doc_hash"]])  # fmt: skip
-        return self.read(file, [each["r"] for each in found])
+        numbers = self.database.rows(
+            f"SELECT file_row_number AS r FROM {SAMPLES} WHERE doc_hash = ? ORDER BY r",
+            [str(file.path), row["doc_hash"]],
+        )
+        return self.read(file, [each["r"] for each in numbers])
 
-    def at(self, file: SampleFile, query: Query, position: int, other: SampleFile | None = None) -> int | None:
+    def at(self, file: SampleFile, query: SampleQuery, position: int, other: SampleFile | None = None) -> int | None:
         """The doc at a place in the list, for previous and next."""
         if position < 0:
             return None
@@ -147,7 +167,7 @@ class Samples:
         rows = self.page(file, one, other).rows
         return rows[0]["doc_id"] if rows else None
 
-    def download(self, file: SampleFile, query: Query, other: SampleFile | None = None) -> Iterator[Row]:
+    def download(self, file: SampleFile, query: SampleQuery, other: SampleFile | None = None) -> Iterator[SampleRecord]:
         """Every row the query finds, in order, streamed. A search is carried through to the end."""
         if query.text or query.only in LISTED:
             hits, _ = self._hits(file, replace(query, deep=True), other, budget=float("inf"))
@@ -160,45 +180,45 @@ class Samples:
         )
 
     def _hits(
-        self, file: SampleFile, query: Query, other: SampleFile | None, budget: float | None = None
+        self, file: SampleFile, query: SampleQuery, other: SampleFile | None, budget: float | None = None
     ) -> tuple[Sequence[int], int]:
         """Numbers of the rows in the query's order, and how many rows were looked at."""
         listed = self._list(file, query, other) if query.only in LISTED else None
         hits: Sequence[int] = array("q") if listed is None else listed
         searched = file.rows
         if query.text:
-            found, searched = self._search(file, query, budget)
+            matches, searched = self._search(file, query, budget)
             chosen = None if listed is None else set(listed)
-            hits = found if chosen is None else array("q", (n for n in found if n in chosen))
+            hits = matches if chosen is None else array("q", (n for n in matches if n in chosen))
         return (hits if query.sort == "doc" and not query.descending else self._sorted(file, query, hits)), searched
 
-    def _search(self, file: SampleFile, query: Query, budget: float | None) -> tuple[Sequence[int], int]:
+    def _search(self, file: SampleFile, query: SampleQuery, budget: float | None) -> tuple[Sequence[int], int]:
         narrow = replace(query, page=1, size=1, deep=False, sort="doc", descending=False)
         key = (file.path, file.rows, replace(narrow, only="") if query.only in LISTED else narrow)
-        hits, searched = self._found.get(key, ([], 0))
+        hits, searched = self._searches.get(key, ([], 0))
         seconds = budget if budget is not None else 20.0 if query.deep else BUDGET
         if searched < file.rows:
             hits, searched = self._look_on(file, query, list(hits), searched, time.monotonic() + seconds)
-            self._found[key] = (hits, searched)
-            _trim(self._found, 32)
+            self._searches[key] = (hits, searched)
+            _trim(self._searches, 32)
         return hits, searched
 
     def _look_on(
-        self, file: SampleFile, query: Query, hits: list[int], start: int, until: float
+        self, file: SampleFile, query: SampleQuery, hits: list[int], start: int, until: float
     ) -> tuple[list[int], int]:
         where, parameters = _where(file, query, text=True)
         while start < file.rows and len(hits) < MOST_HITS:
-            found = self.database.rows(
+            piece = self.database.rows(
                 f"SELECT file_row_number AS r FROM {SAMPLES} s {where} AND file_row_number BETWEEN ? AND ? ORDER BY r",
                 [str(file.path), *parameters, start, start + PIECE - 1],
             )
-            hits += [row["r"] for row in found]
+            hits += [row["r"] for row in piece]
             start += PIECE
             if time.monotonic() > until:
                 break
         return hits, min(start, file.rows)
 
-    def _list(self, file: SampleFile, query: Query, other: SampleFile | None) -> array[int]:
+    def _list(self, file: SampleFile, query: SampleQuery, other: SampleFile | None) -> array[int]:
         """Rows on which filters disagree, or whose verdict differs in the other run, in the order of the file."""
         key = (
             file.path,
@@ -213,7 +233,7 @@ class Samples:
             _trim(self._lists, 16)
         return self._lists[key]
 
-    def _find_list(self, file: SampleFile, query: Query, other: SampleFile | None) -> list[int]:
+    def _find_list(self, file: SampleFile, query: SampleQuery, other: SampleFile | None) -> list[int]:
         if not file.metrics:
             return []
         if query.only == "disagree":
@@ -221,7 +241,8 @@ class Samples:
             inner = f"SELECT doc_id FROM {SAMPLES} GROUP BY doc_id HAVING min({column}) <> max({column})"
             chosen = "AND filter = ?" if query.filter else ""
             sql = f"SELECT file_row_number AS r FROM {SAMPLES} WHERE doc_id IN ({inner}) {chosen} ORDER BY r"
-            return [row["r"] for row in self.database.rows(sql, [str(file.path), str(file.path), *([query.filter] if chosen else [])])]  # fmt: skip
+            files = [str(file.path), str(file.path)]
+            return [row["r"] for row in self.database.rows(sql, [*files, query.filter] if chosen else files)]
         if other is None or query.metric not in other.metrics:
             return []
         # Runs of one task mostly have their docs in the same order; walking both files side by side costs half a join.
@@ -235,29 +256,36 @@ class Samples:
         return sorted(set(rows))  # a doc that occurs twice meets its copies too
 
     def _changed(
-        self, file: SampleFile, query: Query, other: SampleFile, join: str, where: str
+        self, file: SampleFile, query: SampleQuery, other: SampleFile, join: str, where: str
     ) -> tuple[int, list[int]]:
         here, there = f"a.{file.column(query.metric)} >= {HALF}", f"b.{other.column(query.metric)} >= {HALF}"
-        change = {"flips": f"({here}) <> ({there})", "gained": f"NOT ({here}) AND ({there})", "lost": f"({here}) AND NOT ({there})"}[query.only]  # fmt: skip
+        change = {
+            "flips": f"({here}) <> ({there})",
+            "gained": f"NOT ({here}) AND ({there})",
+            "lost": f"({here}) AND NOT ({there})",
+        }[query.only]
         chosen = "AND a.filter = ?" if query.filter else ""
-        found = self.database.one(
-            f"SELECT count(*) AS n, list(a.file_row_number) FILTER ({change}) AS rows FROM {SAMPLES} a {join} {SAMPLES} b {where} {chosen}",
-            [str(file.path), str(other.path), *([query.filter] if chosen else [])],
+        files = [str(file.path), str(other.path)]
+        matched = self.database.one(
+            f"SELECT count(*) AS n, list(a.file_row_number) FILTER ({change}) AS rows"
+            f" FROM {SAMPLES} a {join} {SAMPLES} b {where} {chosen}",
+            [*files, query.filter] if chosen else files,
         )
-        return found["n"], found["rows"] or []
+        return matched["n"], matched["rows"] or []
 
-    def _sorted(self, file: SampleFile, query: Query, hits: Sequence[int]) -> Sequence[int]:
+    def _sorted(self, file: SampleFile, query: SampleQuery, hits: Sequence[int]) -> Sequence[int]:
         if not hits:
             return hits
         listed = ", ".join(map(str, hits))
         rows = self.database.rows(
-            f"SELECT file_row_number AS r FROM {SAMPLES} s WHERE file_row_number IN ({listed}) ORDER BY {_order(file, query)}",
+            f"SELECT file_row_number AS r FROM {SAMPLES} s WHERE file_row_number IN ({listed})"
+            f" ORDER BY {_order(file, query)}",
             [str(file.path)],
         )
         return [row["r"] for row in rows]
 
 
-def _order(file: SampleFile, query: Query) -> str:
+def _order(file: SampleFile, query: SampleQuery) -> str:
     direction = "DESC" if query.descending else "ASC"
     if query.sort == "length":
         return f"length(resps) {direction}, file_row_number"
@@ -266,7 +294,7 @@ def _order(file: SampleFile, query: Query) -> str:
     return f"file_row_number {direction}"
 
 
-def _where(file: SampleFile, query: Query, *, text: bool = False) -> tuple[str, list[Any]]:
+def _where(file: SampleFile, query: SampleQuery, *, text: bool = False) -> tuple[str, list[Any]]:
     clauses: list[str] = ["true"]
     parameters: list[Any] = []
     if query.filter:

@@ -1,18 +1,26 @@
-"""Templates to pages. Everything is escaped; numbers, dates and sizes are worded in one place."""
+"""Templates to pages. Everything is escaped; numbers, dates and sizes are worded in one place.
+
+Text of models and docs is hostile: every character is shown, none acts. Control characters become visible signs, direction
+overrides and invisible characters are named, and a text too long for a page is cut, with its length.
+"""
 
 from __future__ import annotations
 
 import json
+import math
+import re
 import time
 from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from assay.report.rows import format_number
-from assay.results.version import assay_version
-from assay.view.text import markdown, name, show, snippet
+from assay.report import INVISIBLE, format_number, name_of, sign_of
+from assay.results import assay_version
+
+LONGEST = 20_000
+"""Characters of one text on a page; the rest can be downloaded."""
 
 
 @cache
@@ -74,7 +82,7 @@ def duration(seconds: float | None) -> str:
     >>> duration(0.42), duration(75), duration(4000), duration(None)
     ('0.4 s', '1 min 15 s', '1 h 6 min', '–')
     """
-    if seconds is None:
+    if seconds is None or not math.isfinite(seconds):
         return "–"
     if seconds < 60:
         return f"{seconds:.1f} s"
@@ -92,3 +100,82 @@ def data_block(value: Any) -> Markup:
     """JSON for a `<script type="application/json">`: data, which no browser runs, and which cannot end the element."""
     text = json.dumps(value, ensure_ascii=True, default=str, allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def show(text: Any, longest: int = LONGEST) -> Markup:
+    """A text as HTML: escaped, with what cannot be seen made visible.
+
+    >>> show("a\\x1b[31m<b>\\u202e")
+    Markup('a<i class="ctl" title="ESCAPE U+001B">␛</i>[31m&lt;b&gt;<i class="ctl" title="RIGHT-TO-LEFT OVERRIDE U+202E">U+202E</i>')
+    """
+    plain = text if isinstance(text, str) else str(text)
+    cut = len(plain) - longest
+    if cut > 0:
+        plain = plain[:longest]
+    parts: list[str] = []
+    last = 0
+    for match in INVISIBLE.finditer(plain):
+        parts += [str(escape(plain[last : match.start()])), _sign(match[0])]
+        last = match.end()
+    parts.append(str(escape(plain[last:])))
+    if cut > 0:
+        parts.append(f'<span class="cut">… {cut:,} more characters</span>')
+    # Every part is escaped or built here from a table.
+    return Markup("".join(parts))
+
+
+def _sign(character: str) -> str:
+    title = f"{name_of(character)} U+{ord(character):04X}"
+    return f'<i class="ctl" title="{escape(title)}">{sign_of(character)}</i>'
+
+
+def snippet(text: str, longest: int = 160) -> Markup:
+    """The beginning of a text on one line."""
+    line = " ".join(text[: longest * 4].split())
+    return show(line[:longest] + ("…" if len(line) > longest or len(text) > longest * 4 else ""), longest + 1)
+
+
+def name(text: str, longest: int = 80) -> Markup:
+    """The name of a task, which may break after an underscore."""
+    # `show` writes no underscore of its own.
+    return Markup(str(show(text, longest)).replace("_", "_<wbr>"))
+
+
+_INLINE = re.compile(r"`(?P<code>[^`\n]+)`|\*\*(?P<bold>[^*\n]+)\*\*|(?<!\w)\*(?P<italic>[^*\n]+)\*(?!\w)")
+
+
+def markdown(text: str, longest: int = LONGEST) -> Markup:
+    """Headings, lists, emphasis and code of Markdown. Links, images and HTML stay text: nothing here can be followed.
+
+    >>> markdown("# Sum\\n**4** <script>")
+    Markup('<h4>Sum</h4><p><b>4</b> &lt;script&gt;</p>')
+    """
+    blocks: list[Markup] = []
+    fenced: list[str] | None = None
+    for line in text[:longest].split("\n"):
+        if line.lstrip().startswith("```"):
+            if fenced is not None:
+                blocks.append(Markup("<pre>{}</pre>").format(show("\n".join(fenced))))
+            fenced = [] if fenced is None else None
+        elif fenced is not None:
+            fenced.append(line)
+        elif heading := re.match(r"#{1,6}\s+(.*)", line):
+            blocks.append(Markup("<h4>{}</h4>").format(_inline(heading[1])))
+        elif item := re.match(r"\s*(?:[-*+]|\d+[.)])\s+(.*)", line):
+            blocks.append(Markup('<p class="item">{}</p>').format(_inline(item[1])))
+        elif line.strip():
+            blocks.append(Markup("<p>{}</p>").format(_inline(line)))
+    if fenced is not None:
+        blocks.append(Markup("<pre>{}</pre>").format(show("\n".join(fenced))))
+    return Markup("").join(blocks)
+
+
+def _inline(line: str) -> Markup:
+    parts: list[Markup] = []
+    last = 0
+    for match in _INLINE.finditer(line):
+        parts.append(show(line[last : match.start()]))
+        tag = {"code": "code", "bold": "b", "italic": "i"}[str(match.lastgroup)]
+        parts.append(Markup(f"<{tag}>{{}}</{tag}>").format(show(match[str(match.lastgroup)])))
+        last = match.end()
+    return Markup("").join([*parts, show(line[last:])])

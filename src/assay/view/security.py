@@ -1,4 +1,4 @@
-"""The gate in front of every request: loopback by default, a token elsewhere, no foreign Host, nothing but reading."""
+"""The guard in front of every request: loopback by default, a token elsewhere, no foreign Host, nothing but reading."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 
 
-class Gate:
+class RequestGuard:
     """ASGI middleware. `hosts` are the names the server answers to; None means any, and then a token is required."""
 
     def __init__(self, app: Any, *, hosts: frozenset[str] | None, token: str | None = None) -> None:

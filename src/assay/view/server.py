@@ -7,10 +7,11 @@ import secrets
 import socket
 import tempfile
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -20,21 +21,57 @@ from starlette.staticfiles import StaticFiles
 
 from assay.errors import AssayError, ConfigError
 from assay.view import downloads
-from assay.view.links import ServerLinks
-from assay.view.pages import other_file as other_file_of
-from assay.view.pages import place, query_of, sample_page, samples_page, task_page
 from assay.view.render import render
-from assay.view.security import Gate
-from assay.view.site import NotFound, Site
+from assay.view.security import RequestGuard
+from assay.view.site import PATIENCE, NotFound, Site, compare_page, live_part, run_page, runs_page
+from assay.view.task_pages import other_file, place_with_samples, query_of, sample_page, samples_page, task_page
+
+LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
+
+
+class ServerLinks:
+    """Addresses of pages. Templates know no other way to make one; a bundle has `BundleLinks` in its place."""
+
+    live = True
+    """Whether a server answers: then pages can be searched, sorted and downloaded."""
+
+    def static(self, name: str) -> str:
+        return f"/static/{name}"
+
+    def runs(self, **query: Any) -> str:
+        return _address("/", query)
+
+    def run(self, run_id: str, **query: Any) -> str:
+        return _address(f"/run/{run_id}", query)
+
+    def live_part(self, run_id: str) -> str:
+        return f"/live/{run_id}"
+
+    def task(self, run_id: str, task: str, **query: Any) -> str:
+        return _address(f"/task/{run_id}/{quote(task, safe='')}", query)
+
+    def samples(self, run_id: str, task: str, **query: Any) -> str:
+        return _address(f"/samples/{run_id}/{quote(task, safe='')}", query)
+
+    def sample(self, run_id: str, task: str, doc_id: int, **query: Any) -> str:
+        return _address(f"/sample/{run_id}/{doc_id}/{quote(task, safe='')}", query)
+
+    def compare(self, run_ids: Sequence[str], **query: Any) -> str:
+        return _address("/compare", {**query, "run": list(run_ids)})
+
+
+def _address(path: str, query: Mapping[str, Any]) -> str:
+    kept = {key: value for key, value in query.items() if value not in (None, "", False, [])}
+    return f"{path}?{urlencode(kept, doseq=True)}" if kept else path
+
 
 LINKS = ServerLinks()
-LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
 def create_app(
     directories: Sequence[Path], *, scratch: Path, host: str = "127.0.0.1", token: str | None = None
-) -> Gate:
-    """The application, gate included. Handlers are plain functions: each runs in a thread with its own cursor."""
+) -> RequestGuard:
+    """The application, guard included."""
     site = Site(directories, scratch)
 
     @asynccontextmanager
@@ -42,84 +79,94 @@ def create_app(
         yield
         site.close()
 
-    def page(handler: Callable[[Request], Response]) -> Callable[[Request], Response]:
-        def wrapped(request: Request) -> Response:
-            try:
-                return handler(request)
-            except NotFound as error:
-                return html("error.html", 404, title="Not found", message=str(error), hint=None)
-            except AssayError as error:
-                return html("error.html", 500, title="This cannot be shown", message=error.message, hint=error.hint)
-
-        return wrapped
-
-    def runs(request: Request) -> Response:
-        context = site.runs_page(request.query_params)
-        if form := wants(request):
-            return attachment(downloads.run_list(context["runs"]), form, "runs")
-        return html("runs.html", **context)
-
-    def run(request: Request) -> Response:
-        run_id = request.path_params["run_id"]
-        if form := wants(request):
-            data = site.results_of(site.run_of(run_id))
-            return attachment(downloads.score_table(data), form, f"scores-{run_id}")
-        return html("run.html", **site.run_page(run_id))
-
-    def live(request: Request) -> Response:
-        return html("_live.html", **site.live_part(request.path_params["run_id"]))
-
-    def task(request: Request) -> Response:
-        run_id, name = request.path_params["run_id"], request.path_params["task"]
-        context = task_page(site, run_id, name, request.query_params)
-        if form := wants(request):
-            data = site.results_of(site.run_of(run_id))
-            rows = (row for row in downloads.score_table(data) if row["name"] == name)
-            return attachment(rows, form, f"task-{run_id}")
-        return html("task.html", **context)
-
-    def samples(request: Request) -> Response:
-        run_id, name = request.path_params["run_id"], request.path_params["task"]
-        if form := wants(request):
-            at = place(site, run_id, name)
-            if at.file is None:
-                raise NotFound("No samples were kept of this task.")
-            _, other = other_file_of(site, request.query_params, name)
-            rows = site.samples.download(at.file, query_of(request.query_params, at.file), other)
-            return attachment(downloads.sample_rows(rows, form), form, f"samples-{run_id}")
-        return html("samples.html", **samples_page(site, run_id, name, request.query_params))
-
-    def sample(request: Request) -> Response:
-        run_id, name, doc_id = (request.path_params[key] for key in ("run_id", "task", "doc_id"))
-        if form := wants(request):
-            at = place(site, run_id, name)
-            if at.file is None:
-                raise NotFound("No samples were kept of this task.")
-            rows = site.samples.doc(at.file, doc_id)
-            return attachment(downloads.sample_rows(rows, form), form, f"sample-{run_id}-{doc_id}")
-        return html("sample.html", **sample_page(site, run_id, name, doc_id, request.query_params))
-
-    def compare(request: Request) -> Response:
-        chosen = request.query_params.getlist("run")
-        form = wants(request)
-        context = site.compare_page(chosen, request.query_params.get("key", ""), 60.0 if form else 0.25)
-        if form:
-            return attachment(context["compared"]["rows"] if context["compared"] else [], form, "comparison")
-        return html("compare.html", **context)
-
+    handlers = Handlers(site)
     routes = [
-        Route("/", page(runs)),
-        Route("/run/{run_id}", page(run)),
-        Route("/live/{run_id}", page(live)),
-        Route("/task/{run_id}/{task:path}", page(task)),
-        Route("/samples/{run_id}/{task:path}", page(samples)),
-        Route("/sample/{run_id}/{doc_id:int}/{task:path}", page(sample)),
-        Route("/compare", page(compare)),
+        Route("/", shown(handlers.runs)),
+        Route("/run/{run_id}", shown(handlers.run)),
+        Route("/live/{run_id}", shown(handlers.live)),
+        Route("/task/{run_id}/{task:path}", shown(handlers.task)),
+        Route("/samples/{run_id}/{task:path}", shown(handlers.samples)),
+        Route("/sample/{run_id}/{doc_id:int}/{task:path}", shown(handlers.sample)),
+        Route("/compare", shown(handlers.compare)),
         Route("/static/plotly.min.js", plotly_script),
         Mount("/static", StaticFiles(directory=static_directory())),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: not_found, 500: failed})
-    return Gate(app, hosts=LOOPBACK_NAMES if is_loopback(host) else None, token=token)
+    return RequestGuard(app, hosts=LOOPBACK_NAMES if is_loopback(host) else None, token=token)
+
+
+Handler = Callable[[Request], Response]
+
+
+def shown(handler: Handler) -> Handler:
+    """The handler, with a page where it finds nothing or a file cannot be read."""
+
+    def wrapped(request: Request) -> Response:
+        try:
+            return handler(request)
+        except NotFound as error:
+            return html("error.html", 404, title="Not found", message=str(error), hint=None)
+        except AssayError as error:
+            return html("error.html", 422, title="This cannot be shown", message=error.message, hint=error.hint)
+
+    return wrapped
+
+
+class Handlers:
+    """One method a page. They are plain functions: each request runs in a thread with its own cursor."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+
+    def runs(self, request: Request) -> Response:
+        context = runs_page(self.site, request.query_params)
+        if form := wants(request):
+            return attachment(downloads.run_list(context["runs"]), form, "runs")
+        return html("runs.html", **context)
+
+    def run(self, request: Request) -> Response:
+        run_id = request.path_params["run_id"]
+        if form := wants(request):
+            result = self.site.results_of(self.site.run_of(run_id))
+            return attachment(downloads.score_table(result), form, f"scores-{run_id}")
+        return html("run.html", **run_page(self.site, run_id))
+
+    def live(self, request: Request) -> Response:
+        return html("_live.html", **live_part(self.site, request.path_params["run_id"]))
+
+    def task(self, request: Request) -> Response:
+        run_id, name = request.path_params["run_id"], request.path_params["task"]
+        context = task_page(self.site, run_id, name, request.query_params)
+        if form := wants(request):
+            result = self.site.results_of(self.site.run_of(run_id))
+            rows = (row for row in downloads.score_table(result) if row["name"] == name)
+            return attachment(rows, form, f"task-{run_id}")
+        return html("task.html", **context)
+
+    def samples(self, request: Request) -> Response:
+        run_id, name = request.path_params["run_id"], request.path_params["task"]
+        if form := wants(request):
+            _, file = place_with_samples(self.site, run_id, name)
+            _, other = other_file(self.site, request.query_params, name)
+            rows = self.site.samples.download(file, query_of(request.query_params, file), other)
+            return attachment(downloads.sample_rows(rows), form, f"samples-{run_id}")
+        return html("samples.html", **samples_page(self.site, run_id, name, request.query_params))
+
+    def sample(self, request: Request) -> Response:
+        run_id, name, doc_id = (request.path_params[key] for key in ("run_id", "task", "doc_id"))
+        if form := wants(request):
+            _, file = place_with_samples(self.site, run_id, name)
+            rows = self.site.samples.doc(file, doc_id)
+            return attachment(downloads.sample_rows(rows), form, f"sample-{run_id}-{doc_id}")
+        return html("sample.html", **sample_page(self.site, run_id, name, doc_id, request.query_params))
+
+    def compare(self, request: Request) -> Response:
+        chosen = request.query_params.getlist("run")
+        form = wants(request)
+        context = compare_page(self.site, chosen, request.query_params.get("key", ""), 60.0 if form else PATIENCE)
+        if form:
+            return attachment(context["compared"]["rows"] if context["compared"] else [], form, "comparison")
+        return html("compare.html", **context)
 
 
 def html(template: str, status: int = 200, **context: Any) -> HTMLResponse:

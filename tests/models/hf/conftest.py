@@ -73,15 +73,26 @@ def _llama() -> Any:
 
 
 def _gpt2() -> Any:
-    return GPT2LMHeadModel(GPT2Config(vocab_size=512, n_embd=32, n_layer=3, n_head=4, n_positions=256, bos_token_id=0, eos_token_id=1))  # fmt: skip
+    return GPT2LMHeadModel(
+        GPT2Config(vocab_size=512, n_embd=32, n_layer=3, n_head=4, n_positions=256, bos_token_id=0, eos_token_id=1)
+    )
 
 
 def _gemma2() -> Any:
     # Every other layer sees 6 tokens; scores and logits are soft-capped.
     return Gemma2ForCausalLM(
-        Gemma2Config(**_SIZE, **_HEADS, **_ENDS, **_LONG, head_dim=8, sliding_window=6, query_pre_attn_scalar=8,
-                     attn_logit_softcapping=2.0, final_logit_softcapping=3.0)
-    )  # fmt: skip
+        Gemma2Config(
+            **_SIZE,
+            **_HEADS,
+            **_ENDS,
+            **_LONG,
+            head_dim=8,
+            sliding_window=6,
+            query_pre_attn_scalar=8,
+            attn_logit_softcapping=2.0,
+            final_logit_softcapping=3.0,
+        )
+    )
 
 
 def _mistral() -> Any:
@@ -89,7 +100,9 @@ def _mistral() -> Any:
 
 
 def _gpt_oss() -> Any:
-    config = GptOssConfig(**_SIZE, **_HEADS, **_ENDS, **_LONG, head_dim=8, sliding_window=6, num_local_experts=2, num_experts_per_tok=1)  # fmt: skip
+    config = GptOssConfig(
+        **_SIZE, **_HEADS, **_ENDS, **_LONG, head_dim=8, sliding_window=6, num_local_experts=2, num_experts_per_tok=1
+    )
     return GptOssForCausalLM(config)
 
 
@@ -151,5 +164,15 @@ def llama_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def t5() -> HFLM:
     torch.manual_seed(3)
-    config = T5Config(vocab_size=512, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, decoder_start_token_id=0, pad_token_id=0, eos_token_id=1)  # fmt: skip
+    config = T5Config(
+        vocab_size=512,
+        d_model=32,
+        d_kv=8,
+        d_ff=64,
+        num_layers=2,
+        num_heads=4,
+        decoder_start_token_id=0,
+        pad_token_id=0,
+        eos_token_id=1,
+    )
     return HFLM(T5ForConditionalGeneration(config).eval(), tokenizer=make_tokenizer(), threads=1)

@@ -62,7 +62,9 @@ def with_bos(copied: Path) -> Path:
     return copied
 
 
-@pytest.mark.parametrize(("argument", "has_bos"), [({}, True), ({"add_bos_token": True}, True), ({"add_bos_token": False}, False)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("argument", "has_bos"), [({}, True), ({"add_bos_token": True}, True), ({"add_bos_token": False}, False)]
+)
 def test_a_token_in_front_or_not(with_bos: Path, argument: dict[str, Any], has_bos: bool) -> None:
     model = load(with_bos, **argument)
     (pair,) = model.loglikelihoods.encode([("Question: Which?", " light")])
@@ -92,7 +94,10 @@ def test_code_that_comes_with_a_model_runs_only_when_trusted(
     monkeypatch.setattr(transformers.dynamic_module_utils, "HF_MODULES_CACHE", str(copied.parent / "modules"))
     (copied / "odd.py").write_text(REMOTE_CODE)
     config = json.loads((copied / "config.json").read_text())
-    config |= {"model_type": "odd", "auto_map": {"AutoConfig": "odd.OddConfig", "AutoModelForCausalLM": "odd.OddForCausalLM"}}  # fmt: skip
+    config |= {
+        "model_type": "odd",
+        "auto_map": {"AutoConfig": "odd.OddConfig", "AutoModelForCausalLM": "odd.OddForCausalLM"},
+    }
     (copied / "config.json").write_text(json.dumps(config))
     with pytest.raises(ModelError, match="--trust_remote_code"):
         load(copied)

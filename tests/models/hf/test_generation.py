@@ -24,7 +24,9 @@ def ask(context: str, **kwargs: Any) -> Instance:
 def own_generate(model: HFLM, context: str, tokens: int) -> list[int]:
     ids = torch.tensor([model.encoder.encode([context])[0]])
     with torch.inference_mode():
-        output = model.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=tokens, do_sample=False, pad_token_id=1)  # fmt: skip
+        output = model.model.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=tokens, do_sample=False, pad_token_id=1
+        )
     found: list[int] = output[0, ids.shape[1] :].tolist()
     return found
 
@@ -58,7 +60,7 @@ def test_answers_are_text_with_the_reason_they_ended(llama: HFLM) -> None:
     answers = dict(llama.stream("generate_until", [ask(text, max_gen_toks=6) for text in contexts()], [0] * 10))
     for index, text in enumerate(contexts()):
         ids = own_generate(llama, text, 6)
-        assert answers[index].response == llama.encoder.decode(ids)
+        assert answers[index].answer == llama.encoder.decode(ids)
         assert answers[index].stop_reason == ("eos" if ids[-1] == 1 else "length")
 
 
@@ -73,10 +75,10 @@ def test_a_stop_string_split_over_tokens_ends_its_own_row_only(llama: HFLM) -> N
     answers = dict(
         llama.stream("generate_until", [ask(text, max_gen_toks=16, until=[stop]) for text in texts], [0] * 4)
     )
-    assert answers[0].response == full[0][: full[0].index(stop)]
+    assert answers[0].answer == full[0][: full[0].index(stop)]
     assert answers[0].stop_reason == "stop"
     for index in range(4):
-        assert answers[index].response == full[index].split(stop)[0]
+        assert answers[index].answer == full[index].split(stop)[0]
 
 
 def test_generation_does_not_go_on_after_a_stop_string(llama: HFLM) -> None:
@@ -90,7 +92,7 @@ def test_generation_does_not_go_on_after_a_stop_string(llama: HFLM) -> None:
 @pytest.mark.parametrize("alias", ["max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens"])
 def test_the_length_goes_by_four_names(llama: HFLM, alias: str) -> None:
     (answer,) = dict(llama.stream("generate_until", [ask("A woman", **{alias: 3})], [0])).values()
-    assert answer.response == llama.encoder.decode(own_generate(llama, "A woman", 3))
+    assert answer.answer == llama.encoder.decode(own_generate(llama, "A woman", 3))
 
 
 def test_a_draw_belongs_to_its_prompt_and_number_whatever_the_batch(llama: HFLM) -> None:
@@ -101,13 +103,13 @@ def test_a_draw_belongs_to_its_prompt_and_number_whatever_the_batch(llama: HFLM)
     for index in (0, 1, 2, 7, 29):
         alone = dict(llama.stream("generate_until", [requests[index]], [draws[index]]))
         assert alone[0] == together[index]
-    assert len({together[draw].response for draw in range(3)}) > 1, "draws of one prompt differ"
+    assert len({together[draw].answer for draw in range(3)}) > 1, "draws of one prompt differ"
 
 
 def test_greedy_draws_are_computed_once(llama: HFLM) -> None:
     before = llama.usage.generated_tokens
     answers = dict(llama.stream("generate_until", [ask("A woman", max_gen_toks=5)] * 4, [0, 1, 2, 3]))
-    assert len({answer.response for answer in answers.values()}) == 1
+    assert len({answer.answer for answer in answers.values()}) == 1
     assert llama.usage.generated_tokens - before <= 5
 
 
@@ -131,7 +133,7 @@ def test_no_room_for_a_prompt_is_an_error_that_names_both_numbers(llama: HFLM) -
 
 def test_no_tokens_wanted_none_generated(llama: HFLM) -> None:
     (answer,) = dict(llama.stream("generate_until", [ask("A", max_gen_toks=0)], [0])).values()
-    assert (answer.response, answer.stop_reason) == ("", "length")
+    assert (answer.answer, answer.stop_reason) == ("", "length")
 
 
 def test_an_empty_prompt_is_continued_from_the_prefix_token(llama: HFLM) -> None:
@@ -141,7 +143,14 @@ def test_an_empty_prompt_is_continued_from_the_prefix_token(llama: HFLM) -> None
 def test_repetition_penalty_is_that_of_transformers(llama: HFLM) -> None:
     prompts = llama.generations.prepare([("A woman", {"max_gen_toks": 8, "repetition_penalty": 1.7})], [0])
     ids = torch.tensor([list(prompts[0].tokens)])
-    expected = llama.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=8, do_sample=False, repetition_penalty=1.7, pad_token_id=1)  # fmt: skip
+    expected = llama.model.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        max_new_tokens=8,
+        do_sample=False,
+        repetition_penalty=1.7,
+        pad_token_id=1,
+    )
     runner = llama.generations.engine.runner
     assert runner is not None
     generator = RowGenerator(runner, llama.encoder, tokens_per_pass=64, max_rows=4, cache_bytes=1 << 30)
@@ -151,7 +160,9 @@ def test_repetition_penalty_is_that_of_transformers(llama: HFLM) -> None:
 def test_settings_beyond_the_common_ones_are_left_to_transformers(llama: HFLM) -> None:
     found = llama.generate_until([ask("A woman", max_gen_toks=6, num_beams=2)])[0]
     ids = torch.tensor([llama.encoder.encode(["A woman"])[0]])
-    expected = llama.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=6, num_beams=2, do_sample=False, pad_token_id=1)  # fmt: skip
+    expected = llama.model.generate(
+        ids, attention_mask=torch.ones_like(ids), max_new_tokens=6, num_beams=2, do_sample=False, pad_token_id=1
+    )
     assert found == llama.encoder.decode(expected[0, ids.shape[1] :].tolist())
     with pytest.raises(ConfigError, match="refused by transformers"):
         llama.generate_until([ask("A woman", max_gen_toks=6, no_such_setting=2)])

@@ -10,7 +10,7 @@ import torch
 from assay.instance import Instance
 from assay.models.hf import HFLM
 from assay.models.hf import linear as packing
-from assay.models.hf.linear import Way, going, pack_linear_layers
+from assay.models.hf.linear import LinearMode, linear_mode, pack_linear_layers
 
 
 class Holder(torch.nn.Module):
@@ -27,17 +27,17 @@ class Holder(torch.nn.Module):
         return self.layer if self.is_head else None
 
 
-@pytest.mark.parametrize("way", [Way.GENERATING, Way.SCORING])
+@pytest.mark.parametrize("mode", [LinearMode.GENERATING, LinearMode.SCORING])
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("shape", [(1, 24), (3, 24), (2, 5, 24), (200, 24), (0, 24)])
-def test_packed_layers_agree_with_plain_ones(shape: tuple[int, ...], bias: bool, way: Way) -> None:
+def test_packed_layers_agree_with_plain_ones(shape: tuple[int, ...], bias: bool, mode: LinearMode) -> None:
     layer = torch.nn.Linear(24, 40, bias=bias)
     states = torch.randn(*shape)
     with torch.inference_mode():
         plain = layer(states)
         assert pack_linear_layers(Holder(layer)) == 1
-        assert torch.equal(layer(states), plain), "outside of both ways nothing has changed"
-        with going(way):
+        assert torch.equal(layer(states), plain), "outside of both modes nothing has changed"
+        with linear_mode(mode):
             torch.testing.assert_close(layer(states), plain, rtol=1e-5, atol=1e-5)
 
 
@@ -49,9 +49,9 @@ def test_scores_keep_the_usual_product_where_the_other_rounds_worse(inputs: int,
     layer = torch.nn.Linear(inputs, 48)
     pack_linear_layers(Holder(layer, is_head=is_head))
     with torch.inference_mode():
-        with going(Way.SCORING):
+        with linear_mode(LinearMode.SCORING):
             assert layer.forward._is_better(100) is packed
-        with going(Way.GENERATING):
+        with linear_mode(LinearMode.GENERATING):
             assert layer.forward._is_better(packing._FEW)
 
 

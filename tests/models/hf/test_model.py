@@ -88,7 +88,7 @@ def test_named_templates(network: Any, tokenizer: Any) -> None:
 
 
 def test_a_template_that_raises_is_named(network: Any, tokenizer: Any) -> None:
-    refusing = "{% for m in messages %}{% if m['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}{{ m['content'] }}{% endfor %}"  # fmt: skip
+    refusing = "{% for m in messages %}{% if m['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}{{ m['content'] }}{% endfor %}"
     model = HFLM(network("llama"), tokenizer=tokenizer, chat_template=refusing, threads=1)
     system = {"role": "system", "content": "Be brief."}
     assert model.apply_chat_template([system, *MESSAGES[:1]]) == "Which?", "without the system turn it works"
@@ -123,7 +123,7 @@ def test_thinking_needs_its_end_and_generation_tasks(network: Any, tokenizer: An
 def test_a_special_token_can_mark_the_end_of_thinking(llama: HFLM) -> None:
     rules = StopRules(("\n\n",), frozenset({1}), "</s>", 500, "<s>")
     text = llama.encoder.encode(["thoughts<s> 12\n\nmore"], add_special_tokens=False)[0]
-    assert final_text(text, rules, llama.encoder) == "12"
+    assert final_text(text, rules, llama.encoder) == ("thoughts", "12")
 
 
 def test_encoder_decoder_models_work_plainly(t5: HFLM) -> None:
@@ -163,8 +163,7 @@ def test_answers_say_how_many_tokens_they_took(llama: HFLM) -> None:
 def test_a_model_object_is_left_as_it_was_after_a_stop(network: Any, tokenizer: Any) -> None:
     """A run that was interrupted must not keep its owner, or the next run, from using the model."""
     model = HFLM(network("llama"), tokenizer=tokenizer, threads=1)
-    model.should_stop = lambda: True
-    assert dict(model.stream("loglikelihood", [ask("loglikelihood", "A", " b")], [0])) == {}
+    assert dict(model.stream("loglikelihood", [ask("loglikelihood", "A", " b")], [0], stop=lambda: True)) == {}
     assert network("llama")(torch.tensor([[1, 2, 3]])).logits.shape[1] == 3
     again = HFLM(network("llama"), tokenizer=tokenizer, threads=1)
     assert again.loglikelihood([ask("loglikelihood", "A", " b")])
@@ -199,5 +198,5 @@ def test_a_continuation_beyond_an_encoder_decoder_model_fails(t5: HFLM, monkeypa
     engine = dataclasses.replace(t5.loglikelihoods.engine, max_length=8)
     monkeypatch.setattr(t5.loglikelihoods, "engine", engine)
     (answer,) = dict(t5.stream("loglikelihood", [ask("loglikelihood", "A", " many words " * 20)], [0])).values()
-    assert answer.response is None
+    assert answer.answer is None
     assert "the model reads 8" in str(answer.failure)

@@ -94,7 +94,9 @@ def test_a_model_that_the_tree_does_not_fit_is_scored_plainly(caplog: pytest.Log
     assert "computed by itself" in caplog.text
     (answer,) = model.loglikelihood([ask("loglikelihood", "Question: what", " light")])
     pair = model.encoder.encode_pairs([("Question: what", " light")])[0]
-    assert answer[0] == pytest.approx(one_by_one(model, (pair.context + pair.continuation)[:-1], pair.continuation)[0], abs=1e-4)  # fmt: skip
+    assert answer[0] == pytest.approx(
+        one_by_one(model, (pair.context + pair.continuation)[:-1], pair.continuation)[0], abs=1e-4
+    )
 
 
 def test_greedy_is_the_argmax_also_in_a_tie() -> None:

@@ -13,8 +13,8 @@ import torch
 from click.testing import CliRunner
 
 from assay.cli.selftest import command
-from assay.instance import Instance, RequestType
-from assay.models import Answer
+from assay.instance import Instance, Response
+from assay.models import Stop, never
 from assay.models.hf import HFLM
 from assay.models.selftest import run_checks
 
@@ -29,12 +29,12 @@ def test_a_sound_model_passes(network: Any, tokenizer: Any, name: str) -> None:
 def test_a_backend_that_depends_on_order_is_caught(network: Any, tokenizer: Any) -> None:
     class Drifting(HFLM):
         def stream(
-            self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
-        ) -> Iterator[tuple[int, Answer]]:
+            self, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Stop = never
+        ) -> Iterator[tuple[int, Response]]:
             for place, answer in super().stream(request_type, instances, draws):
                 if request_type == "loglikelihood":
-                    value, greedy = answer.response
-                    answer = answer._replace(response=(value + 0.01 * place, greedy))
+                    value, greedy = answer.answer
+                    answer = answer._replace(answer=(value + 0.01 * place, greedy))
                 yield place, answer
 
     checks = {check.name: check for check in run_checks(Drifting(network("llama"), tokenizer=tokenizer, threads=1))}

@@ -9,7 +9,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate
@@ -51,9 +51,12 @@ class FaultyServer:
         echo: bool = True,
         delay: float = 0.0,
         dialect: Dialect = Dialect(),  # noqa: B008  frozen
+        beside: Mapping[str, Any] | None = None,
     ) -> None:
+        """`beside` are further fields of a chat message, or of a completion."""
         self.model = NgramLM()
         self.fault, self.echo, self.delay, self.dialect = fault, echo, delay, dialect
+        self.beside = dict(beside or {})
         self.seen: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
         self.headers: list[dict[str, str]] = []
@@ -93,11 +96,12 @@ class FaultyServer:
             "temperature": body["temperature"],
         }
         answer = self._generate(text, settings, body.get("seed") or 0)
-        choice: dict[str, Any] = {"index": 0, "text": answer.response, "finish_reason": "length" if answer.stop_reason == "length" else "stop"}  # fmt: skip
+        reason = "length" if answer.stop_reason == "length" else "stop"
+        choice: dict[str, Any] = {"index": 0, "text": answer.answer, "finish_reason": reason, **self.beside}
         if body.get("echo") and self.echo:
             choice["text"] = text + choice["text"]
-            choice["logprobs"] = self._logprobs(data, answer.response.encode()[: body["max_tokens"]])
-        generated = len(answer.response.encode())
+            choice["logprobs"] = self._logprobs(data, answer.answer.encode()[: body["max_tokens"]])
+        generated = len(answer.answer.encode())
         counted = len(data) + bool(self.dialect.bos)
         usage = {"prompt_tokens": counted, "completion_tokens": generated} if self.dialect.usage else None
         return {"choices": [choice], "usage": usage}
@@ -109,9 +113,10 @@ class FaultyServer:
             "until": body.get("stop", []),
         }
         answer = self._generate(text, settings, 0)
-        message = {"role": "assistant", "content": answer.response}
-        reason = "length" if answer.stop_reason == "length" else "stop"
-        return {"choices": [{"message": message, "finish_reason": reason}], "usage": {"prompt_tokens": 10, "completion_tokens": 5}}  # fmt: skip
+        message = {"role": "assistant", "content": answer.answer, **self.beside}
+        reason = "length" if answer.stop_reason == "length" else "tool_calls" if "tool_calls" in message else "stop"
+        usage = {"prompt_tokens": 10, "completion_tokens": 5}
+        return {"model": "ngram-2", "choices": [{"message": message, "finish_reason": reason}], "usage": usage}
 
     def _generate(self, text: str, settings: dict[str, Any], draw: int) -> Any:
         instance = Instance("generate_until", {}, (text, settings), 0)

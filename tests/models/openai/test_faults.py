@@ -39,7 +39,7 @@ def test_faults_are_survived_and_each_request_is_answered_once(make: Callable[[i
     assert sorted(position for position, _ in answers) == list(range(40))
     assert all(answer.failure is None for _, answer in answers)
     assert retries >= 40
-    responses = [answer.response for _, answer in sorted(answers)]
+    responses = [answer.answer for _, answer in sorted(answers)]
     expected = getattr(NGRAM, kind)(requests)
     assert close_to(responses, expected) if kind == "loglikelihood" else responses == expected
 
@@ -54,7 +54,7 @@ def test_faults_of_a_chat_server_are_survived_too() -> None:
         model = connect(server, "local-chat-completions")
         expected = model.generate_until(generations(20))
         model.close()
-    assert [answers[i].response for i in range(20)] == expected
+    assert [answers[i].answer for i in range(20)] == expected
 
 
 @pytest.mark.parametrize("name", ["local-completions", "local-chat-completions"])
@@ -74,7 +74,7 @@ def test_a_withheld_answer_is_a_failed_request_and_is_not_asked_for_again() -> N
         answer = dict(model.stream("generate_until", generations(1), [0]))[0]
         model.close()
     assert answer.failure == "the server's content filter withheld the answer"
-    assert answer.response is None
+    assert answer.answer is None
     assert len(server.bodies) == 1
 
 
@@ -84,7 +84,11 @@ def test_half_a_surrogate_pair_fails_its_own_request_only(encoder: bool) -> None
     with FaultyServer() as server:
         model = connect(server, eos_string="\0")
         model = with_tokens(model) if encoder else model
-        for kind, rest in (("generate_until", {"max_gen_toks": 2}), ("loglikelihood", " b"), ("loglikelihood_rolling", None)):  # fmt: skip
+        for kind, rest in (
+            ("generate_until", {"max_gen_toks": 2}),
+            ("loglikelihood", " b"),
+            ("loglikelihood_rolling", None),
+        ):
             requests = [ask(kind, text, *([] if rest is None else [rest])) for text in ("fine", broken, "good")]
             answers = dict(model.stream(kind, requests, [0] * 3))
             assert [answers[i].failure is None for i in range(3)] == [True, False, True]
@@ -130,7 +134,7 @@ def test_a_request_that_never_succeeds_is_reported_with_the_reason(fault: str) -
         model.close()
     reasons = {"cut": "connection failed", "garbage": "malformed reply", "hang": "no answer within"}
     assert [i for i in range(6) if answers[i].failure] == [2]
-    assert answers[2].response is None
+    assert answers[2].answer is None
     assert reasons.get(fault, f"HTTP {fault}") in str(answers[2].failure)
 
 

@@ -51,7 +51,9 @@ def test_one_that_no_header_can_hold_is_refused_without_being_shown(
 
 
 # Also where the text is cut within the key, which would leave most of it.
-@pytest.mark.parametrize("fault", ["indiscreet:400000", "indiscreet:400285", "indiscreet:200000", "indiscreet:200105", "indiscreet:500285"])  # fmt: skip
+@pytest.mark.parametrize(
+    "fault", ["indiscreet:400000", "indiscreet:400285", "indiscreet:200000", "indiscreet:200105", "indiscreet:500285"]
+)
 def test_a_server_that_repeats_it_does_not_get_it_into_the_reason(fault: str) -> None:
     with FaultyServer(lambda seen, body: fault) as server:
         model = connect(server, max_retries=1)
@@ -66,3 +68,8 @@ def test_short_keys_of_own_servers_are_not_cut_out_of_words(monkeypatch: pytest.
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     model = load_model("local-completions", {"base_url": "http://localhost:1/v1", "model": "m"})
     assert model.transport.settings.redact("text") == "text"  # type: ignore[attr-defined]
+
+
+def test_a_certificate_that_is_not_there_is_a_wrong_argument_and_no_silent_server() -> None:
+    with pytest.raises(ConfigError, match=r"ca_cert_path=/no/such\.pem cannot be used"):
+        load_model("local-completions", {"base_url": "https://localhost:1/v1", "ca_cert_path": "/no/such.pem"})

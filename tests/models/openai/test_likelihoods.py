@@ -53,7 +53,7 @@ def test_a_continuation_without_tokens_is_a_failed_request(tokenized: bool) -> N
         answers = dict(model.stream("loglikelihood", requests, [0, 0]))
         model.close()
     assert answers[0].failure == "the continuation has no tokens of its own, so there is nothing to score"
-    assert answers[0].response is None
+    assert answers[0].answer is None
     assert answers[1].failure is None
 
 
@@ -108,8 +108,7 @@ def test_a_reply_to_the_probe_that_is_broken_once_is_asked_for_again() -> None:
 def test_a_stop_while_the_probe_waits_is_no_error() -> None:
     with FaultyServer(lambda seen, body: "429:60") as server:
         model = connect(server)
-        model.should_stop = lambda: bool(server.bodies)
-        assert list(model.stream("loglikelihood", pairs(3), [0] * 3)) == []
+        assert list(model.stream("loglikelihood", pairs(3), [0] * 3, stop=lambda: bool(server.bodies))) == []
         assert not model._echo_works  # it is asked again
         model.close()
     assert len(server.bodies) == 1

@@ -38,7 +38,9 @@ def test_offsets_that_fit_are_taken_as_they_are() -> None:
     assert place_tokens("The skÿ.", texts, [0, 3, 6, 6, 7, 8]) == [(0, 3), (3, 6), (6, 6), (6, 7), (7, 8), (8, 9)]
 
 
-@pytest.mark.parametrize("words", [["The", "sky", "is", "blue"], ["▁The", "▁sky", "▁is", "▁blue"], [" The", " sky", " is", " blue"]])  # fmt: skip
+@pytest.mark.parametrize(
+    "words", [["The", "sky", "is", "blue"], ["▁The", "▁sky", "▁is", "▁blue"], [" The", " sky", " is", " blue"]]
+)
 def test_words_of_sentencepiece_get_their_spaces_back(words: list[str]) -> None:
     texts = ["<s>", *words, "."]
     assert beyond(SKY, 10, texts, sums(texts)) == [words[3]]

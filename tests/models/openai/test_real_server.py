@@ -94,9 +94,9 @@ def test_generation_is_the_same_alone_and_among_many(url: str, name: str) -> Non
 def test_sampled_draws_can_be_asked_for_again(url: str) -> None:
     model = load_model("local-completions", {"base_url": url, "model": "tiny"})
     request = ask("Tell me", temperature=1.0)
-    draws = [a.response for _, a in sorted(model.stream("generate_until", [request] * 3, [0, 1, 2]))]
+    draws = [a.answer for _, a in sorted(model.stream("generate_until", [request] * 3, [0, 1, 2]))]
     assert len(set(draws)) == 3
-    assert dict(model.stream("generate_until", [request], [1]))[0].response == draws[1]
+    assert dict(model.stream("generate_until", [request], [1]))[0].answer == draws[1]
     model.close()
 
 

@@ -11,6 +11,7 @@ from tests.models.openai.asking import NGRAM, ask, close_to, connect, generation
 from tests.models.openai.faulty_server import FaultyServer
 
 from assay.errors import ConfigError, ModelError
+from assay.instance import Message, Response
 from assay.models import LM, load_model
 
 # -- what is asked and what comes back ------------------------------------------------------------------------------
@@ -88,7 +89,7 @@ def test_generation_is_the_models_own_and_says_why_it_ended() -> None:
         model = connect(server)
         answers = dict(model.stream("generate_until", requests, [0] * 10))
         expected = dict(NGRAM.stream("generate_until", requests, [0] * 10))
-        assert [answers[i].response for i in range(10)] == [expected[i].response for i in range(10)]
+        assert [answers[i].answer for i in range(10)] == [expected[i].answer for i in range(10)]
         assert [answers[i].stop_reason == "length" for i in range(10)] == [
             expected[i].stop_reason == "length" for i in range(10)
         ]
@@ -113,8 +114,8 @@ def test_draws_have_their_own_seeds() -> None:
     request = ask("generate_until", "The", {"temperature": 1.0, "max_gen_toks": 20})
     with FaultyServer() as server:
         model = connect(server)
-        first = [a.response for _, a in sorted(model.stream("generate_until", [request] * 4, [0, 1, 2, 3]))]
-        again = dict(model.stream("generate_until", [request], [2]))[0].response
+        first = [a.answer for _, a in sorted(model.stream("generate_until", [request] * 4, [0, 1, 2, 3]))]
+        again = dict(model.stream("generate_until", [request], [2]))[0].answer
         model.close()
     assert len(set(first)) == 4
     assert again == first[2]
@@ -134,7 +135,8 @@ def test_chat_sends_messages_and_cannot_score() -> None:
     messages = [{"role": "user", "content": "What do bees make?"}]
     with FaultyServer() as server:
         model = connect(server, "local-chat-completions", price_in=1.0, price_out=2.0)
-        prompt = model.apply_chat_template(messages)
+        prompt = model.to_context(messages)
+        assert prompt == (Message("user", "What do bees make?"),)
         requests = [
             ask("generate_until", prompt, {"until": ["."]}),
             ask("generate_until", "plain", {"max_gen_toks": 3}),
@@ -147,6 +149,26 @@ def test_chat_sends_messages_and_cannot_score() -> None:
         with pytest.raises(ModelError, match="cannot score"):
             list(model.stream("loglikelihood", pairs(1), [0]))
         model.close()
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_what_comes_with_an_answer_is_kept(field: str) -> None:
+    call = {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+    request = ask("generate_until", "The river", {"until": ["."], "max_gen_toks": 90})
+    with FaultyServer(beside={field: "I think.", "tool_calls": [call], "content": None}) as server:
+        model = connect(server, "local-chat-completions")
+        response = dict(model.stream("generate_until", [request], [0]))[0]
+        model.close()
+    expected = Response("", "tool_calls", tokens=(10, 5), reasoning="I think.", tool_calls=(call,), model="ngram-2")
+    assert response == expected
+
+
+def test_what_a_completions_server_gives_beside_the_text_is_kept() -> None:
+    with FaultyServer(beside={"reasoning": "I think.", "tool_calls": ["no call"]}) as server:
+        model = connect(server)
+        response = dict(model.stream("generate_until", generations(1), [0]))[0]
+        model.close()
+    assert (response.reasoning, response.tool_calls, response.model) == ("I think.", (), None)
 
 
 @pytest.mark.parametrize(
@@ -165,11 +187,16 @@ def test_reasoning_models_get_neither_temperature_nor_stops(name: str, has: bool
 def test_the_answer_after_the_thoughts_is_taken() -> None:
     with FaultyServer() as server:
         model = connect(server, think_end_token="is")
-        text = model.generate_until([ask("generate_until", "Six times", {"until": ["."], "max_gen_toks": 40})])[0]
+        request = ask("generate_until", "Six times", {"until": ["."], "max_gen_toks": 40})
+        response = dict(model.stream("generate_until", [request], [0]))[0]
         model.close()
     assert "stop" not in server.bodies[0]
-    assert "is" not in text
-    assert "." not in text
+    assert "is" not in response.answer
+    assert "." not in response.answer
+    assert response.reasoning is not None
+    assert NGRAM.generate_until([ask("generate_until", "Six times", {"max_gen_toks": 40})])[0].startswith(
+        response.reasoning
+    )
 
 
 # -- settings -------------------------------------------------------------------------------------------------------
@@ -214,4 +241,6 @@ def test_a_query_stays_at_the_end_of_the_address() -> None:
         model = load_model("local-chat-completions", {"base_url": deployment, "backoff": 0.01})
         assert model.generate_until(generations(1)) != [""]
         model.close()
-    assert server.paths == [f"/v1/deployments/mine{page}?api-version=2024-10-21" for page in ("/models", "/chat/completions")]  # fmt: skip
+    assert server.paths == [
+        f"/v1/deployments/mine{page}?api-version=2024-10-21" for page in ("/models", "/chat/completions")
+    ]

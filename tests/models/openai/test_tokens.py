@@ -22,7 +22,12 @@ def encoding(monkeypatch: pytest.MonkeyPatch) -> str:
     tiktoken = pytest.importorskip("tiktoken")
     tiktoken.list_encoding_names()
     ranks = {bytes([byte]): byte for byte in range(256)} | {b" b": 256}
-    made = {"name": "assay_bytes", "pat_str": r"(?s).+", "mergeable_ranks": ranks, "special_tokens": {"<|endoftext|>": 257}}  # fmt: skip
+    made = {
+        "name": "assay_bytes",
+        "pat_str": r"(?s).+",
+        "mergeable_ranks": ranks,
+        "special_tokens": {"<|endoftext|>": 257},
+    }
     monkeypatch.setitem(tiktoken.registry.ENCODING_CONSTRUCTORS, "assay_bytes", lambda: made)
     monkeypatch.delitem(tiktoken.registry.ENCODINGS, "assay_bytes", raising=False)
     return "assay_bytes"
@@ -136,6 +141,9 @@ def test_fingerprints_tell_tokenizers_apart_by_what_they_do(tmp_path: Path) -> N
     path = save_tokenizer(tmp_path, "abc")
     one = fingerprint(tokenizer=path)
     assert one == fingerprint(tokenizer=path)
-    others = {fingerprint(tokenizer=path, **more) for more in ({"add_bos_token": True}, {"revision": "v2"}, {"tokenized_requests": False})}  # fmt: skip
+    others = {
+        fingerprint(tokenizer=path, **more)
+        for more in ({"add_bos_token": True}, {"revision": "v2"}, {"tokenized_requests": False})
+    }
     save_tokenizer(tmp_path, "bca")  # the same name, other ids
     assert len({one, *others, fingerprint(tokenizer=path)}) == 5

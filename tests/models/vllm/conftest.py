@@ -69,7 +69,7 @@ class LLM:
         settings = {"max_gen_toks": params.max_tokens, "until": params.stop or [], "temperature": params.temperature}
         instance = Instance("generate_until", {}, (prompt.decode("utf-8", "replace"), settings), 0)
         answer = next(iter(self.lm.stream("generate_until", [instance], [params.seed or 0])))[1]
-        text = answer.response + (self.devices or "" if params.max_tokens == 0 else "")
+        text = answer.answer + (self.devices or "" if params.max_tokens == 0 else "")
         out = SimpleNamespace(text=text, token_ids=list(text.encode()), stop_reason="s" if answer.stop_reason == "stop" else None,
                               finish_reason="length" if answer.stop_reason == "length" else "stop")
         return SimpleNamespace(prompt_token_ids=list(prompt), prompt_logprobs=rows, outputs=[out], num_cached_tokens=3)

@@ -26,7 +26,15 @@ def test_data_parallel_engines_share_the_chunks_and_see_their_own_devices(
     stand_in: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
-    arguments = {"model": "x", "tokenizer": "x", "dtype": "auto", "trust_remote_code": False, "tensor_parallel_size": 1, "enable_prefix_caching": True, "seed": 0}  # fmt: skip
+    arguments = {
+        "model": "x",
+        "tokenizer": "x",
+        "dtype": "auto",
+        "trust_remote_code": False,
+        "tensor_parallel_size": 1,
+        "enable_prefix_caching": True,
+        "seed": 0,
+    }
     engines = ManyEngines(2, arguments)
     chunks = [[Request(tuple(b"The river"), {"max_tokens": n, "temperature": 0.0})] for n in (0, 5, 0, 5, 0, 5, 0)]
     outputs = dict(engines.generate(chunks))

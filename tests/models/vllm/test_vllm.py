@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +12,8 @@ import pytest
 from tests.models.vllm.asking import NGRAM, ask
 
 from assay.errors import ConfigError, ModelError
-from assay.models import Answer, load_model
+from assay.instance import Response
+from assay.models import load_model
 from assay.models.base import Usage
 from assay.models.generation import GenerationSettings
 from assay.models.vllm.protocol import (
@@ -91,15 +92,15 @@ def test_an_output_without_prompt_logprobs_is_said() -> None:
 @pytest.mark.parametrize(
     ("text", "finish", "stop", "think", "expected"),
     [
-        ("four", "stop", None, None, Answer("four", "eos")),
-        ("four", "stop", "\n", None, Answer("four", "stop")),
-        ("four", "length", None, None, Answer("four", "length")),
-        ("four\n\nNext", "length", None, None, Answer("four", "stop")),
-        ("so\n\n 4</think> four\n\nx", "stop", None, "</think>", Answer("four", "stop")),
-        ("never ended", "length", None, "</think>", Answer("never ended", "length")),
+        ("four", "stop", None, None, Response("four", "eos")),
+        ("four", "stop", "\n", None, Response("four", "stop")),
+        ("four", "length", None, None, Response("four", "length")),
+        ("four\n\nNext", "length", None, None, Response("four", "stop")),
+        ("so\n\n 4</think> four\n\nx", "stop", None, "</think>", Response("four", "stop", reasoning="so\n\n 4")),
+        ("never ended", "length", None, "</think>", Response("never ended", "length")),
     ],
 )
-def test_generations_are_read(text: str, finish: str, stop: str | None, think: str | None, expected: Answer) -> None:
+def test_generations_are_read(text: str, finish: str, stop: str | None, think: str | None, expected: Response) -> None:
     output = read_output(
         RequestOutput("0", [1], [CompletionOutput(0, text, [5, 6], finish_reason=finish, stop_reason=stop)])
     )
@@ -107,7 +108,9 @@ def test_generations_are_read(text: str, finish: str, stop: str | None, think: s
 
 
 def test_requests_are_written() -> None:
-    assert score_request([1, 2], [3]) == Request((1, 2, 3), {"temperature": 0.0, "max_tokens": 1, "prompt_logprobs": 1, "detokenize": False})  # fmt: skip
+    assert score_request([1, 2], [3]) == Request(
+        (1, 2, 3), {"temperature": 0.0, "max_tokens": 1, "prompt_logprobs": 1, "detokenize": False}
+    )
     greedy = generation_request([1], GenerationSettings(until=("a",), max_gen_toks=5), stops=["a"], seed=7).params
     assert greedy["temperature"] == 0.0
     assert greedy["stop"] == ["a"]
@@ -155,7 +158,7 @@ def test_long_texts_are_cut_and_scored_in_windows(stand_in: None) -> None:
     assert f"has {len(text)} tokens and the model reads 62 (raise max_length" in str(answers[1].failure)
 
 
-def failures(answers: Iterator[tuple[int, Answer]]) -> list[str | None]:
+def failures(answers: Iterator[tuple[int, Response]]) -> list[str | None]:
     return [answer.failure for _, answer in sorted(answers)]
 
 
@@ -189,7 +192,8 @@ def test_an_empty_prompt_is_the_prefix_token(stand_in: None, arguments: dict[str
     asked: list[Request] = []
     generate = model.engine.generate
 
-    def watched(chunks: list[list[Request]]) -> Any:
+    def watched(chunks: Iterable[list[Request]]) -> Any:
+        chunks = list(chunks)
         asked.extend(request for chunk in chunks for request in chunk)
         return generate(chunks)
 
@@ -200,17 +204,26 @@ def test_an_empty_prompt_is_the_prefix_token(stand_in: None, arguments: dict[str
     assert answers[0].tokens is not None
     assert answers[0].tokens[0] == 1
     if not expected:
-        assert answers[0].response == NGRAM.generate_until([ask("generate_until", "", settings)])[0]
+        assert answers[0].answer == NGRAM.generate_until([ask("generate_until", "", settings)])[0]
 
 
 def test_draws_have_their_own_seeds(stand_in: None) -> None:
     model = load_model("vllm", {"pretrained": "x"})
     request = ask("generate_until", "The", {"temperature": 1.0, "max_gen_toks": 20})
-    draws = [a.response for _, a in sorted(model.stream("generate_until", [request] * 3, [0, 1, 2]))]
+    draws = [a.answer for _, a in sorted(model.stream("generate_until", [request] * 3, [0, 1, 2]))]
     assert len(set(draws)) == 3
-    assert dict(model.stream("generate_until", [request], [2]))[0].response == draws[2]
+    assert dict(model.stream("generate_until", [request], [2]))[0].answer == draws[2]
 
 
 def test_wrong_arguments_are_said(stand_in: None) -> None:
     with pytest.raises(ConfigError, match="Did you mean gpu_memory_utilization"):
         load_model("vllm", {"pretrained": "x", "gpu_memory_utilisation": 0.5})
+
+
+def test_a_stop_ends_after_the_chunk_under_way(stand_in: None) -> None:
+    model: Any = load_model("vllm", {"pretrained": "x", "batch_size": 2})
+    requests = [ask("loglikelihood", f"The river {i}", " is") for i in range(6)]
+    answers: list[int] = []
+    for position, _ in model.stream("loglikelihood", requests, [0] * 6, stop=lambda: bool(answers)):
+        answers.append(position)
+    assert len(answers) == 2

@@ -11,9 +11,9 @@ _BLOCK = re.compile(r"```(?:\w+)?\n?(.*?)\n?```", re.DOTALL)
 
 def pass_at_k(references: Sequence[str], predictions: Sequence[Sequence[str]], k: Sequence[int]) -> dict[str, float]:
     """The chance that one of k draws passes the tests, for each k."""
-    from assay.metrics.hub import load
+    from assay.metrics import load_metric
 
-    scores, _ = load("code_eval").compute(references=references, predictions=predictions, k=list(k))
+    scores, _ = load_metric("code_eval").compute(references=references, predictions=predictions, k=list(k))
     return {name: float(score) for name, score in scores.items()}
 
 

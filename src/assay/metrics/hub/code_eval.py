@@ -28,7 +28,11 @@ def code_eval(
         # Task files try the metric once when they are imported and throw the answer away. That runs no model's code,
         # and listing or checking a task must not need permission to run any.
         return {f"pass@{each}": 0.0 for each in k}, {}
-    jobs = [(task, j, f"{candidate}\n{tests}") for task, (candidates, tests) in enumerate(zip(predictions, references, strict=True)) for j, candidate in enumerate(candidates)]  # fmt: skip
+    jobs = [
+        (task, j, f"{candidate}\n{tests}")
+        for task, (candidates, tests) in enumerate(zip(predictions, references, strict=True))
+        for j, candidate in enumerate(candidates)
+    ]
     verdicts = run_programs([program for _, _, program in jobs], Limits(seconds=timeout), workers=num_workers)
     results: dict[int, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
     for (task, j, _), verdict in zip(jobs, verdicts):

@@ -2,7 +2,7 @@
 
 from assay.metrics.sandbox.host import (
     Limits,
-    Verdict,
+    ProgramOutcome,
     allow_unsafe_code,
     require_permission,
     run_program,
@@ -12,7 +12,7 @@ from assay.metrics.sandbox.host import (
 
 __all__ = [
     "Limits",
-    "Verdict",
+    "ProgramOutcome",
     "allow_unsafe_code",
     "require_permission",
     "run_program",

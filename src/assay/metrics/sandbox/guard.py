@@ -30,7 +30,19 @@ _REFUSED = (
     "webbrowser.",
 )
 _CHANGES = ("os.", "shutil.", "tempfile.")
-_HARMLESS = {"os.listdir", "os.scandir", "os.walk", "os.fwalk", "os.chdir", "os.fchdir", "os.getxattr", "os.listxattr", "os.add_dll_directory", "os.putenv", "os.unsetenv"}  # fmt: skip
+_HARMLESS = {
+    "os.listdir",
+    "os.scandir",
+    "os.walk",
+    "os.fwalk",
+    "os.chdir",
+    "os.fchdir",
+    "os.getxattr",
+    "os.listxattr",
+    "os.add_dll_directory",
+    "os.putenv",
+    "os.unsetenv",
+}
 _MODULES = {"ctypes", "_ctypes", "cffi", "_cffi_backend", "_testcapi", "_testinternalcapi", "_xxsubinterpreters"}
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 

@@ -55,14 +55,16 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ProgramOutcome:
     """Whether a program ran to its end, and what happened: `passed`, `timed out` or `failed: …`."""
 
     passed: bool
     result: str
 
 
-def run_programs(programs: Sequence[str], limits: Limits | None = None, *, workers: int | None = None) -> list[Verdict]:
+def run_programs(
+    programs: Sequence[str], limits: Limits | None = None, *, workers: int | None = None
+) -> list[ProgramOutcome]:
     """Run each program in a sandbox of its own, several at once; verdicts in order."""
     require_permission()
     limits = limits or Limits()
@@ -70,7 +72,7 @@ def run_programs(programs: Sequence[str], limits: Limits | None = None, *, worke
         return list(pool.map(lambda program: run_program(program, limits), programs))
 
 
-def run_program(program: str, limits: Limits | None = None) -> Verdict:
+def run_program(program: str, limits: Limits | None = None) -> ProgramOutcome:
     """Run one program. It passes if its last statement was reached, and only then."""
     require_permission()
     if not sys.platform.startswith("linux"):
@@ -83,10 +85,10 @@ def run_program(program: str, limits: Limits | None = None) -> Verdict:
     with tempfile.TemporaryDirectory(prefix="assay-sandbox-", ignore_cleanup_errors=True) as folder:
         said, ended = _run_warden(nonce + program.encode("utf-8", "surrogatepass"), settings, folder)
     if said == nonce:
-        return Verdict(True, "passed")
+        return ProgramOutcome(True, "passed")
     if not ended or not said:
-        return Verdict(False, "timed out" if not ended else "failed: it ended before its last statement")
-    return Verdict(False, f"failed: {said[:400].decode('utf-8', 'replace')}")
+        return ProgramOutcome(False, "timed out" if not ended else "failed: it ended before its last statement")
+    return ProgramOutcome(False, f"failed: {said[:400].decode('utf-8', 'replace')}")
 
 
 def _run_warden(job: bytes, settings: dict[str, float], folder: str) -> tuple[bytes, bool]:

@@ -31,14 +31,14 @@ class UnsupportedAttention(Exception):
     """The model wants something of its attention that the tree does not give; it is scored plainly."""
 
 
-class Plan(Protocol):
+class AttentionPlan(Protocol):
     """Who sees whom in the running forward pass."""
 
     def attend(self, layer: int, attention: Attention, query: Any, key: Any, value: Any) -> Any:
         """Queries, keys and values `[1, heads, tokens, size]` of the pass to the output `[1, tokens, heads, size]`."""
 
 
-_running: ContextVar[tuple[Plan, set[int]] | None] = ContextVar("assay_tree_plan", default=None)
+_running: ContextVar[tuple[AttentionPlan, set[int]] | None] = ContextVar("assay_tree_plan", default=None)
 """The plan, and the layers that have attended by it."""
 
 
@@ -215,7 +215,7 @@ def attention_configs(model: Any) -> list[Any]:
 
 
 @contextlib.contextmanager
-def planned(configs: Sequence[Any], plan: Plan) -> Iterator[set[int]]:
+def planned(configs: Sequence[Any], plan: AttentionPlan) -> Iterator[set[int]]:
     """Within this, the model attends by the plan; after it, as it did before. Gives the layers that took part."""
     before = [config._attn_implementation for config in configs]
     layers: set[int] = set()

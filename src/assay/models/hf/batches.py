@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from assay.models.hf.attention import MASKED, Attention
-from assay.models.prefix_tree import Group, Step
+from assay.models.prefix_tree import Step, TokenGroup
 
 _LIMITS = (32, 128, 512, 1 << 30)
 """Sizes tried for the largest subtree that attends as one group. Small ones pad less, large ones repeat fewer keys."""
@@ -18,10 +18,10 @@ _PASS_AREA = 4096
 """What another pass over a batch of groups costs, in pairs of tokens."""
 
 
-class Batch:
+class PaddedBatch:
     """Groups side by side, padded to the longest; padding points at token 0 and is hidden."""
 
-    def __init__(self, groups: list[Group], device: Any) -> None:
+    def __init__(self, groups: list[TokenGroup], device: Any) -> None:
         self.count = len(groups)
         self.rows, self.keys = max(map(len, groups)), max(group.keys for group in groups)
         # One path alone needs no mask: the causal kernel does it.
@@ -83,15 +83,15 @@ class Batch:
         return picked.view(self.count, self.keys, *states.shape[1:]).transpose(1, 2)
 
 
-def batches_of(step: Step, device: Any) -> list[Batch]:
+def batches_of(step: Step, device: Any) -> list[PaddedBatch]:
     """The groups of a step in batches of like size, cut where the least is padded."""
     choices = (step.groups(limit) for limit in _LIMITS)
     best = min((_by_size(groups, spread) for groups in choices for spread in _SPREADS), key=_area)
-    return [Batch(groups, device) for groups in best]
+    return [PaddedBatch(groups, device) for groups in best]
 
 
-def _by_size(groups: list[Group], spread: float) -> list[list[Group]]:
-    batches: list[list[Group]] = []
+def _by_size(groups: list[TokenGroup], spread: float) -> list[list[TokenGroup]]:
+    batches: list[list[TokenGroup]] = []
     for group in sorted(groups, key=lambda group: -group.keys):
         if not batches or spread * group.keys < batches[-1][0].keys:
             batches.append([])
@@ -99,5 +99,5 @@ def _by_size(groups: list[Group], spread: float) -> list[list[Group]]:
     return batches
 
 
-def _area(batches: list[list[Group]]) -> int:
+def _area(batches: list[list[TokenGroup]]) -> int:
     return sum(len(batch) * max(map(len, batch)) * batch[0].keys + _PASS_AREA for batch in batches)

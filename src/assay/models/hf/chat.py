@@ -41,6 +41,15 @@ class ChatFormatter:
             hint="Name one: --apply_chat_template <name>.",
         )
 
+    @property
+    def in_use(self) -> str | None:
+        """The text of the template, or None where none was chosen and there is no default."""
+        return self._template if self._template is not None else self._named().get("default")
+
+    @property
+    def has_template(self) -> bool:
+        return self._template is not None or bool(self._named())
+
     def _named(self) -> dict[str, str]:
         found = getattr(self.tokenizer, "chat_template", None)
         if isinstance(found, dict):

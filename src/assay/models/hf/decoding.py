@@ -1,7 +1,7 @@
 """Attention of rows that are being generated: their new tokens over a shared prefix and the row's own tokens.
 
-    base      keys and values of a prefix, once, for all rows that continue it
-    slots     what each row has beyond its base, side by side, padded to the longest
+    base      KV cache of a prefix, once, for all rows that continue it
+    slots     KV cache of each row beyond its base, side by side, padded to the longest
 
 A row leaves as soon as it has ended and the last row takes its slot, so active rows always fill the first slots.
 """
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from assay.models.hf.attention import MASKED, Attention
-from assay.models.hf.tree import KeysValues
+from assay.models.hf.tree import KVCache
 
 _GROWTH = 64
 """Tokens by which slots are made longer at a time."""
@@ -24,9 +24,9 @@ _GROWTH = 64
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Base:
-    """A prefix that rows share. Compared by identity: two equal prefixes are never kept."""
+    """A prefix that rows span. Compared by identity: two equal prefixes are never kept."""
 
-    states: KeysValues = field(repr=False)
+    states: KVCache = field(repr=False)
     length: int
 
 
@@ -34,9 +34,9 @@ class Slots:
     """Keys and values `[slots, heads, tokens, size]` of each layer."""
 
     def __init__(self) -> None:
-        self.layers: KeysValues = []
+        self.layers: KVCache = []
 
-    def reserve(self, like: KeysValues, rows: int, tokens: int) -> None:
+    def reserve(self, like: KVCache, rows: int, tokens: int) -> None:
         """Make room. `like` are keys and values of the same model, for shapes and devices."""
         if self.layers and self.layers[0][0].shape[0] >= rows and self.layers[0][0].shape[2] >= tokens:
             return
@@ -55,7 +55,7 @@ class Slots:
                 buffers.append(buffer)
             self.layers.append((buffers[0], buffers[1]))
 
-    def fill(self, slot: int, start: int, states: KeysValues, places: Any) -> None:
+    def fill(self, slot: int, start: int, states: KVCache, places: Any) -> None:
         """Copy `places` of a pass into a slot, from token `start` on."""
         stop = start + len(places)
         for (keys, values), (key, value) in zip(self.layers, states, strict=True):
@@ -69,7 +69,7 @@ class Slots:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class RowSpan:
     """What one row has in a pass: so many new tokens, behind `length` of its slot, after the prefix `base`."""
 
     base: Base | None
@@ -84,17 +84,17 @@ class DecodePlan:
     fewer tokens than the widest repeats its last one, and what comes of that is not looked at.
     """
 
-    def __init__(self, slots: Slots, shares: Sequence[Share], device: Any) -> None:
+    def __init__(self, slots: Slots, spans: Sequence[RowSpan], device: Any) -> None:
         self.slots = slots
-        self._count, self._width = len(shares), max(share.tokens for share in shares)
-        self._longest = max(share.length + share.tokens for share in shares)
-        counts = np.array([share.tokens for share in shares])
+        self._count, self._width = len(spans), max(span.tokens for span in spans)
+        self._longest = max(span.length + span.tokens for span in spans)
+        counts = np.array([span.tokens for span in spans])
         rows = np.repeat(np.arange(self._count), counts)
         firsts = np.cumsum(counts) - counts
         offsets = np.arange(len(rows)) - firsts[rows]
         side_by_side = firsts[:, None] + np.minimum(np.arange(self._width), counts[:, None] - 1)
-        depths = np.array([share.base.length if share.base else 0 for share in shares])
-        places = np.array([share.length for share in shares])[rows] + offsets
+        depths = np.array([span.base.length if span.base else 0 for span in spans])
+        places = np.array([span.length for span in spans])[rows] + offsets
 
         self._rows, self._places = (torch.from_numpy(part).to(device) for part in (rows, places))
         self.positions = torch.from_numpy(depths[rows] + places).to(device)
@@ -103,7 +103,7 @@ class DecodePlan:
         own = torch.arange(self._longest, device=device)
         self._own_positions = torch.from_numpy(depths).to(device).unsqueeze(1) + own
         self._beyond = (own > self._pad(self._places).unsqueeze(-1)).float() * MASKED
-        self._groups = _group([shares[row].base for row in rows.tolist()], device)
+        self._groups = _group([spans[row].base for row in rows.tolist()], device)
         self._masks: dict[tuple[int | None, int | None], tuple[Any, list[Any]]] = {}
 
     def attend(self, layer: int, attention: Attention, query: Any, key: Any, value: Any) -> Any:

@@ -12,7 +12,7 @@ from assay.models.hf.tree import TreeRunner
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class HFEngine:
     model: Any
     encoder: TextEncoder
     runner: TreeRunner | None

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from assay.models.base import Answer
+from assay.instance import Response
 from assay.models.generation import GenerationSettings, draw_seed, room_for_prompt
 from assay.models.hf.budget import free_memory
-from assay.models.hf.engine import Engine
+from assay.models.hf.engine import HFEngine
 from assay.models.hf.plain_generation import generate_plainly
 from assay.models.hf.row import Prompt
 from assay.models.hf.rows import RowGenerator
@@ -44,7 +44,7 @@ class Generations:
     """Answers generation requests."""
 
     def __init__(
-        self, engine: Engine, *, max_gen_toks: int, max_rows: int | None, think_end_token: str | int | None, seed: int
+        self, engine: HFEngine, *, max_gen_toks: int, max_rows: int | None, think_end_token: str | int | None, seed: int
     ) -> None:
         self.engine = engine
         self.max_gen_toks = max_gen_toks
@@ -57,7 +57,7 @@ class Generations:
 
     def stream(
         self, requests: Sequence[tuple[str, Mapping[str, Any]]], draws: Sequence[int]
-    ) -> Iterator[tuple[int, Answer]]:
+    ) -> Iterator[tuple[int, Response]]:
         prompts = self.prepare(requests, draws)
         self.engine.usage.prompt_tokens += sum(len(prompt.tokens) for prompt in prompts)
         positions: dict[tuple[Any, ...], list[int]] = defaultdict(list)
@@ -104,7 +104,17 @@ class Generations:
         for index in sorted(wanted - set(together)):
             prompt = prompts[index]
             self.engine.usage.computed_tokens += len(prompt.tokens)
-            yield index, generate_plainly(self.engine.model, self.engine.encoder, prompt.tokens, prompt.settings, prompt.rules, seed=prompt.seed)  # fmt: skip
+            yield (
+                index,
+                generate_plainly(
+                    self.engine.model,
+                    self.engine.encoder,
+                    prompt.tokens,
+                    prompt.settings,
+                    prompt.rules,
+                    seed=prompt.seed,
+                ),
+            )
 
     def _can_share(self, prompt: Prompt) -> bool:
         """Settings beyond the common ones are left to transformers' own generation."""
@@ -141,13 +151,11 @@ class Generations:
         penalty = settings.other.get("repetition_penalty") or self._config.get("repetition_penalty") or 1.0
         return Prompt(kept, settings, rules, seed, float(penalty))
 
-    def answer(self, ids: Sequence[int], prompt: Prompt) -> Answer:
+    def answer(self, ids: Sequence[int], prompt: Prompt) -> Response:
         self.engine.usage.generated_tokens += len(ids)
-        return Answer(
-            final_text(ids, prompt.rules, self.engine.encoder),
-            stop_reason(ids, prompt.rules, self.engine.encoder) if ids else "length",
-            tokens=(len(prompt.tokens), len(ids)),
-        )
+        reasoning, text = final_text(ids, prompt.rules, self.engine.encoder)
+        reason = stop_reason(ids, prompt.rules, self.engine.encoder) if ids else "length"
+        return Response(text, reason, tokens=(len(prompt.tokens), len(ids)), reasoning=reasoning)
 
 
 def _generation_config(model: Any) -> dict[str, Any]:

@@ -7,8 +7,8 @@ weights at a third of the speed of memory, and oneDNN's is two to four times as 
 continuation. oneDNN is an eighth faster at the sizes of such passes, but adds up a whole row where the usual product adds
 up blocks of it. For short rows the two round alike; long rows and the vocabulary projection keep to the usual product.
 
-The copy costs the memory of the weights once more, so it is made where there is plenty. Outside of the two ways the layers
-are what they were.
+The copy costs the memory of the weights once more, so it is made where there is plenty. Outside of the two modes the
+layers are what they were.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SHORT = 1024
 _SHARE_OF_MEMORY = 0.25
 
 
-class Way(Enum):
+class LinearMode(Enum):
     """What the running pass is for."""
 
     USUAL = "usual"
@@ -39,17 +39,17 @@ class Way(Enum):
     GENERATING = "generating"
 
 
-_way: ContextVar[Way] = ContextVar("assay_way_of_linear_layers", default=Way.USUAL)
+_mode: ContextVar[LinearMode] = ContextVar("assay_linear_mode", default=LinearMode.USUAL)
 
 
 @contextlib.contextmanager
-def going(way: Way) -> Iterator[None]:
-    """Within this, layers that were packed go this way."""
-    token = _way.set(way)
+def linear_mode(mode: LinearMode) -> Iterator[None]:
+    """Within this, packed layers compute for that purpose."""
+    token = _mode.set(mode)
     try:
         yield
     finally:
-        _way.reset(token)
+        _mode.reset(token)
 
 
 class PackedLinear:
@@ -70,10 +70,10 @@ class PackedLinear:
         return output.view(*states.shape[:-1], layer.out_features)
 
     def _is_better(self, rows: int) -> bool:
-        way = _way.get()
-        if way is Way.USUAL or rows == 0 or torch.is_grad_enabled():
+        mode = _mode.get()
+        if mode is LinearMode.USUAL or rows == 0 or torch.is_grad_enabled():
             return False
-        return self.rounds_well or (way is Way.GENERATING and rows <= _FEW)
+        return self.rounds_well or (mode is LinearMode.GENERATING and rows <= _FEW)
 
 
 def pack_linear_layers(model: Any) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from assay.models.base import Answer
-from assay.models.hf.engine import Engine
+from assay.instance import Response
+from assay.models.hf.engine import HFEngine
 from assay.models.hf.scoring import LogLikelihood, score_by_tree, score_plainly
 from assay.models.hf.seq2seq import score_seq2seq
 from assay.models.hf.tokenization import Pair, to_scored
@@ -15,29 +15,29 @@ from assay.models.windows import WindowSums, rolling_windows
 class LogLikelihoods:
     """Answers loglikelihood and rolling requests, by the tree where the model allows it."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: HFEngine) -> None:
         self.engine = engine
 
-    def stream(self, requests: Sequence[tuple[str, str]]) -> Iterator[tuple[int, Answer]]:
+    def stream(self, requests: Sequence[tuple[str, str]]) -> Iterator[tuple[int, Response]]:
         """For (context, continuation) texts."""
         pairs = self.encode(requests)
         fitting = []
         for position, pair in enumerate(pairs):
             if failure := self._why_unscorable(pair):
-                yield position, Answer(None, failure=failure)
+                yield position, Response(None, failure=failure)
             else:
                 fitting.append(position)
         for index, value in self._score([pairs[position] for position in fitting]):
             pair = pairs[fitting[index]]
-            yield fitting[index], Answer(value, tokens=(len(pair.context), len(pair.continuation)))
+            yield fitting[index], Response(value, tokens=(len(pair.context), len(pair.continuation)))
 
-    def stream_rolling(self, texts: Sequence[str]) -> Iterator[tuple[int, Answer]]:
+    def stream_rolling(self, texts: Sequence[str]) -> Iterator[tuple[int, Response]]:
         """For whole texts; an answer is ready when all of its windows are."""
         windows, owners = self.windows(texts)
         sums = WindowSums(owners)
-        yield from ((empty, Answer(0.0, tokens=(0, 0))) for empty in sorted(set(range(len(texts))) - set(owners)))
+        yield from ((empty, Response(0.0, tokens=(0, 0))) for empty in sorted(set(range(len(texts))) - set(owners)))
         for index, value in self._score(windows):
-            if whole := sums.add(index, Answer(value, tokens=(0, len(windows[index].continuation)))):
+            if whole := sums.add(index, Response(value, tokens=(0, len(windows[index].continuation)))):
                 yield whole
 
     def windows(self, texts: Sequence[str]) -> tuple[list[Pair], list[int]]:

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assay.errors import ConfigError
-from assay.instance import Instance, RequestType
-from assay.models.base import Answer, Message, StreamingLM, Usage
-from assay.models.hf import budget as memory
-from assay.models.hf import loading
+from assay.instance import Instance, Response
+from assay.models.base import Capabilities, ModelInfo, Stop, StreamingLM, Usage, never
 from assay.models.hf.chat import ChatFormatter, template_text
-from assay.models.hf.engine import Engine
 from assay.models.hf.fingerprint import fingerprint, weights_in_memory
-from assay.models.hf.generations import Generations
-from assay.models.hf.linear import pack_linear_layers
-from assay.models.hf.loglikelihoods import LogLikelihoods
-from assay.models.hf.selfcheck import SelfCheck, self_check, tree_length
-from assay.models.hf.selftest import TOLERANCE, own_checks
 from assay.models.hf.tokenization import TextEncoder, to_scored
-from assay.models.hf.tree import TreeRunner
 from assay.models.prefix_tree import count_distinct
-from assay.models.selftest import Check
+
+if TYPE_CHECKING:
+    from assay.models.base import Check
+    from assay.models.hf import loading
+    from assay.models.hf.engine import HFEngine
+    from assay.models.hf.selfcheck import SelfCheck
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +33,14 @@ WITHOUT_EFFECT = {
 
 
 class HFLM(StreamingLM):
-    """A local model. `pretrained` is a hub name, a directory, a GGUF file, a catalog name, or a loaded model."""
+    """A local model. `pretrained` is a hub name, a directory, a GGUF file, a catalog name, or a loaded model.
+
+    Importing the class is cheap: torch comes with the first model.
+    """
+
+    FILE_ARGUMENTS = ("pretrained", "tokenizer", "peft")
+    max_length: int
+    chat_renderer: ChatFormatter
 
     def __init__(
         self,
@@ -74,6 +78,11 @@ class HFLM(StreamingLM):
         softmax_dtype: str | None = None,
         truncation: bool | None = None,
     ) -> None:
+        from assay.models.hf import budget as memory
+        from assay.models.hf import loading
+        from assay.models.hf.generations import Generations
+        from assay.models.hf.loglikelihoods import LogLikelihoods
+
         _warn_of_what_has_no_effect(logits_cache, max_batch_size, softmax_dtype, truncation)
         if enable_thinking and think_end_token is None:
             raise ConfigError(
@@ -106,8 +115,9 @@ class HFLM(StreamingLM):
         self.max_length = int(max_length or loading.find_max_length(self.model.config, tokenizer))
         self.enable_thinking = bool(enable_thinking)
         thinking = {} if enable_thinking is None else {"enable_thinking": enable_thinking}
-        self.chat = ChatFormatter(tokenizer, template_text(chat_template), {**(chat_template_args or {}), **thinking})
-        self.should_stop: Callable[[], bool] = lambda: False
+        self.chat_renderer = ChatFormatter(
+            tokenizer, template_text(chat_template), {**(chat_template_args or {}), **thinking}
+        )
         self._usage = Usage()
         self._fingerprint: str | None = None
         self._settings: dict[str, Any] = {
@@ -130,13 +140,21 @@ class HFLM(StreamingLM):
             seed=seed,
         )
 
-    def _start(self, tree: bool, tokens_per_pass: int | None) -> Engine:
+    def _start(self, tree: bool, tokens_per_pass: int | None) -> HFEngine:
         """Settle how the model is run: by the tree if it passes the check, and in passes that fit the memory."""
+        from assay.models.hf import budget as memory
+        from assay.models.hf.engine import HFEngine
+        from assay.models.hf.linear import pack_linear_layers
+        from assay.models.hf.selfcheck import tree_length
+        from assay.models.hf.selftest import TOLERANCE
+        from assay.models.hf.tree import TreeRunner
+
         self.check = self._check_tree(tree)
+        self.tolerance = TOLERANCE.get(self.model.dtype, 1e-3)
         # An adapter may be merged into the weights later, and a model that was handed over is its owner's to change.
         if self.source is not None and not self.source.peft:
             pack_linear_layers(self.model)
-        return Engine(
+        return HFEngine(
             self.model,
             self.encoder,
             TreeRunner(self.model) if self.check.passed else None,
@@ -147,62 +165,68 @@ class HFLM(StreamingLM):
         )
 
     def _check_tree(self, wanted: bool) -> SelfCheck:
+        from assay.models.hf.selfcheck import SelfCheck, self_check
+
         if not wanted:
             return SelfCheck(False, reason="it was switched off (tree=False)")
         if self.model.config.is_encoder_decoder:
             return SelfCheck(False, reason="it is an encoder-decoder model")
         check = self_check(self.model)
         if not check.passed:
-            logger.warning("the prefix tree does not fit this model (%s): each request is computed by itself", check.reason)  # fmt: skip
+            logger.warning(
+                "the prefix tree does not fit this model (%s): each request is computed by itself", check.reason
+            )
         return check
 
     def stream(
-        self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
-    ) -> Iterator[tuple[int, Answer]]:
-        """Ends early, after the answers of the pass under way, when `should_stop` says so."""
+        self, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Stop = never
+    ) -> Iterator[tuple[int, Response]]:
+        """Ends early, after the answers of the pass under way, when `stop` says so."""
         arguments: list[Any] = [instance.args for instance in instances]
         if self.enable_thinking and request_type != "generate_until":
             raise ConfigError(
                 f"enable_thinking does not go with {request_type} requests ({instances[0].task_name})",
                 hint="Run generation tasks only, or leave enable_thinking out.",
             )
+
         # Every pass begins with the embedding of its tokens: the one place where a pass can be refused.
-        watch = self.model.get_input_embeddings().register_forward_pre_hook(self._refuse_when_stopped)
+        def refuse_when_stopped(*_: Any) -> None:
+            if stop():
+                raise _Stopped
+
+        watch = self.model.get_input_embeddings().register_forward_pre_hook(refuse_when_stopped)
         try:
             if request_type == "generate_until":
                 yield from self.generations.stream(arguments, draws)
             elif request_type == "loglikelihood":
                 yield from self.loglikelihoods.stream(arguments)
-            else:
+            elif request_type == "loglikelihood_rolling":
                 yield from self.loglikelihoods.stream_rolling([text for (text,) in arguments])
+            else:
+                raise self.cannot_answer(request_type)
         except _Stopped:
             return
         finally:
             watch.remove()
 
-    def _refuse_when_stopped(self, *_: Any) -> None:
-        if self.should_stop():
-            raise _Stopped
-
-    @property
-    def num_parameters(self) -> int:
-        return int(self.model.num_parameters())
+    def info(self) -> ModelInfo:
+        return replace(
+            super().info(),
+            name=self.source.pretrained if self.source is not None else type(self.model).__name__,
+            chat="text" if self.chat_renderer.has_template else None,
+            chat_template=self.chat_renderer.in_use,
+            capabilities=Capabilities(likelihoods=not self.enable_thinking),
+            computes_here=True,
+        )
 
     def get_model_info(self) -> dict[str, Any]:
-        """What results files show of a local model, by the names that lm-evaluation-harness gives it."""
         revision = self.source.revision if self.source is not None else None
         return {
-            "model_num_parameters": self.num_parameters,
+            "model_num_parameters": int(self.model.num_parameters()),
             "model_dtype": str(self.model.dtype),
             "model_revision": revision,
             "model_sha": getattr(self.model.config, "_commit_hash", None),
         }
-
-    def apply_chat_template(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
-        return self.chat.apply(messages, add_generation_prompt)
-
-    def chat_template(self, name: bool | str | None = None) -> str | None:
-        return self.chat.select(name)
 
     @property
     def tokenizer_name(self) -> str:
@@ -227,15 +251,12 @@ class HFLM(StreamingLM):
             )
         return self._fingerprint
 
-    @property
-    def tolerance(self) -> float:
-        """Difference in log-likelihood that rounding explains, for `assay selftest`."""
-        return TOLERANCE.get(self.model.dtype, 1e-3)
-
     def own_checks(self, tolerance: float) -> Iterator[Check]:
+        from assay.models.hf.selftest import own_checks
+
         return own_checks(self.loglikelihoods.engine, self.check, tolerance)
 
-    def count_tokens(self, request_type: RequestType, instances: Sequence[Instance]) -> int:
+    def count_tokens(self, request_type: str, instances: Sequence[Instance]) -> int:
         """Prompt tokens that would go through the model for these requests: what a dry run shows."""
         arguments: list[Any] = [instance.args for instance in instances]
         if request_type == "generate_until":

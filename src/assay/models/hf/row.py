@@ -10,7 +10,7 @@ import torch
 
 from assay.models.generation import GenerationSettings
 from assay.models.hf.decoding import Base
-from assay.models.hf.guesses import Guesser
+from assay.models.hf.speculation import NgramDrafter
 from assay.models.hf.stops import StopRules, StopWatch
 from assay.models.sampling import draw_token
 
@@ -43,7 +43,7 @@ class Row:
     prompt_length: int
     """Tokens of its prompt that are in its slot; the others are in the base."""
     generator: np.random.Generator
-    guesser: Guesser
+    drafter: NgramDrafter
     watch: StopWatch
     ids: list[int] = field(default_factory=list)
 
@@ -52,13 +52,13 @@ class Row:
         """Tokens in its slot."""
         return self.prompt_length + len(self.ids) - 1
 
-    def guess(self, most: int) -> list[int]:
+    def draft(self, most: int) -> list[int]:
         """What may follow; nothing beyond the last token it may say, for which the model may have no position."""
         left = self.prompt.rules.max_gen_toks - len(self.ids) - 1
-        return self.guesser.guess(min(most, left))
+        return self.drafter.draft(min(most, left))
 
     def choose(self, scores: Any, best: int) -> int:
-        """The token that follows, of which `best` is the likeliest. A draw takes one number, so guesses change none."""
+        """The token that follows, of which `best` is the likeliest. A draw takes one number, so drafts change none."""
         settings = self.prompt.settings
         if self.prompt.repetition_penalty != 1.0:
             seen = torch.tensor(sorted({*self.prompt.tokens, *self.ids}), device=scores.device)
@@ -70,7 +70,7 @@ class Row:
 
     def say(self, token: int) -> None:
         self.ids.append(token)
-        self.guesser.say(token)
+        self.drafter.say(token)
 
 
 def penalised(logits: Any, seen: Any, penalty: float) -> Any:

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from assay.models.hf.decoding import Base, DecodePlan, Share, Slots
-from assay.models.hf.guesses import Guesser
-from assay.models.hf.linear import Way, going
+from assay.models.hf.decoding import Base, DecodePlan, RowSpan, Slots
+from assay.models.hf.linear import LinearMode, linear_mode
 from assay.models.hf.row import Prompt, Row
+from assay.models.hf.speculation import NgramDrafter
 from assay.models.hf.stops import StopWatch
 from assay.models.hf.tokenization import TextEncoder
-from assay.models.hf.tree import KeysValues, TreeRunner
+from assay.models.hf.tree import KVCache, TreeRunner
 from assay.models.prefix_tree import PrefixTree, Step
 
 _SHARED_FROM = 64
@@ -28,7 +28,7 @@ _SHARED_FROM = 64
 _MOST_BASES = 8
 """Rows of more prefixes than this are rare, and each prefix is a computation of its own in every layer."""
 _CHEAP = {"cpu": 32, "cuda": 256}
-"""Up to so many tokens a pass mostly waits for the weights; rows that are fewer fill it with guesses."""
+"""Up to so many tokens a pass mostly waits for the weights; rows that are fewer fill it with drafts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class _Arrival:
 
     index: int
     base: Base
-    states: KeysValues
+    states: KVCache
     places: Any
     logits: Any
 
@@ -53,7 +53,7 @@ class RowGenerator:
         tokens_per_pass: int,
         max_rows: int,
         cache_bytes: int,
-        guess: bool = True,
+        draft: bool = True,
     ) -> None:
         self.runner = runner
         self.encoder = encoder
@@ -61,9 +61,9 @@ class RowGenerator:
         self.max_rows = max_rows
         self.cache_bytes = cache_bytes
         self.decoded = 0
-        """Tokens that went through the model after the prompts, guesses among them."""
+        """Tokens that went through the model after the prompts, drafts among them."""
         self.passes = 0
-        self._cheap = _CHEAP.get(runner.device.type, 64) if guess else 0
+        self._cheap = _CHEAP.get(runner.device.type, 64) if draft else 0
         self._slots = Slots()
         self._rows: list[Row] = []
         self._base: Base | None = None
@@ -142,7 +142,7 @@ class RowGenerator:
             base if apart else None,
             length,
             np.random.default_rng(prompt.seed),
-            Guesser(prompt.tokens),
+            NgramDrafter(prompt.tokens),
             StopWatch(prompt.rules, self.encoder),
         )
         self._rows.append(row)
@@ -153,37 +153,37 @@ class RowGenerator:
         return id(base) in shared or len(shared) < _MOST_BASES
 
     def _advance(self) -> Iterator[tuple[int, list[int]]]:
-        """One pass: every row's last token and its guess go in, its next token and more come out."""
+        """One pass: every row's last token and its draft go in, its next token and more come out."""
         rows = list(self._rows)
-        guesses = self._guess(rows)
-        shares = [Share(row.base, row.length, 1 + len(guess)) for row, guess in zip(rows, guesses)]
-        self._slots.reserve(self._slots.layers, len(rows), max(share.length + share.tokens for share in shares))
-        plan = DecodePlan(self._slots, shares, self.runner.device)
-        tokens = np.concatenate([[row.ids[-1], *guess] for row, guess in zip(rows, guesses)])
+        drafts = self._draft(rows)
+        spans = [RowSpan(row.base, row.length, 1 + len(draft)) for row, draft in zip(rows, drafts)]
+        self._slots.reserve(self._slots.layers, len(rows), max(span.length + span.tokens for span in spans))
+        plan = DecodePlan(self._slots, spans, self.runner.device)
+        tokens = np.concatenate([[row.ids[-1], *draft] for row, draft in zip(rows, drafts)])
         places = torch.arange(len(tokens), device=self.runner.device)
         before = self.runner.computed
-        with going(Way.GENERATING):
+        with linear_mode(LinearMode.GENERATING):
             logits = self.runner.forward(plan, tokens, plan.positions, places)
         self.runner.computed = before
         self.decoded += len(tokens)
         self.passes += 1
-        yield from self._extend(rows, guesses, logits)
+        yield from self._extend(rows, drafts, logits)
 
-    def _guess(self, rows: list[Row]) -> list[list[int]]:
+    def _draft(self, rows: list[Row]) -> list[list[int]]:
         spare = self._cheap - len(rows)
-        guesses = []
+        drafts = []
         for row in rows:
-            guesses.append(row.guess(spare) if spare > 0 else [])
-            spare -= len(guesses[-1])
-        return guesses
+            drafts.append(row.draft(spare) if spare > 0 else [])
+            spare -= len(drafts[-1])
+        return drafts
 
-    def _extend(self, rows: list[Row], guesses: list[list[int]], logits: Any) -> Iterator[tuple[int, list[int]]]:
-        """The logits stand in line: for each row those after its last token, then those after each token of its guess."""
+    def _extend(self, rows: list[Row], drafts: list[list[int]], logits: Any) -> Iterator[tuple[int, list[int]]]:
+        """The logits stand in line: for each row those after its last token, then those after each token of its draft."""
         best = logits.argmax(dim=-1).tolist()
         ended = []
         start = 0
-        for row, guess in zip(rows, guesses):
-            for place, expected in enumerate([*guess, None], start):
+        for row, draft in zip(rows, drafts):
+            for place, expected in enumerate([*draft, None], start):
                 token = row.choose(logits[place], best[place])
                 row.say(token)
                 if row.watch.reason(row.ids) is not None:
@@ -191,9 +191,9 @@ class RowGenerator:
                     break
                 if token != expected:
                     break
-            if guess:
-                row.guesser.learn(place - start)
-            start += 1 + len(guess)
+            if draft:
+                row.drafter.learn(place - start)
+            start += 1 + len(draft)
         # Not before all have been looked at: a row that takes the place of another must be whole by then.
         for row in ended:
             self._drop(row)

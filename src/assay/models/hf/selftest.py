@@ -7,16 +7,17 @@ from typing import Any
 
 import torch
 
-from assay.models.hf.engine import Engine
+from assay.models.base import Check
+from assay.models.hf.engine import HFEngine
 from assay.models.hf.scoring import log_probabilities, score_by_tree, score_plainly
 from assay.models.hf.selfcheck import SelfCheck
 from assay.models.hf.tokenization import Scored, to_scored
-from assay.models.selftest import QUESTIONS, Check, compare
+from assay.models.selftest import QUESTIONS, compare
 
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
 
 
-def own_checks(engine: Engine, check: SelfCheck, tolerance: float) -> Iterator[Check]:
+def own_checks(engine: HFEngine, check: SelfCheck, tolerance: float) -> Iterator[Check]:
     if engine.seq2seq:
         return
     pairs = engine.encoder.encode_pairs([(context, choice) for context, choices in QUESTIONS for choice in choices])

@@ -79,37 +79,39 @@ def stop_reason(ids: Sequence[int], rules: StopRules, encoder: TextEncoder) -> s
     if rules.think_end_token is None:
         text = encoder.decode(ids[-_tail(rules.until) :], skip_special_tokens=False)
     else:
-        text = _after_thinking(ids, rules.think_end_token, encoder, skip_special_tokens=False) or ""
+        text = _split_thinking(ids, rules.think_end_token, encoder, skip_special_tokens=False)[1] or ""
     if any(stop in text for stop in rules.until):
         return "stop"
     return "length" if len(ids) >= rules.max_gen_toks else None
 
 
-def final_text(ids: Sequence[int], rules: StopRules, encoder: TextEncoder) -> str:
-    """Decoded without specials, after the thinking, before the first stop string.
+def final_text(ids: Sequence[int], rules: StopRules, encoder: TextEncoder) -> tuple[str | None, str]:
+    """The reasoning, and the answer: decoded without specials, after the reasoning, before the first stop string.
 
     Without an end of thinking the whole text is the answer, as in lm-evaluation-harness.
     """
-    text = None
+    reasoning, text = None, None
     if rules.think_end_token is not None:
-        text = _after_thinking(ids, rules.think_end_token, encoder)
+        reasoning, text = _split_thinking(ids, rules.think_end_token, encoder)
         if text is None:  # the marker may be a special token, which plain decoding leaves out
-            text = _after_thinking(ids, rules.think_end_token, encoder, skip_special_tokens=False)
+            reasoning, text = _split_thinking(ids, rules.think_end_token, encoder, skip_special_tokens=False)
     if text is None:
         text = encoder.decode(ids)
     for stop in (*rules.until, rules.eos_text):
         text = text.split(stop)[0] if stop else text
-    return text
+    return reasoning, text
 
 
-def _after_thinking(
+def _split_thinking(
     ids: Sequence[int], mark: str | int, encoder: TextEncoder, *, skip_special_tokens: bool = True
-) -> str | None:
-    """What follows the last mark, without the blank after it; None while there is no mark."""
+) -> tuple[str, str] | tuple[None, None]:
+    """What stands before the last mark, and what follows it without the blank; None while there is no mark."""
     if isinstance(mark, int):
         places = [place for place, token in enumerate(ids) if token == mark]
         if not places:
-            return None
-        return encoder.decode(ids[places[-1] + 1 :], skip_special_tokens=skip_special_tokens).lstrip()
-    _, found, after = encoder.decode(ids, skip_special_tokens=skip_special_tokens).rpartition(mark)
-    return after.lstrip() if found else None
+            return None, None
+        parts = (ids[: places[-1]], ids[places[-1] + 1 :])
+        before, after = (encoder.decode(part, skip_special_tokens=skip_special_tokens) for part in parts)
+        return before, after.lstrip()
+    before, separator, after = encoder.decode(ids, skip_special_tokens=skip_special_tokens).rpartition(mark)
+    return (before, after.lstrip()) if separator else (None, None)

@@ -20,10 +20,10 @@ from assay.models.hf.attention import (
 )
 from assay.models.hf.batches import batches_of
 from assay.models.hf.last_layer import last_mlp, only_at
-from assay.models.hf.linear import Way, going
+from assay.models.hf.linear import LinearMode, linear_mode
 from assay.models.prefix_tree import Step
 
-KeysValues = list[tuple[Any, Any]]
+KVCache = list[tuple[Any, Any]]
 """Keys and values `[1, heads, tokens, size]` of each layer."""
 
 
@@ -53,7 +53,7 @@ class KeptPath:
     def grow(self, tokens: int) -> None:
         self.length += tokens
 
-    def copy(self, length: int) -> KeysValues:
+    def copy(self, length: int) -> KVCache:
         """The path down to this depth as it is now, safe from what comes after."""
         if not length:
             return []
@@ -99,7 +99,7 @@ class StepPlan:
     def __init__(self, step: Step, path: KeptPath, device: Any, *, capture: bool = False) -> None:
         self.step = step
         self.path = path
-        self.captured: KeysValues = []
+        self.captured: KVCache = []
         self._capture = capture
         self._positions = torch.from_numpy(step.positions).to(device)
         self._batches = batches_of(step, device)
@@ -192,12 +192,12 @@ class TreeRunner:
     def device(self) -> Any:
         return self.model.get_input_embeddings().weight.device
 
-    def run(self, step: Step, scored: Any, *, capture: bool = False) -> tuple[Any, KeysValues]:
+    def run(self, step: Step, scored: Any, *, capture: bool = False) -> tuple[Any, KVCache]:
         """Logits at the places `scored` (a sorted list) of the step; keys and values of the step if asked for."""
         self.path.cut(step.depth)
         plan = StepPlan(step, self.path, self.device, capture=capture)
         places = torch.as_tensor(np.asarray(scored, dtype=np.int64), device=self.device)
-        with going(Way.SCORING):
+        with linear_mode(LinearMode.SCORING):
             logits = self.forward(plan, step.tokens, step.positions, places)
         if step.keep:
             self.path.grow(step.keep)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from assay.errors import ConfigError, ModelError
-from assay.instance import Instance, RequestType
-from assay.models.base import LM, Answer, Message
+from assay.instance import Instance, Response
+from assay.models.base import LM, ModelInfo, Stop, never
 from assay.models.generation import GenerationSettings, cut_at_stop
 from assay.models.ngram.distribution import END, ByteNgrams
 from assay.models.sampling import choose_token, draw_generator
@@ -42,18 +43,20 @@ class NgramLM(LM):
         return [self._score(_END, _encode(request.arguments[0]))[0] for request in requests]
 
     def generate_until(self, requests: Sequence[Instance]) -> list[str]:
-        return [str(self._generate(request, 0).response) for request in requests]
+        return [str(self._generate(request, 0).answer) for request in requests]
 
     def stream(
-        self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
-    ) -> Iterator[tuple[int, Answer]]:
+        self, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Stop = never
+    ) -> Iterator[tuple[int, Response]]:
         for position, (instance, draw) in enumerate(zip(instances, draws)):
+            if stop():
+                return
             if request_type == "generate_until":
                 yield position, self._generate(instance, draw)
             else:
-                yield position, Answer(getattr(self, request_type)([instance])[0])
+                yield position, Response(self.method_for(request_type)([instance])[0])
 
-    def apply_chat_template(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
+    def apply_chat_template(self, messages: list[dict[str, Any]], add_generation_prompt: bool = True) -> str:
         """The wording of the training text.
 
         >>> NgramLM().apply_chat_template([{"role": "user", "content": "What do bees make?"}])
@@ -65,6 +68,9 @@ class NgramLM(LM):
 
     def chat_template(self, name: bool | str | None = None) -> str | None:
         return "Question: …\nAnswer: …"
+
+    def info(self) -> ModelInfo:
+        return replace(super().info(), computes_here=True)
 
     @property
     def tokenizer_name(self) -> str:
@@ -83,7 +89,7 @@ class NgramLM(LM):
             greedy = greedy and int(logprobs.argmax()) == text[at]
         return total, greedy
 
-    def _generate(self, request: Instance, draw: int) -> Answer:
+    def _generate(self, request: Instance, draw: int) -> Response:
         context = _encode(request.arguments[0]) or _END
         settings = GenerationSettings.parse(request.arguments[1], max_gen_toks=self.max_gen_toks)
         generator = draw_generator(self.seed, context, draw)
@@ -93,11 +99,11 @@ class NgramLM(LM):
             logprobs = self._ngrams.logprobs((context + out)[-self.order :])
             token = choose_token(logprobs, settings, generator)
             if token == END:
-                return Answer(out.decode("utf-8", "replace"), "eos")
+                return Response(out.decode("utf-8", "replace"), "eos")
             out.append(token)
             if any(out.endswith(stop) for stop in stops):
-                return Answer(cut_at_stop(out.decode("utf-8", "replace"), settings.until)[0], "stop")
-        return Answer(out.decode("utf-8", "replace"), "length")
+                return Response(cut_at_stop(out.decode("utf-8", "replace"), settings.until)[0], "stop")
+        return Response(out.decode("utf-8", "replace"), "length")
 
 
 def _encode(text: Any) -> bytes:

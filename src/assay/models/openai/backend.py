@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
 from assay.errors import ConfigError, ModelError
-from assay.instance import Instance, RequestType, TokenCounts
-from assay.models.base import LM, Answer, Usage
-from assay.models.generation import GenerationSettings, cut_at_stop, draw_seed
+from assay.instance import Context, Instance, Response, TokenCounts, context_text
+from assay.models.base import LM, ModelInfo, Stop, Usage
+from assay.models.generation import GenerationSettings, cut_at_stop, draw_seed, split_reasoning
 from assay.models.openai.address import endpoint_address, request_headers, sibling_address
 from assay.models.openai.tokens import Encoder, make_encoder
 from assay.models.openai.transport import Transport
@@ -30,6 +31,7 @@ class ServerLM(LM):
     ENDPOINT: ClassVar[str]
     DEFAULT_URL: ClassVar[str | None] = None
     NEEDS_KEY: ClassVar[bool] = False
+    max_length: int
 
     def __init__(
         self,
@@ -109,14 +111,8 @@ class ServerLM(LM):
         self._usage.retries = self.transport.retries
         return self._usage
 
-    @property
-    def should_stop(self) -> Callable[[], bool]:
-        """The run sets it: paid requests under way are awaited when it says yes, and no others are sent."""
-        return self.transport.should_stop
-
-    @should_stop.setter
-    def should_stop(self, ask: Callable[[], bool]) -> None:
-        self.transport.should_stop = ask
+    def info(self) -> ModelInfo:
+        return replace(super().info(), name=self.model, prices=self.prices if any(self.prices) else None)
 
     def fingerprint(self) -> str:
         """The address and the name are all that is known of the weights; a changed server should get a new name.
@@ -134,43 +130,53 @@ class ServerLM(LM):
     # -- for subclasses ----------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def write_generation(self, context: str, settings: GenerationSettings, seed: int | None) -> dict[str, Any]:
+    def write_generation(self, context: Context, settings: GenerationSettings, seed: int | None) -> dict[str, Any]:
         """The body of a request."""
 
     @abstractmethod
     def read_text(self, choice: Mapping[str, Any]) -> str:
         """The text of a reply; raises `Unusable` when there is none."""
 
-    def stream_generation(self, instances: Sequence[Instance], draws: Sequence[int]) -> Iterator[tuple[int, Answer]]:
-        jobs: list[Job[Answer]] = []
+    def stream_generation(
+        self, instances: Sequence[Instance], draws: Sequence[int], stop: Stop
+    ) -> Iterator[tuple[int, Response]]:
+        jobs: list[Job[Response]] = []
         positions: list[int] = []
+        texts: list[str] = []
         for position, (instance, draw) in enumerate(zip(instances, draws)):
-            context, kwargs = str(instance.arguments[0]), instance.arguments[1]
-            if unsendable := why_unsendable(context):
-                yield position, Answer(None, failure=unsendable.reason)
+            context, kwargs = instance.arguments[:2]
+            text = context_text(context)
+            if unsendable := why_unsendable(text):
+                yield position, Response(None, failure=unsendable.reason)
                 continue
             settings = GenerationSettings.parse(kwargs, max_gen_toks=self.max_gen_toks)
             seed = self.seed
             if seed is not None and not settings.greedy:
-                seed = draw_seed(seed, context.encode(), draw) & 0x7FFFFFFF
-            jobs.append(Job(self.write_generation(context, settings, seed), partial(self._read_answer, settings)))
+                seed = draw_seed(seed, text.encode(), draw) & 0x7FFFFFFF
+            jobs.append(Job(self.write_generation(context, settings, seed), partial(self._read_response, settings)))
             positions.append(position)
-        for at, answer in self.send_by_prefix(jobs, [str(instances[i].arguments[0]) for i in positions]):
+            texts.append(text)
+        for at, answer in self.send_by_prefix(jobs, texts, stop):
             yield positions[at], answer
 
-    def send_by_prefix(self, jobs: Sequence[Job[Answer]], prompts: Sequence[Any]) -> Iterator[tuple[int, Answer]]:
-        """Send in the order of prefixes, and yield answers under their own positions."""
-        order = prefix_order(prompts)
-        for at, outcome in self.transport.send_all([jobs[i] for i in order]):
-            yield order[at], Answer(None, failure=outcome.reason) if isinstance(outcome, Failed) else outcome
+    def send_by_prefix(
+        self, jobs: Sequence[Job[Response]], prompts: Sequence[Any], stop: Stop
+    ) -> Iterator[tuple[int, Response]]:
+        """Send in the order of prefixes, and yield answers under their own positions.
 
-    def answer_required(self, request_type: RequestType, requests: Sequence[Instance]) -> list[Any]:
+        On a stop the paid requests under way are awaited, and no others are sent.
+        """
+        order = prefix_order(prompts)
+        for at, outcome in self.transport.send_all([jobs[i] for i in order], stop):
+            yield order[at], Response(None, failure=outcome.reason) if isinstance(outcome, Failed) else outcome
+
+    def answer_required(self, request_type: str, requests: Sequence[Instance]) -> list[Any]:
         """The plain form of a stream: all responses in order, or an error."""
         answers = dict(self.stream(request_type, requests, [0] * len(requests)))
         for answer in answers.values():
             if answer.failure is not None:
                 raise ModelError(f"{self.url}: {answer.failure}")
-        return [answers[i].response for i in range(len(requests))]
+        return [answers[i].answer for i in range(len(requests))]
 
     def count(self, reply: Mapping[str, Any]) -> TokenCounts | None:
         """Add up what a reply says it took; None where the server does not say."""
@@ -193,20 +199,26 @@ class ServerLM(LM):
         ends = [self.eos_string] if self.eos_string else []
         return [*settings.until, *ends][:4]
 
-    def _read_answer(self, settings: GenerationSettings, reply: Any) -> Answer:
+    def _read_response(self, settings: GenerationSettings, reply: Any) -> Response:
         choice = reply["choices"][0]
         reason = choice.get("finish_reason")
         if reason == "content_filter":
             self.count(reply)
-            return Answer(None, failure="the server's content filter withheld the answer")
+            return Response(None, failure="the server's content filter withheld the answer")
         text = whole_characters(self.read_text(choice))
         tokens = self.count(reply)
-        if self.think_end_token:
-            text = text.split(self.think_end_token)[-1].lstrip()
+        reasoning, text = split_reasoning(text, self.think_end_token)
         text, was_cut = cut_at_stop(text, [*settings.until, *([self.eos_string] if self.eos_string else [])])
-        if was_cut or reason != "length":
-            return Answer(text, "stop", tokens=tokens)
-        return Answer(text, "length", tokens=tokens)
+        message = choice.get("message") or choice  # completions servers give the same fields beside the text
+        given = message.get("reasoning_content") or message.get("reasoning")
+        return Response(
+            text,
+            "stop" if was_cut or not reason else str(reason),
+            tokens=tokens,
+            reasoning=whole_characters(given) if isinstance(given, str) else reasoning,
+            tool_calls=tuple(call for call in message.get("tool_calls") or () if isinstance(call, dict)),
+            model=str(reply["model"]) if reply.get("model") else None,
+        )
 
     # -- inside ------------------------------------------------------------------------------------------------------
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
-from assay.errors import ModelError
-from assay.instance import Instance, RequestType
-from assay.models.base import Answer, Message
+from assay.instance import Context, Instance, Message, Response, context_text, is_chat
+from assay.models.base import Capabilities, ModelInfo, NoLikelihoods, Stop, never
 from assay.models.generation import GenerationSettings
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.completions import sampling_fields
@@ -21,18 +20,21 @@ _REASONING = re.compile(r"(^|/)(o[1-9]|gpt-5)(-|$|\.)")
 class LocalChat(ServerLM):
     """A chat server of your own.
 
-    With `--apply_chat_template` the server applies the template: the prompt is the JSON of the messages. Without it
-    the whole prompt is one user message.
+    With `--apply_chat_template` the server applies the template to the messages. Without it the whole prompt is one
+    user message.
     """
 
     ENDPOINT = "/chat/completions"
+    chat = "messages"
 
     def stream(
-        self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
-    ) -> Iterator[tuple[int, Answer]]:
-        if request_type != "generate_until":
+        self, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Stop = never
+    ) -> Iterator[tuple[int, Response]]:
+        if request_type in ("loglikelihood", "loglikelihood_rolling"):
             self._no_likelihoods(request_type)
-        yield from self.stream_generation(instances, draws)
+        if request_type != "generate_until":
+            raise self.cannot_answer(request_type)
+        yield from self.stream_generation(instances, draws, stop)
 
     def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
         self._no_likelihoods("loglikelihood")
@@ -40,19 +42,26 @@ class LocalChat(ServerLM):
     def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
         self._no_likelihoods("loglikelihood_rolling")
 
-    def apply_chat_template(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
-        return json.dumps(messages, ensure_ascii=False)
+    def info(self) -> ModelInfo:
+        capabilities = Capabilities(likelihoods=False, images=True, tools=True, seeds=self.seed is not None)
+        return replace(super().info(), capabilities=capabilities)
 
     def chat_template(self, name: bool | str | None = None) -> str | None:
         return "the server's"
 
-    def write_generation(self, context: str, settings: GenerationSettings, seed: int | None) -> dict[str, Any]:
-        messages = messages_of(context)
-        body: dict[str, Any] = {"model": self.model, "messages": messages, "max_tokens": settings.max_gen_toks, "temperature": settings.temperature}  # fmt: skip
+    def write_generation(self, context: Context, settings: GenerationSettings, seed: int | None) -> dict[str, Any]:
+        turns = context if is_chat(context) else (Message("user", context_text(context)),)
+        messages = [turn.to_dict() for turn in turns]
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": messages,
+            "max_tokens": settings.max_gen_toks,
+            "temperature": settings.temperature,
+        }
         body |= sampling_fields(settings)
         if stops := self.stops_to_send(settings):
             body["stop"] = stops
-        if messages[-1].get("role") == "assistant":  # an answer that is to be continued, in the words of vLLM
+        if turns[-1].role == "assistant":  # an answer that is to be continued, in the words of vLLM
             body |= {"add_generation_prompt": False, "continue_final_message": True}
         return body if seed is None else {**body, "seed": seed}
 
@@ -68,7 +77,7 @@ class LocalChat(ServerLM):
         return content
 
     def _no_likelihoods(self, request_type: str) -> NoReturn:
-        raise ModelError(
+        raise NoLikelihoods(
             f"{self.url}: a chat server cannot score a given text, which {request_type} requests need",
             hint="Choose tasks that generate (assay ls tasks shows the type), or a completions server, hf or vllm.",
         )
@@ -80,7 +89,7 @@ class OpenAIChat(LocalChat):
     DEFAULT_URL = "https://api.openai.com/v1"
     NEEDS_KEY = True
 
-    def write_generation(self, context: str, settings: GenerationSettings, seed: int | None) -> dict[str, Any]:
+    def write_generation(self, context: Context, settings: GenerationSettings, seed: int | None) -> dict[str, Any]:
         body = super().write_generation(context, settings, seed)
         body["max_completion_tokens"] = body.pop("max_tokens")
         for name in ("add_generation_prompt", "continue_final_message", "top_k", "min_p"):
@@ -89,21 +98,3 @@ class OpenAIChat(LocalChat):
             for name in ("temperature", "stop", "top_p"):
                 body.pop(name, None)
         return body
-
-
-def messages_of(context: str) -> list[Message]:
-    """The messages a prompt stands for.
-
-    >>> messages_of("Hello")
-    [{'role': 'user', 'content': 'Hello'}]
-    >>> messages_of('[{"role": "system", "content": "Be brief."}]')
-    [{'role': 'system', 'content': 'Be brief.'}]
-    """
-    if context.startswith("[{"):
-        try:
-            found = json.loads(context)
-        except ValueError:
-            found = None
-        if isinstance(found, list) and found and all(isinstance(m, dict) and {"role", "content"} <= m.keys() for m in found):  # fmt: skip
-            return found
-    return [{"role": "user", "content": context}]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from assay.errors import ModelError
-from assay.instance import Instance, RequestType
-from assay.models.base import Answer, Message
+from assay.instance import Context, Instance, Response
+from assay.models.base import ModelInfo, NoLikelihoods, Stop, never
 from assay.models.generation import GenerationSettings, room_for_prompt
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.echo import EchoRequest, scored_tokens, sum_score
@@ -26,17 +27,19 @@ class LocalCompletions(ServerLM):
     _echo_works = False
 
     def stream(
-        self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
-    ) -> Iterator[tuple[int, Answer]]:
+        self, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Stop = never
+    ) -> Iterator[tuple[int, Response]]:
         if request_type == "generate_until":
-            yield from self.stream_generation(instances, draws)
+            yield from self.stream_generation(instances, draws, stop)
             return
-        if not self._can_score():
+        if request_type not in ("loglikelihood", "loglikelihood_rolling"):
+            raise self.cannot_answer(request_type)
+        if not self._can_score(stop):
             return
         if request_type == "loglikelihood":
-            yield from self._stream_pairs(instances)
+            yield from self._stream_pairs(instances, stop)
         else:
-            yield from self._stream_rolling(instances)
+            yield from self._stream_rolling(instances, stop)
 
     def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
         return self.answer_required("loglikelihood", requests)
@@ -44,7 +47,11 @@ class LocalCompletions(ServerLM):
     def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
         return self.answer_required("loglikelihood_rolling", requests)
 
-    def apply_chat_template(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
+    def info(self) -> ModelInfo:
+        template = self.chat_template()
+        return replace(super().info(), chat="text" if template else None, chat_template=template)
+
+    def apply_chat_template(self, messages: list[dict[str, Any]], add_generation_prompt: bool = True) -> str:
         """By the template of the tokenizer, as the endpoint takes text; chat endpoints have the server's own."""
         if isinstance(self.encoder, HFEncoder) and self.encoder.chat_template:
             return self.encoder.apply_chat_template(messages, add_generation_prompt)
@@ -56,11 +63,16 @@ class LocalCompletions(ServerLM):
     def chat_template(self, name: bool | str | None = None) -> str | None:
         return self.encoder.chat_template if isinstance(self.encoder, HFEncoder) else None
 
-    def write_generation(self, context: str, settings: GenerationSettings, seed: int | None) -> dict[str, Any]:
-        prompt: str | list[int] = context
+    def write_generation(self, context: Context, settings: GenerationSettings, seed: int | None) -> dict[str, Any]:
+        prompt: str | list[int] = str(context)
         if self.encoder is not None:
-            prompt = self._fitted(self.encoder, context, room_for_prompt(self.max_length, settings.max_gen_toks))
-        body: dict[str, Any] = {"model": self.model, "prompt": prompt, "max_tokens": settings.max_gen_toks, "temperature": settings.temperature}  # fmt: skip
+            prompt = self._fitted(self.encoder, str(context), room_for_prompt(self.max_length, settings.max_gen_toks))
+        body: dict[str, Any] = {
+            "model": self.model,
+            "prompt": prompt,
+            "max_tokens": settings.max_gen_toks,
+            "temperature": settings.temperature,
+        }
         body |= sampling_fields(settings)
         if stops := self.stops_to_send(settings):
             body["stop"] = stops
@@ -83,16 +95,16 @@ class LocalCompletions(ServerLM):
             raise Unusable("it has no text")
         return text
 
-    def _stream_pairs(self, instances: Sequence[Instance]) -> Iterator[tuple[int, Answer]]:
+    def _stream_pairs(self, instances: Sequence[Instance], stop: Stop) -> Iterator[tuple[int, Response]]:
         echoes: list[tuple[int, EchoRequest]] = []
         for position, instance in enumerate(instances):
             echo = self._pair(*map(str, instance.arguments[:2]))
             if isinstance(echo, Failed):
-                yield position, Answer(None, failure=echo.reason)
+                yield position, Response(None, failure=echo.reason)
             else:
                 echoes.append((position, echo))
         jobs = [Job(e.body(self.model, self.seed), partial(self._read_pair, e)) for _, e in echoes]
-        for at, answer in self.send_by_prefix(jobs, [echo.prompt for _, echo in echoes]):
+        for at, answer in self.send_by_prefix(jobs, [echo.prompt for _, echo in echoes], stop):
             yield echoes[at][0], answer
 
     def _pair(self, context: str, continuation: str) -> EchoRequest | Failed:
@@ -116,28 +128,28 @@ class LocalCompletions(ServerLM):
         prompt = prefix + context + continuation
         return EchoRequest(prompt, len(prefix) + len(stripped))
 
-    def _read_pair(self, echo: EchoRequest, reply: Any) -> Answer:
+    def _read_pair(self, echo: EchoRequest, reply: Any) -> Response:
         scored = scored_tokens(echo, reply)
         prompt, _ = self.count(reply) or (len(scored), 0)
-        return Answer(sum_score(scored), tokens=(prompt - len(scored), len(scored)))
+        return Response(sum_score(scored), tokens=(prompt - len(scored), len(scored)))
 
-    def _stream_rolling(self, instances: Sequence[Instance]) -> Iterator[tuple[int, Answer]]:
+    def _stream_rolling(self, instances: Sequence[Instance], stop: Stop) -> Iterator[tuple[int, Response]]:
         """Windows of all texts go out together; a text is answered when its last window is."""
         echoes: list[EchoRequest] = []
         owners: list[int] = []
         for position, instance in enumerate(instances):
             text = str(instance.arguments[0])
             if unsendable := why_unsendable(text):
-                yield position, Answer(None, failure=unsendable.reason)
+                yield position, Response(None, failure=unsendable.reason)
                 continue
             windows = self._windows(text)
             echoes += windows
             owners += [position] * len(windows)
             if not windows:
-                yield position, Answer(0.0, tokens=(0, 0))
+                yield position, Response(0.0, tokens=(0, 0))
         sums = WindowSums(owners)
         jobs = [Job(echo.body(self.model, self.seed), partial(self._read_pair, echo)) for echo in echoes]
-        for at, answer in self.send_by_prefix(jobs, [echo.prompt for echo in echoes]):
+        for at, answer in self.send_by_prefix(jobs, [echo.prompt for echo in echoes], stop):
             if whole := sums.add(at, answer):
                 yield whole
 
@@ -160,7 +172,7 @@ class LocalCompletions(ServerLM):
             hint="Add tokenizer=NAME, or eos_string=<the model's begin or end of text>, to --model_args.",
         )
 
-    def _can_score(self) -> bool:
+    def _can_score(self, stop: Stop) -> bool:
         """Ask once whether prompts are echoed with log-probabilities; most servers without it ignore the wish.
 
         False when it was asked to stop before there was an answer. Asked in the form that the requests will have: a
@@ -178,7 +190,7 @@ class LocalCompletions(ServerLM):
                 return str(error)
             return ""
 
-        wrong = self.transport.send(Job(probe.body(self.model, self.seed), what_is_wrong))
+        wrong = self.transport.send(Job(probe.body(self.model, self.seed), what_is_wrong), stop)
         if wrong is None:
             return False
         if isinstance(wrong, Failed):
@@ -186,7 +198,7 @@ class LocalCompletions(ServerLM):
                 raise ModelError(f"{self.url}: {wrong.reason}")
             wrong = wrong.reason
         if wrong:
-            raise ModelError(
+            raise NoLikelihoods(
                 f"{self.url} gives no log-probabilities of the prompt (echo with logprobs) that could be used, which "
                 f"multiple-choice and perplexity tasks need: {wrong}",
                 hint="Run tasks that generate, or score with --model hf or vllm; vLLM's own server has echo.",

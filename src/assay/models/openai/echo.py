@@ -28,7 +28,14 @@ class EchoRequest:
     """In characters of a text, in tokens of a list."""
 
     def body(self, model: str, seed: int | None) -> dict[str, Any]:
-        settings: dict[str, Any] = {"model": model, "prompt": self.prompt, "echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}  # fmt: skip
+        settings: dict[str, Any] = {
+            "model": model,
+            "prompt": self.prompt,
+            "echo": True,
+            "logprobs": 1,
+            "max_tokens": 1,
+            "temperature": 0,
+        }
         return settings if seed is None else {**settings, "seed": seed}
 
     @property

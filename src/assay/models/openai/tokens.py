@@ -74,7 +74,9 @@ class TiktokenEncoder:
         try:
             import tiktoken
         except ModuleNotFoundError as error:
-            raise ConfigError("tokenizer_backend=tiktoken needs the package tiktoken", hint="pip install 'assay[api]'") from error  # fmt: skip
+            raise ConfigError(
+                "tokenizer_backend=tiktoken needs the package tiktoken", hint="pip install 'assay[api]'"
+            ) from error
         try:
             known = name in tiktoken.list_encoding_names()
             self._encoding = tiktoken.get_encoding(name) if known else tiktoken.encoding_for_model(name)
@@ -117,7 +119,9 @@ def make_encoder(
     if chosen == "tiktoken":
         return TiktokenEncoder(tokenizer or model)
     if chosen in ("huggingface", "hf"):
-        return HFEncoder(tokenizer or model, revision=revision, trust_remote_code=trust_remote_code, add_bos_token=add_bos_token)  # fmt: skip
+        return HFEncoder(
+            tokenizer or model, revision=revision, trust_remote_code=trust_remote_code, add_bos_token=add_bos_token
+        )
     raise ConfigError(f"tokenizer_backend is {backend!r}", hint="Give none, huggingface or tiktoken.")
 
 

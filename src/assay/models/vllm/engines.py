@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from typing import Any, Protocol
 
@@ -12,8 +12,8 @@ from assay.errors import ConfigError, ModelError
 from assay.models.vllm.protocol import Output, Request, read_output
 
 
-class Engine(Protocol):
-    def generate(self, chunks: Sequence[Sequence[Request]]) -> Iterator[tuple[int, list[Output]]]:
+class VLLMEngine(Protocol):
+    def generate(self, chunks: Iterable[Sequence[Request]]) -> Iterator[tuple[int, list[Output]]]:
         """`(number of the chunk, its outputs)` as chunks are done."""
 
     def close(self) -> None: ...
@@ -32,7 +32,7 @@ class OneEngine:
 
             self._lora = LoRARequest("adapter", 1, lora)
 
-    def generate(self, chunks: Sequence[Sequence[Request]]) -> Iterator[tuple[int, list[Output]]]:
+    def generate(self, chunks: Iterable[Sequence[Request]]) -> Iterator[tuple[int, list[Output]]]:
         for number, chunk in enumerate(chunks):
             yield number, self.generate_chunk(chunk)
 
@@ -58,7 +58,7 @@ class ManyEngines:
         self._pool = ProcessPoolExecutor(count, context, _start_engine, (places, dict(arguments), lora))
         self._count = count
 
-    def generate(self, chunks: Sequence[Sequence[Request]]) -> Iterator[tuple[int, list[Output]]]:
+    def generate(self, chunks: Iterable[Sequence[Request]]) -> Iterator[tuple[int, list[Output]]]:
         waiting = iter(enumerate(chunks))
         running: dict[Future[list[Output]], int] = {}
         try:

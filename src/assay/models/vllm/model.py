@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from assay.errors import ConfigError
-from assay.instance import Instance, RequestType
-from assay.models.base import Answer, Message, StreamingLM, Usage, check_arguments
+from assay.instance import Instance, Response
+from assay.models.base import ModelInfo, Stop, StreamingLM, Usage, check_arguments, never
 from assay.models.catalog import resolve
 from assay.models.generation import GenerationSettings, draw_seed, room_for_prompt
 from assay.models.hf.chat import ChatFormatter, template_text
 from assay.models.hf.fingerprint import fingerprint
 from assay.models.hf.tokenization import Pair, TextEncoder
-from assay.models.vllm.engines import Engine, ManyEngines, OneEngine, import_vllm
+from assay.models.vllm.engines import ManyEngines, OneEngine, VLLMEngine, import_vllm
 from assay.models.vllm.protocol import Output, Request, generation_request, read_generation, read_score, score_request
 from assay.models.windows import WindowSums, rolling_windows
 
@@ -25,6 +27,9 @@ CHUNK = 1024
 
 class VLLM(StreamingLM):
     """Arguments that are not named here go to `vllm.LLM` as they are (`gpu_memory_utilization`, `quantization`, …)."""
+
+    max_length: int
+    chat_renderer: ChatFormatter
 
     def __init__(
         self,
@@ -79,7 +84,7 @@ class VLLM(StreamingLM):
             if length is None:
                 raise ConfigError("data_parallel_size needs to be told the context length", hint="Add max_length=N.")
             loaded = _load_tokenizer(self.arguments)
-            self.engine: Engine = ManyEngines(int(data_parallel_size), self.arguments, lora_local_path)
+            self.engine: VLLMEngine = ManyEngines(int(data_parallel_size), self.arguments, lora_local_path)
         else:
             engine = OneEngine(self.arguments, lora_local_path)
             self.engine = engine
@@ -89,25 +94,32 @@ class VLLM(StreamingLM):
         self.prefix_token_id = prefix_token_id
         self.encoder = TextEncoder(loaded, add_bos_token=add_bos_token, prefix_token_id=prefix_token_id)
         thinking = {} if enable_thinking is None else {"enable_thinking": enable_thinking}
-        self.chat = ChatFormatter(loaded, template_text(chat_template), {**thinking, **(chat_template_args or {})})
+        self.chat_renderer = ChatFormatter(
+            loaded, template_text(chat_template), {**thinking, **(chat_template_args or {})}
+        )
         self._usage = Usage()
 
     # -- the contract ------------------------------------------------------------------------------------------------
 
     def stream(
-        self, request_type: RequestType, instances: Sequence[Instance], draws: Sequence[int]
-    ) -> Iterator[tuple[int, Answer]]:
+        self, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Stop = never
+    ) -> Iterator[tuple[int, Response]]:
         if request_type == "generate_until":
-            return self._stream_generations(instances, draws)
+            return self._stream_generations(instances, draws, stop)
         if request_type == "loglikelihood":
-            return self._stream_pairs(instances)
-        return self._stream_rolling(instances)
+            return self._stream_pairs(instances, stop)
+        if request_type == "loglikelihood_rolling":
+            return self._stream_rolling(instances, stop)
+        raise self.cannot_answer(request_type)
 
-    def apply_chat_template(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
-        return self.chat.apply(messages, add_generation_prompt)
-
-    def chat_template(self, name: bool | str | None = None) -> str | None:
-        return self.chat.select(name)
+    def info(self) -> ModelInfo:
+        return replace(
+            super().info(),
+            name=self.pretrained,
+            chat="text" if self.chat_renderer.has_template else None,
+            chat_template=self.chat_renderer.in_use,
+            computes_here=True,
+        )
 
     @property
     def tokenizer_name(self) -> str:
@@ -145,23 +157,23 @@ class VLLM(StreamingLM):
     def _own_arguments(cls) -> list[str]:
         return [name for name in inspect.signature(cls).parameters if name != "engine_arguments"]
 
-    def _stream_pairs(self, instances: Sequence[Instance]) -> Iterator[tuple[int, Answer]]:
+    def _stream_pairs(self, instances: Sequence[Instance], stop: Stop) -> Iterator[tuple[int, Response]]:
         pairs = self.encoder.encode_pairs([(str(i.arguments[0]), str(i.arguments[1])) for i in instances])
         asked: list[int] = []
         requests: list[Request] = []
         for position, pair in enumerate(pairs):
             if failure := self._why_unscorable(pair):
-                yield position, Answer(None, failure=failure)
+                yield position, Response(None, failure=failure)
             else:
                 # One place is for the token that has to be generated.
                 whole = (pair.context + pair.continuation)[-(self.max_length - 1) :]
                 asked.append(position)
                 requests.append(score_request(whole, ()))
-        for at, output in self._run(requests):
+        for at, output in self._run(requests, stop):
             position = asked[at]
             pair = pairs[position]
             tokens = (len(pair.context), len(pair.continuation))
-            yield position, Answer(read_score(output, len(pair.continuation)), tokens=tokens)
+            yield position, Response(read_score(output, len(pair.continuation)), tokens=tokens)
 
     def _why_unscorable(self, pair: Pair) -> str | None:
         """In the words of `hf`. Of the context length one place is generated into, and one is the context's."""
@@ -174,7 +186,7 @@ class VLLM(StreamingLM):
             )
         return None
 
-    def _stream_rolling(self, instances: Sequence[Instance]) -> Iterator[tuple[int, Answer]]:
+    def _stream_rolling(self, instances: Sequence[Instance], stop: Stop) -> Iterator[tuple[int, Response]]:
         requests: list[Request] = []
         owners: list[int] = []
         scored: list[int] = []
@@ -185,13 +197,15 @@ class VLLM(StreamingLM):
                 owners.append(position)
                 scored.append(len(targets))
             if not ids:
-                yield position, Answer(0.0, tokens=(0, 0))
+                yield position, Response(0.0, tokens=(0, 0))
         sums = WindowSums(owners)
-        for at, output in self._run(requests):
-            if whole := sums.add(at, Answer(read_score(output, scored[at]), tokens=(0, scored[at]))):
+        for at, output in self._run(requests, stop):
+            if whole := sums.add(at, Response(read_score(output, scored[at]), tokens=(0, scored[at]))):
                 yield whole
 
-    def _stream_generations(self, instances: Sequence[Instance], draws: Sequence[int]) -> Iterator[tuple[int, Answer]]:
+    def _stream_generations(
+        self, instances: Sequence[Instance], draws: Sequence[int], stop: Stop
+    ) -> Iterator[tuple[int, Response]]:
         contexts = [str(instance.arguments[0]) for instance in instances]
         settings = [GenerationSettings.parse(i.arguments[1], max_gen_toks=self.max_gen_toks) for i in instances]
         requests = []
@@ -202,16 +216,17 @@ class VLLM(StreamingLM):
             stops = () if self.think_end_token else wanted.until
             seed = draw_seed(self.seed, context.encode("utf-8", "surrogatepass"), draw)
             requests.append(generation_request(prompt, wanted, stops=stops, seed=seed))
-        for position, output in self._run(requests):
+        for position, output in self._run(requests, stop):
             self._usage.generated_tokens += len(output.token_ids)
             answer = read_generation(output, settings[position], self.think_end_token)
             yield position, answer._replace(tokens=(len(requests[position].prompt), len(output.token_ids)))
 
-    def _run(self, requests: Sequence[Request]) -> Iterator[tuple[int, Output]]:
+    def _run(self, requests: Sequence[Request], stop: Stop) -> Iterator[tuple[int, Output]]:
         """Sorted by prompt, in chunks; outputs under the positions of their requests."""
         order = sorted(range(len(requests)), key=_prompt_of(requests))
         chunks = [order[start : start + self.chunk] for start in range(0, len(order), self.chunk)]
-        for number, outputs in self.engine.generate([[requests[i] for i in chunk] for chunk in chunks]):
+        waiting = takewhile(lambda _: not stop(), ([requests[i] for i in chunk] for chunk in chunks))
+        for number, outputs in self.engine.generate(waiting):
             for position, output in zip(chunks[number], outputs, strict=True):
                 prompt = len(requests[position].prompt)
                 self._usage.prompt_tokens += prompt

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.errors import ModelError
-from assay.models.base import Answer
-from assay.models.generation import GenerationSettings, cut_at_stop
+from assay.instance import Response
+from assay.models.generation import GenerationSettings, cut_at_stop, split_reasoning
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,9 @@ def score_request(context: Sequence[int], continuation: Sequence[int]) -> Reques
     return Request((*context, *continuation), params)
 
 
-def generation_request(prompt: Sequence[int], settings: GenerationSettings, *, stops: Sequence[str], seed: int) -> Request:  # fmt: skip
+def generation_request(
+    prompt: Sequence[int], settings: GenerationSettings, *, stops: Sequence[str], seed: int
+) -> Request:
     params: dict[str, Any] = {"max_tokens": settings.max_gen_toks, "temperature": settings.temperature}
     if stops:
         params["stop"] = list(stops)
@@ -87,13 +89,13 @@ def read_score(output: Output, scored: int) -> tuple[float, bool]:
     return float(total), all(row[1] for row in rows if row is not None)
 
 
-def read_generation(output: Output, settings: GenerationSettings, think_end: str | None) -> Answer:
-    text = output.text
-    if think_end:
-        text = text.split(think_end)[-1].lstrip()
+def read_generation(output: Output, settings: GenerationSettings, think_end: str | None) -> Response:
+    reasoning, text = split_reasoning(output.text, think_end)
     text, was_cut = cut_at_stop(text, settings.until)
     if was_cut:
-        return Answer(text, "stop")
-    if output.finish_reason == "length":
-        return Answer(text, "length")
-    return Answer(text, "eos" if output.stop_reason is None else "stop")
+        reason = "stop"
+    elif output.finish_reason == "length":
+        reason = "length"
+    else:
+        reason = "eos" if output.stop_reason is None else "stop"
+    return Response(text, reason, reasoning=reasoning)

@@ -1,0 +1,121 @@
+"""The `assay` command: finds the verb, runs it, and turns errors into messages and exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+import click
+
+from assay.cli.foreign_flags import foreign_flags
+from assay.errors import AssayError, did_you_mean
+
+VERBS: dict[str, tuple[str, str]] = {
+    "run": ("assay.cli.run:command", "Evaluate a model on tasks."),
+    "score": ("assay.cli.score:command", "Score a run again from its kept responses."),
+    "compare": ("assay.cli.compare:command", "Is B better than A? Paired, with an interval."),
+    "gate": ("assay.cli.gate:command", "Fail a build when a run is worse than another."),
+    "power": ("assay.cli.power:command", "How many docs it takes to see a difference."),
+    "sweep": ("assay.cli.sweep:command", "How much of a score is the prompt?"),
+    "matrix": ("assay.cli.matrix:command", "Several models on many tasks, one table."),
+    "report": ("assay.cli.report:command", "A finished run as Markdown, LaTeX, CSV or HTML."),
+    "export": ("assay.cli.export:command", "A run in the files of another harness."),
+    "import": ("assay.cli.import_:command", "Results of lm-evaluation-harness as a run."),
+    "view": ("assay.cli.view:command", "Look at runs and samples in a browser."),
+    "ls": ("assay.cli.ls:command", "List tasks, groups, tags, models, metrics or filters."),
+    "show": ("assay.cli.show:command", "A task or group as it is understood, and who set what."),
+    "validate": ("assay.cli.validate:command", "Check task files without running them."),
+    "schema": ("assay.cli.schema:command", "JSON Schema of task and group files."),
+    "new": ("assay.cli.new:command", "Start a task, group, metric, filter or model."),
+    "models": ("assay.cli.models:command", "Fetch and list local models."),
+    "store": ("assay.cli.store:command", "Look after the response store."),
+    "demo": ("assay.cli.demo:command", "A first real evaluation, offline."),
+    "selftest": ("assay.cli.selftest:command", "Check that a model agrees with itself."),
+}
+"""Verb to `module:attribute` and its line in `--help`. A verb whose module is not there is not listed."""
+
+
+class Verbs(click.Group):
+    """Knows all verbs and imports only the one that is used: `assay --help` imports none."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return [name for name, (target, _) in VERBS.items() if find_spec(target.partition(":")[0]) is not None]
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in self.list_commands(context):
+            return None
+        module, _, attribute = VERBS[name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.list_commands(context):
+            hint = did_you_mean(args[0], self.list_commands(context)) or "`assay --help` lists the verbs."
+            raise click.UsageError(f"there is no verb {args[0]!r}. {hint}")
+        return super().resolve_command(context, args)
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, VERBS[name][1]) for name in self.list_commands(context)])
+
+
+def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        click.echo(f"assay {version('assay')}")
+        context.exit()
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print it.")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks; may stand anywhere on the line.")
+def assay() -> None:
+    """Measure language models, and say what the scores are worth."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 1 a gate failed or a score is withheld, 2 wrong arguments, config or local file,
+    3 data, model or server failed, 130 interrupted."""
+    given = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in given or bool(os.environ.get("ASSAY_DEBUG"))
+    given = foreign_flags().add_verb([argument for argument in given if argument != "--debug"])
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
+    try:
+        sys.exit(assay.main(given, prog_name="assay", standalone_mode=False) or 0)
+    except AssayError as error:
+        if debug:
+            raise
+        click.echo(f"assay: {error}", err=True)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        _explained(error).show()
+        sys.exit(2)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("assay: interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough. Python would complain once more while closing stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def _explained(error: click.ClickException) -> click.ClickException:
+    """The error with what to type instead, where that is known of a flag of another harness."""
+    if not isinstance(error, click.NoSuchOption) or not (sentence := foreign_flags().instead(error.option_name)):
+        return error
+    return click.UsageError(f"There is no {error.option_name} here. {sentence}", error.ctx)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: object) -> None:
+    from assay.config import ConfigWarning
+
+    # Those of libraries are for their developers.
+    if issubclass(category, ConfigWarning):
+        click.echo(f"warning: {message}", err=True)

@@ -1,0 +1,272 @@
+"""May this run pass? Every number of a baseline, or of a list of thresholds, must hold. What cannot be shown fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.comparison.engine import compare_runs
+from assay.comparison.model import CompareOptions, ComparisonRow
+from assay.comparison.readers import open_results, open_run
+from assay.comparison.runs import ComparedRun, is_higher_better
+from assay.errors import ConfigError, did_you_mean
+from assay.results import MetricKey, Score, matching
+from assay.stats import GateResult, above_threshold, non_inferiority, summary_above_threshold, unpaired_difference
+
+
+@dataclass(frozen=True)
+class GateCheck:
+    """One number that must hold."""
+
+    name: str
+    key: MetricKey | None
+    """None where a whole task or group could not be checked."""
+    result: GateResult
+    kind: str
+    """`paired`, `unpaired`, `threshold`, or why there is nothing to check: then it has failed."""
+    value: float | None
+    against: float | None
+    n: int
+
+    @classmethod
+    def failed(cls, name: str, key: MetricKey | None, reason: str, options: CompareOptions) -> GateCheck:
+        """What has no number has not been shown to be good enough."""
+        return cls(name, key, GateResult(False, None, -options.margin, options.alpha), reason, None, None, 0)
+
+    def line(self) -> str:
+        """For the log of a build."""
+        word = "PASS" if self.result.passed else "FAIL"
+        what = f"{word}  {self.name} {self.key or ''}".rstrip()
+        if self.kind not in ("paired", "unpaired", "threshold"):
+            return f"{what}: {self.kind}"
+        confidence = f"{1 - self.result.alpha:.0%}"
+        value = "undefined" if self.value is None else f"{self.value:.4f}"
+        if self.kind == "threshold":
+            bound = "no error bar" if self.result.bound is None else f"{self.result.bound:.4f}"
+            return f"{what}: {value} (n = {self.n:,}), {confidence} bound {bound}, threshold {self.result.limit:g}"
+        bound = "no error bar" if self.result.bound is None else f"{self.result.bound:+.4f}"
+        numbers = f"{value} vs {self.against:.4f} (n = {self.n:,}, {self.kind})"
+        return f"{what}: {numbers}, {confidence} bound on the difference {bound}, margin {self.result.limit:+g}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "key": "" if self.key is None else str(self.key)}
+
+
+@dataclass(frozen=True)
+class GateReport:
+    checks: tuple[GateCheck, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return bool(self.checks) and all(check.result.passed for check in self.checks)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"passed": self.passed, "checks": [c.to_dict() for c in self.checks], "notes": self.notes}
+
+
+def gate_against(run: str | Path, baseline: str | Path, options: CompareOptions) -> GateReport:
+    """Against a baseline: a run (paired), a results file (unpaired), or a JSON file of thresholds."""
+    where = Path(baseline)
+    if not where.exists():
+        raise ConfigError(
+            f"the baseline {baseline} does not exist",
+            hint="Give a run directory, a results file, or a JSON file of thresholds.",
+        )
+    if not (where.is_file() and where.suffix == ".json"):
+        return _against_run(open_run(run), open_run(where), options)
+    data = _read_json(where)
+    if "results" in data:
+        return _against_results(open_run(run), open_results(data, where), options)
+    return gate_thresholds(run, thresholds_of(data, where), options)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} is not valid JSON: {error}") from error
+    if not isinstance(data, dict):
+        hint = 'Expected {"task": {"acc,none": 0.5}} or a results file.'
+        raise ConfigError(f"{path} does not hold an object", hint=hint)
+    return data
+
+
+def _require_names(names: Iterable[str], run: ComparedRun) -> None:
+    for name in names:
+        if name not in run.result:
+            raise ConfigError(f"{run.path} has no task or group {name!r}", hint=did_you_mean(name, run.result))
+
+
+def _listed(keys: Iterable[MetricKey]) -> str:
+    return ", ".join(map(str, keys))
+
+
+# Against a run
+
+
+def _against_run(new: ComparedRun, base: ComparedRun, options: CompareOptions) -> GateReport:
+    wanted = _wanted(base, options)
+    (comparison,) = compare_runs([base, new], options)
+    asked = set(options.tasks)
+    checks = [_paired(row, new, base, options) for row in comparison.rows if not asked or row.name in asked]
+    # What cannot be compared has not been shown to be no worse; a number that is new, or that nobody has, is no loss.
+    refusals = [r for r in comparison.refusals if not asked or r.name in asked]
+    lost = [r for r in refusals if r.kind in ("differs", "only_a")]
+    checks += [GateCheck.failed(r.name, None, r.reason, options) for r in lost]
+    seen = {(check.name, check.key) for check in checks}
+    refused = {r.name for r in refusals}
+    rest = [(name, key) for name, key in wanted if name not in refused and (name, key) not in seen]
+    unpaired = _as_reported(rest, new, base, options)
+    notes = [f"{r.name}: {r.reason}" for r in refusals if r.kind in ("only_b", "undefined")]
+    return GateReport((*checks, *unpaired.checks), (*notes, *unpaired.notes))
+
+
+def _wanted(base: ComparedRun, options: CompareOptions) -> list[tuple[str, MetricKey]]:
+    """Every number of the baseline that must hold. A name or metric that was asked for must be among them."""
+    _require_names(options.tasks, base)
+    names = options.tasks or tuple(base.result)
+    wanted = [(name, key) for name in names for key in base.result[name].scores if options.wants(key)]
+    for name in options.tasks:
+        if not any(each == name for each, _ in wanted):
+            what = " or ".join(options.metrics) or "number"
+            known = _listed(base.result[name].scores) or "none"
+            raise ConfigError(f"{base.path} has no {what} of {name}", hint=f"It has {known}.")
+    for metric in options.metrics:
+        if not matching(metric, (key for _, key in wanted)):
+            metrics = dict.fromkeys(key.metric for node in base.result.nodes() for key in node.scores)
+            hint = did_you_mean(metric, metrics) or f"It has {', '.join(metrics)}."
+            raise ConfigError(f"{base.path} has no metric {metric!r}", hint=hint)
+    return wanted
+
+
+def _paired(row: ComparisonRow, new: ComparedRun, base: ComparedRun, options: CompareOptions) -> GateCheck:
+    reason = _unusable(new.score(row.name, row.key), base.score(row.name, row.key))
+    if reason is not None:
+        return GateCheck.failed(row.name, row.key, reason, options)
+    result = non_inferiority(row.difference, row.margin, alpha=options.alpha, higher_is_better=row.higher_is_better)
+    kind = "paired" if row.paired else "unpaired"
+    return GateCheck(row.name, row.key, result, kind, row.difference.b, row.difference.a, row.difference.estimate.n)
+
+
+def _unusable(new: Score | None, base: Score | None) -> str | None:
+    """Why a number cannot decide anything: it is withheld, here or in the baseline."""
+    if new is not None and new.withheld:
+        return f"withheld: {new.withheld}"
+    if base is not None and base.withheld:
+        return f"withheld in the baseline: {base.withheld}"
+    return None
+
+
+# Against scores
+
+
+def _against_results(new: ComparedRun, base: ComparedRun, options: CompareOptions) -> GateReport:
+    """Only scores and standard errors are known: the errors add up."""
+    wanted = _wanted(base, options)
+    if all(new.score(name, key) is None for name, key in wanted):
+        raise ConfigError(f"{base.path} and {new.path} have no score in common")
+    report = _as_reported(wanted, new, base, options)
+    only = f"{base.path} has scores only; with its samples the comparison would be paired and sharper"
+    return GateReport(report.checks, (only, *report.notes))
+
+
+def _as_reported(
+    wanted: Sequence[tuple[str, MetricKey]], new: ComparedRun, base: ComparedRun, options: CompareOptions
+) -> GateReport:
+    """Numbers without docs to pair. What the baseline itself does not have is no loss."""
+    checks, notes = [], []
+    for name, key in wanted:
+        before = base.result[name].scores[key]
+        if before.withheld is None and not _is_number(before):
+            notes.append(f"{name} {key}: undefined in the baseline")
+        else:
+            checks.append(_unpaired(name, key, new.score(name, key), before, options))
+    return GateReport(tuple(checks), tuple(notes))
+
+
+def _unpaired(name: str, key: MetricKey, now: Score | None, before: Score, options: CompareOptions) -> GateCheck:
+    if reason := _unusable(now, before):
+        return GateCheck.failed(name, key, reason, options)
+    if now is None:
+        return GateCheck.failed(name, key, "only in the baseline", options)
+    if not _is_number(now):
+        return GateCheck.failed(name, key, f"undefined: {now.estimate.undefined or 'not a number'}", options)
+    difference = unpaired_difference(before.estimate, now.estimate)
+    margin = options.margin_for(difference.a, difference.b)
+    result = non_inferiority(difference, margin, alpha=options.alpha, higher_is_better=is_higher_better(now))
+    return GateCheck(name, key, result, "unpaired", now.estimate.value, before.estimate.value, now.estimate.n)
+
+
+def _is_number(score: Score) -> bool:
+    return score.estimate.value is not None and score.estimate.value == score.estimate.value
+
+
+# Against thresholds
+
+Thresholds = Mapping[tuple[str, str], float]
+"""By task or group and by metric as people name it: `acc`, `acc,none`, or nothing for the task's first."""
+
+
+def thresholds_of(data: Mapping[str, Any], path: Path) -> Thresholds:
+    """`{"task": 0.5}` or `{"task": {"acc,none": 0.5}}`."""
+    thresholds: dict[tuple[str, str], float] = {}
+    for task, entry in data.items():
+        for metric, value in entry.items() if isinstance(entry, Mapping) else [("", entry)]:
+            if not isinstance(value, int | float) or isinstance(value, bool):
+                raise ConfigError(f"{path}: the threshold of {task} {metric} is {value!r}, not a number")
+            thresholds[task, str(metric)] = float(value)
+    if not thresholds:
+        raise ConfigError(f"{path} holds no thresholds", hint='Expected {"task": {"acc,none": 0.5}}.')
+    return thresholds
+
+
+def gate_thresholds(run: str | Path, thresholds: Thresholds, options: CompareOptions) -> GateReport:
+    """One check a metric that is named, under each filter; where none is named, the task's first."""
+    opened = open_run(run)
+    _require_names((task for task, _ in thresholds), opened)
+    checks, notes = [], []
+    for (task, asked), limit in thresholds.items():
+        scores = opened.result[task].scores
+        keys = [key for key in (matching(asked, scores) if asked else scores) if options.wants(key)]
+        if not keys:
+            raise ConfigError(f"{task} has no metric {asked!r}", hint=f"It has {_listed(scores)}.")
+        if not asked and len(keys) > 1:
+            notes.append(f"{task}: {keys[0]} was checked, and not {_listed(keys[1:])}; --metric names others")
+            keys = keys[:1]
+        checks += [_reaches(opened, task, key, limit, options) for key in keys]
+    return GateReport(tuple(checks), tuple(notes))
+
+
+def _reaches(run: ComparedRun, task: str, key: MetricKey, limit: float, options: CompareOptions) -> GateCheck:
+    """A one-sided bound; Wilson's for 0/1 scores."""
+    score = run.result[task].scores[key]
+    if score.withheld:
+        return GateCheck.failed(task, key, f"withheld: {score.withheld}", options)
+    estimate = score.estimate
+    if estimate.value is None or not _is_number(score):
+        return GateCheck.failed(task, key, f"undefined: {estimate.undefined or 'not a number'}", options)
+    up = is_higher_better(score)
+    values = _averaged(run, task, key)
+    if values is not None:
+        result = above_threshold(values, limit, alpha=options.alpha, higher_is_better=up)
+        return GateCheck(task, key, result, "threshold", float(values.mean()), None, len(values))
+    result = summary_above_threshold(
+        estimate.value, estimate.stderr, estimate.n, limit, alpha=options.alpha, higher_is_better=up
+    )
+    return GateCheck(task, key, result, "threshold", estimate.value, None, estimate.n)
+
+
+def _averaged(run: ComparedRun, task: str, key: MetricKey) -> NDArray[np.float64] | None:
+    """The docs' values, where the score is their mean and each stands by itself."""
+    column = run.columns(task).get(key) if task in run.tasks else None
+    if column is None or not column.is_numeric or column.clusters is not None or column.aggregation != "mean":
+        return None
+    values: NDArray[np.float64] = column.scored().values
+    return values if len(values) else None

@@ -1,0 +1,191 @@
+"""A finished run as comparison sees it, whoever wrote it: its result, and a value for each doc, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.errors import ConfigError, did_you_mean
+from assay.metrics import METRICS
+from assay.request_types import OUTPUT_TYPES
+from assay.results import MetricKey, RunResult, Score, TaskResult
+from assay.stats import doc_keys, mean_estimate
+
+Keys = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class SampleColumn:
+    """One metric of one task under one filter. Numbers are float64 with NaN where there is none; else objects.
+
+    `docs` and `requests` are the first 64 bits of the content hashes; `requests` is None where the format keeps no
+    prompts. Columns of one filter share these arrays.
+    """
+
+    key: MetricKey
+    docs: Keys
+    requests: Keys | None
+    values: NDArray[Any]
+    doc_ids: NDArray[np.int64]
+    clusters: NDArray[Any] | None = None
+    aggregation: str = "mean"
+    higher_is_better: bool | None = None
+
+    def __len__(self) -> int:
+        return len(self.docs)
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.values.dtype == np.float64
+
+    def take(self, index: NDArray[np.int64]) -> SampleColumn:
+        return replace(
+            self,
+            docs=self.docs[index],
+            requests=None if self.requests is None else self.requests[index],
+            values=self.values[index],
+            doc_ids=self.doc_ids[index],
+            clusters=None if self.clusters is None else self.clusters[index],
+        )
+
+    def scored(self) -> SampleColumn:
+        """Only the docs that have a value; itself where all have one."""
+        if self.is_numeric:
+            present = ~np.isnan(self.values)
+        else:
+            present = np.array([value is not None for value in self.values], dtype=bool)
+        return self if present.all() else self.take(np.flatnonzero(present))
+
+
+Columns = dict[MetricKey, SampleColumn]
+ShowDocs = Callable[[str, NDArray[np.int64]], list[dict[str, Any]]]
+"""Task and doc ids to what was asked and answered."""
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """A result and the way to its docs. Columns are read when they are asked for and not kept: runs may be large."""
+
+    result: RunResult
+    path: Path
+    tasks: tuple[str, ...]
+    """Tasks whose samples are there."""
+    read: Callable[[str], Columns]
+    """Task to columns, as the samples have them."""
+    show_docs: ShowDocs | None = None
+    format: str = "assay"
+    """Whose files these are: the name of their reader."""
+
+    @cached_property
+    def label(self) -> str:
+        name = self.path.resolve().name
+        return f"{self.result.model_name} ({name})" if self.result.model_name else name
+
+    def score(self, name: str, key: MetricKey) -> Score | None:
+        """The number that the run itself gives for a task or group."""
+        return self.result[name].scores.get(key) if name in self.result else None
+
+    def columns(self, task: str) -> Columns:
+        """A task's columns, with what the result says about how each became a number."""
+        if task not in self.tasks:
+            raise ConfigError(f"{self.path} has no task {task!r}", hint=did_you_mean(task, self.tasks))
+        known = self.result.tasks[task]
+        return {
+            key: replace(
+                column,
+                aggregation=aggregation_name(known, key),
+                higher_is_better=known.scores[key].higher_is_better if key in known.scores else None,
+            )
+            for key, column in self.read(task).items()
+        }
+
+
+def is_higher_better(score: Score | SampleColumn | None) -> bool:
+    """Unknown counts as yes."""
+    return score is None or score.higher_is_better is not False
+
+
+def aggregation_name(task: TaskResult, key: MetricKey) -> str:
+    """What the score says; where its file does not tell, what the task's config says of the metric, else its default."""
+    score = task.scores.get(key)
+    if score is not None and score.aggregation is not None:
+        return score.aggregation
+    listed = task.config.get("metric_list")
+    if not listed and task.config.get("output_type") == "loglikelihood_rolling":
+        listed = OUTPUT_TYPES["loglikelihood_rolling"].metrics
+    for entry in listed or ():
+        name, stated = (entry.get("metric"), entry.get("aggregation")) if isinstance(entry, Mapping) else (entry, None)
+        if name == key.metric:
+            return str(stated) if stated is not None else METRICS[name].aggregation if name in METRICS else "mean"
+    return "mean"
+
+
+# For readers of other harnesses
+
+
+@dataclass(frozen=True)
+class RunReader:
+    """One format of runs."""
+
+    finds: Callable[[Path], bool]
+    """Whether a run of this format is at a path or below it."""
+    read: Callable[[Path], ComparedRun]
+    from_results: Callable[[Mapping[str, Any]], RunResult] | None = None
+    """Scores alone, for formats that keep them in a results file."""
+
+
+class ColumnBuilder:
+    """Takes docs as they come, with their values under each filter, and gives columns."""
+
+    def __init__(self) -> None:
+        self._filters: dict[str, list[tuple[str, str | None, int, dict[str, Any]]]] = {}
+
+    def row(self, doc: str, prompt: str | None, doc_id: int, filter_name: str = "none") -> dict[str, Any]:
+        """A new row; the caller fills in the metrics. `doc` and `prompt` are content hashes."""
+        metrics: dict[str, Any] = {}
+        self._filters.setdefault(filter_name, []).append((doc, prompt, doc_id, metrics))
+        return metrics
+
+    def columns(self) -> Columns:
+        columns: Columns = {}
+        for filter_name, rows in self._filters.items():
+            docs = doc_keys(doc for doc, _, _, _ in rows)
+            prompts = [prompt for _, prompt, _, _ in rows if prompt is not None]
+            requests = doc_keys(prompts) if len(prompts) == len(rows) else None
+            ids = np.array([doc_id for _, _, doc_id, _ in rows], dtype=np.int64)
+            for metric in dict.fromkeys(name for _, _, _, metrics in rows for name in metrics):
+                key = MetricKey(metric, filter_name)
+                values = as_array([metrics.get(metric) for _, _, _, metrics in rows])
+                columns[key] = SampleColumn(key, docs, requests, values, ids)
+        return columns
+
+
+def as_array(values: list[Any]) -> NDArray[Any]:
+    """Numbers as float64 with NaN for what is missing; anything else as objects.
+
+    >>> as_array([1, None, True])
+    array([ 1., nan,  1.])
+    """
+    if all(value is None or isinstance(value, int | float) for value in values):
+        return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
+    objects = np.empty(len(values), dtype=object)
+    objects[:] = [tuple(value) if isinstance(value, list) else value for value in values]
+    return objects
+
+
+def run_of_columns(
+    columns: Mapping[str, Columns], *, path: Path, model: str, origin: str, show_docs: ShowDocs
+) -> ComparedRun:
+    """The run of a log that keeps values of docs and no scores. Its scores are their means."""
+    tasks = {}
+    for task, of_task in columns.items():
+        means = {key: mean_estimate(c.scored().values) for key, c in of_task.items() if c.is_numeric}
+        tasks[task] = TaskResult(task, task, {key: Score(mean, mean.n, "mean") for key, mean in means.items()})
+    result = RunResult(tasks, roots=tuple(tasks), model={"name": model}, origin=origin)
+    return ComparedRun(result, path, tuple(tasks), lambda task: columns[task], show_docs, format=origin)

@@ -1,0 +1,266 @@
+"""`.eval` logs of inspect: a zip with `header.json` and `samples/<id>_epoch_<n>.json`.
+
+Epochs of a sample are one doc: its score is their mean. Grades count as C = 1, P = ½, I = N = 0; a score that is not a
+number (an unscored sample) is missing, not zero.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.comparison import ColumnBuilder, Columns, ComparedRun, RunReader, run_of_columns
+from assay.errors import DataError
+from assay.report import file_name, sample_files
+from assay.results import MetricKey, RunResult, plain, read_samples, unpack_arguments, write_key
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+
+
+def find_logs(path: Path) -> list[Path]:
+    files = [path] if path.is_file() else sorted(path.rglob("*.eval"))
+    return [file for file in files if file.suffix == ".eval"]
+
+
+def read_inspect(path: Path) -> ComparedRun:
+    """One log is one task; the newest log of each task counts."""
+    headers = {file: _header(file) for file in find_logs(path)}
+    by_task: dict[str, Path] = {}
+    for file in sorted(headers, key=lambda f: str(headers[f]["eval"].get("created", ""))):
+        by_task[str(headers[file]["eval"].get("task") or file.stem)] = file
+    first = headers[next(iter(by_task.values()))]["eval"]
+    return run_of_columns(
+        {task: _columns(file) for task, file in by_task.items()},
+        path=path,
+        model=str(first.get("model", "")),
+        origin="inspect",
+        show_docs=lambda task, ids: _docs(by_task[task], ids),
+    )
+
+
+READER = RunReader(lambda path: bool(find_logs(path)), read_inspect)
+
+
+def _open(file: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(file)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise DataError(
+            f"{file} is not an inspect log: {error}", hint="Expected the zip that inspect writes."
+        ) from error
+
+
+def _header(file: Path) -> dict[str, Any]:
+    with _open(file) as archive:
+        names = set(archive.namelist())
+        for name in ("header.json", "_journal/start.json"):
+            if name in names:
+                header = _load(archive, name, file)
+                if isinstance(header.get("eval"), dict):
+                    return header
+    raise DataError(f"{file} has no header.json with an `eval` entry", hint="Expected the log that inspect writes.")
+
+
+def _load(archive: zipfile.ZipFile, name: str, file: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(archive.read(name))
+    except (ValueError, zipfile.BadZipFile, zipfile.LargeZipFile) as error:
+        raise DataError(f"{file}, {name}: {error}", hint="The log is cut off or damaged.") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{file}, {name}: not an object")
+    return content
+
+
+def _samples(file: Path) -> Iterator[dict[str, Any]]:
+    with _open(file) as archive:
+        for name in sorted(n for n in archive.namelist() if n.startswith("samples/") and n.endswith(".json")):
+            yield _load(archive, name, file)
+
+
+def _by_doc(file: Path) -> list[list[dict[str, Any]]]:
+    epochs: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for sample in _samples(file):
+        kept = {k: sample.get(k) for k in ("id", "input", "choices", "target", "scores", "messages", "output")}
+        epochs[str(sample.get("id"))].append(kept)
+    return list(epochs.values())
+
+
+def _columns(file: Path) -> Columns:
+    builder = ColumnBuilder()
+    for number, epochs in enumerate(_by_doc(file)):
+        first = epochs[0]
+        doc = _sha([first["input"], first["choices"], first["target"]])
+        values: dict[str, list[float]] = defaultdict(list)
+        for sample in epochs:
+            for name, value in _scores(sample):
+                if value == value:
+                    values[name].append(value)
+        means = {name: sum(drawn) / len(drawn) for name, drawn in values.items()}
+        builder.row(doc, _prompt(first), number).update(means)
+    return builder.columns()
+
+
+def _prompt(sample: dict[str, Any]) -> str | None:
+    """Hash of the messages up to the first answer."""
+    messages = sample["messages"]
+    if not messages:
+        return None
+    asked = []
+    for message in messages:
+        if message.get("role") == "assistant":
+            break
+        asked.append([message.get("role"), message.get("content")])
+    return _sha(asked)
+
+
+def _scores(sample: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    for scorer, score in (sample["scores"] or {}).items():
+        value = score.get("value") if isinstance(score, dict) else score
+        parts = value.items() if isinstance(value, dict) else [(None, value)]
+        for part, each in parts:
+            number = _number(each)
+            if number is not None:
+                yield (scorer if part is None else f"{scorer}/{part}"), number
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, str):
+        return _GRADES.get(value)
+    return float(value) if isinstance(value, bool | int | float) else None
+
+
+def _docs(file: Path, doc_ids: NDArray[np.int64]) -> list[dict[str, Any]]:
+    docs = _by_doc(file)
+    shown = []
+    for i in doc_ids.tolist():
+        sample = docs[i][0]
+        output = sample["output"] or {}
+        answer = output.get("completion") or (output.get("choices") or [{}])[0]
+        shown.append(
+            {
+                "doc_id": i,
+                "doc": _json(sample["input"]),
+                "target": _json(sample["target"]),
+                "filtered_resps": _json(answer),
+            }
+        )
+    return shown
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def _sha(value: Any) -> str:
+    return sha256(_json(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def to_inspect(result: RunResult, folder: Path) -> list[Path]:
+    """One `.eval` log a task: a zip with a header and a file a sample, readable by inspect's viewer and dataframes."""
+    return [_write_eval(result, task, file, folder / f"{file_name(task)}.eval") for task, file in sample_files(result)]
+
+
+def _write_eval(result: RunResult, task: str, file: Path, path: Path) -> Path:
+    about, created = result.tasks[task], datetime.fromtimestamp(result.date, UTC).isoformat()
+    spec = {
+        "eval_id": about.task_hash[:22],
+        "run_id": about.task_hash[:22],
+        "created": created,
+        "task": task,
+        "task_id": task,
+        "task_version": 0,
+        "task_args": {},
+        "model": result.model_name,
+        "model_args": {},
+        "dataset": {"name": task, "samples": about.sample_len, "shuffled": False},
+        "config": {},
+    }
+    scores = [
+        {
+            "name": write_key(key),
+            "scorer": write_key(key),
+            "params": {},
+            "metrics": {
+                name: {"name": name, "value": value, "params": {}}
+                for name, value in (("mean", score.estimate.value), ("stderr", score.estimate.stderr))
+                if value is not None
+            },
+        }
+        for key, score in about.scores.items()
+        if score.withheld is None and score.estimate.value is not None
+    ]
+    count = about.sample_len
+    header = {
+        "version": 2,
+        "status": "success",
+        "eval": spec,
+        "plan": {"name": "plan", "steps": [], "config": {}},
+        "results": {"total_samples": count, "completed_samples": count, "scores": scores},
+        "stats": {"started_at": created, "completed_at": created, "model_usage": {}},
+    }
+    summaries = []
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("_journal/start.json", _encoded({"version": 2, "eval": spec, "plan": header["plan"]}))
+        for sample in _inspect_samples(file):
+            archive.writestr(f"samples/{sample['id']}_epoch_1.json", _encoded(sample))
+            summaries.append({k: sample[k] for k in ("id", "epoch", "input", "target", "scores")})
+        archive.writestr("summaries.json", _encoded(summaries))
+        archive.writestr("header.json", _encoded(header))
+    return path
+
+
+def _inspect_samples(file: Path) -> Iterator[dict[str, Any]]:
+    """One sample a doc; each filter's metrics are scores of it."""
+    samples: dict[int, dict[str, Any]] = {}
+    for row in read_samples(file):
+        arguments = unpack_arguments(row["arguments"])
+        resps = json.loads(row["resps"])
+        sample = samples.setdefault(
+            row["doc_id"],
+            {
+                "id": row["doc_id"],
+                "epoch": 1,
+                "input": str(arguments[0][0]) if arguments else "",
+                "choices": [str(request[1]) for request in arguments] if len(arguments) > 1 else None,
+                "target": str(json.loads(row["target"])),
+                "messages": [],
+                "output": {
+                    "model": "",
+                    "choices": [
+                        {"message": {"role": "assistant", "content": _plain_text(resps)}, "stop_reason": "stop"}
+                    ],
+                },
+                "scores": {},
+                "metadata": {"doc_hash": row["doc_hash"], "request_hash": row["request_hash"]},
+                "store": {},
+                "events": [],
+                "attachments": {},
+            },
+        )
+        for name, value in row.items():
+            if name.startswith("metric:") and value is not None:
+                key = write_key(MetricKey(name.removeprefix("metric:"), row["filter"]))
+                sample["scores"][key] = {"value": value, "answer": _plain_text(json.loads(row["filtered_resps"]))}
+    yield from samples.values()
+
+
+def _plain_text(responses: Any) -> str:
+    while isinstance(responses, list) and len(responses) == 1:
+        responses = responses[0]
+    return responses if isinstance(responses, str) else json.dumps(responses, ensure_ascii=False)
+
+
+def _encoded(value: Any) -> bytes:
+    """UTF-8 has no place for a lone surrogate, and inspect reads nothing else."""
+    return _SURROGATE.sub("\ufffd", json.dumps(value, ensure_ascii=False, default=plain)).encode()

@@ -1,0 +1,1 @@
+"""lm-evaluation-harness: its package as task files import it, its task and model classes, its flags."""

@@ -1,0 +1,217 @@
+"""Task classes written for lm-evaluation-harness: `class: !function task.SQuAD2`.
+
+Such a class derives from `ConfigurableTask`, which task files find here, and overrides what it likes of the methods
+below. Unlike there, making one loads no data unless the class itself asks for them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from typing import Any, ClassVar
+
+from assay.config import TaskConfig
+from assay.data import Docs, mirror_dir
+from assay.errors import ConfigError
+from assay.instance import Doc, Instance
+from assay.request_types import OUTPUT_TYPES
+from assay.tasks import (
+    DocRequests,
+    GenerateTask,
+    LoglikelihoodTask,
+    MultipleChoiceTask,
+    RequestOptions,
+    RollingTask,
+    Shot,
+    Task,
+)
+
+
+class ConfigurableTask(GenerateTask, LoglikelihoodTask, RollingTask, MultipleChoiceTask):
+    """The base class that task files know by this name."""
+
+    VERSION: ClassVar[Any] = "Yaml"
+    CONFIG: ClassVar[Any] = None
+    DATASET_PATH: ClassVar[str | None] = None
+    DATASET_NAME: ClassVar[str | None] = None
+    NEEDS_CONTEXT = True
+
+    def __init__(
+        self,
+        data_dir: Any = None,
+        cache_dir: Any = None,
+        download_mode: Any = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        own = {"dataset_path": self.DATASET_PATH, "dataset_name": self.DATASET_NAME}
+        fields = {**(self.CONFIG or {}), **{k: v for k, v in own.items() if v is not None}, **(config or {})}
+        known = {k: v for k, v in fields.items() if k in TaskConfig.model_fields and v is not None}
+        super().__init__(TaskConfig(**known), data_dir=data_dir)
+        self.DATASET_NAME = self.config.dataset_name  # type: ignore[misc]
+        self._dataset: Any = None
+        self._shots: Sequence[Shot] = ()
+        self._options = RequestOptions()
+
+    @classmethod
+    def from_task_file(cls, config: TaskConfig, *, data_dir: str | Path | None = None, name: str | None = None) -> Task:
+        given = {field: getattr(config, field) for field in config.model_fields_set - {"class_", "class_config"}}
+        parameters = inspect.signature(cls.__init__).parameters.values()
+        takes_config = any(p.name == "config" or p.kind is p.VAR_KEYWORD for p in parameters)
+        # Also the fields that a class may read although they are none of ours (unitxt's `recipe`).
+        task = cls(config={**config.class_config, **given}) if takes_config else cls()
+        task._data_dir = mirror_dir(data_dir)
+        task.config = task.config.override(task=config.task)
+        task.task_name = name or config.task
+        task.adopt_scoring()
+        return task
+
+    @property
+    def _config(self) -> TaskConfig:
+        return self.config
+
+    # ------------------------------------------------------------------ data
+
+    @property
+    def dataset(self) -> Any:
+        """Splits by name, loaded when first asked for."""
+        if self._dataset is None:
+            self.download(self.config.dataset_kwargs)
+        return self._dataset
+
+    @dataset.setter
+    def dataset(self, value: Any) -> None:
+        self._dataset = value
+
+    def download(self, dataset_kwargs: dict[str, Any] | None = None) -> None:
+        self._dataset = self.source
+
+    def has_training_docs(self) -> bool:
+        return self.config.training_split is not None
+
+    def has_validation_docs(self) -> bool:
+        return self.config.validation_split is not None
+
+    def has_test_docs(self) -> bool:
+        return self.config.test_split is not None
+
+    def training_docs(self) -> Docs:
+        return self._split_docs(self.config.training_split)
+
+    def validation_docs(self) -> Docs:
+        return self._split_docs(self.config.validation_split)
+
+    def test_docs(self) -> Docs:
+        return self._split_docs(self.config.test_split)
+
+    def _split_docs(self, split: str | None) -> Docs:
+        return self.docs(split, self.config.process_docs) if split else []
+
+    @cached_property
+    def eval_docs(self) -> Docs:
+        if self.has_test_docs():
+            return self.test_docs()
+        if self.has_validation_docs():
+            return self.validation_docs()
+        raise ConfigError(
+            f"task {self.task_name}: no docs to evaluate", hint="The class has neither test nor validation docs."
+        )
+
+    def fewshot_docs(self) -> Docs:
+        if self._fewshot_split or self.config.fewshot_config.samples is not None:
+            return super().fewshot_docs()
+        if self.has_training_docs():
+            return self.training_docs()
+        return self.validation_docs() if self.has_validation_docs() else self.test_docs()
+
+    # ------------------------------------------------------------------ requests
+
+    def _requests_of(self, doc_id: int, doc: Doc, shots: Sequence[Shot], options: RequestOptions) -> DocRequests:
+        self._shots, self._options = shots, options
+        chat = {"apply_chat_template": options.apply_chat_template, "chat_template": options.chat_template}
+        context = self.fewshot_context(
+            doc=doc,
+            num_fewshot=len(shots),
+            system_instruction=options.system_instruction,
+            fewshot_as_multiturn=options.fewshot_as_multiturn,
+            gen_prefix=self._prefix(doc),
+            **chat,
+        )
+        repeats = options.repeats or self.config.repeats
+        made = self.construct_requests(doc=doc, ctx=context, metadata=(self.task_name, doc_id, repeats), **chat)
+        target = self.doc_to_target(doc)
+        instances = [made] if isinstance(made, Instance) else list(made)
+        for position, instance in enumerate(instances):
+            instance.doc_id, instance.task_name, instance.repeats = doc_id, self.task_name, repeats
+            # Several requests of one kind and number would be one request to everybody after this.
+            instance.idx = position
+            if instance.target is None:
+                instance.target = target
+        return DocRequests(doc_id, doc, target, instances)
+
+    def fewshot_context(self, doc: Doc, num_fewshot: int = 0, **kwargs: Any) -> Any:
+        return self._context(doc, self._shots, self._options)
+
+    def construct_requests(self, doc: Doc, ctx: str | list[str], **kwargs: Any) -> Any:
+        kind = OUTPUT_TYPES[self.config.output_type].task_class
+        return kind.construct_requests(self, doc, ctx, target=self.doc_to_target(doc), options=self._options)
+
+    # ------------------------------------------------------------------ scoring
+
+    def process_results(self, doc: Doc, results: Any) -> dict[str, Any]:
+        raise NotImplementedError(f"{type(self).__name__} gives no process_results")
+
+    def aggregation(self) -> dict[str, Callable[[list[Any]], Any]]:
+        return {}
+
+    def higher_is_better(self) -> dict[str, bool]:
+        return {}
+
+    def adopt_scoring(self) -> None:
+        """Write the class's own `process_results` and aggregations into its config, where the scorer looks."""
+        if type(self).process_results is ConfigurableTask.process_results:
+            return
+        better = self.higher_is_better()
+        metrics = [
+            {"metric": name, "aggregation": function, "higher_is_better": better.get(name)}
+            for name, function in self.aggregation().items()
+        ]
+        self.config = self.config.override(process_results=self.process_results, metric_list=metrics or None)
+
+
+class LmEvalInstance(Instance):
+    """An instance as code for lm-evaluation-harness makes it: task, doc and repeats in one `metadata` triple."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        request_type: str,
+        doc: Doc,
+        arguments: tuple[Any, ...],
+        idx: int,
+        metadata: tuple[str, int, int] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        name, doc_id, repeats = metadata or ("", 0, 1)
+        super().__init__(request_type, doc, arguments, idx, doc_id or 0, name or "", repeats or 1, **kwargs)
+
+
+class ContextSampler:
+    """The base of sampler classes in task files: draws docs from the list `df`."""
+
+    def __init__(self, df: Sequence[Doc] | None = None, *, rnd: int | None = None, **kwargs: Any) -> None:
+        self.df = df or []
+        self.rnd = Random(rnd)
+
+    def set_rnd(self, rnd: int | None) -> ContextSampler:
+        self.rnd = Random(rnd)
+        return self
+
+    def sample(
+        self, n: int, eval_doc: Doc | None = None, df: Sequence[Doc] | None = None, **kwargs: Any
+    ) -> Sequence[Doc]:
+        others = [doc for doc in self.df if doc != eval_doc]
+        return self.rnd.sample(others, n)

@@ -1,0 +1,80 @@
+"""Models written for lm-evaluation-harness, used as they are.
+
+They are known by what they can do (three methods), not by what they inherit from, so that lm-evaluation-harness need
+not be installed for a class that does without it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from assay.errors import ModelError
+from assay.instance import Instance
+from assay.models import LM, check_arguments, class_fingerprint
+
+
+class AdaptedLM(LM):
+    """Passes everything on to `inner`, and fills in what the older contract does not have."""
+
+    def __init__(self, inner: Any, model_args: Mapping[str, Any]) -> None:
+        self.inner = inner
+        self.model_args = dict(model_args)
+
+    @classmethod
+    def create(cls, inner: Any, args: Mapping[str, Any], offered: Mapping[str, Any]) -> Self:
+        """Build `inner` from arguments in the way its author meant: by its own factory where it has one."""
+        extra = {k: v for k, v in offered.items() if v is not None}
+        parameters = inspect.signature(inner).parameters
+        names = [n for n, p in parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+            check_arguments(getattr(inner, "__name__", str(inner)), args, names)
+            extra = {k: v for k, v in extra.items() if k in names}
+        extra = {k: v for k, v in extra.items() if k not in args}
+        if factory := getattr(inner, "create_from_arg_obj", None):
+            return cls(factory(dict(args), extra), args)
+        if factory := getattr(inner, "create_from_arg_string", None):
+            return cls(factory(",".join(f"{k}={v}" for k, v in args.items()), extra), args)
+        return cls(inner(**args, **extra), args)
+
+    def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
+        return list(self.inner.loglikelihood(list(requests)))
+
+    def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
+        return list(self.inner.loglikelihood_rolling(list(requests)))
+
+    def generate_until(self, requests: Sequence[Instance]) -> list[str]:
+        return list(self.inner.generate_until(list(requests)))
+
+    def apply_chat_template(self, messages: list[dict[str, Any]], add_generation_prompt: bool = True) -> str:
+        method = getattr(self.inner, "apply_chat_template", None)
+        if method is None:
+            return super().apply_chat_template(messages, add_generation_prompt)
+        try:
+            parameters = inspect.signature(method).parameters.values()
+            if len(parameters) == 1 and not any(p.kind is p.VAR_KEYWORD for p in parameters):
+                return str(method(messages))
+            return str(method(messages, add_generation_prompt=add_generation_prompt))
+        except NotImplementedError as error:
+            raise ModelError(
+                f"the model {type(self.inner).__name__} has no chat template", hint="Run without --apply_chat_template."
+            ) from error
+
+    @property
+    def tokenizer_name(self) -> str:
+        try:
+            return str(getattr(self.inner, "tokenizer_name", ""))
+        except NotImplementedError:  # how lm-evaluation-harness says that there is none
+            return ""
+
+    def chat_template(self, name: bool | str | None = None) -> str | None:
+        method = getattr(self.inner, "chat_template", None)
+        if not callable(method):
+            return None
+        text = method(True if name is None else name)
+        return None if text is None else str(text)
+
+    def fingerprint(self) -> str:
+        own = getattr(self.inner, "fingerprint", None)
+        return str(own()) if callable(own) else class_fingerprint(type(self.inner), self.model_args)

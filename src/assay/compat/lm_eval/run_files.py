@@ -1,0 +1,98 @@
+"""Output directories of lm-evaluation-harness: `results_*.json` and `samples_*.jsonl`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.comparison import ColumnBuilder, Columns, ComparedRun, RunReader
+from assay.compat.lm_eval.importing import newest_results, read_results, sample_files, sample_instances, to_run_result
+from assay.data import doc_hash
+from assay.errors import ConfigError, DataError
+from assay.run import request_hash
+
+
+def find_results(path: Path) -> Path | None:
+    """The newest results file at or below a path, if it is that harness's.
+
+    lighteval names its results alike, but they have `config_general` and no task configs beside the scores.
+    """
+    if path.is_file():
+        results = path if path.name.startswith("results") else None
+    else:
+        results = newest_results(path)
+    if results is None or results.suffix != ".json":
+        return None
+    with open(results, encoding="utf-8", errors="replace") as file:
+        return None if "config_general" in file.read(4096) else results
+
+
+def read_lm_eval(path: Path) -> ComparedRun:
+    """The run of one results file, with the newest samples of each task beside it."""
+    results = find_results(path)
+    assert results is not None
+    data = read_results(results)
+    result, files = to_run_result(data), dict(sample_files(results, data))
+    tasks = tuple(task for task in files if task in result.tasks)
+    if not tasks:
+        raise ConfigError(
+            f"{path} has results but no samples",
+            hint="Run lm-evaluation-harness with --log_samples, which writes them.",
+        )
+    return ComparedRun(
+        result,
+        path,
+        tasks,
+        read=lambda task: _columns(files[task], task, result.tasks[task].output_type or "generate_until"),
+        show_docs=lambda task, ids: _docs(files[task], ids),
+        format=result.origin,
+    )
+
+
+READER = RunReader(lambda path: find_results(path) is not None, read_lm_eval, to_run_result)
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    with open(path, encoding="utf-8", errors="surrogatepass") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                sample = json.loads(line)
+                if not isinstance(sample, dict):
+                    raise ValueError("not an object")
+            except ValueError as error:
+                raise DataError(
+                    f"{path}, line {number}: {error}",
+                    hint="The file is cut off or damaged; take an earlier one or run again.",
+                ) from error
+            yield sample
+
+
+def _columns(path: Path, task: str, kind: str) -> Columns:
+    builder = ColumnBuilder()
+    for sample in _lines(path):
+        try:
+            prompt = request_hash(sample_instances(sample, kind, task))
+            row = builder.row(doc_hash(sample["doc"]), prompt, int(sample["doc_id"]), sample.get("filter", "none"))
+            row.update({metric: sample[metric] for metric in sample.get("metrics", ())})
+        except (KeyError, TypeError, ValueError) as error:
+            what = f"doc {sample.get('doc_id')} is not a sample of lm-evaluation-harness"
+            raise DataError(f"{path}: {what} ({type(error).__name__}: {error})") from error
+    return builder.columns()
+
+
+def _docs(path: Path, doc_ids: NDArray[np.int64]) -> list[dict[str, Any]]:
+    wanted = set(doc_ids.tolist())
+    names = ("doc", "target", "resps", "filtered_resps")
+    rows: dict[int, dict[str, Any]] = {}
+    for sample in _lines(path):
+        if sample["doc_id"] in wanted:
+            shown = {name: json.dumps(sample.get(name), ensure_ascii=False) for name in names}
+            rows.setdefault(sample["doc_id"], {"doc_id": sample["doc_id"], "filter": sample.get("filter"), **shown})
+    return [rows.get(int(i), {}) for i in doc_ids]

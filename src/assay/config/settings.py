@@ -1,0 +1,123 @@
+"""`key=value` settings as people type them on a command line, and which of them are secrets."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from assay.errors import ConfigError
+
+
+def parse_value(text: str) -> Any:
+    """A boolean, a number, a Python literal, or the text itself.
+
+    >>> [parse_value(t) for t in ("true", "8", "1e-3", "[1, 2]", "auto")]
+    [True, 8, 0.001, [1, 2], 'auto']
+    """
+    lowered = text.strip().lower()
+    if lowered in ("true", "false"):
+        return lowered == "true"
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def parse_settings(text: str, *, flag: str = "argument") -> dict[str, Any]:
+    """`a=1,b=x`, `a=1 b=x`, or one JSON object. Commas inside brackets and quotes do not split.
+
+    A quote is one only at the start of a value or inside brackets: `pretrained=/m/john's` has an apostrophe.
+
+    >>> parse_settings('pretrained=gpt2,dtype=float32,chat_template_args={"x": [1, 2]}')
+    {'pretrained': 'gpt2', 'dtype': 'float32', 'chat_template_args': {'x': [1, 2]}}
+    >>> parse_settings('until=["a,b"] do_sample=true')
+    {'until': ['a,b'], 'do_sample': True}
+    >>> parse_settings("pretrained=/m/john's,stop='a,b'")
+    {'pretrained': "/m/john's", 'stop': 'a,b'}
+    """
+    text = text.strip()
+    if not text:
+        return {}
+    if text.startswith("{"):
+        try:
+            settings = json.loads(text)
+        except ValueError as error:
+            raise ConfigError(
+                f"{flag}: {text!r} is not valid JSON: {error}",
+                hint="Check quotes and commas, or write key=value,key=value.",
+            ) from error
+        if not isinstance(settings, dict):
+            raise ConfigError(f"{flag}: expected a JSON object, got {text!r}")
+        return settings
+    settings = {}
+    for part in _split(text):
+        key, equals, value = part.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"{flag}: {part!r} is not key=value", hint="Write key=value,key=value or a JSON object.")
+        settings[key.strip()] = parse_value(value)
+    return settings
+
+
+def _split(text: str) -> list[str]:
+    """Pieces at commas, or at spaces before a `key=`, outside brackets and quotes."""
+    pieces, current, depth, quote = [], "", 0, ""
+    for position, char in enumerate(text):
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'" and (depth or re.fullmatch(r"[^=]+=\s*", current)):
+            quote = char
+        elif char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth = max(0, depth - 1)
+        ends = not quote and depth == 0
+        if ends and (char == "," or (char == " " and re.match(r"\s*\w+=", text[position:]))):
+            pieces.append(current)
+            current = ""
+        else:
+            current += char
+    return [piece.strip() for piece in [*pieces, current] if piece.strip()]
+
+
+def merge_settings(value: Any, *, flag: str) -> Any:
+    """One mapping from a mapping, a text, or several of either; later ones win."""
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        return parse_settings(value, flag=flag)
+    if isinstance(value, list | tuple):
+        merged: dict[str, Any] = {}
+        for item in value:
+            merged.update(merge_settings(item, flag=flag))
+        return merged
+    return value
+
+
+_SECRET = re.compile(
+    r"api_?key|secret|passw(or)?d|credential|(^|_)(auth|authorization|bearer)(_|$)|^(token|headers?)$"
+    r"|(access|private)_key$|(access|api|hf|hub|refresh|session)_token$"
+)
+
+
+def is_secret(key: str) -> bool:
+    """
+    >>> [is_secret(k) for k in ("api_key", "use_auth_token", "hf_token", "headers")]
+    [True, True, True, True]
+    >>> [is_secret(k) for k in ("pretrained", "think_end_token", "author")]
+    [False, False, False]
+    """
+    return _SECRET.search(key.lower().replace("-", "_")) is not None
+
+
+def without_secrets(value: Any) -> Any:
+    """The value with every secret left out, however deep it stands. A mask in its place would be sent to a server when
+    the recorded config is used again; where the key is missing, the environment is asked.
+    """
+    if isinstance(value, Mapping):
+        return {key: without_secrets(item) for key, item in value.items() if not is_secret(str(key))}
+    if isinstance(value, list | tuple):
+        return [without_secrets(item) for item in value]
+    return value

@@ -1,0 +1,289 @@
+"""Code that users write for groups: aggregators of their own, and scorers of whole groups.
+
+    def worst_two(values, weights):
+        return sum(sorted(values.values())[:2]) / 2
+
+`values` maps the names of the children to their numbers, `weights` to their weights (sizes, or what the entry gives),
+and a parameter called `samples` receives the values of their docs. A function `f(group, task_results)`, and a class with
+such a method `aggregate`, get the dictionaries of results files instead. A group's `scorer` gives numbers that are no
+aggregate of one metric:
+
+    def gap(values):
+        return {"gap": values["easy"]["acc,none"] - values["hard"]["acc,none"]}
+
+The error bar needs no code: whatever it is, it is applied to every bootstrap replicate.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from numbers import Real
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from assay.config import AggMetricConfig, FunctionRef, GroupConfig
+from assay.errors import ConfigError, ScoringError, did_you_mean
+from assay.groups.aggregators import AGGREGATORS, ArrayAggregator, Combine
+from assay.groups.lift import docs_below
+from assay.groups.members import Floats, GroupLike, Mask, Member, Scores
+from assay.results import GroupScore, MetricKey, Score, Share, read_key, write_key
+from assay.stats import Estimate, bootstrap_estimate, poisson_weights
+
+Samples: TypeAlias = Mapping[str, Floats]
+Call: TypeAlias = Callable[[Mapping[str, float], Mapping[str, float], Samples | None], Any]
+"""(values, weights, samples) by child → one number"""
+
+
+def aggregator_of(entry: AggMetricConfig, group: GroupLike) -> ArrayAggregator:
+    """The aggregator that an entry of `aggregate_metric_list` names or brings along."""
+    given: Any = entry.aggregation
+    where = f"group {group.name!r}, metric {entry.metric!r}"
+    if isinstance(given, str):
+        if given not in AGGREGATORS:
+            raise ConfigError(
+                f"{where}: unknown aggregation {given!r}",
+                hint=did_you_mean(given, AGGREGATORS) or f"Known: {', '.join(AGGREGATORS)}.",
+            )
+        given = AGGREGATORS[given]
+    if isinstance(given, FunctionRef):
+        given = given.load()
+    if isinstance(given, ArrayAggregator):
+        if unknown := [name for name in entry.kwargs if name not in given.kwargs]:
+            raise ConfigError(
+                f"{where}: {given.name} takes no argument {', '.join(unknown)}",
+                hint=f"It takes {', '.join(given.kwargs)}." if given.kwargs else "Drop kwargs.",
+            )
+        return given
+    if isinstance(given, type) and hasattr(given, "aggregate"):
+        return _over_dictionaries(given.__name__, entry, group, lambda config: given(config, **entry.kwargs).aggregate)
+    if takes_group(given):
+        return _over_dictionaries(_name_of(given), entry, group, lambda config: partial(given, **entry.kwargs))
+    return _over_values(given, entry.kwargs)
+
+
+def takes_group(function: Any) -> bool:
+    """Whether a function is one of the group and its tasks' dictionaries: its first parameter is called `group`."""
+    if isinstance(function, type) or not callable(function):
+        return False
+    try:
+        return next(iter(inspect.signature(function).parameters), None) == "group"
+    except (TypeError, ValueError):  # some built-ins have no signature
+        return False
+
+
+def _name_of(function: Any) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _over_values(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> ArrayAggregator:
+    """A function of the children's values. Its signature decides what else it is given."""
+    name = _name_of(function)
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # some built-ins have no signature
+        wanted = []
+    else:
+        if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
+            raise ConfigError(
+                f"the aggregator {name!r} takes no values", hint="Its first parameter receives {child: value}."
+            )
+        wanted = [p.name for p in parameters[1:] if p.name in ("weights", "samples")]
+    on_samples = "samples" in wanted
+
+    def call(values: Mapping[str, float], weights: Mapping[str, float], samples: Samples | None) -> Any:
+        given: dict[str, Any] = {"weights": weights, "samples": samples}
+        return function(values, **{parameter: given[parameter] for parameter in wanted}, **kwargs)
+
+    def bind(members: Sequence[Member], key: MetricKey) -> Combine:
+        return _looped(call, members, name, on_samples=on_samples)
+
+    return ArrayAggregator(name, bind=bind, weighted=True, by_size=True, on_samples=on_samples)
+
+
+def _over_dictionaries(
+    name: str, entry: AggMetricConfig, group: GroupLike, make: Callable[[GroupConfig], Callable[..., Any]]
+) -> ArrayAggregator:
+    """Code that reads the dictionaries of tasks and gives that of the group. It sees one metric under one filter.
+
+    `make` gets a config with the one entry, naming the filter whose turn it is, and gives the function to call.
+    """
+
+    def bind(members: Sequence[Member], key: MetricKey) -> Combine:
+        own = entry.model_copy(update={"filter_list": [key.filter]})
+        aggregate = make(GroupConfig(group=group.name, aggregate_metric_list=[own]))
+        sizes = {member.name: member.size for member in members}
+        text = write_key(key)
+
+        def call(values: Mapping[str, float], weights: Mapping[str, float], samples: Samples | None) -> Any:
+            results = {
+                child: {text: value, "sample_len": sizes[child], "samples": sizes[child]}
+                for child, value in values.items()
+            }
+            given = aggregate(group, results)
+            if not isinstance(given, Mapping):
+                raise ScoringError(
+                    f"the aggregator {name!r} returned {given!r:.80}", hint="It returns {metric: value}."
+                )
+            if text in given or not given:
+                return given.get(text)
+            named = [value for other, value in given.items() if _key_of(other).metric == key.metric]
+            if not named:
+                raise ScoringError(
+                    f"the aggregator {name!r} gives {', '.join(map(str, given))} and not {key.metric}",
+                    hint="It returns {metric: value} with the metric of its entry among them.",
+                )
+            return named[0]
+
+        return _looped(call, members, name)
+
+    return ArrayAggregator(name, bind=bind)
+
+
+def _key_of(text: str) -> MetricKey:
+    """Users may leave the filter away."""
+    return read_key(text) if "," in text else MetricKey(text)
+
+
+# One set of named values at a time: a loop over the replicates
+
+
+def _looped(call: Call, members: Sequence[Member], name: str, *, on_samples: bool = False) -> Combine:
+    names = [member.name for member in members]
+
+    def once(values: Floats, weights: Floats, mask: Mask | None, samples: Samples | None) -> float:
+        chosen = [i for i in range(len(names)) if mask is None or mask[i]]
+        if samples is not None:
+            samples = {names[i]: samples[names[i]] for i in chosen}
+        result = call(
+            {names[i]: float(values[i]) for i in chosen}, {names[i]: float(weights[i]) for i in chosen}, samples
+        )
+        if result is None:
+            return float("nan")
+        if not isinstance(result, Real | np.ndarray) or (isinstance(result, np.ndarray) and result.ndim):
+            raise ScoringError(
+                f"the aggregator {name!r} returned {result!r:.80}",
+                hint="An aggregator returns one number, or None if there is none.",
+            )
+        return float(result)
+
+    def in_replicate(*args: Any) -> float:
+        try:
+            return once(*args)
+        except ScoringError:
+            raise
+        except (ArithmeticError, ValueError):
+            return float("nan")  # a point where it has no value (a division by zero) is undefined, not an error
+        except Exception as error:
+            message = f"the aggregator {name!r} raised {type(error).__name__} in a replicate: {error}"
+            raise ScoringError(message) from error
+
+    def combine(values: Floats, weights: Floats, mask: Mask | None = None) -> Floats:
+        if values.ndim == 1:
+            samples = {member.name: _docs(member)[0] for member in members} if on_samples else None
+            try:
+                return np.asarray(once(values, weights, mask, samples))
+            except ScoringError:
+                raise
+            except Exception as error:
+                raise ScoringError(f"the aggregator {name!r} raised {type(error).__name__}: {error}") from error
+        draws = _resampled(members, len(values)) if on_samples else None
+        rows = (
+            in_replicate(row, weights, None if mask is None else mask[b], None if draws is None else draws(b))
+            for b, row in enumerate(values)
+        )
+        return np.fromiter(rows, dtype=np.float64, count=len(values))
+
+    return combine
+
+
+def _resampled(members: Sequence[Member], replicates: int) -> Callable[[int], dict[str, Floats]]:
+    """Replicate b of a child's docs: each as often as its weight says."""
+    docs = {member.name: _docs(member) for member in members}
+    weights = {name: poisson_weights(keys, replicates) for name, (_, keys) in docs.items()}
+    return lambda b: {name: np.repeat(values, weights[name][b]) for name, (values, _) in docs.items()}
+
+
+def _docs(member: Member) -> tuple[Floats, Any]:
+    docs = member.score.docs
+    if docs is None:
+        raise ScoringError(
+            f"{member.name!r} has no sample values to hand to the aggregator", hint="Use an aggregator of values only."
+        )
+    return docs
+
+
+# A group's own scorer
+
+Values: TypeAlias = dict[str, dict[str, float]]
+"""{task: {"metric,filter": value}}"""
+
+
+def run_scorer(group: GroupLike, scores: Scores) -> dict[MetricKey, GroupScore]:
+    """The numbers a group's `scorer` gives, with the error bars of its replicates. No filter in a key means `none`."""
+    scorer: Any = group.config.scorer
+    function = scorer.load() if isinstance(scorer, FunctionRef) else scorer
+    name = str(getattr(function, "__name__", "scorer"))
+    inputs = {
+        task: {write_key(k): s for k, s in scores[task].items() if s.estimate.value is not None}
+        for task in group.task_names
+        if task in scores
+    }
+    point = {task: {k: float(s.estimate.value or 0.0) for k, s in own.items()} for task, own in inputs.items()}
+    ask = partial(_ask_scorer, f"group {group.name!r}: the scorer {name!r}", function)
+    numbers = ask(point)
+    table = _scorer_replicates(ask, inputs, list(numbers))
+    size = sum(max((score.size for score in own.values()), default=0) for own in inputs.values())
+    below = [score for own in inputs.values() for score in own.values()]
+    results: dict[MetricKey, GroupScore] = {}
+    for text, value in numbers.items():
+        key = _key_of(text)
+        if value is None:
+            estimate = Estimate.missing(f"{name} gives no value", size)
+        else:
+            estimate = bootstrap_estimate(value, table[text], size)
+        asked = write_key(key)
+        results[key] = GroupScore(
+            estimate,
+            size=size,
+            aggregation=name,
+            replicates=partial(table.__getitem__, text),
+            keys=lambda: docs_below(below),
+            children=tuple(Share(task, None, own[asked]) for task, own in point.items() if asked in own),
+            missing={task: "was not scored" for task in group.task_names if task not in scores},
+        )
+    return results
+
+
+def _ask_scorer(where: str, function: Callable[[Values], Any], values: Values) -> dict[str, float | None]:
+    try:
+        result = function(values)
+    except Exception as error:
+        raise ScoringError(f"{where} raised {type(error).__name__}: {error}") from error
+    if not isinstance(result, Mapping):
+        raise ScoringError(f"{where} returned {result!r:.80}", hint="A scorer returns {metric: value}.")
+    for key, value in result.items():
+        if value is not None and not isinstance(value, int | float | np.number):
+            raise ScoringError(f"{where} gives {key} = {value!r:.80}", hint="Each value is a number, or None.")
+    return {str(key): None if value is None else float(value) for key, value in result.items()}
+
+
+def _scorer_replicates(
+    ask: Callable[[Values], dict[str, float | None]], inputs: Mapping[str, Mapping[str, Score]], keys: Sequence[str]
+) -> dict[str, Floats]:
+    draws = {task: {key: score.draws for key, score in own.items()} for task, own in inputs.items()}
+    count = min((len(row) for own in draws.values() for row in own.values()), default=0)
+    table = {key: np.full(count, np.nan) for key in keys}
+    for b in range(count):
+        try:
+            numbers = ask({task: {key: float(row[b]) for key, row in own.items()} for task, own in draws.items()})
+        except ScoringError as error:
+            if isinstance(error.__cause__, ArithmeticError | ValueError):
+                continue  # the scorer has no value here; beyond a few such replicates the error bar is withheld
+            raise
+        for key, value in numbers.items():
+            if key in table and value is not None:
+                table[key][b] = value
+    return table

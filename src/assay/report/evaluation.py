@@ -1,0 +1,96 @@
+"""The front door: `assay.evaluate` and `assay run` both come through here."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assay.config import RunConfig
+from assay.errors import ConfigError
+from assay.report.jsonl import write_sample_files
+from assay.report.loggers import ReadyLogger, log_results, ready_loggers
+from assay.results import LAYOUT, RunDirectory, RunResult, recorded
+from assay.run import Progress, execute, rescore
+from assay.stats import StoppingRule
+
+if TYPE_CHECKING:
+    from assay.models import LM
+    from assay.store import ResponseStore
+    from assay.tasks import TaskManager
+
+
+def evaluate(
+    config: RunConfig | None = None,
+    *,
+    model: str | LM | object | None = None,
+    progress: Progress | None = None,
+    manager: TaskManager | None = None,
+    store: ResponseStore | str | None = None,
+    **words: Any,
+) -> RunResult:
+    """Evaluate a model on tasks.
+
+    Give a `RunConfig`, or its fields as keyword arguments; `model` may also be a ready model. Nothing is written to
+    disk but the response store, unless `output_path` or `run_dir` is set.
+
+        result = assay.evaluate(model="hf", model_args={"pretrained": "smollm2-135m"}, tasks=["demo"])
+        print(result.table())
+        result["demo"]["acc"].low
+    """
+    if isinstance(model, str):
+        words["model"], model = model, None
+    if isinstance(store, str):
+        words["store"], store = store, None
+    if config is None:
+        config = RunConfig(**words)
+    elif words:
+        config = config.model_copy(update=words)
+    loggers = check_first(config)
+    result = execute(config, model=model, progress=progress, manager=manager, store=store)
+    if result.path is not None:
+        # Before anything that may fail: a full disk or a tracker must not cost the scores.
+        result.save(result.path)
+        if config.log_samples or config.predict_only:
+            write_sample_files(RunDirectory(result.path), list(result.tasks))
+    log_results(result, loggers)
+    return result
+
+
+def score_again(
+    run: str | Path,
+    changes: dict[str, Any] | None = None,
+    *,
+    run_dir: str | Path | None = None,
+    log_samples: bool = False,
+    progress: Progress | None = None,
+) -> RunResult:
+    """Score a run directory again; `changes` are fields of its config to replace. Kept in `run_dir` if one is given."""
+    source = RunDirectory.open(run)
+    run_file = source.read_json("run.json") or {}
+    try:
+        config = RunConfig(**{**run_file["config"], "run_dir": None, "output_path": None, **(changes or {})})
+    except ConfigError as error:
+        raise error.reworded(f"{source.path}/run.json: {error.message}") from error
+    target = None
+    if run_dir is not None:
+        if Path(run_dir).resolve() == source.path.resolve():
+            raise ConfigError("--run_dir is the run itself", hint="Give another directory: a run is never overwritten.")
+        target = RunDirectory.create(config.model_copy(update={"run_dir": str(run_dir)}), "")
+    result = rescore(source, config, target=target, progress=progress)
+    if target is not None:
+        about = {"format": LAYOUT, "config": recorded(config), "date": time.time(), "rescored_from": str(source.path)}
+        target.write_json("run.json", {**run_file, **about})
+        result.save(target.path)
+        if log_samples:
+            write_sample_files(target, list(result.tasks))
+    return result
+
+
+def check_first(config: RunConfig) -> list[ReadyLogger]:
+    """What can be wrong with a config and would be found out only after hours: trackers, `until`, `control`."""
+    rule = StoppingRule.parse(config.until) if config.until else None
+    for earlier in (config.control, rule and rule.baseline):
+        if earlier:
+            RunDirectory.open(earlier)
+    return ready_loggers(config.loggers)

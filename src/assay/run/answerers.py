@@ -1,0 +1,172 @@
+"""Who answers the requests of a run: a model behind the response store, or the samples that an earlier run kept.
+
+An answerer fills in the responses of the docs it is given. Everything else of a run (what to ask, what the answers are
+worth) is the same for all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from assay.errors import ModelError
+from assay.instance import Instance, Response
+from assay.models import LM
+from assay.request_types import REQUEST_TYPES
+from assay.run.interrupt import Interrupted
+from assay.run.progress import Counts, Progress
+from assay.run.units import Unit, request_digest
+
+if TYPE_CHECKING:
+    from assay.store import ResponseStore
+
+WINDOW_REQUESTS = 16_384
+"""Requests held in memory at once. Large enough that prefixes are shared, small enough that memory stays flat."""
+
+
+class Answerer(Protocol):
+    window_requests: int
+    """How many requests it likes to see at once."""
+
+    def answer(self, units: Sequence[Unit], done: Callable[[Unit], None]) -> None:
+        """Fill `resps` of every request of the units' present round; `done` is called for each unit when it is filled."""
+
+    def check(self, units: Sequence[Unit]) -> None:
+        """All rounds of these units are over."""
+
+    def notes(self) -> list[str]:
+        """What is to be said about the answers when all were given."""
+
+
+class AnswerKeys:
+    """Keys of one model's answers in the store."""
+
+    def __init__(self, fingerprint: str) -> None:
+        self._base = hashlib.sha256(f"{fingerprint}\0".encode("utf-8", "surrogatepass"))
+
+    def key(self, digest: bytes, draw: int) -> bytes:
+        whole = self._base.copy()
+        whole.update(digest)
+        whole.update(b"%d" % draw)
+        return whole.digest()
+
+
+@dataclass(slots=True)
+class _Ask:
+    """One request that has to be answered once, and every place that waits for the answer."""
+
+    instance: Instance
+    draw: int
+    waiting: list[tuple[Unit, Instance, int]] = field(default_factory=list)
+
+
+class ModelAnswerer:
+    """The store first, then the model; each answer is kept as it arrives."""
+
+    def __init__(
+        self,
+        lm: LM,
+        store: ResponseStore | None,
+        *,
+        fresh: bool = False,
+        stop: Callable[[], bool] = lambda: False,
+        progress: Progress,
+        counts: Counts,
+    ) -> None:
+        self.lm, self.store, self.keys = lm, store, AnswerKeys(lm.fingerprint())
+        self.fresh, self.stop, self.progress, self.counts = fresh, stop, progress, counts
+        # Many replicas need more at once, or each would get crumbs.
+        self.window_requests = max(WINDOW_REQUESTS, lm.info().window_requests)
+
+    def answer(self, units: Sequence[Unit], done: Callable[[Unit], None]) -> None:
+        if self.stop():
+            raise self._interrupted()
+        asks = self._collect(units)
+        for unit in units:
+            if not unit.pending:
+                done(unit)
+        if self.store is not None and not self.fresh:
+            self._reuse(asks, done)
+        by_type: dict[str, list[tuple[bytes, _Ask]]] = {}
+        for key, ask in asks.items():
+            by_type.setdefault(ask.instance.request_type, []).append((key, ask))
+        for request_type, items in by_type.items():
+            self._compute(request_type, items, done)
+
+    def check(self, units: Sequence[Unit]) -> None:
+        pass
+
+    def notes(self) -> list[str]:
+        return []
+
+    def _collect(self, units: Iterable[Unit]) -> dict[bytes, _Ask]:
+        """Equal requests are asked once, whichever docs or tasks they belong to."""
+        asks: dict[bytes, _Ask] = {}
+        for unit in units:
+            for instance in unit.round:
+                digest = request_digest(instance)
+                unit.digests.append(digest)
+                draws = instance.repeats
+                sampled = draws > 1 and is_sampled(instance)
+                instance.resps = [None] * draws
+                instance.responses = [None] * draws
+                unit.pending += draws
+                for index in range(draws):
+                    draw = index if sampled else 0
+                    key = self.keys.key(digest, draw)
+                    ask = asks.get(key)
+                    if ask is None:
+                        ask = asks[key] = _Ask(instance, draw)
+                    ask.waiting.append((unit, instance, index))
+        return asks
+
+    def _reuse(self, asks: dict[bytes, _Ask], done: Callable[[Unit], None]) -> None:
+        assert self.store is not None
+        known = self.store.get_many(list(asks))
+        for key, answer in known.items():
+            self._deliver(asks.pop(key), answer, done)
+        self.counts.reused += len(known)
+        self.progress.update(self.counts)
+
+    def _compute(self, request_type: str, items: list[tuple[bytes, _Ask]], done: Callable[[Unit], None]) -> None:
+        instances = [ask.instance for _, ask in items]
+        draws = [ask.draw for _, ask in items]
+        answered = 0
+        for position, answer in self.lm.stream(request_type, instances, draws, self.stop):
+            key, ask = items[position]
+            answered += 1
+            if answer.failure is None:
+                self.counts.computed += 1
+                if self.store is not None:
+                    self.store.put(key, answer)
+            else:
+                self.counts.failed += 1
+            self._deliver(ask, answer, done)
+        if answered < len(items):
+            if self.stop():
+                raise self._interrupted()
+            raise ModelError(f"the model answered {answered} of {len(items)} {request_type} requests")
+
+    def _interrupted(self) -> Interrupted:
+        return Interrupted(
+            f"stopped: {self.counts.answered} requests answered and kept",
+            hint="Run the same command again to go on from here.",
+        )
+
+    def _deliver(self, ask: _Ask, answer: Response, done: Callable[[Unit], None]) -> None:
+        for unit, instance, index in ask.waiting:
+            if answer.failure is not None:
+                instance.failure = answer.failure
+            else:
+                instance.resps[index] = answer.answer
+                instance.responses[index] = answer
+            unit.pending -= 1
+            if not unit.pending:
+                done(unit)
+
+
+def is_sampled(instance: Instance) -> bool:
+    """Whether repeated draws differ. Greedy repeats are one computation."""
+    return REQUEST_TYPES[instance.request_type].is_sampled(instance.arguments)

@@ -1,0 +1,234 @@
+"""Scores of one task as they come in: numbers and hashes only, so that memory does not grow with the text."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from assay.instance import Instance
+from assay.results import (
+    Flag,
+    Health,
+    MetricColumn,
+    MetricKey,
+    RunDirectory,
+    SampleRow,
+    SampleWriter,
+    pack_arguments,
+    pack_questions,
+    pack_responses,
+    to_json,
+)
+from assay.run.units import Unit
+from assay.scoring import ScoringResult, ensembles_of, filters_of
+from assay.stats import doc_key
+
+if TYPE_CHECKING:
+    from assay.config import RunConfig
+    from assay.filters import FilterEnsemble
+    from assay.run.plan import Plan
+    from assay.tasks import DocRequests, Task
+
+AskRoles = Callable[[str, Sequence[Instance]], None]
+"""(task, questions to other models of the run) → nothing; the answers are filled in."""
+
+
+class Collector:
+    """Collects one task's scores, health and samples."""
+
+    def __init__(
+        self,
+        task: Task,
+        writer: SampleWriter | None,
+        *,
+        score: bool = True,
+        keep_hashes: bool = False,
+        ask_roles: AskRoles | None = None,
+    ) -> None:
+        self.task, self.writer, self.scoring, self.ask_roles = task, writer, score, ask_roles
+        self.columns: dict[MetricKey, MetricColumn] = {}
+        self.health = Health()
+        self.unparsed_docs: dict[str, array[int]] = {}
+        """By filter."""
+        self.doc_ids: array[int] = array("q")
+        self.keys: array[int] = array("Q")
+        self.prompts: array[int] = array("Q")
+        self.clusters: list[str] | None = [] if task.config.cluster else None
+        self.choice_counts: Counter[int] = Counter()
+        self.hash_of: dict[int, str] = {}
+        """Doc hashes by doc id, only where something asks for them (`keep_hashes`)."""
+        self._keep_hashes = keep_hashes
+        self._digest = hashlib.sha256()
+        self._waiting: list[Unit] = []
+
+    @cached_property
+    def ensembles(self) -> list[FilterEnsemble]:
+        return ensembles_of(self.task.config)
+
+    @cached_property
+    def scores_in_parts(self) -> bool:
+        """Filters from task files may look at all responses of the task at once, so they get all of them at once."""
+        steps = [step.function for each in filters_of(self.task.config) for step in each.filter]
+        return all(isinstance(step, str) and step != "custom" for step in steps)
+
+    @property
+    def task_hash(self) -> str:
+        """Over the requests of all docs, in doc order: two runs with the same hash asked the same."""
+        return self._digest.hexdigest()
+
+    def add(self, units: Sequence[Unit]) -> None:
+        """Score some answered docs, or keep them until `finish`."""
+        if self.scores_in_parts or not self.scoring:
+            self._score(units)
+        else:
+            self._waiting.extend(units)
+
+    def finish(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._score(waiting)
+        if self.writer is not None:
+            self.writer.close()
+
+    def abandon(self) -> None:
+        """The run ends without results: leave no half-written file."""
+        if self.writer is not None:
+            self.writer.discard()
+
+    @property
+    def running(self) -> tuple[str, float, int] | None:
+        """(metric, mean so far, docs) of the first metric that has a mean."""
+        for key, column in self.columns.items():
+            if (mean := column.mean) is not None:
+                return key.metric, mean, len(column)
+        return None
+
+    def _score(self, units: Sequence[Unit]) -> None:
+        result = self._scored([unit.requests for unit in units]) if self.scoring else ScoringResult()
+        for key, column in result.columns.items():
+            known = self.columns.setdefault(key, MetricColumn(key, column.aggregation, column.higher_is_better))
+            known.extend(column.doc_ids, column.values, column.draws)
+        values = values_by_doc(result) if self.writer is not None else {}
+        for unit in units:
+            flags = result.flags.get(unit.requests.doc_id, [])
+            self._note(unit, flags)
+            if self.writer is not None:
+                self._write(unit, flags, values)
+
+    def _scored(self, docs: Sequence[DocRequests]) -> ScoringResult:
+        for ensemble in self.ensembles:
+            ensemble.apply([instance for doc in docs for instance in doc.instances])
+        by_doc = {doc.doc_id: doc.instances for doc in docs}
+        if self.ask_roles is not None and self.task.scorer.roles:
+            scored = {
+                doc_id: self.task.scored_instances(instances)
+                for doc_id, instances in by_doc.items()
+                if not any(instance.failure for instance in instances)
+            }
+            while questions := self.task.scorer.next_requests(scored, self.task.config):
+                self.ask_roles(self.task.task_name, questions)
+        return self.task.score_docs(by_doc)
+
+    def _note(self, unit: Unit, flags: Sequence[Flag]) -> None:
+        doc, asked = unit.requests, unit.request_hash
+        self.doc_ids.append(doc.doc_id)
+        if self._keep_hashes:
+            self.hash_of[doc.doc_id] = doc.doc_hash
+        self.keys.append(int(doc_key(doc.doc_hash)))
+        self.prompts.append(int(asked[:16], 16))
+        self._digest.update(asked.encode())
+        self.health.docs += 1
+        if doc.instances and doc.instances[0].choices is not None:
+            self.choice_counts[len(doc.instances[0].choices)] += 1
+        if self.clusters is not None:
+            self.clusters.append(cluster_of(doc, self.task.config.cluster))
+        self.health.note(flags)
+        for flag in flags:
+            if flag.name == "unparsed" and flag.filter is not None:
+                self.unparsed_docs.setdefault(flag.filter, array("q")).append(doc.doc_id)
+
+    def _write(self, unit: Unit, flags: Sequence[Flag], values: Mapping[tuple[int, str], dict[str, Any]]) -> None:
+        assert self.writer is not None
+        doc, kept = unit.requests, unit.kept
+        came_with: dict[str, Any] = (
+            {"stops": kept.stops, "tokens": kept.tokens, "extras": kept.extras}
+            if kept
+            else pack_responses(doc.instances)
+        )
+        shared: dict[str, Any] = {
+            "doc_id": doc.doc_id,
+            "doc_hash": doc.doc_hash,
+            "request_hash": unit.request_hash,
+            "doc": kept.doc if kept else to_json(doc.doc),
+            "target": to_json(doc.target),
+            "arguments": kept.arguments if kept else pack_arguments(doc.instances),
+            "resps": kept.resps if kept else to_json([instance.resps for instance in doc.instances]),
+            "questions": pack_questions(doc.instances),
+            "failure": next((instance.failure for instance in doc.instances if instance.failure), None),
+            "cluster": None if self.clusters is None else cluster_of(doc, self.task.config.cluster),
+        }
+        for name in [ensemble.name for ensemble in self.ensembles] if self.scoring else ["none"]:
+            metrics = values.get((doc.doc_id, name), {})
+            self.writer.add(
+                SampleRow(
+                    **shared,
+                    **came_with,
+                    filter=name,
+                    filtered_resps=to_json([instance.filtered_resps.get(name) for instance in doc.instances]),
+                    metrics={metric: float(value) for metric, value in metrics.items() if is_number(value)},
+                    other={metric: value for metric, value in metrics.items() if not is_number(value)},
+                    flags=tuple(flag.name for flag in flags if flag.filter in (None, name)),
+                )
+            )
+
+
+@contextmanager
+def collecting(
+    plan: Plan,
+    config: RunConfig,
+    directory: RunDirectory | None,
+    *,
+    score: bool = True,
+    ask_roles: AskRoles | None = None,
+) -> Iterator[dict[str, Collector]]:
+    """A collector for every task: complete at the end, or, if something goes wrong, with no half-written file."""
+    collectors = {
+        name: Collector(
+            planned.task,
+            None if directory is None else SampleWriter(directory.sample_file(name)),
+            score=score,
+            keep_hashes=config.control is not None,
+            ask_roles=ask_roles,
+        )
+        for name, planned in plan.tasks.items()
+    }
+    try:
+        yield collectors
+        for collector in collectors.values():
+            collector.finish()
+    except BaseException:
+        for collector in collectors.values():
+            collector.abandon()
+        raise
+
+
+def values_by_doc(result: ScoringResult) -> dict[tuple[int, str], dict[str, Any]]:
+    """(doc, filter) → metric → value."""
+    values: dict[tuple[int, str], dict[str, Any]] = {}
+    for key, column in result.columns.items():
+        for doc_id, value in zip(column.doc_ids, column.values):
+            values.setdefault((doc_id, key.filter), {})[key.metric] = value
+    return values
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float)
+
+
+def cluster_of(doc: DocRequests, column: str | None) -> str:
+    return str(doc.doc.get(column, "")) if column else ""

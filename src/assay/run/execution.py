@@ -1,0 +1,243 @@
+"""Two ways into the pipeline: a model answers, or an earlier run's samples do."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from assay.config import RunConfig
+from assay.errors import ConfigError
+from assay.instance import context_text
+from assay.metrics import allow_unsafe_code
+from assay.models import LM, load_model, load_when_asked
+from assay.results import RunDirectory, RunResult
+from assay.run.answerers import ModelAnswerer
+from assay.run.environment import describe_model
+from assay.run.interrupt import StopRequest
+from assay.run.journal import Journal
+from assay.run.kept import KeptAnswerer
+from assay.run.pipeline import run_pipeline
+from assay.run.plan import load_scoring_code, make_plan, seed_everything, settle, settle_kept
+from assay.run.progress import Counts, Observer, Progress, Quiet
+from assay.run.roles import Roles
+from assay.run.units import Unit
+from assay.store import ResponseStore
+
+if TYPE_CHECKING:
+    from assay.tasks import TaskManager
+
+
+def execute(
+    config: RunConfig,
+    *,
+    model: LM | object | None = None,
+    progress: Progress | None = None,
+    manager: TaskManager | None = None,
+    store: ResponseStore | None = None,
+) -> RunResult:
+    """Evaluate. `model` and `store` may be given ready-made; else they are what the config names."""
+    progress, name = progress or Quiet(), model_name(config, model)
+    journal = Journal(config, Counts())
+    if config.run_dir is not None:
+        RunDirectory(config.run_dir).require_same_run(config, name)
+    with ExitStack() as stack:
+        stop = stack.enter_context(StopRequest(progress.message))
+        prepare(config, stack)
+        progress.stage("loading the model")
+        lm = ready_model(config, model, progress.message)
+        if model is None:  # a model that was handed over may be used again by whoever did
+            stack.callback(lm.close)
+        journal.lap("load_model")
+        progress.stage("reading tasks")
+        plan = settle(make_plan(config, lm, manager), config)
+        load_scoring_code(plan, config.roles)
+        journal.counts.docs_total = plan.doc_total()
+        journal.lap("load_tasks")
+        journal.directory = RunDirectory.create(config, name)
+        journal.model = describe_model(lm, config, name)
+        if journal.directory is not None:
+            journal.directory.clear()
+        journal.write_status("running")
+        try:
+            if store is None:
+                store = stack.enter_context(ResponseStore(config.store, fresh=config.fresh, notify=progress.message))
+            store.begin(run=str(journal.directory.path) if journal.directory else "", model=name)
+            shared: dict[str, Any] = {"stop": stop, "progress": progress, "counts": journal.counts}
+            answerer = ModelAnswerer(lm, store, fresh=config.fresh, **shared)
+            roles = Roles(config, store, load=lambda c: model_for(c, progress.message), stack=stack, **shared)
+            progress.stage("asking")
+            observer = RunObserver(lm, journal, progress)
+            result = run_pipeline(plan, answerer, config, journal, observer=observer, ask_roles=roles.ask)
+            store.flush()
+            journal.model = describe_model(lm, config, name)  # by now a model that loads late has said what it is
+            journal.write_status("finished")
+            return replace(result, model=journal.model)
+        except BaseException as error:
+            journal.write_failure(error)
+            raise
+
+
+def rescore(
+    source: RunDirectory, config: RunConfig, *, target: RunDirectory | None = None, progress: Progress | None = None
+) -> RunResult:
+    """Score the responses of `source` under `config`, which may name other task files than the run did.
+
+    No model is loaded, unless a scorer asks another one, such as a judge, something that is not in the store.
+    """
+    progress = progress or Quiet()
+    journal = Journal(config, Counts())
+    journal.model = (source.read_json("run.json") or {}).get("model") or {"name": config.model, "args": {}}
+    if target is not None:
+        require_scores_of(target, config, source, journal.model["name"])
+        target.clear()
+    journal.directory = target
+    with ExitStack() as stack:
+        prepare(config, stack)
+        plan, notes = settle_kept(make_plan(config, None), config, source)
+        load_scoring_code(plan, config.roles)
+        journal.counts.docs_total = plan.doc_total()
+        store = ResponseStore(config.store, notify=progress.message) if config.roles else None
+        shared: dict[str, Any] = {"stop": lambda: False, "progress": progress, "counts": journal.counts}
+        roles = Roles(
+            config,
+            None if store is None else stack.enter_context(store),
+            load=lambda c: model_for(c, progress.message),
+            stack=stack,
+            **shared,
+        )
+        answerer = KeptAnswerer(source, rebuilt=not config.apply_chat_template)
+        observer = RescoreObserver(journal.counts, progress)
+        result = run_pipeline(plan, answerer, config, journal, observer=observer, ask_roles=roles.ask, to_the_end=True)
+    return replace(result, notes=(*result.notes, *notes))
+
+
+def require_scores_of(target: RunDirectory, config: RunConfig, source: RunDirectory, model_name: str) -> None:
+    """New scores go to a new directory, or over earlier ones of the same run and config; never over a run."""
+    target.require_same_run(config, model_name)
+    there = target.read_json("run.json")
+    if there is not None and there.get("rescored_from") != str(source.path):
+        raise ConfigError(
+            f"{target.path} holds another run, not scores of {source.path}", hint="Give another --run_dir."
+        )
+
+
+def prepare(config: RunConfig, stack: ExitStack) -> None:
+    """Set what is global to the process: seeds, permission to run code, the garbage collector."""
+    stack.enter_context(rare_collections())
+    seed_everything(config.seed)
+    allow_unsafe_code(config.confirm_run_unsafe_code)
+
+
+@contextmanager
+def rare_collections(new_objects: int = 50_000) -> Iterator[None]:
+    """Look for reference cycles after every 50,000 new objects instead of every 700.
+
+    A window of docs is some hundred thousand objects that all live until it is scored and form no cycles. Searching
+    them again and again takes a third of the time of a run whose model answers at once.
+    """
+    before = gc.get_threshold()
+    if 0 < before[0] < new_objects:
+        gc.set_threshold(new_objects, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+# ---------------------------------------------------------------------- the model
+
+
+def model_for(config: RunConfig, notify: Callable[[str], None] = lambda text: None) -> LM:
+    """The model that a config names: on the cluster, loaded when first asked (local files), or loaded now."""
+    if config.executor == "ray":
+        from assay.cluster import load_on_cluster
+
+        return load_on_cluster(config, notify)
+    words: dict[str, Any] = {
+        "device": config.device,
+        "batch_size": config.batch_size,
+        "trust_remote_code": config.trust_remote_code,
+    }
+    load = load_model if config.apply_chat_template else load_when_asked
+    return load(config.model, config.model_args, **words)
+
+
+def ready_model(config: RunConfig, model: LM | object | None, notify: Callable[[str], None]) -> LM:
+    """The model that was handed over, or the one that the config names."""
+    if model is None:
+        return model_for(config, notify)
+    if config.executor == "ray":
+        from assay.cluster import ClusterLM
+
+        if not isinstance(model, ClusterLM):
+            raise ConfigError("a model object cannot be sent to a cluster", hint="Name it: path/to/file.py:Class.")
+    return load_model(model, config.model_args)
+
+
+def model_name(config: RunConfig, model: LM | object | None) -> str:
+    """What people call it: the checkpoint, the served model, the class, or the backend."""
+    args = config.model_args
+    handed_over = None if model is None else type(model).__name__
+    return str(args.get("pretrained") or args.get("model") or handed_over or config.model.rpartition(".py:")[2])
+
+
+# ---------------------------------------------------------------------- what is shown meanwhile
+
+
+class RunObserver(Observer):
+    """Tells the progress of a run to the screen, and writes it down."""
+
+    def __init__(self, lm: LM, journal: Journal, progress: Progress) -> None:
+        self.lm, self.journal, self.progress = lm, journal, progress
+        self._shown: set[str] = set()
+
+    def asking(self, window: list[Unit]) -> None:
+        """With `--write_out`, show the first request of each task as the model gets it."""
+        if not self.journal.config.write_out:
+            return
+        for unit in window:
+            if unit.task not in self._shown:
+                self._shown.add(unit.task)
+                doc = unit.requests
+                first, *rest = doc.instances[0].arguments
+                where = f"── {unit.task}, doc {doc.doc_id}"
+                self.progress.message(f"{where}\n{context_text(first)}\n── then: {rest}; target: {doc.target!r}")
+
+    def answered(self, unit: Unit) -> None:
+        self.journal.counts.docs_done += unit.is_first_round
+        if self.journal.is_due:
+            self._show()
+
+    def scored(self, task: str, running: tuple[str, float, int] | None) -> None:
+        if running is not None:
+            self.journal.counts.running[task] = running
+        self._show()
+
+    def summarizing(self) -> None:
+        self.progress.stage("computing error bars")
+
+    def _show(self) -> None:
+        counts = self.journal.counts
+        if (usage := self.lm.usage) is not None:
+            counts.tokens_asked, counts.tokens_computed = usage.prompt_tokens, usage.computed_tokens
+            counts.cost = usage.cost
+        counts.replicas = self.lm.status() or ""
+        self.progress.update(counts)
+        self.journal.write_progress()
+
+
+class RescoreObserver(Observer):
+    """Nothing is asked: the docs are counted."""
+
+    def __init__(self, counts: Counts, progress: Progress) -> None:
+        self.counts, self.progress = counts, progress
+
+    def answered(self, unit: Unit) -> None:
+        self.counts.docs_done += unit.is_first_round
+        self.counts.reused += len(unit.round)
+
+    def scored(self, task: str, running: tuple[str, float, int] | None) -> None:
+        self.progress.update(self.counts)

@@ -1,0 +1,154 @@
+"""What a run would cost: docs, requests, tokens after prefix sharing, time and money. Nothing is asked of a server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from assay.config import RunConfig
+from assay.instance import Instance, context_text, is_chat
+from assay.models import LM, LazyLM, count_distinct, load_model
+from assay.run.answerers import WINDOW_REQUESTS, AnswerKeys, is_sampled
+from assay.run.execution import model_for
+from assay.run.pipeline import answer_rounds
+from assay.run.plan import make_plan, seed_everything, settle, windows
+from assay.run.progress import Progress, Quiet
+from assay.run.units import Unit, request_digest
+from assay.store import ResponseStore
+
+BYTES_PER_TOKEN = 4
+"""For models that do not say how they tokenise."""
+CALIBRATION_REQUESTS = 8
+
+
+@dataclass
+class TaskForecast:
+    docs: int = 0
+    requests: int = 0
+    kept: int = 0
+    """Requests whose answer is in the store already."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """`prompt_tokens` are those of all prompts one by one, `distinct_tokens` those left when prefixes are shared."""
+
+    tasks: dict[str, TaskForecast]
+    prompt_tokens: int
+    distinct_tokens: int
+    generated_tokens: int
+    """At most: every generation up to its limit."""
+    exact: bool
+    """Whether the model's own tokenizer counted."""
+    seconds: float | None
+    cost: float | None
+
+    @property
+    def requests(self) -> int:
+        return sum(task.requests for task in self.tasks.values())
+
+    @property
+    def to_ask(self) -> int:
+        return self.requests - sum(task.kept for task in self.tasks.values())
+
+
+def forecast(config: RunConfig, *, model: LM | object | None = None, progress: Progress | None = None) -> Forecast:
+    """Build every request of the run and count. A backend that computes here answers a handful to measure its speed."""
+    progress = progress or Quiet()
+    seed_everything(config.seed)
+    progress.stage("loading the model")
+    lm = load_model(model) if model is not None else model_for(config, progress.message)
+    if isinstance(lm, LazyLM):  # its tokenizer counts
+        lm = lm.real
+    progress.stage("building requests")
+    plan = settle(make_plan(config, lm), config)
+    counter = _Counter(lm)
+    with ResponseStore(config.store, fresh=config.fresh, notify=progress.message) as store:
+        answerer = ForecastAnswerer(AnswerKeys(lm.fingerprint()), store, counter, list(plan.tasks))
+        for window in windows(plan, answerer.window_requests):
+            answer_rounds(plan, answerer, window, lambda unit: None)
+    info = lm.info()
+    seconds = counter.seconds() if model is None and info.computes_here else None
+    prices = info.prices
+    cost = None if prices is None else (counter.prompt * prices[0] + counter.generated * prices[1]) / 1e6
+    lm.close()
+    return Forecast(answerer.tasks, counter.prompt, counter.distinct, counter.generated, counter.exact, seconds, cost)
+
+
+class ForecastAnswerer:
+    """Counts what would be asked, and answers nothing. What answers would give rise to is therefore not counted."""
+
+    window_requests = WINDOW_REQUESTS
+
+    def __init__(self, keys: AnswerKeys, store: ResponseStore, counter: _Counter, tasks: Sequence[str]) -> None:
+        self.keys, self.store, self.counter = keys, store, counter
+        self.tasks = {name: TaskForecast() for name in tasks}
+
+    def answer(self, units: Sequence[Unit], done: Callable[[Unit], None]) -> None:
+        asked: dict[str, list[tuple[bytes, Instance]]] = {}
+        for unit in units:
+            self.tasks[unit.task].docs += 1
+            for instance in unit.round:
+                digest = request_digest(instance)
+                draws = instance.repeats if is_sampled(instance) else 1
+                asks = asked.setdefault(unit.task, [])
+                asks.extend((self.keys.key(digest, draw), instance) for draw in range(draws))
+        for task, requests in asked.items():
+            kept = self.store.get_many([key for key, _ in requests])
+            self.tasks[task].requests += len(requests)
+            self.tasks[task].kept += sum(key in kept for key, _ in requests)
+            self.counter.add([instance for key, instance in requests if key not in kept])
+
+    def check(self, units: Sequence[Unit]) -> None:
+        pass
+
+    def notes(self) -> list[str]:
+        return []
+
+
+class _Counter:
+    """Counts tokens window by window."""
+
+    def __init__(self, lm: LM) -> None:
+        self.lm = lm
+        self.exact = lm.count_tokens("generate_until", []) is not None
+        self.prompt = self.distinct = self.generated = 0
+        self.first: list[Instance] = []
+
+    def add(self, instances: Sequence[Instance]) -> None:
+        by_type: dict[str, list[Instance]] = {}
+        for instance in instances:
+            by_type.setdefault(instance.request_type, []).append(instance)
+            if instance.request_type == "generate_until":
+                settings = instance.arguments[1]
+                self.generated += int(settings.get("max_gen_toks") or settings.get("max_new_tokens") or 256)
+        self.first = self.first or list(instances[:CALIBRATION_REQUESTS])
+        for kind, group in by_type.items():
+            self.prompt += sum(self._tokens(kind, [instance]) for instance in group)
+            self.distinct += self._tokens(kind, group)
+
+    def _tokens(self, kind: str, instances: Sequence[Instance]) -> int:
+        counted = self.lm.count_tokens(kind, instances)
+        if counted is not None:
+            return counted
+        texts = ["".join(_texts_of(instance)) for instance in instances]
+        return -(-count_distinct([list(text.encode("utf-8", "replace")) for text in texts]) // BYTES_PER_TOKEN)
+
+    def seconds(self) -> float | None:
+        """From the speed on the first few requests: prompt tokens and, at most, generated ones."""
+        if not self.first:
+            return 0.0
+        kind = self.first[0].request_type
+        sample = [instance for instance in self.first if instance.request_type == kind]
+        before = getattr(self.lm.usage, "generated_tokens", 0)
+        began = time.perf_counter()
+        for _ in self.lm.stream(kind, sample, [0] * len(sample)):
+            pass
+        took = time.perf_counter() - began
+        tokens = self._tokens(kind, sample) + getattr(self.lm.usage, "generated_tokens", 0) - before
+        return took / max(tokens, 1) * (self.distinct + self.generated)
+
+
+def _texts_of(instance: Instance) -> list[str]:
+    return [context_text(part) for part in instance.arguments if isinstance(part, str) or is_chat(part)]

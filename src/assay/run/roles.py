@@ -1,0 +1,66 @@
+"""The other models of a run, such as a judge: loaded when they are first asked something, answered through the same store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from assay.config import RunConfig
+from assay.errors import ConfigError
+from assay.instance import Instance
+from assay.models import LM
+from assay.run.answerers import ModelAnswerer
+from assay.run.progress import Counts, Progress
+from assay.run.units import Unit
+from assay.store import ResponseStore
+from assay.tasks import DocRequests
+
+
+class Roles:
+    """Answers questions by the role they name. Each role keeps its own counts, apart from the model under test."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        store: ResponseStore | None,
+        *,
+        load: Callable[[RunConfig], LM],
+        stop: Callable[[], bool],
+        progress: Progress,
+        counts: Counts,
+        stack: ExitStack,
+    ) -> None:
+        self.config, self.store, self.stop, self.progress, self.counts = config, store, stop, progress, counts
+        self._load, self._stack = load, stack
+        self._answerers: dict[str, ModelAnswerer] = {}
+
+    def ask(self, task: str, questions: Sequence[Instance]) -> None:
+        """Have every question answered; a question that fails carries the reason, as any request does."""
+        by_role: dict[str, list[Instance]] = {}
+        for question in questions:
+            by_role.setdefault(question.role, []).append(question)
+        for role, asked in by_role.items():
+            self.counts.questions[role] = (0, len(asked))
+
+            def done(unit: Unit, role: str = role) -> None:
+                answered, total = self.counts.questions[role]
+                self.counts.questions[role] = (answered + 1, total)
+                self.progress.update(self.counts)
+
+            units = [Unit(task, DocRequests(q.doc_id, q.doc, q.target, [q])) for q in asked]
+            self._answerer(role).answer(units, done)
+
+    def _answerer(self, role: str) -> ModelAnswerer:
+        if role not in self._answerers:
+            if role not in self.config.roles:
+                known = ", ".join(self.config.roles) or "none"
+                raise ConfigError(f"this run has no {role}", hint=f"Name one with --role {role}=…; there is: {known}.")
+            named = self.config.roles[role]
+            words = {"model": named.model, "model_args": named.model_args, "apply_chat_template": False}
+            self.progress.message(f"loading the {role}")
+            lm = self._load(self.config.model_copy(update=words))
+            self._stack.callback(lm.close)
+            self._answerers[role] = ModelAnswerer(
+                lm, self.store, fresh=self.config.fresh, stop=self.stop, progress=self.progress, counts=Counts()
+            )
+        return self._answerers[role]

@@ -1,0 +1,200 @@
+"""From collected values to task scores, and from those up the tree of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from assay.config import RunConfig, without_secrets
+from assay.results import (
+    Chance,
+    GroupResult,
+    MetricKey,
+    RunDirectory,
+    Score,
+    TaskResult,
+    count_disagreements,
+)
+from assay.run.collect import Collector
+from assay.run.control import controlled
+from assay.run.plan import Plan, PlannedTask
+from assay.run.until import Watch
+from assay.scoring import chance_test, estimate, higher_is_better_of, metric_configs
+from assay.tasks import Task
+
+
+def summarize(
+    plan: Plan,
+    collectors: Mapping[str, Collector],
+    config: RunConfig,
+    directory: RunDirectory | None,
+    watches: Mapping[str, Watch],
+) -> tuple[dict[str, TaskResult], dict[str, GroupResult], list[str]]:
+    """Every task's result, every group's, and what is to be said about them."""
+    tasks, notes = {}, []
+    for name, planned in plan.tasks.items():
+        scores, remarks = controlled(task_scores(collectors[name], config.bootstrap_iters), collectors[name], config)
+        watch = watches.get(name)
+        tasks[name] = task_result(planned, collectors[name], config, directory, anytime(scores, watch), watch)
+        notes += remarks
+    scores_of_groups = plan.groups.score_groups({name: task.scores for name, task in tasks.items()})
+    groups = {
+        name: GroupResult(
+            name,
+            group.alias or name,
+            dict(scores_of_groups.get(name, {})),
+            tuple(group.child_names),
+            group.version,
+            group.has_aggregation,
+        )
+        for name, group in plan.groups.groups.items()
+    }
+    return tasks, groups, notes
+
+
+def task_scores(collector: Collector, bootstrap_iters: int) -> dict[MetricKey, Score]:
+    """An estimate for every metric under every filter."""
+    ids = np.frombuffer(collector.doc_ids, dtype=np.int64)
+    order = np.argsort(ids, kind="stable")
+    keys = np.frombuffer(collector.keys, dtype=np.uint64)[order]
+    clusters = None if collector.clusters is None else np.asarray(collector.clusters, dtype=object)[order]
+    scores: dict[MetricKey, Score] = {}
+    for key, unordered in collector.columns.items():
+        column = unordered.in_doc_order()
+        # Metrics may skip docs: pick the keys of those that have a value.
+        at = np.searchsorted(ids[order], np.asarray(column.doc_ids))
+        scores[key] = estimate(
+            list(column.values),
+            column.aggregation,
+            keys[at],
+            None if clusters is None else clusters[at],
+            bootstrap_iters,
+            counts=column.draw_counts,
+            higher_is_better=column.higher_is_better,
+        )
+    return scores
+
+
+def anytime(scores: dict[MetricKey, Score], watch: Watch | None) -> dict[MetricKey, Score]:
+    """After `--until` the interval is the one that was watched: a fixed-n interval would not hold after peeking."""
+    if watch is None or watch.key is None or watch.interval is None:
+        return scores
+    low, high = watch.interval
+    watched = scores[watch.key]
+    interval = replace(watched.estimate, low=low, high=high, method="confidence sequence")
+    return {**scores, watch.key: replace(watched, estimate=interval)}
+
+
+def task_result(
+    planned: PlannedTask,
+    collector: Collector,
+    config: RunConfig,
+    directory: RunDirectory | None,
+    scores: dict[MetricKey, Score],
+    watch: Watch | None,
+) -> TaskResult:
+    task = planned.task
+    samples = None if directory is None else directory.sample_file(planned.name)
+    # A task that was asked nothing has none.
+    has_samples = directory is not None and samples is not None and samples.is_file()
+    finish_health(collector, config)
+    return TaskResult(
+        name=planned.name,
+        alias=task.config.task_alias or planned.name,
+        scores=scores,
+        health=collector.health,
+        version=version_of(task),
+        num_fewshot=planned.shots,
+        output_type=task.config.output_type,
+        config=dump_config(planned),
+        higher_is_better=directions_of(collector),
+        original=task.doc_count,
+        sample_len=max(map(len, collector.columns.values()), default=collector.health.docs),
+        sample_file=str(samples.relative_to(directory.path)) if directory and samples and has_samples else None,
+        task_hash=collector.task_hash,
+        data=task.source.provenance(),
+        stop_reason=None if watch is None else watch.reason,
+    )
+
+
+def directions_of(collector: Collector) -> dict[str, bool | None]:
+    """By metric alone, as results files have it; None where filters disagree. Each score also carries its own."""
+    directions = {each.name: higher_is_better_of(each) for each in metric_configs(collector.task.config)}
+    by_metric: dict[str, set[bool]] = {}
+    for key, column in collector.columns.items():
+        # A metric that gives a dict has one direction for all its keys, known only once it has been called.
+        if column.higher_is_better is not None:
+            by_metric.setdefault(key.metric, set()).add(column.higher_is_better)
+    return directions | {metric: given.pop() if len(given) == 1 else None for metric, given in by_metric.items()}
+
+
+def version_of(task: Task) -> Any:
+    """What the task file says; a Python task may carry it itself. `"Yaml"` stands for none in results files."""
+    stated = task.config.metadata.get("version")
+    return stated if stated is not None else getattr(task, "VERSION", "Yaml")
+
+
+def dump_config(planned: PlannedTask) -> dict[str, Any]:
+    """The task's config as the results file shows it: what was set, functions by name, shots as asked."""
+    config = planned.task.config
+    shown = {name: getattr(config, name) for name in type(config).model_fields if name in config.model_fields_set}
+    shown |= {"task": planned.name, "output_type": config.output_type, "num_fewshot": planned.shots}
+    if config.generation_kwargs is not None:
+        shown["generation_kwargs"] = {**config.generation_kwargs, **planned.options.gen_kwargs}
+    if config.metadata:
+        # The run's model arguments are among it, for custom datasets.
+        shown["metadata"] = without_secrets(config.metadata)
+    return {name: plain_config(value) for name, value in shown.items() if value is not None}
+
+
+def plain_config(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): plain_config(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_config(item) for item in value]
+    if hasattr(value, "model_fields_set"):
+        return {name: plain_config(getattr(value, name)) for name in sorted(value.model_fields_set)}
+    return value if isinstance(value, str | int | float | bool) or value is None else str(value)
+
+
+def finish_health(collector: Collector, config: RunConfig) -> None:
+    """What is known of a task's health only when all its docs are there."""
+    health = collector.health
+    health.duplicate_prompts = len(collector.prompts) - len(np.unique(collector.prompts))
+    health.fewshot_leaks_avoided = collector.task.fewshot_replaced
+    health.filters_disagree = count_disagreements(collector.columns)
+    health.bounds = bounds_of(collector)
+    health.chance = chance_of(collector)
+    thresholds = (
+        ("failed", health.failed, config.max_failed),
+        ("truncated", health.truncated, config.max_truncated),
+        ("unparsed", max(health.unparsed.values(), default=0), config.max_unparsed),
+    )
+    for name, count, most in thresholds:
+        if most is not None and health.share(count) > most and health.withheld is None:
+            health.withheld = f"{health.share(count):.1%} {name}, more than the {most:.1%} allowed"
+
+
+def bounds_of(collector: Collector) -> dict[MetricKey, tuple[float, float]]:
+    """For means of 0/1 metrics: the score if every unparsed answer were wrong, and if every one were right."""
+    bounds = {}
+    for key, column in collector.columns.items():
+        lost = set(collector.unparsed_docs.get(key.filter, ()))
+        if not lost or not column.is_numeric or not set(column.values) <= {0.0, 1.0}:
+            continue
+        parsed = sum(value for doc_id, value in zip(column.doc_ids, column.values) if doc_id not in lost)
+        unparsed = sum(1 for doc_id in column.doc_ids if doc_id in lost)
+        bounds[key] = (parsed / len(column), (parsed + unparsed) / len(column))
+    return bounds
+
+
+def chance_of(collector: Collector) -> Chance | None:
+    """For choice tasks: the accuracy of guessing, and how likely guessing gives at least the accuracy that was seen."""
+    if collector.task.config.output_type != "multiple_choice" or not collector.choice_counts:
+        return None
+    accuracies = (c for key, c in collector.columns.items() if key.metric == "acc" and c.is_numeric and len(c))
+    column = next(accuracies, None)
+    return None if column is None else chance_test(round(sum(column.values)), collector.choice_counts)

@@ -1,0 +1,104 @@
+"""A doc on its way through a run: its requests, what was asked so far, and what an earlier run kept of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from assay.instance import Instance
+from assay.results import kept_arguments, unpack_responses
+from assay.store import request_key
+from assay.tasks import DocRequests
+
+
+@dataclass(frozen=True, slots=True)
+class KeptDoc:
+    """One doc as its sample row has it; texts are JSON."""
+
+    doc_hash: str
+    request_hash: str
+    doc: str
+    arguments: str
+    resps: str
+    stops: str | None
+    tokens: str | None
+    extras: str | None
+    failure: str | None
+    """Why there is no answer, where a request failed; older files do not say."""
+
+    def give_answers(self, instances: Sequence[Instance]) -> bool:
+        """Answer these requests of the doc with what was kept. False where there were fewer requests then.
+
+        A request that failed was kept with null for an answer, and is a failed request again.
+        """
+        kept = unpack_responses(self.resps, self.stops, self.tokens, self.extras)
+        for instance in instances:
+            if instance.idx >= len(kept):
+                return False
+            responses = kept[instance.idx]
+            instance.resps = [response.answer for response in responses]
+            instance.responses = [*responses]
+            if not responses or None in instance.resps:
+                instance.failure = self.failure or "the request failed"
+        return True
+
+    def give_arguments(self, instances: Sequence[Instance]) -> None:
+        """The requests as they were asked."""
+        kept: list[list[Any]] = kept_arguments(self.arguments)
+        for instance in instances:
+            instance.arguments = tuple(kept[instance.idx])
+
+
+@dataclass(slots=True)
+class Unit:
+    """One doc of one task on its way through a run."""
+
+    task: str
+    requests: DocRequests
+    round: list[Instance] = field(default_factory=list)
+    """The requests of the present round: at first all of them, later those that answers gave rise to."""
+    digests: list[bytes] = field(default_factory=list)
+    """What was asked so far, hashed, in the order of `requests.instances`."""
+    pending: int = 0
+    kept: KeptDoc | None = None
+    """What an earlier run kept of the doc, where the answers are that run's."""
+
+    def __post_init__(self) -> None:
+        self.round = self.round or self.requests.instances
+
+    @property
+    def request_hash(self) -> str:
+        """Over all requests of the doc: equal hashes mean equal prompts and settings."""
+        return join_digests(self.digests) if self.kept is None else self.kept.request_hash
+
+    def begin_round(self, requests: list[Instance]) -> None:
+        """Further requests that the answers so far gave rise to; none ends the doc."""
+        for instance in requests:
+            instance.idx = len(self.requests.instances)
+            instance.doc_id, instance.task_name = self.requests.doc_id, self.task
+            self.requests.instances.append(instance)
+        self.round = requests
+
+    @property
+    def is_first_round(self) -> bool:
+        return self.round is self.requests.instances
+
+    @property
+    def is_answered(self) -> bool:
+        return all(instance.resps and instance.failure is None for instance in self.requests.instances)
+
+
+def request_digest(instance: Instance) -> bytes:
+    """What is asked, whatever the model. The long part of hashing a request, done once."""
+    return request_key("", instance.request_type, instance.arguments)
+
+
+def join_digests(digests: Iterable[bytes]) -> str:
+    return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+def request_hash(instances: Sequence[Instance]) -> str:
+    """SHA-256 over all requests of a doc: equal hashes mean equal prompts and settings."""
+    return join_digests(request_digest(instance) for instance in instances)

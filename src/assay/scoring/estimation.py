@@ -1,0 +1,266 @@
+"""An estimate for every number: closed forms where there is a formula, the content-hashed bootstrap for the rest."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.errors import AssayError, ScoringError
+from assay.metrics import Aggregation
+from assay.results import Chance, Score
+from assay.stats import (
+    B_DEFAULT,
+    Estimate,
+    bootstrap_estimate,
+    bootstrap_replicates,
+    bootstrap_values,
+    chance_p_value,
+    cluster_index,
+    cluster_keys,
+    mean_estimate,
+    poisson_weights,
+    ratio_estimate,
+)
+
+Floats = NDArray[np.float64]
+Keys = NDArray[np.uint64]
+Clusters = Sequence[Any] | NDArray[Any] | None
+
+REPEATED_MOST = 200
+REPEATED_SECONDS = 5.0
+"""Bounds for aggregations that are code of the task: each replicate calls it again on as many items as there are docs."""
+RESAMPLED_MOST = 50_000
+"""Docs up to which lm-evaluation-harness's resamples of translation metrics are repeated."""
+
+
+def estimate(
+    values: Sequence[Any],
+    aggregation: Aggregation,
+    doc_keys: Keys,
+    clusters: Clusters = None,
+    bootstrap_iters: int = B_DEFAULT,
+    *,
+    higher_is_better: bool | None = True,
+    counts: Sequence[tuple[int, int]] | None = None,
+) -> Score:
+    """The number that an aggregation makes of the docs' values, and what it is worth.
+
+    `counts` are the (draws, right draws) of each doc where docs were drawn repeatedly. `bootstrap_iters` 0 turns error
+    bars off.
+    """
+    n = len(values)
+    if n != len(doc_keys):
+        raise ValueError(f"{n} values for {len(doc_keys)} docs")
+    reason = undefined_reason(values)
+    if reason is not None:
+        return Score(Estimate.missing(reason, n), n, aggregation.name, higher_is_better)
+    value = aggregate(values, aggregation)
+    if value is None or math.isnan(value):
+        why = f"the aggregation {aggregation.name} gave {'nothing' if value is None else 'NaN'}"
+        return Score(replace(Estimate.missing(why, n), value=value), n, aggregation.name, higher_is_better)
+    table = _statistics(values, aggregation)
+    draws = _draws(values, aggregation, table, doc_keys, clusters, bootstrap_iters)
+    found = _estimate(value, values, aggregation, table, clusters, bootstrap_iters, draws)
+    per_doc = _per_doc(aggregation, table, values)
+    shared = cache(partial(cluster_keys, doc_keys, clusters))
+    return Score(
+        found,
+        n,
+        aggregation.name,
+        higher_is_better,
+        replicates=draws if bootstrap_iters else lambda: np.empty(0),
+        counts=_counts(values, counts),
+        samples=None if per_doc is None else lambda: (per_doc, shared()),
+        keys=shared,
+        repeats_lm_eval=found.stderr is not None and _repeats_lm_eval(aggregation, table, clusters),
+    )
+
+
+def undefined_reason(values: Sequence[Any]) -> str | None:
+    """Why there is no number: no docs, or docs whose value a reducer could not give."""
+    if len(values) == 0:
+        return "no docs"
+    without = sum(value is None for value in values)
+    if 0 < without < len(values):
+        return f"{without} of {len(values)} docs have no value (fewer draws than the reducer needs)"
+    return None
+
+
+def aggregate(values: Sequence[Any], aggregation: Aggregation) -> float | None:
+    """The aggregation's number as a float; what it cannot do is an error that names it."""
+    if aggregation.name != "bypass" and all(value is None for value in values):
+        return None
+    try:
+        value = aggregation.fn(values)
+    except AssayError as error:
+        raise ScoringError(f"aggregation {aggregation.name}: {error.message}", hint=error.hint) from error
+    except Exception as error:
+        shown = str(values[0])[:120]
+        raise ScoringError(
+            f"aggregation {aggregation.name} of {len(values)} values: {type(error).__name__}: {error}",
+            hint=f"The first value is {shown}. The metric and the aggregation may not belong together.",
+        ) from error
+    if value is None:
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ScoringError(f"aggregation {aggregation.name} gave {str(value)[:120]}, which is not a number") from None
+
+
+def _statistics(values: Sequence[Any], aggregation: Aggregation) -> Floats | None:
+    """A row per doc, or None where the values are not what the aggregation's statistics are for."""
+    rows = None if aggregation.statistics is None else aggregation.statistics(values)
+    if rows is None:
+        return None
+    table = np.asarray(rows, dtype=np.float64)
+    return table if np.isfinite(table).all() else None
+
+
+def _estimate(
+    value: float,
+    values: Sequence[Any],
+    aggregation: Aggregation,
+    table: Floats | None,
+    clusters: Clusters,
+    bootstrap_iters: int,
+    draws: Callable[[], Floats],
+) -> Estimate:
+    n = len(values)
+    if not bootstrap_iters:
+        return Estimate.bare(value, n, "error bars are turned off")
+    if n == 1:
+        return Estimate.bare(value, n, "one doc")
+    if not math.isfinite(value):
+        return Estimate.bare(value, n, "the number is infinite")
+    if aggregation.name == "bypass":
+        return Estimate.bare(value, n, "nothing was scored")
+    if aggregation.name == "mean" and table is not None:
+        return replace(mean_estimate([float(v) for v in values], clusters), value=value)
+    if aggregation.transform is not None and table is not None:
+        return transformed(ratio_estimate(table[:, 0], table[:, 1], clusters), aggregation.transform, value)
+    units = n if clusters is None else int(cluster_index(clusters).max()) + 1
+    found = bootstrap_estimate(value, draws(), n, units=units)
+    if table is not None and _repeats_lm_eval(aggregation, table, clusters):
+        return replace(found, stderr=resampled_stderr(table, aggregation, min(aggregation.resamples, bootstrap_iters)))
+    return found
+
+
+def _repeats_lm_eval(aggregation: Aggregation, table: Floats | None, clusters: Clusters) -> bool:
+    return bool(aggregation.resamples) and table is not None and clusters is None and len(table) <= RESAMPLED_MOST
+
+
+def resampled_stderr(table: Floats, aggregation: Aggregation, times: int) -> float | None:
+    """lm-evaluation-harness's own standard error of BLEU, chrF and TER, from the very docs that it would draw.
+
+    It allows them 100 resamples, too few for two harnesses to agree by chance: where almost nothing matches, two such
+    numbers differ by half. So that files can be compared, the draws are made as it makes them. The interval is not
+    taken from them.
+    """
+    assert aggregation.finish is not None
+    if times < 2:
+        return None
+    draw, docs = random.Random(0).choices, range(len(table))
+    found = [float(aggregation.finish(table[draw(docs, k=len(table))].sum(axis=0))) for _ in range(times)]
+    return float(np.std(found, ddof=1))
+
+
+def transformed(ratio: Estimate, transform: Callable[[float], float], value: float) -> Estimate:
+    """The estimate of a monotone function of a ratio: its interval mapped, its standard error by the delta method."""
+    if ratio.value is None or ratio.stderr is None or ratio.low is None or ratio.high is None:
+        return replace(ratio, value=value if ratio.undefined is None else None)
+    step = max(abs(ratio.value), 1.0) * 1e-6
+    slope = (transform(ratio.value + step) - transform(ratio.value - step)) / (2 * step)
+    low, high = sorted((transform(ratio.low), transform(ratio.high)))
+    return replace(ratio, value=value, stderr=abs(slope) * ratio.stderr, low=low, high=high)
+
+
+def _draws(
+    values: Sequence[Any],
+    aggregation: Aggregation,
+    table: Floats | None,
+    keys: Keys,
+    clusters: Clusters,
+    iterations: int,
+) -> Callable[[], Floats]:
+    """The replicates, computed when first asked for and kept."""
+    kept: list[Floats] = []
+
+    def compute() -> Floats:
+        if len(values) < 2 or aggregation.name == "bypass":
+            return np.empty(0)
+        if table is not None and aggregation.finish is not None:
+            return bootstrap_replicates(table, aggregation.finish, keys, clusters, iterations)
+        if aggregation.replicate is not None:
+            return bootstrap_values(values, aggregation.replicate, keys, clusters, iterations)
+        return repeated(values, aggregation, cluster_keys(keys, clusters), iterations)
+
+    def once() -> Floats:
+        if not kept:
+            kept.append(compute())
+        return kept[0]
+
+    return once
+
+
+def repeated(values: Sequence[Any], aggregation: Aggregation, keys: Keys, iterations: int) -> Floats:
+    """Replicates of an aggregation that is just a function: each item as often as its weight says.
+
+    Bounded in number and time. A draw for which the function fails (a class that is missing) is undefined, not an error.
+    """
+    began, found = time.monotonic(), []
+    most = min(iterations, REPEATED_MOST)
+    for b in range(0, most, 4):
+        for weights in poisson_weights(keys, (b, min(b + 4, most))):
+            items = [value for value, times in zip(values, weights.tolist()) for _ in range(times)]
+            found.append(_quietly(aggregation, items))
+        if time.monotonic() - began > REPEATED_SECONDS and len(found) >= 40:
+            break
+    return np.asarray(found, dtype=np.float64)
+
+
+def _quietly(aggregation: Aggregation, items: list[Any]) -> float:
+    import contextlib
+    import io
+    import warnings
+
+    # Task code prints and warns, once per call; two hundred copies help nobody.
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        try:
+            value = aggregation.fn(items)
+            return math.nan if value is None else float(value)
+        except Exception:  # a resample may lack what the function needs, one of two classes say: it has no value then
+            return math.nan
+
+
+def _per_doc(aggregation: Aggregation, table: Floats | None, values: Sequence[Any]) -> Floats | None:
+    """Values that belong to one doc each; None where only all docs together have a number."""
+    return table[:, 0] if aggregation.name == "mean" and table is not None else None
+
+
+def _counts(values: Sequence[Any], counts: Sequence[tuple[int, int]] | None) -> Callable[[], NDArray[np.int64]] | None:
+    """(draws, right draws) per doc; a doc drawn once with a value of 0 or 1 is its own count."""
+    if counts is not None:
+        return partial(np.asarray, counts, dtype=np.int64)
+    if all(isinstance(value, int | float) and value in (0, 1) for value in values):
+        return lambda: np.asarray([(1, int(value)) for value in values], dtype=np.int64)
+    return None
+
+
+def chance_test(right: int, choice_counts: Mapping[int, int]) -> Chance:
+    """An exact test. `choice_counts` says how many docs have how many choices; docs may differ.
+
+    >>> chance_test(10, {4: 10}).accuracy
+    0.25
+    """
+    chances = [1 / choices for choices, docs in choice_counts.items() for _ in range(docs)]
+    return Chance(sum(chances) / len(chances), chance_p_value(right, chances))

@@ -1,0 +1,247 @@
+"""What the pages about one task and its samples show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from assay.report import Bar, bars_of
+from assay.results import GroupResult, GroupScore, Health, RunResult, TaskResult
+from assay.view.database import SAMPLES
+from assay.view.library import RunEntry
+from assay.view.queries import FLAGS, METRIC, ONLY, SampleFile, SampleQuery, metrics_of
+from assay.view.sample_view import SampleView, answer_of, present, question_of, target_of
+from assay.view.site import NotFound, PageValues, Site
+from assay.view.task_statistics import health_lines
+
+SIZES = (25, 50, 100, 200)
+
+
+@dataclass(frozen=True)
+class TaskPlace:
+    """A task or group of a run, with what all its pages need."""
+
+    run: RunEntry
+    result: RunResult
+    node: TaskResult | GroupResult
+    file: SampleFile | None
+
+    @property
+    def bars(self) -> list[Bar]:
+        """The node's numbers as the run page draws them. What sits in several groups is drawn once."""
+        bars = [bar for bar in bars_of(self.result) if bar.row.name == self.node.name]
+        return bars[: max(1, len(self.node))]
+
+    @property
+    def shots(self) -> int:
+        if isinstance(self.node, TaskResult):
+            return self.node.num_fewshot or 0
+        return next((bar.row.shots or 0 for bar in self.bars), 0)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return self.node.config if isinstance(self.node, TaskResult) else {}
+
+    @property
+    def delimiter(self) -> str:
+        return str(self.config.get("fewshot_delimiter") or "\n\n")
+
+
+def place(site: Site, run_id: str, task: str) -> TaskPlace:
+    run = site.run_of(run_id)
+    result = site.results_of(run)
+    if task not in result:
+        raise NotFound(f"This run has no task {task!r}.")
+    path = site.library.sample_file(run, task)
+    return TaskPlace(run, result, result[task], None if path is None else site.samples.open(path))
+
+
+def place_with_samples(site: Site, run_id: str, task: str) -> tuple[TaskPlace, SampleFile]:
+    at = place(site, run_id, task)
+    if at.file is None:
+        raise NotFound("No samples were kept of this task.")
+    return at, at.file
+
+
+def base(site: Site, at: TaskPlace) -> PageValues:
+    return {
+        "run": at.run,
+        "summary": site.library.summary(at.run),
+        "task": at.node.name,
+        "alias": at.node.alias,
+        "config": at.config,
+        "file": at.file,
+        "shots": at.shots,
+    }
+
+
+def task_page(site: Site, run_id: str, task: str, params: Mapping[str, str]) -> PageValues:
+    """Scores by filter, health, and the plots."""
+    at = place(site, run_id, task)
+    health = at.node.health if isinstance(at.node, TaskResult) else Health()
+    context = base(site, at) | {
+        "cards": [card(bar, at.node, health) for bar in at.bars if bar.row.key is not None],
+        "health": health,
+        "stats": None,
+        "plots": {},
+        "flags": [],
+        "provenance": at.node.data if isinstance(at.node, TaskResult) else {},
+    }
+    if at.file is None or not at.file.filters:
+        return context
+    filter_name = params.get("filter", "")
+    filter_name = filter_name if filter_name in at.file.filters else at.file.filters[0]
+    metric = params.get("metric", "")
+    metric = metric if metric in at.file.metrics else next(iter(at.file.metrics), "")
+    stats = site.statistics.of(at.file, filter_name, metric, choices=at.config.get("output_type") == "multiple_choice")
+    return context | {
+        "filter": filter_name,
+        "metric": metric,
+        "stats": stats,
+        "flags": health_lines(stats.flags, stats.rows),
+        "plots": {
+            "distribution": stats.distribution,
+            "calibration": stats.calibration,
+            "lengths": stats.lengths,
+            "metric": metric,
+        },
+    }
+
+
+def card(bar: Bar, node: TaskResult | GroupResult, health: Health) -> dict[str, Any]:
+    """One number, what is to be known about it, and for a group what it is made of."""
+    assert bar.row.key is not None
+    score = node.scores[bar.row.key]
+    return {
+        "bar": bar,
+        "row": bar.row,
+        "estimate": bar.row.estimate,
+        "marks": health.filter_marks(bar.row.filter),
+        "bounds": health.bounds.get(bar.row.key),
+        "parts": score if isinstance(score, GroupScore) else None,
+    }
+
+
+def query_of(params: Mapping[str, str], file: SampleFile) -> SampleQuery:
+    """The query a URL asks for. Anything that is not one of the known words falls back to the default."""
+    only = params.get("only", "")
+    sort = params.get("sort", "doc")
+    chosen = params.get("filter", "")
+    return SampleQuery(
+        filter="" if chosen == "*" else chosen if chosen in file.filters else next(iter(file.filters), ""),
+        only=only if only in ONLY else "",
+        metric=params.get("metric", "") if params.get("metric", "") in file.metrics else next(iter(file.metrics), ""),
+        text=params.get("q", "")[:500],
+        sort=sort if sort in ("doc", "length") or (sort.startswith(METRIC) and sort in file.columns) else "doc",
+        descending=params.get("dir") == "desc",
+        page=whole(params.get("page"), 1, 1, 10_000_000),
+        size=min(SIZES, key=lambda size: abs(size - whole(params.get("size"), 50, 1, 200))),
+        deep=params.get("deep") == "1",
+    )
+
+
+def whole(text: str | None, default: int, low: int, high: int) -> int:
+    try:
+        return max(low, min(high, int(text))) if text is not None else default
+    except ValueError:
+        return default
+
+
+def other_file(site: Site, params: Mapping[str, str], task: str) -> tuple[RunEntry | None, SampleFile | None]:
+    """The same task of the run that `against` names."""
+    run = site.library.get(params.get("against", ""))
+    if run is None:
+        return None, None
+    path = site.library.sample_file(run, task)
+    return run, None if path is None else site.samples.open(path)
+
+
+def samples_page(site: Site, run_id: str, task: str, params: Mapping[str, str]) -> PageValues:
+    """One page of the list."""
+    at, own = place_with_samples(site, run_id, task)
+    query = query_of(params, own)
+    other, file = other_file(site, params, task)
+    page = site.samples.page(own, query, file)
+    rows = [list_row(row, at, query.offset + i) for i, row in enumerate(page.rows)]
+    return base(site, at) | {
+        "query": query,
+        "params": url_params(query, other, own),
+        "page": page,
+        "pages": page.last(query.size),
+        "rows": rows,
+        "metrics": own.metrics,
+        "flag_names": FLAGS,
+        "against": None if other is None else site.library.summary(other),
+        "others": [s for s in site.choices() if s.id != run_id and task in s.tasks],
+        "sizes": SIZES,
+    }
+
+
+def list_row(row: dict[str, Any], at: TaskPlace, position: int) -> dict[str, Any]:
+    return {
+        "doc_id": row["doc_id"],
+        "position": position,
+        "filter": row["filter"],
+        "question": question_of(row, at.shots, at.delimiter).strip() or "(empty prompt)",
+        "target": target_of(row),
+        "answer": answer_of(row),
+        "metrics": metrics_of(row),
+        "flags": row.get("flags") or [],
+    }
+
+
+def url_params(query: SampleQuery, other: RunEntry | None, file: SampleFile) -> dict[str, Any]:
+    """The query as it stands in URLs; defaults are left out."""
+    default = next(iter(file.filters), "")
+    return {
+        "q": query.text,
+        "filter": "*" if not query.filter else "" if query.filter == default else query.filter,
+        "only": query.only,
+        "metric": "" if query.metric == next(iter(file.metrics), "") else query.metric,
+        "sort": "" if query.sort == "doc" else query.sort,
+        "dir": "desc" if query.descending else "",
+        "size": "" if query.size == 50 else query.size,
+        "against": "" if other is None else other.id,
+    }
+
+
+def sample_page(site: Site, run_id: str, task: str, doc_id: int, params: Mapping[str, str]) -> PageValues:
+    """One doc: prompt, responses or choices, filters, target, metrics; beside another run if asked."""
+    at, own = place_with_samples(site, run_id, task)
+    rows = site.samples.doc(own, doc_id)
+    if not rows:
+        raise NotFound(f"There is no doc {doc_id} in {task!r}.")
+    query = query_of(params, own)
+    other, file = other_file(site, params, task)
+    twin = None if other is None or file is None else twin_of(site, other, file, task, rows[0])
+    position = whole(params.get("at"), -1, -1, 10**9) if "at" in params else None
+    if position is not None and position >= 0:
+        neighbours = {
+            "previous": site.samples.at(own, query, position - 1, file),
+            "next": site.samples.at(own, query, position + 1, file),
+        }
+    else:
+        neighbours = neighbours_by_id(site, own, doc_id)
+    return base(site, at) | {
+        "sample": present(rows, at.config, at.shots),
+        "twin": twin,
+        "twin_run": None if other is None else site.library.summary(other),
+        "query": query,
+        "params": url_params(query, other, own),
+        "position": position,
+        "neighbours": neighbours,
+        "as_markdown": params.get("markdown") == "1",
+        "others": [s for s in site.choices() if s.id != run_id and task in s.tasks],
+    }
+
+
+def twin_of(site: Site, other: RunEntry, file: SampleFile, task: str, row: dict[str, Any]) -> SampleView | None:
+    rows = site.samples.twin(file, row)
+    there = place(site, other.id, task)
+    return present(rows, there.config, there.shots) if rows else None
+
+
+def neighbours_by_id(site: Site, file: SampleFile, doc_id: int) -> dict[str, int | None]:
+    sides = "max(doc_id) FILTER (doc_id < ?) AS previous, min(doc_id) FILTER (doc_id > ?) AS next"
+    return site.database.one(f"SELECT {sides} FROM {SAMPLES}", [doc_id, doc_id, str(file.path)])

@@ -1,0 +1,190 @@
+"""What the page of a task draws: distribution, health, calibration, score by length of prompt."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assay.stats import wilson
+from assay.view.database import SAMPLES, Database, SampleRecord, quoted
+from assay.view.prompts import context_of, requests_of
+from assay.view.queries import FLAGS, HALF, METRIC, SampleFile
+from assay.view.sample_view import choices_of
+
+PLACES, AT_EACH = 8, 256
+"""Rows whose texts are read for calibration and lengths: runs of rows in a few places, enough for a plot whatever the size."""
+BINS = 24
+
+
+@dataclass(frozen=True)
+class TaskStats:
+    distribution: dict[str, Any] | None
+    """Counts of right and wrong, or a histogram."""
+    flags: dict[str, int]
+    rows: int
+    calibration: dict[str, Any] | None
+    lengths: dict[str, Any] | None
+    sampled: int = 0
+
+
+class TaskStatistics:
+    """Computed once per file, filter and metric."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._known: dict[tuple[Path, int, str, str], TaskStats] = {}
+
+    def of(self, file: SampleFile, filter_name: str, metric: str, *, choices: bool) -> TaskStats:
+        key = (file.path, file.rows, filter_name, metric)
+        if key not in self._known:
+            if len(self._known) > 200:
+                self._known.clear()
+            self._known[key] = self._compute(file, filter_name, metric, choices=choices)
+        return self._known[key]
+
+    def _compute(self, file: SampleFile, filter_name: str, metric: str, *, choices: bool) -> TaskStats:
+        sample = self._sample(file, filter_name)
+        rows, flags = self._flags(file, filter_name)
+        return TaskStats(
+            distribution=self._distribution(file, filter_name, metric) if metric else None,
+            flags=flags,
+            rows=rows,
+            calibration=calibration(sample, metric) if choices else None,
+            lengths=by_length(sample, metric),
+            sampled=len(sample),
+        )
+
+    def _distribution(self, file: SampleFile, filter_name: str, metric: str) -> dict[str, Any] | None:
+        column = quoted(METRIC + metric)
+        where = f"WHERE filter = ? AND isfinite({column})"
+        about = self.database.one(
+            f"SELECT count(*) AS n, min({column}) AS low, max({column}) AS high, avg({column}) AS mean,"
+            f" bool_and({column} IN (0, 1)) AS binary FROM {SAMPLES} {where}",
+            [str(file.path), filter_name],
+        )
+        if not about["n"]:
+            return None
+        low, high = float(about["low"]), float(about["high"])
+        if about["binary"]:
+            right = round(about["mean"] * about["n"])
+            return {"kind": "binary", "n": about["n"], "right": right, "wrong": about["n"] - right}
+        width = (high - low) / BINS or 1.0
+        rows = self.database.rows(
+            f"SELECT least(floor(({column} - ?) / ?), ?)::INT AS bin, count(*) AS n FROM {SAMPLES} {where}"
+            " GROUP BY bin ORDER BY bin",
+            [low, width, BINS - 1, str(file.path), filter_name],
+        )
+        counts = {row["bin"]: row["n"] for row in rows}
+        return {
+            "kind": "histogram",
+            "n": about["n"],
+            "mean": about["mean"],
+            "edges": [low + i * width for i in range(BINS + 1)],
+            "counts": [counts.get(i, 0) for i in range(BINS)],
+        }
+
+    def _flags(self, file: SampleFile, filter_name: str) -> tuple[int, dict[str, int]]:
+        """Rows of the filter, and how many of them carry each flag."""
+        given = [str(file.path), filter_name]
+        rows = int(self.database.one(f"SELECT count(*) AS n FROM {SAMPLES} WHERE filter = ?", given)["n"])
+        if "flags" not in file.columns:
+            return rows, {}
+        inner = f"SELECT unnest(flags) AS flag FROM {SAMPLES} WHERE filter = ?"
+        counts = self.database.rows(f"SELECT flag, count(*) AS n FROM ({inner}) GROUP BY flag", given)
+        return rows, {row["flag"]: row["n"] for row in counts if row["flag"] in FLAGS}
+
+    def _sample(self, file: SampleFile, filter_name: str) -> list[SampleRecord]:
+        """Rows of a few places, evenly spread: only the row groups that hold them are decoded."""
+        length = AT_EACH * len(file.filters)
+        last = max(0, file.rows - length)
+        starts = sorted({last * i // (PLACES - 1) for i in range(PLACES)}) if file.rows > PLACES * length else [0]
+        reach = length if len(starts) > 1 else file.rows
+        places = " OR ".join(f"file_row_number BETWEEN {start} AND {start + reach - 1}" for start in starts)
+        columns = ["arguments", "resps", "target", *(quoted(METRIC + name) for name in file.metrics)]
+        return self.database.rows(
+            f"SELECT {', '.join(columns)} FROM {SAMPLES} WHERE ({places}) AND filter = ?", [str(file.path), filter_name]
+        )
+
+
+def calibration(rows: Sequence[SampleRecord], metric: str, bins: int = 10) -> dict[str, Any] | None:
+    """How often the likeliest choice is right, by the share of probability it has. None where there are no likelihoods."""
+    counts, right, confidences = [0] * bins, [0] * bins, [0.0] * bins
+    for row in rows:
+        value = row.get(METRIC + metric)
+        confidence = top_share(row)
+        if value is not None and confidence is not None:
+            place = min(bins - 1, int(confidence * bins))
+            counts[place] += 1
+            right[place] += value >= HALF
+            confidences[place] += confidence
+    total = sum(counts)
+    if not total:
+        return None
+    points = [
+        {"n": n, "confidence": confidences[i] / n, "accuracy": right[i] / n, **_interval(right[i], n)}
+        for i, n in enumerate(counts)
+        if n
+    ]
+    error = sum(p["n"] * abs(p["accuracy"] - p["confidence"]) for p in points) / total
+    return {"points": points, "n": total, "error": error}
+
+
+def top_share(row: SampleRecord) -> float | None:
+    """The share of probability of the likeliest choice: Σ exp(llᵢ − max) is 1 / share."""
+    pairs = [draws[0] for draws in json.loads(row["resps"]) if draws]
+    if len(pairs) < 2 or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+        return None
+    if len(pairs) % 2 == 0 and len(pairs) > 2 and '["",' in row["arguments"]:
+        # Requests without a context may be those for mutual information, which are no choices.
+        choices = choices_of(requests_of(row), json.loads(row["resps"]), None)
+        return max((choice.share for choice in choices), default=None)
+    likelihoods = [float(pair[0]) for pair in pairs]
+    top = max(likelihoods)
+    total = sum(math.exp(ll - top) for ll in likelihoods) if math.isfinite(top) else math.nan
+    return 1 / total if math.isfinite(total) else None
+
+
+def by_length(rows: Sequence[SampleRecord], metric: str, bins: int = 8) -> dict[str, Any] | None:
+    """The mean score in bins of equal size by length of prompt, in characters."""
+    pairs = sorted(
+        (len(context_of(requests_of(row))), float(row[METRIC + metric]))
+        for row in rows
+        if row.get(METRIC + metric) is not None
+        and math.isfinite(row[METRIC + metric])
+        and row["arguments"] not in (None, "[]")
+    )
+    if len(pairs) < 2 * bins or pairs[0][0] == pairs[-1][0]:
+        return None
+    binary = all(value in (0.0, 1.0) for _, value in pairs)
+    points = []
+    for i in range(bins):
+        part = pairs[i * len(pairs) // bins : (i + 1) * len(pairs) // bins]
+        values = [value for _, value in part]
+        mean = sum(values) / len(values)
+        point: dict[str, Any] = {"from": part[0][0], "to": part[-1][0], "n": len(part), "mean": mean}
+        point |= _interval(sum(values), len(values)) if binary else _spread(values, mean)
+        points.append(point)
+    return {"points": points, "n": len(pairs)}
+
+
+def _interval(right: float, n: int) -> dict[str, float]:
+    low, high = wilson(right, n)
+    return {"low": low, "high": high}
+
+
+def _spread(values: Sequence[float], mean: float) -> dict[str, float]:
+    variance = sum((value - mean) ** 2 for value in values) / max(1, len(values) - 1)
+    reach = 1.96 * math.sqrt(variance / len(values))
+    return {"low": mean - reach, "high": mean + reach}
+
+
+def health_lines(flags: Mapping[str, int], rows: int) -> list[dict[str, Any]]:
+    """Flags with their share, largest first."""
+    return [
+        {"name": name, "label": name.replace("_", " "), "count": count, "share": count / rows if rows else 0.0}
+        for name, count in sorted(flags.items(), key=lambda item: -item[1])
+    ]

@@ -1,0 +1,203 @@
+"""Large files are mapped, small ones held; both must look the same."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.data import columns_of, files, iter_docs
+from assay.data import docs as docs_module
+from assay.data.files import read_file, read_files
+from assay.errors import DataError
+
+
+@pytest.fixture(autouse=True)
+def _large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(files, "BLOCK_ROWS", 2)
+
+
+def write(folder: Path, docs: list[dict[str, Any]]) -> Path:
+    file = folder / "docs.jsonl"
+    file.write_text("\n".join(json.dumps(doc) for doc in docs) + "\n\n", encoding="utf-8")
+    return file
+
+
+def both(folder: Path, docs: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    """The docs through a mapped Arrow file, and held in memory."""
+    small = read_file(write(folder, docs))
+    monkeypatch.setattr(files, "IN_MEMORY_BYTES", 0)
+    return read_file(folder / "docs.jsonl"), small
+
+
+@pytest.mark.parametrize(
+    "docs",
+    [
+        [{"a": 1}, {"a": 2}, {"a": 2.5}],
+        [{"a": None}, {"a": None}, {"a": "x"}],
+        [{"a": []}, {"a": []}, {"a": ["x"]}],
+        [{"a": {"k": 1}}, {"a": {"k": 2}}, {"a": {"k": None, "m": "x"}}],
+        [{"a": "2020-01-01"}, {"a": "2020-01-02T00:00:00"}, {"a": "not a date"}],
+        [{"a": 1, "b": 2}, {"a": 1}, {"a": 3, "c": 4}],
+        [{"c": 1}, {"b": 1, "a": 1}, {"a": 2, "z": "x"}, {}],
+    ],
+)
+def test_blocks_infer_what_the_whole_would(
+    docs: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large, small = both(tmp_path, docs, monkeypatch)
+    assert list(large) == list(small)
+    assert large.features == small.features
+    names = list(dict.fromkeys(name for doc in docs for name in doc))
+    assert list(small) == [dict.fromkeys(names) | doc for doc in complete(docs)]
+    assert list(small.features) == names
+
+
+def complete(docs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Docs whose mappings have the keys of all, as Arrow gives them back."""
+    return list(datasets.Dataset.from_list(docs)) if all(doc.keys() == docs[0].keys() for doc in docs) else docs
+
+
+def test_a_column_that_the_first_row_lacks_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    docs = [{"q": "a", "answer": 1}, *({"q": "b", "answer": 2} for _ in range(4)), {"q": "c", "answer": 3, "hint": "h"}]
+    library = datasets.load_dataset("json", data_files=str(write(tmp_path, docs)), split="train", cache_dir=tmp_path)
+    for read in both(tmp_path, docs, monkeypatch):
+        assert list(read) == list(library)
+        assert [doc["hint"] for doc in read] == [None] * 5 + ["h"]
+
+
+def test_a_copy_that_an_older_version_made_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both(tmp_path, [{"a": 1}], monkeypatch)
+    monkeypatch.setattr(files, "ARROW_FORM", files.ARROW_FORM + 1)
+    read_file(tmp_path / "docs.jsonl")
+    assert len(list((tmp_path / "home" / "data").iterdir())) == 2
+
+
+def test_a_large_file_is_converted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both(tmp_path, [{"a": i} for i in range(5)], monkeypatch)
+    kept = list((tmp_path / "home" / "data").iterdir())
+    assert [file.suffix for file in kept] == [".arrow"]
+    before = kept[0].stat().st_mtime_ns
+    assert [doc["a"] for doc in read_file(tmp_path / "docs.jsonl")] == [0, 1, 2, 3, 4]
+    assert kept[0].stat().st_mtime_ns == before
+
+
+def test_a_changed_file_is_converted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both(tmp_path, [{"a": 1}], monkeypatch)
+    large, _ = both(tmp_path, [{"a": 1}, {"a": 2}], monkeypatch)
+    assert len(large) == 2
+
+
+@given(st.integers(0, 1100), st.integers(0, 1100))
+def test_walking_blocks_gives_every_doc_once(count: int, start: int) -> None:
+    docs = datasets.Dataset.from_dict({"i": list(range(count)), "t": [str(i) for i in range(count)]})
+    assert [doc["i"] for doc in iter_docs(docs, start)] == list(range(start, count))
+
+
+def test_walking_respects_selection_and_nested_values() -> None:
+    docs = datasets.Dataset.from_list([{"i": i, "d": {"x": [i]}} for i in range(10)]).shuffle(seed=1).select(range(4))
+    assert list(iter_docs(docs)) == list(docs)
+    assert list(iter_docs([{"i": 1}, {"i": 2}])) == [{"i": 1}, {"i": 2}]
+
+
+@pytest.mark.parametrize("start", [0, 5, 13])
+def test_a_mapped_file_is_read_through_mappings_that_are_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: int
+) -> None:
+    mapped, _ = both(tmp_path, [{"i": i, "t": f"é{i}"} for i in range(40)], monkeypatch)
+    monkeypatch.setattr(docs_module, "MAPPED_ROWS", 3)
+    opened: list[Any] = []
+    loads = pickle.loads
+    monkeypatch.setattr(docs_module.pickle, "loads", lambda state: (opened.append(1), loads(state))[1])
+    for docs in (mapped, mapped.select(range(10, 30)), mapped.filter(lambda doc: doc["i"] % 2), mapped.shuffle(seed=3)):
+        assert list(iter_docs(docs, start)) == list(docs)[start:]
+        assert 2 <= len(opened) <= docs_module.MAPPINGS
+        opened.clear()
+
+
+def test_columns_of_datasets_and_lists() -> None:
+    assert columns_of(datasets.Dataset.from_list([{"b": 1, "a": 2}])) == ["b", "a"]
+    assert columns_of([{"x": 1}, {"y": 2, "x": 3}]) == ["x", "y"]
+    assert columns_of([]) == []
+
+
+def test_pictures_are_decoded_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    import numpy as np
+
+    pictures = [np.full((2, 2, 3), i, dtype=np.uint8) for i in range(9)]
+    docs = datasets.Dataset.from_dict({"p": pictures}, features=datasets.Features({"p": datasets.Image()}))
+    asked: list[Any] = []
+    original = datasets.Dataset.__getitem__
+    monkeypatch.setattr(datasets.Dataset, "__getitem__", lambda self, key: (asked.append(key), original(self, key))[1])
+    assert [doc["p"].getpixel((0, 0))[0] for doc in iter_docs(docs)] == list(range(9))
+    assert asked == [slice(0, 4), slice(4, 8), slice(8, 9)]
+
+
+@pytest.mark.parametrize("in_memory", [0, 10**6])
+def test_half_a_surrogate_pair_is_named_with_its_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: int
+) -> None:
+    monkeypatch.setattr(files, "IN_MEMORY_BYTES", in_memory)
+    (tmp_path / "docs.jsonl").write_text('{"q": "fine"}\n{"q": "broken \\ud800"}\n')
+    with pytest.raises(DataError, match=r"docs\.jsonl, row 2: half of a surrogate pair"):
+        read_file(tmp_path / "docs.jsonl")
+
+
+@pytest.mark.parametrize("in_memory", [0, 10**6])
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b'{"q": "fine"}\n{"q": "caf\xe9"}\n', r"docs\.jsonl, line 2: not UTF-8 \(byte 0xe9\)"),
+        (b'{"q": "fine"}\n{"q": \n', r"docs\.jsonl, line 2: not JSON: "),
+        (b'{"q": "fine"}\n\n["q", 1]\n', r"docs\.jsonl, line 3: found list, expected an object"),
+        (b'["q", "a"]\n["r", "b"]\n', r"docs\.jsonl, line 2: not a JSON array of objects: Extra data"),
+        (b'["q", "a"]\n', r"docs\.jsonl, row 1: found str, expected an object"),
+        (b"[" * 100_000, r"docs\.jsonl: not a JSON array of objects: "),
+        (b'{"n": 1}\n{"n": 9223372036854775808}\n', r"row 2: n holds 9223372036854775808, which does not fit"),
+        (b'{"n": {"m": [-9223372036854775809]}}\n', r"row 1: n holds -9223372036854775809, which does not fit"),
+        (b'{"n": 1}\n{"n": "x"}\n', r"docs\.jsonl: rows do not fit together"),
+        (b'{"n": ' + b"9" * 5000 + b"}\n", r"docs\.jsonl, line 1: not JSON: "),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: int, raw: bytes, message: str
+) -> None:
+    monkeypatch.setattr(files, "IN_MEMORY_BYTES", in_memory)
+    (tmp_path / "docs.jsonl").write_bytes(raw)
+    with pytest.raises(DataError, match=message):
+        read_file(tmp_path / "docs.jsonl")
+
+
+def test_a_cut_off_gzip_file_is_said_so(tmp_path: Path) -> None:
+    file = tmp_path / "docs.jsonl.gz"
+    file.write_bytes(gzip.compress(b'{"q": 1}\n' * 1000)[:-20])
+    with pytest.raises(DataError, match=r"docs\.jsonl\.gz: not a whole gzip file"):
+        read_file(file)
+    file.write_bytes(b'{"q": 1}\n')
+    with pytest.raises(DataError, match=r"docs\.jsonl\.gz: not a whole gzip file"):
+        read_file(file)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_row(tmp_path: Path) -> None:
+    (tmp_path / "docs.jsonl").write_bytes(b'\xef\xbb\xbf{"q": "\xc3\xa9"}\n{"q": "x"}\n')
+    assert list(read_file(tmp_path / "docs.jsonl")) == [{"q": "é"}, {"q": "x"}]
+
+
+def test_shards_widen_numbers_and_refuse_to_mix_them_with_text(tmp_path: Path) -> None:
+    def shard(name: str, text: str) -> Path:
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    whole, broken = shard("whole.jsonl", '{"n": 1, "h": null}\n'), shard("broken.jsonl", '{"n": 2.5, "z": 1}\n')
+    assert list(read_files([whole, broken])) == [{"n": 1.0, "h": None, "z": None}, {"n": 2.5, "h": None, "z": 1}]
+    text = shard("text.jsonl", '{"n": "x"}\n')
+    with pytest.raises(DataError, match=r"text\.jsonl: its columns do not fit those of whole\.jsonl: .*n"):
+        read_files([whole, text])

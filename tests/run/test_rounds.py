@@ -1,0 +1,257 @@
+"""Answers may raise further requests: the next turn of a conversation, or a question to a second model."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.run.support import command, computed, environment, results_without_times, write_benchmark
+
+import assay
+from assay.errors import ConfigError
+from assay.report import score_again
+from assay.results import RunResult, read_samples
+
+TALK = """
+task: talk
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {folder}/test.jsonl}}}}
+test_split: test
+output_type: generate_until
+doc_to_text: "{{{{question}}}} ="
+doc_to_target: "{{{{answer}}}}"
+turns:
+  - "You said {{{{answers[-1]}}}}. Are you sure?"
+generation_kwargs: {{until: ["\\n"]}}
+metric_list: [exact_match]
+"""
+
+JUDGED = """
+task: judged
+class: !function judged.Judged
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {folder}/test.jsonl}}}}
+test_split: test
+output_type: generate_until
+doc_to_text: "{{{{question}}}} ="
+doc_to_target: "{{{{answer}}}}"
+"""
+
+SCORER = '''
+from assay.instance import Instance
+from assay.results import MetricKey
+from assay.scoring import Scorer
+from assay.stats import Aggregation
+from assay.metrics import AGGREGATIONS
+from assay.tasks import GenerateTask
+
+
+class AsksTwice(Scorer):
+    """Asks a judge whether the answer is even, and where the judge says yes, whether it is sure."""
+
+    roles = ("judge",)
+
+    def next_requests(self, instances_by_doc, task_config):
+        asked = []
+        for instances in instances_by_doc.values():
+            first = instances[0]
+            said = [question.resps[0] for question in first.questions if question.failure is None]
+            if not first.questions:
+                asked.append(self.ask(first, f"Is {first.resps[0]} even?"))
+            elif len(first.questions) == 1 and said == ["yes"]:
+                asked.append(self.ask(first, f"Is {first.resps[0]} really even?"))
+        return asked
+
+    def ask(self, about, text):
+        question = Instance(
+            "generate_until", about.doc, (text, {"until": []}), 0, about.doc_id, about.task_name, role="judge"
+        )
+        about.questions.append(question)
+        return question
+
+    def score_filter(self, context, result):
+        key = MetricKey("even", context.filter_name)
+        result.declare(key, AGGREGATIONS["mean"], True)
+        for doc_id, instances in context.instances.items():
+            last = instances[0].questions[-1]
+            if last.failure is not None:
+                result.flag(doc_id, "unjudged")
+            else:
+                result.add(key, doc_id, float(last.resps[0] == "yes"))
+
+
+class Judged(GenerateTask):
+    def _get_default_scorer(self):
+        return AsksTwice()
+'''
+
+JUDGE = """
+from assay.instance import Response
+from assay.models import LM
+
+
+class Judge(LM):
+    def __init__(self, log, fail=""):
+        self.log, self.fail = log, fail
+
+    def stream(self, request_type, instances, draws, stop=None):
+        for position, instance in enumerate(instances):
+            with open(self.log, "a") as file:
+                file.write(instance.arguments[0] + "\\n")
+            if self.fail and self.fail in instance.arguments[0]:
+                yield position, Response(None, failure="the judge is out")
+            else:
+                digit = int(instance.arguments[0].split()[1])
+                yield position, Response("no" if digit % 2 else "yes", "stop")
+
+    def loglikelihood(self, requests):
+        raise NotImplementedError
+
+    loglikelihood_rolling = generate_until = loglikelihood
+
+    def fingerprint(self):
+        return "judge" + self.fail
+"""
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write_benchmark(tmp_path)
+    (tmp_path / "talk.yaml").write_text(TALK.format(folder=tmp_path))
+    (tmp_path / "judged.yaml").write_text(JUDGED.format(folder=tmp_path))
+    (tmp_path / "judged.py").write_text(SCORER)
+    (tmp_path / "judge.py").write_text(JUDGE)
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def run(bench: Path, task: str, **words: Any) -> RunResult:
+    given = {"model": f"{bench / 'noted.py'}:Noted", "model_args": {"log": str(bench / "log.txt")}, **words}
+    return assay.evaluate(tasks=[task], include_path=[str(bench)], **given)
+
+
+def judge(bench: Path, **args: str) -> dict[str, Any]:
+    return {"judge": {"model": f"{bench / 'judge.py'}:Judge", "model_args": {"log": str(bench / "judge.txt"), **args}}}
+
+
+def samples(bench: Path, directory: str, task: str) -> list[dict[str, Any]]:
+    return list(read_samples(bench / directory / "samples" / f"{task}.parquet"))
+
+
+# ---------------------------------------------------------------------- turns
+
+
+def test_the_second_turn_is_asked_with_the_answer_to_the_first(bench: Path) -> None:
+    result = run(bench, "talk", run_dir=str(bench / "run"))
+    assert result["talk"]["exact_match"].n == 30
+    (row, *_) = samples(bench, "run", "talk")
+    first, second = json.loads(row["arguments"])
+    (one,), (two,) = json.loads(row["resps"])
+    assert first[0] == "test 0 + 0 ="
+    assert second[0] == f"test 0 + 0 = {one}\n\nYou said {one}. Are you sure?"
+    assert row["metric:exact_match"] == float(two == "0"), "the last answer is what counts"
+    assert len(computed(bench)) == 60
+
+
+def test_a_conversation_is_scored_again_without_the_model(bench: Path) -> None:
+    first = run(bench, "talk", run_dir=str(bench / "run"))
+    again = score_again(bench / "run", run_dir=bench / "again")
+    assert again.tasks["talk"].scores == first.tasks["talk"].scores
+    assert again.tasks["talk"].task_hash == first.tasks["talk"].task_hash
+    assert len(computed(bench)) == 60
+    assert [r["resps"] for r in samples(bench, "again", "talk")] == [r["resps"] for r in samples(bench, "run", "talk")]
+
+
+def test_an_edited_second_turn_is_noticed_when_scored_again(bench: Path) -> None:
+    run(bench, "talk", run_dir=str(bench / "run"))
+    task = bench / "talk.yaml"
+    task.write_text(task.read_text().replace("Are you sure?", "Are you quite sure?"))
+    again = score_again(bench / "run")
+    assert again.tasks["talk"].health.failed == 30
+    assert any("requests would differ for 30 docs" in note for note in again.notes)
+
+
+@pytest.mark.slow
+def test_a_conversation_survives_kill_and_resume(bench: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    calm = tmp_path_factory.mktemp("calm")
+    write_benchmark(calm)
+    (calm / "talk.yaml").write_text(TALK.format(folder=calm))
+    subprocess.run(command(calm, tasks="talk"), env=environment(calm), check=True, capture_output=True)
+    rng, pause = random.Random(3), 0.02
+    for _ in range(4):
+        target = len(computed(bench)) + rng.randint(5, 15)
+        process = subprocess.Popen(
+            command(bench, tasks="talk"),
+            env=environment(bench, pause),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + 60
+        while len(computed(bench)) < target and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    subprocess.run(command(bench, tasks="talk"), env=environment(bench), check=True, capture_output=True)
+    ours, theirs = (results_without_times(folder).replace(str(folder), "FOLDER") for folder in (bench, calm))
+    assert ours == theirs
+    times = Counter(computed(bench))
+    assert len(times) == 60, "every turn was asked"
+    assert sum(times.values()) - 60 <= 4 * int(0.5 / pause), "what was kept was not asked again"
+
+
+# ---------------------------------------------------------------------- roles
+
+
+def test_a_scorer_asks_a_second_model(bench: Path) -> None:
+    result = run(bench, "judged", roles=judge(bench), run_dir=str(bench / "run"))
+    rows = samples(bench, "run", "judged")
+    even = [int(json.loads(row["resps"])[0][0]) % 2 == 0 for row in rows]
+    assert result["judged"]["even"].value == sum(even) / 30
+    questions = [json.loads(row["questions"]) for row in rows]
+    assert [len(asked) for asked in questions] == [2 if is_even else 1 for is_even in even]
+    assert {question["role"] for asked in questions for question in asked} == {"judge"}
+
+
+def test_the_judges_answers_are_kept_too(bench: Path) -> None:
+    first = run(bench, "judged", roles=judge(bench), run_dir=str(bench / "run"))
+    asked = (bench / "judge.txt").read_text()
+    assert len(asked.splitlines()) == len(set(asked.splitlines())), "equal questions are asked once"
+    again = run(bench, "judged", roles=judge(bench))
+    scored = score_again(bench / "run")
+    assert again.tasks["judged"].scores == scored.tasks["judged"].scores == first.tasks["judged"].scores
+    assert (bench / "judge.txt").read_text() == asked
+    assert len(computed(bench)) == 30
+
+
+def test_another_judge_is_asked_afresh(bench: Path) -> None:
+    run(bench, "judged", roles=judge(bench), run_dir=str(bench / "run"))
+    with pytest.raises(ConfigError, match="holds another run: roles was"):
+        run(bench, "judged", roles=judge(bench, fail="4"), run_dir=str(bench / "run"))
+    other = run(bench, "judged", roles=judge(bench, fail=" 4 "))
+    assert other.tasks["judged"].health.unjudged > 0
+    assert other["judged"]["even"].n == 30 - other.tasks["judged"].health.unjudged, "unjudged is not a zero"
+
+
+def test_a_run_without_the_judge_is_refused_before_anything_is_asked(bench: Path) -> None:
+    with pytest.raises(ConfigError, match=r"(?s)asks a second model, the judge.*--role judge="):
+        run(bench, "judged")
+    assert computed(bench) == []
+
+
+def test_the_command_line_names_roles(bench: Path) -> None:
+    role = f"judge={bench / 'judge.py'}:Judge,log={bench / 'judge.txt'}"
+    done = subprocess.run(
+        command(bench, "--role", role, tasks="judged"), env=environment(bench), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "even" in done.stdout
+    recorded = json.loads((bench / "run" / "run.json").read_text())["config"]["roles"]
+    assert recorded["judge"]["model"].endswith("judge.py:Judge")
