@@ -101,14 +101,36 @@ class Response(NamedTuple):
     model: str | None = None
     """The server's own name for what answered, which may be more exact than the name that was asked for."""
 
+    def extras(self) -> dict[str, Any] | None:
+        """The fields that most answers lack, as files keep them; None where this answer lacks all of them."""
+        if not (self.reasoning or self.tool_calls or self.model):
+            return None
+        named = {"reasoning": self.reasoning, "tool_calls": list(self.tool_calls), "model": self.model}
+        return {name: value for name, value in named.items() if value}
+
+    def with_extras(self, extras: Mapping[str, Any] | None) -> Response:
+        """The inverse.
+
+        >>> Response("4").with_extras(Response("4", reasoning="2 and 2").extras()).reasoning
+        '2 and 2'
+        """
+        if not extras:
+            return self
+        return self._replace(
+            reasoning=extras.get("reasoning"),
+            tool_calls=tuple(extras.get("tool_calls") or ()),
+            model=extras.get("model"),
+        )
+
 
 @dataclass(slots=True)
 class Instance:
     """One request.
 
     `arguments` is `(context, continuation)` for loglikelihood, `(text,)` for rolling, `(context, generation_kwargs)`
-    for generation; a context is text or, for models that take messages, a tuple of `Message`. `idx` counts the requests of one doc. `resps` holds one raw answer per repeat, and `responses` beside
-    it all that came with that answer; `filtered_resps` maps the name of a filter ensemble to what it made of `resps`.
+    for generation; a context is text or, for models that take messages, a tuple of `Message`. `idx` counts the requests
+    of one doc. `resps` holds one raw answer per repeat, and `responses` beside it all that came with that answer;
+    `filtered_resps` maps the name of a filter ensemble to what it made of `resps`.
     """
 
     request_type: str

@@ -13,16 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from assay.registry import Registry, load_object
-
-
-class Codec(NamedTuple):
-    """How the store writes an answer as text, and reads it."""
-
-    encode: Callable[[Any], str]
-    decode: Callable[[str], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +27,8 @@ class RequestType:
     arguments: tuple[str, ...]
     """What stands at each place of `Instance.arguments`."""
     plain: Callable[[Any], Any]
-    """An answer as plain Python values, whatever number types a backend uses."""
-    codec: Codec | None = None
-    """None: JSON, which holds texts, numbers, lists and pairs of a number and a bool."""
+    """An answer as values that JSON can hold, whatever types a backend uses: the store and the samples keep it so, and
+    give it back through this function too."""
     is_sampled: Callable[[Sequence[Any]], bool] = lambda arguments: False
     """Whether repeated draws of these arguments differ. If not, all repeats are one computation."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import zlib
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from tests.store.stores import fill, key
 from assay.errors import StoreError
 from assay.instance import Response
 from assay.store import ResponseStore, stats, verify
-from assay.store.database import APPLICATION_ID
 
 
 @pytest.mark.parametrize("text", ["", "long answer " * 1000])
@@ -143,49 +141,3 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     raw.close()
     with pytest.raises(StoreError, match="layout 99"):
         ResponseStore(path)
-
-
-FIRST_LAYOUT = """
-CREATE TABLE origins (id INTEGER PRIMARY KEY, run TEXT NOT NULL, model TEXT NOT NULL, created INTEGER NOT NULL);
-CREATE TABLE responses (
-    key BLOB PRIMARY KEY, response TEXT NOT NULL, stop_reason TEXT, checksum INTEGER NOT NULL, origin INTEGER NOT NULL
-) WITHOUT ROWID;
-INSERT INTO origins VALUES (1, 'run', 'model', 0);
-PRAGMA user_version = 1;
-"""
-
-
-def first_layout(path: Path, count: int) -> None:
-    """A store as it was before token counts were kept."""
-    raw = sqlite3.connect(path)
-    raw.executescript(f"PRAGMA application_id = {APPLICATION_ID}; {FIRST_LAYOUT}")
-    texts = [(key(i), f'"answer {i}"') for i in range(count)]
-    rows = [(k, text, None, zlib.crc32(text.encode(), zlib.crc32(k)), 1) for k, text in texts]
-    raw.executemany("INSERT INTO responses VALUES (?, ?, ?, ?, ?)", rows)
-    raw.commit()
-    raw.close()
-
-
-def test_answers_of_the_first_layout_are_still_good(tmp_path: Path) -> None:
-    path = tmp_path / "s.sqlite"
-    first_layout(path, 3)
-    with ResponseStore(path) as store:
-        store.put(key(9), Response("new", "eos", tokens=(5, 1)))
-        assert store.get_many([key(1)]) == {key(1): Response("answer 1")}
-    with ResponseStore(path) as store:
-        assert store.get_many([key(2), key(9)]) == {
-            key(2): Response("answer 2"),
-            key(9): Response("new", "eos", tokens=(5, 1)),
-        }
-    assert verify(path).spoiled == 0
-
-
-def test_a_damaged_store_of_the_first_layout_gives_back_what_is_readable(tmp_path: Path) -> None:
-    path = tmp_path / "s.sqlite"
-    first_layout(path, 500)
-    with open(path, "r+b") as file:
-        file.truncate(path.stat().st_size - 3000)
-    with ResponseStore(path, notify=lambda message: None) as store:
-        found = store.get_many([key(i) for i in range(500)])
-    assert len(found) > 200
-    assert all(found[key(i)] == Response(f"answer {i}") for i in range(500) if key(i) in found)

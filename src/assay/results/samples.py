@@ -29,7 +29,6 @@ TEXT_COLUMNS = (
     *("doc", "target", "arguments", "resps", "filtered_resps", "stops", "tokens", "extras", "questions"),
     *("failure", "other"),
 )
-EXTRAS = ("reasoning", "tool_calls", "model")
 
 
 @dataclass(slots=True)
@@ -96,14 +95,9 @@ def pack_responses(instances: Sequence[Instance]) -> dict[str, str | None]:
     """What came with the responses of a doc, by column; None for a column that would say nothing."""
     reasons = [[(each and each.stop_reason) or "" for each in instance.responses] for instance in instances]
     counts = [[each and each.tokens for each in instance.responses] for instance in instances]
-    extras = [[_extras(each) for each in instance.responses] for instance in instances]
+    extras = [[None if each is None else each.extras() for each in instance.responses] for instance in instances]
     columns: dict[str, list[list[Any]]] = {"stops": reasons, "tokens": counts, "extras": extras}
     return {name: to_json(values) if any(map(any, values)) else None for name, values in columns.items()}
-
-
-def _extras(response: Response | None) -> dict[str, Any] | None:
-    given = {} if response is None else {name: getattr(response, name) for name in EXTRAS if getattr(response, name)}
-    return given or None
 
 
 def unpack_responses(resps: str, stops: str | None, tokens: str | None, extras: str | None) -> list[list[Response]]:
@@ -131,15 +125,12 @@ def _filled(values: list[Any], answers: list[Any]) -> list[Any]:
 
 
 def _response(answer: Any, reason: str | None, counts: list[int] | None, extras: dict[str, Any] | None) -> Response:
-    given = dict(extras or {})
-    return Response(
+    bare = Response(
         tuple(answer) if isinstance(answer, list) else answer,
         reason or None,
         tokens=(counts[0], counts[1]) if counts else None,
-        reasoning=given.get("reasoning"),
-        tool_calls=tuple(given.get("tool_calls") or ()),
-        model=given.get("model"),
     )
+    return bare.with_extras(extras)
 
 
 def pack_questions(instances: Sequence[Instance]) -> str | None:

@@ -10,8 +10,8 @@ from zlib import crc32
 
 from assay.instance import Response
 
-Row = tuple[bytes, str, str | None, int, int, int | None, int | None]
-"""key, response, stop_reason, checksum, origin, prompt_tokens, response_tokens."""
+Row = tuple[bytes, str, str | None, int, int, int | None, int | None, str | None]
+"""key, response, stop_reason, checksum, origin, prompt_tokens, response_tokens, extras."""
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _encode_ascii = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
@@ -68,19 +68,27 @@ def make_row(key: bytes, response: Response) -> Row:
     if stop_reason and not stop_reason.isascii():
         stop_reason = stop_reason.encode("utf-8", "backslashreplace").decode()  # SQLite holds no lone surrogates
     prompt, answer = response.tokens or (None, None)
-    return (key, text, stop_reason, checksum(key, text, stop_reason, prompt, answer), 0, prompt, answer)
+    given = response.extras()
+    extras = None if given is None else encode_answer(given)
+    return (key, text, stop_reason, checksum(key, text, stop_reason, prompt, answer, extras), 0, prompt, answer, extras)
 
 
 def read_row(row: Row) -> Response:
-    return Response(decode_answer(row[1]), row[2], tokens=None if row[6] is None else (row[5] or 0, row[6]))
+    tokens = None if row[6] is None else (row[5] or 0, row[6])
+    response = Response(decode_answer(row[1]), row[2], tokens=tokens)
+    return response if row[7] is None else response.with_extras(json.loads(row[7]))
 
 
-def checksum(key: bytes, response: str, stop_reason: str | None, prompt: int | None, answer: int | None) -> int:
+def checksum(
+    key: bytes, response: str, stop_reason: str | None, prompt: int | None, answer: int | None, extras: str | None
+) -> int:
     value = crc32(response.encode(), crc32(key))
     if stop_reason:
         value = crc32(stop_reason.encode(), value)
-    return value if answer is None else crc32(b"%d %d" % (prompt or 0, answer), value)
+    if answer is not None:
+        value = crc32(b"%d %d" % (prompt or 0, answer), value)
+    return value if extras is None else crc32(extras.encode(), value)
 
 
 def row_is_intact(row: Row) -> bool:
-    return len(row[0]) == 32 and checksum(row[0], row[1], row[2], row[5], row[6]) == row[3]
+    return len(row[0]) == 32 and checksum(row[0], row[1], row[2], row[5], row[6], row[7]) == row[3]

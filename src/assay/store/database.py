@@ -15,7 +15,7 @@ from assay.errors import StoreError
 from assay.store.salvage import salvage
 
 APPLICATION_ID = 0x41535359  # "ASSY"
-VERSION = 2
+VERSION = 3
 CHECK_AT_OPEN_BYTES = 64 << 20
 """Up to this size the whole file is checked at every start (tens of milliseconds); above, `assay store verify` does it.
 Damage that is met later is found all the same, by SQLite or by a row's checksum."""
@@ -26,7 +26,7 @@ CREATE TABLE IF NOT EXISTS origins (
 );
 CREATE TABLE IF NOT EXISTS responses (
     key BLOB PRIMARY KEY, response TEXT NOT NULL, stop_reason TEXT, checksum INTEGER NOT NULL, origin INTEGER NOT NULL,
-    prompt_tokens INTEGER, response_tokens INTEGER
+    prompt_tokens INTEGER, response_tokens INTEGER, extras TEXT
 ) WITHOUT ROWID;
 """
 
@@ -94,18 +94,21 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             f"BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; {LAYOUT} COMMIT;"
         )
     elif version < VERSION:
-        _upgrade(connection)
+        _upgrade(connection, version)
     size = connection.execute("PRAGMA page_count").fetchone()[0] * connection.execute("PRAGMA page_size").fetchone()[0]
     if size <= CHECK_AT_OPEN_BYTES:
         quick_check(connection)
 
 
-def _upgrade(connection: sqlite3.Connection) -> None:
-    """Layout 1 did not keep token counts. Old rows have none; nothing is rewritten."""
-    connection.executescript(
-        "BEGIN IMMEDIATE; ALTER TABLE responses ADD COLUMN prompt_tokens INTEGER; "
-        f"ALTER TABLE responses ADD COLUMN response_tokens INTEGER; PRAGMA user_version = {VERSION}; COMMIT;"
-    )
+_ADDED = {1: ("prompt_tokens INTEGER", "response_tokens INTEGER"), 2: ("extras TEXT",)}
+"""Columns that came after each layout. Layout 1 kept no token counts, 2 nothing else that came with an answer."""
+
+
+def _upgrade(connection: sqlite3.Connection, version: int) -> None:
+    """Old rows have nothing in the new columns, and none is rewritten."""
+    columns = [column for layout, added in _ADDED.items() if layout >= version for column in added]
+    alter = " ".join(f"ALTER TABLE responses ADD COLUMN {column};" for column in columns)
+    connection.executescript(f"BEGIN IMMEDIATE; {alter} PRAGMA user_version = {VERSION}; COMMIT;")
 
 
 def quick_check(connection: sqlite3.Connection) -> None:
@@ -143,7 +146,7 @@ def rebuild(path: Path, reason: str) -> tuple[sqlite3.Connection, str]:
     connection.execute("BEGIN IMMEDIATE")
     origin = add_origin(connection, "recovered", "unknown")
     connection.executemany(
-        "INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [(*row[:4], origin, *row[5:]) for row in rows],
     )
     connection.execute("COMMIT")

@@ -121,19 +121,20 @@ def collect_garbage(
 
 
 def export_responses(path: Path, *, run: str | None = None, model: str | None = None) -> Iterator[str]:
-    """One JSON object a line: key, response, stop_reason, run, model, created."""
+    """One JSON object a line: key, response, stop_reason, extras (reasoning, tool calls, …), run, model, created."""
     with _Opened(path) as connection:
         rows = connection.execute(
-            "SELECT key, response, stop_reason, run, model, created FROM responses LEFT JOIN origins ON id = origin "
+            "SELECT key, response, stop_reason, extras, run, model, created FROM responses LEFT JOIN origins ON id = origin "
             "WHERE (?1 IS NULL OR run GLOB ?1) AND (?2 IS NULL OR model GLOB ?2)",
             (run, model),
         )
-        for key, text, stop, run_name, model_name, created in rows:
+        for key, text, stop, extras, run_name, model_name, created in rows:
             yield json.dumps(
                 {
                     "key": key.hex(),
                     "response": decode_answer(text),
                     "stop_reason": stop,
+                    **({"extras": json.loads(extras)} if extras else {}),
                     "run": run_name,
                     "model": model_name,
                     "created": created,

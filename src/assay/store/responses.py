@@ -11,6 +11,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -29,7 +30,7 @@ WRITE_CHUNK = 1000
 WAKE_AT = 8000
 FLUSH_SECONDS = 0.1
 
-_VALUES = "(?, ?, ?, ?, ?, ?, ?)"
+_VALUES = "(?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 def default_store_path() -> Path:
@@ -198,7 +199,7 @@ class ResponseStore:
             if not self._origin:
                 self._origin = add_origin(connection, *self._names)
             origin = self._origin
-            batch = sorted((*row[:4], origin, *row[5:]) for row in batch)
+            batch = sorted(((*row[:4], origin, *row[5:]) for row in batch), key=itemgetter(0))
             # The first answer stays, so that two processes that ask the same thing read the same thing ever after.
             verb = "INSERT OR REPLACE" if self.fresh else "INSERT OR IGNORE"
             # Many rows to a statement: a statement gives up the interpreter lock once, and getting it back from a busy

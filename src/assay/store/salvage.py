@@ -134,26 +134,34 @@ def _read_overflow(pages: _Pages, number: int, missing: int) -> bytes:
 
 
 def _read_record(payload: bytes) -> Row | None:
-    """A row, if that is what this is; those written by the first layout end before the token counts."""
+    """A row, if that is what this is. Rows of earlier layouts end before the token counts, or before the extras."""
     header, at = _varint(payload, 0)
     kinds: list[int] = []
     while at < header:
         kind, at = _varint(payload, at)
         kinds.append(kind)
-    if len(kinds) not in (5, 7) or kinds[0] != 12 + 2 * 32:
+    if len(kinds) not in (5, 7, 8) or kinds[0] != 12 + 2 * 32:
         return None
     values: list[bytes | str | int | None] = []
     at = header
     for kind in kinds:
         value, at = _read_value(payload, kind, at)
         values.append(value)
-    key, response, stop, checksum, origin, *tokens = values
+    key, response, stop, checksum, origin, prompt, answer, extras = (*values, None, None, None)[:8]
     if not isinstance(key, bytes) or not isinstance(response, str) or not (stop is None or isinstance(stop, str)):
         return None
     if not isinstance(checksum, int) or not isinstance(origin, int):
         return None
-    prompt, answer = (token if isinstance(token, int) else None for token in tokens or (None, None))
-    row = (key, response, stop, checksum, origin, prompt, answer)
+    row = (
+        key,
+        response,
+        stop,
+        checksum,
+        origin,
+        prompt if isinstance(prompt, int) else None,
+        answer if isinstance(answer, int) else None,
+        extras if isinstance(extras, str) else None,
+    )
     return row if row_is_intact(row) else None
 
 
