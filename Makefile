@@ -11,10 +11,10 @@ RIVAL := .venv-rival
 LM_EVAL := .cache/lm-eval
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint format types layers tests bench docs clean
+.PHONY: help venv demo test test-wide lint format types layers tests bench docs clean
 
 help: ## this list
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 venv: $(VENV)/.installed ## the environment that all targets use
 
@@ -51,6 +51,11 @@ tests: export ASSAY_LM_EVAL_TASKS ?= $(CURDIR)/$(LM_EVAL)
 tests: venv $(LM_EVAL)/.installed
 	@echo "== pytest"
 	@$(BIN)/python -m pytest -n 2 -q
+
+test-wide: export ASSAY_LM_EVAL_TASKS ?= $(CURDIR)/$(LM_EVAL)
+test-wide: venv $(LM_EVAL)/.installed ## what `make test` leaves out: the whole of each wide test, of which it holds a slice
+	@echo "== pytest -m wide"
+	@$(BIN)/python -m pytest -n 2 -q -m wide
 
 $(LM_EVAL)/.installed: | venv
 	$(BIN)/python -m pip install --quiet --no-deps --no-compile --target $(LM_EVAL) lm-eval==$(RIVAL_VERSION)
