@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.run.rounds import write_rounds
 
 from assay.cluster.connection import Resources
 from assay.cluster.lm import ClusterLM
@@ -137,6 +138,23 @@ def test_results_are_the_same_bytes_for_any_number_of_replicas(cluster: Any, tmp
         outcome = execute(config(tmp_path, f"ray{replicas}", executor="ray", replicas=replicas), progress=hook)
         assert results(outcome) == local
         assert "replicas" in hook.replicas
+
+
+def test_turns_and_judges_are_answered_on_a_cluster_too(cluster: Any, tmp_path: Path) -> None:
+    write_rounds(tmp_path)
+    settings: dict[str, Any] = {
+        "model": f"{tmp_path}/noted.py:Noted",
+        "model_args": {"log": str(tmp_path / "log.txt")},
+        "tasks": ["talk", "judged"],
+        "include_path": [str(tmp_path)],
+        "roles": {"judge": {"model": f"{tmp_path}/judge.py:Judge", "model_args": {"log": str(tmp_path / "judge.txt")}}},
+    }
+    local = execute(config(tmp_path, "local", **settings))
+    outcome = execute(config(tmp_path, "ray", **settings, executor="ray", replicas=2))
+    assert results(outcome) == results(local)
+    assert counts(outcome)["computed"] == counts(local)["computed"] == 90, "60 turns and 30 answers to be judged"
+    asked = (tmp_path / "judge.txt").read_text().splitlines()
+    assert len(asked) == 2 * len(set(asked)), "the judge was asked once in each run"
 
 
 def test_a_cluster_reads_the_answers_of_a_local_run(cluster: Any, tmp_path: Path) -> None:

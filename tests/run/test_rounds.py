@@ -12,122 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.run.support import command, computed, environment, results_without_times, write_benchmark
+from tests.run.rounds import write_rounds
+from tests.run.support import command, computed, environment, results_without_times
 
 import assay
 from assay.errors import ConfigError
 from assay.report import score_again
 from assay.results import RunResult, read_samples
 
-TALK = """
-task: talk
-dataset_path: json
-dataset_kwargs: {{data_files: {{test: {folder}/test.jsonl}}}}
-test_split: test
-output_type: generate_until
-doc_to_text: "{{{{question}}}} ="
-doc_to_target: "{{{{answer}}}}"
-turns:
-  - "You said {{{{answers[-1]}}}}. Are you sure?"
-generation_kwargs: {{until: ["\\n"]}}
-metric_list: [exact_match]
-"""
-
-JUDGED = """
-task: judged
-class: !function judged.Judged
-dataset_path: json
-dataset_kwargs: {{data_files: {{test: {folder}/test.jsonl}}}}
-test_split: test
-output_type: generate_until
-doc_to_text: "{{{{question}}}} ="
-doc_to_target: "{{{{answer}}}}"
-"""
-
-SCORER = '''
-from assay.instance import Instance
-from assay.results import MetricKey
-from assay.scoring import Scorer
-from assay.stats import Aggregation
-from assay.metrics import AGGREGATIONS
-from assay.tasks import GenerateTask
-
-
-class AsksTwice(Scorer):
-    """Asks a judge whether the answer is even, and where the judge says yes, whether it is sure."""
-
-    roles = ("judge",)
-
-    def next_requests(self, instances_by_doc, task_config):
-        asked = []
-        for instances in instances_by_doc.values():
-            first = instances[0]
-            said = [question.resps[0] for question in first.questions if question.failure is None]
-            if not first.questions:
-                asked.append(self.ask(first, f"Is {first.resps[0]} even?"))
-            elif len(first.questions) == 1 and said == ["yes"]:
-                asked.append(self.ask(first, f"Is {first.resps[0]} really even?"))
-        return asked
-
-    def ask(self, about, text):
-        question = Instance(
-            "generate_until", about.doc, (text, {"until": []}), 0, about.doc_id, about.task_name, role="judge"
-        )
-        about.questions.append(question)
-        return question
-
-    def score_filter(self, context, result):
-        key = MetricKey("even", context.filter_name)
-        result.declare(key, AGGREGATIONS["mean"], True)
-        for doc_id, instances in context.instances.items():
-            last = instances[0].questions[-1]
-            if last.failure is not None:
-                result.flag(doc_id, "unjudged")
-            else:
-                result.add(key, doc_id, float(last.resps[0] == "yes"))
-
-
-class Judged(GenerateTask):
-    def _get_default_scorer(self):
-        return AsksTwice()
-'''
-
-JUDGE = """
-from assay.instance import Response
-from assay.models import LM
-
-
-class Judge(LM):
-    def __init__(self, log, fail=""):
-        self.log, self.fail = log, fail
-
-    def stream(self, request_type, instances, draws, stop=None):
-        for position, instance in enumerate(instances):
-            with open(self.log, "a") as file:
-                file.write(instance.arguments[0] + "\\n")
-            if self.fail and self.fail in instance.arguments[0]:
-                yield position, Response(None, failure="the judge is out")
-            else:
-                digit = int(instance.arguments[0].split()[1])
-                yield position, Response("no" if digit % 2 else "yes", "stop")
-
-    def loglikelihood(self, requests):
-        raise NotImplementedError
-
-    loglikelihood_rolling = generate_until = loglikelihood
-
-    def fingerprint(self):
-        return "judge" + self.fail
-"""
-
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    write_benchmark(tmp_path)
-    (tmp_path / "talk.yaml").write_text(TALK.format(folder=tmp_path))
-    (tmp_path / "judged.yaml").write_text(JUDGED.format(folder=tmp_path))
-    (tmp_path / "judged.py").write_text(SCORER)
-    (tmp_path / "judge.py").write_text(JUDGE)
+    write_rounds(tmp_path)
     monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
     return tmp_path
@@ -182,8 +78,7 @@ def test_an_edited_second_turn_is_noticed_when_scored_again(bench: Path) -> None
 @pytest.mark.slow
 def test_a_conversation_survives_kill_and_resume(bench: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     calm = tmp_path_factory.mktemp("calm")
-    write_benchmark(calm)
-    (calm / "talk.yaml").write_text(TALK.format(folder=calm))
+    write_rounds(calm)
     subprocess.run(command(calm, tasks="talk"), env=environment(calm), check=True, capture_output=True)
     rng, pause = random.Random(3), 0.02
     for _ in range(4):
