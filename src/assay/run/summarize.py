@@ -41,17 +41,7 @@ def summarize(
         tasks[name] = task_result(planned, collectors[name], config, directory, anytime(scores, watch), watch)
         notes += remarks
     scores_of_groups = plan.groups.score_groups({name: task.scores for name, task in tasks.items()})
-    groups = {
-        name: GroupResult(
-            name,
-            group.alias or name,
-            dict(scores_of_groups.get(name, {})),
-            tuple(group.child_names),
-            group.version,
-            group.has_aggregation,
-        )
-        for name, group in plan.groups.groups.items()
-    }
+    groups = {name: group.result(scores_of_groups.get(name, {})) for name, group in plan.groups.groups.items()}
     return tasks, groups, notes
 
 
