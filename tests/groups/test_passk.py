@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,22 +20,41 @@ def drawn(right: int) -> Score:
     return mean_score(np.full(10, right / 4), counts=np.tile([4, right], (10, 1)))
 
 
-def at_two(metric: str, **scores: Score) -> GroupScore:
-    entry = {"metric": metric, "aggregation": "pass@k", "kwargs": {"k": 2}}
+def at_two(metric: str, more: dict[str, Any] | None = None, **scores: Score) -> GroupScore:
+    entry = {"metric": metric, "aggregation": "pass@k", "kwargs": {"k": 2, **(more or {})}}
     manager = manager_of({"g": {"task": ["t"], "aggregate_metric_list": [entry]}}, ["t"])
     found = manager.score_groups({"t": {MetricKey(name.replace("_at_", "@")): score for name, score in scores.items()}})
     return found["g"][MetricKey(metric)]
 
 
 def test_two_metrics_with_counts_are_not_told_apart_by_their_order() -> None:
-    with pytest.raises(ConfigError, match=r"pass@2 of 't' could count the right draws of compiles or exact") as error:
-        at_two("pass@2", compiles=drawn(4), exact=drawn(1))
-    assert "metric: compiles" in error.value.hint
+    found = at_two("pass@2", compiles=drawn(4), exact=drawn(1))
+    assert found.estimate.value is None
+    assert found.estimate.undefined.startswith("t drew compiles or exact: name one with kwargs: {k: 2, of: compiles}")
 
 
 def test_a_name_decides() -> None:
     assert at_two("exact", compiles=drawn(4), exact=drawn(1)).estimate.value == pytest.approx(0.5)
     assert at_two("pass@2", compiles=drawn(4), pass_at_1=drawn(1)).estimate.value == pytest.approx(0.5)
+    assert at_two("pass@2", {"of": "exact"}, compiles=drawn(4), exact=drawn(1)).estimate.value == pytest.approx(0.5)
+    assert at_two("pass@2", {"of": "absent"}, exact=drawn(1)).estimate.undefined == (
+        "t has no counts of draws of 'absent' under filter 'none'"
+    )
+
+
+def test_a_task_that_reports_the_pass_at_k_keeps_it() -> None:
+    found = at_two("pass@2", compiles=drawn(4), pass_at_2=mean_score(np.full(10, 0.25)), pass_at_1=drawn(1))
+    assert found.estimate.value == pytest.approx(0.25)
+
+
+def test_another_pass_at_k_without_counts_is_no_reason_to_count_something_else() -> None:
+    found = at_two("pass@2", compiles=drawn(4), pass_at_1=mean_score(np.full(10, 1 / 3)))
+    assert found.estimate.undefined.startswith("t reports pass@1 without counts of draws")
+
+
+def test_a_name_that_says_another_k_is_refused() -> None:
+    with pytest.raises(ConfigError, match="metric 'pass@1': pass@k with k = 2"):
+        at_two("pass@1", exact=drawn(1))
 
 
 def test_the_only_metric_with_counts_needs_no_name() -> None:

@@ -6,7 +6,7 @@ plain dictionaries, `conditions` decide about members.
 """
 
 from assay.config import AggMetricConfig
-from assay.groups.aggregators import AGGREGATORS, ArrayAggregator, pass_at_k
+from assay.groups.aggregators import AGGREGATORS, ArrayAggregator
 from assay.groups.conditions import holds
 from assay.groups.faces import (
     Aggregator,
@@ -20,6 +20,7 @@ from assay.groups.faces import (
 )
 from assay.groups.group import Group, StandardGroup, TagGroup
 from assay.groups.manager import GroupManager
+from assay.groups.passk import pass_at_k
 
 __all__ = [
     "AGGREGATORS",

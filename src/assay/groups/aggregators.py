@@ -7,21 +7,17 @@ aggregator has no value (a harmonic mean with a zero), comes out as NaN.
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from assay.config import AggMetricConfig
-from assay.errors import ConfigError
 from assay.groups.members import Floats, Gathered, Mask, Member, Scores, filters_with_metric, gather_numbers
+from assay.groups.passk import filters_with_counts, gather_pass_at_k
 from assay.registry import Registry
-from assay.results import MetricKey, Score
-from assay.stats import bootstrap_replicates, doc_keys, mean_estimate
+from assay.results import MetricKey
 
 Combine: TypeAlias = Callable[[Floats, Floats, Mask | None], Floats]
 """(values [..., k], weights [k], mask [..., k] or None) → [...]"""
@@ -145,105 +141,6 @@ def _extreme(pick: Callable[..., Any], values: Floats, mask: Mask | None, outsid
     return np.where(mask.any(axis=-1), extreme, np.nan)
 
 
-# pass@k, from the counts of each problem: n draws, c of them right. With n draws, 1 − C(n−c, k) / C(n, k) is the unbiased
-# estimate of the chance that at least one of k draws is right (Chen et al. 2021). The group's number is the mean over the
-# problems of all its tasks, so tasks count by size.
-
-_PASS_AT = re.compile(r"pass@(\d+)")
-
-
-def pass_at_k(counts: NDArray[np.int64], k: int) -> Floats:
-    """Per problem, the chance that at least one of k draws is right.
-
-    >>> pass_at_k(np.array([[10, 3], [10, 0], [10, 8]]), 5).round(4).tolist()
-    [0.9167, 0.0, 1.0]
-    """
-    pairs, inverse = np.unique(np.asarray(counts, dtype=np.int64), axis=0, return_inverse=True)
-    chances = [1.0 - math.comb(int(n - c), k) / math.comb(int(n), k) for n, c in pairs]
-    return np.asarray(chances, dtype=np.float64)[inverse.reshape(-1)]
-
-
-def _filters_with_counts(entry: AggMetricConfig, names: Sequence[str], scores: Scores) -> list[str]:
-    """pass@10 may be asked of tasks that report only pass@1, so any metric with counts will do."""
-    counted = {key.filter for name in names for key, score in scores.get(name, {}).items() if score.counts}
-    return filters_with_metric(entry, names, scores) or sorted(counted)
-
-
-def _gather_pass_at_k(entry: AggMetricConfig, key: MetricKey, names: Sequence[str], scores: Scores) -> Gathered:
-    """The children's pass@k, made from their counts.
-
-    The counts of a task do not depend on k, so pass@10 may be asked of tasks that report only pass@1, or only one
-    metric. A task without counts takes part if it reports this very pass@k.
-    """
-    k = _k_of(entry)
-    members: list[Member] = []
-    missing: dict[str, str] = {}
-    for name in names:
-        counted = _with_counts(name, scores.get(name, {}), key)
-        counts = None if counted is None else counted.draw_counts
-        ready = scores.get(name, {}).get(MetricKey(f"pass@{k}", key.filter))
-        if counted is not None and counts is not None:
-            short = int((counts[:, 0] < k).sum())
-            if not len(counts):
-                missing[name] = "has no problems"
-            elif short:
-                missing[name] = f"has {short} of {len(counts)} problems with fewer than {k} draws"
-            else:
-                members.append(Member(name, _pass_at_k_score(counted, counts, k, name), len(counts)))
-        elif ready is not None and ready.estimate.value is not None:
-            members.append(Member(name, ready, ready.size))
-        elif name not in scores:
-            missing[name] = "was not scored"
-        else:
-            missing[name] = f"has no counts of draws under filter {key.filter!r}"
-    return Gathered(tuple(members), missing)
-
-
-def _k_of(entry: AggMetricConfig) -> int:
-    """`kwargs: {k: 10}`, else the number in the metric's name (`pass@10`), else 1."""
-    named = _PASS_AT.fullmatch(entry.metric)
-    k = entry.kwargs.get("k", int(named[1]) if named else 1)
-    if not isinstance(k, int) or isinstance(k, bool) or k < 1:
-        raise ConfigError(f"metric {entry.metric!r}: pass@k with k = {k!r}", hint="k is a whole number from 1 on.")
-    return k
-
-
-def _with_counts(name: str, scores: Mapping[MetricKey, Score], key: MetricKey) -> Score | None:
-    """The score whose right draws are meant: the one of this name, else the task's pass@…, else its only one."""
-    counted = {other: s for other, s in scores.items() if other.filter == key.filter and s.counts is not None}
-    if key in counted:
-        return counted[key]
-    # pass@1 and pass@10 of one task count the same draws.
-    named = [score for other, score in counted.items() if _PASS_AT.fullmatch(other.metric)]
-    if not named and len(counted) > 1:
-        metrics = [other.metric for other in counted]
-        raise ConfigError(
-            f"{key.metric} of {name!r} could count the right draws of {', '.join(metrics[:-1])} or {metrics[-1]}",
-            hint=f"Name one: {{metric: {metrics[0]}, aggregation: pass@k, kwargs: {{k: …}}}}.",
-        )
-    return next(iter([*named, *counted.values()]), None)
-
-
-def _pass_at_k_score(counted: Score, counts: NDArray[np.int64], k: int, name: str) -> Score:
-    chances = pass_at_k(counts, k)
-    known = counted.doc_keys
-    keys = known if known is not None else doc_keys(f"{name}:{i}" for i in range(len(chances)))
-    shared = len(np.unique(keys)) < len(keys)
-
-    def replicates() -> Floats:
-        table = np.column_stack([chances, np.ones(len(chances))])
-        return bootstrap_replicates(table, lambda sums: sums[..., 0] / sums[..., 1], keys, B=len(counted.draws))
-
-    return Score(
-        mean_estimate(chances, keys if shared else None),
-        size=len(chances),
-        higher_is_better=True,
-        replicates=replicates,
-        counts=lambda: counts,
-        samples=lambda: (chances, keys),
-    )
-
-
 AGGREGATORS: Registry[ArrayAggregator | Callable[..., Any]] = Registry("aggregator", group="assay.aggregators")
 """By name. What users add is a function or a class: see `functions`."""
 
@@ -261,9 +158,9 @@ for _aggregator in (
         linear=True,
         weighted=True,
         by_size=True,
-        kwargs=("k",),
-        filters=_filters_with_counts,
-        gather=_gather_pass_at_k,
+        kwargs=("k", "of"),
+        filters=filters_with_counts,
+        gather=gather_pass_at_k,
     ),
 ):
     AGGREGATORS.add(_aggregator.name, _aggregator)

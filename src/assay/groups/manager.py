@@ -11,7 +11,9 @@ from assay.errors import ConfigError, did_you_mean
 from assay.groups.conditions import holds, names_in
 from assay.groups.group import Group, Leaf, TagGroup, node_name
 from assay.groups.members import Scores
+from assay.groups.passk import require_one_to_count
 from assay.results import GroupResult, GroupScore, MetricKey
+from assay.scoring import filters_of, right_or_wrong_metrics
 
 
 class _GroupSpec(Protocol):
@@ -76,6 +78,8 @@ class GroupManager:
             if name in loaded.tasks and name not in manager.tasks:
                 manager.register_task(loaded.tasks[name])
         manager._forget_unreachable()
+        for group in manager.groups.values():
+            check_draws(group)
         return manager
 
     def _forget_unreachable(self) -> None:
@@ -217,6 +221,18 @@ class GroupManager:
         if any(isinstance(key, MetricKey) for numbers in results.values() for key in numbers):
             return {name: dict(numbers) for name, numbers in self.score_groups(results).items()}
         return {group.name: group.aggregate(results) for group in self.bottom_up()}
+
+
+def check_draws(group: Group) -> None:
+    """Refuse a pass@k that could count the draws of several metrics, while nothing has been asked yet."""
+    for entry in group.aggregate_metric_list or []:
+        if entry.aggregation != "pass@k" or entry.over != "tasks":
+            continue
+        for task in [task for task in group.get_all_tasks() if hasattr(task, "config")]:
+            for each in filters_of(task.config):
+                if entry.filter_list is None or each.name in entry.filter_list:
+                    metrics = right_or_wrong_metrics(task.config, each)
+                    require_one_to_count(entry, group.name, node_name(task), metrics)
 
 
 def member_of(group: str, item: str | Mapping[str, Any]) -> ListedMember:

@@ -1,12 +1,12 @@
 """Result to value: metrics, aggregations over docs, reducers over repeats, normalisers."""
 
 from assay.metrics import aggregations, confidence, likelihoods, matching, translation  # noqa: F401
-from assay.metrics.base import AGGREGATIONS, METRICS, ChoiceBatch, ChoiceResult, Kind, Metric, register_metric
+from assay.metrics.base import AGGREGATIONS, METRICS, ChoiceBatch, ChoiceResult, Kind, Metric, Reduced, register_metric
 from assay.metrics.choice import Normalisation, normalise
 from assay.metrics.hub import OFFLINE as OFFLINE_METRICS
 from assay.metrics.hub import import_for_task
 from assay.metrics.hub import load as load_metric
-from assay.metrics.reducers import REDUCERS, Reducer, count_right, get_reducer
+from assay.metrics.reducers import REDUCERS, Reducer, count_right, get_reducer, is_right_or_wrong
 from assay.metrics.sandbox import allow_unsafe_code
 from assay.stats import Aggregation
 
@@ -21,11 +21,13 @@ __all__ = [
     "Kind",
     "Metric",
     "Normalisation",
+    "Reduced",
     "Reducer",
     "allow_unsafe_code",
     "count_right",
     "get_reducer",
     "import_for_task",
+    "is_right_or_wrong",
     "load_metric",
     "normalise",
     "register_metric",

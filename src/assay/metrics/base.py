@@ -71,10 +71,23 @@ class Metric:
     """Whether a generation metric wants all draws of a doc in one prediction (pass@k), not one after another."""
     names_scores: bool = False
     """Whether its scores are named by its arguments (maj@8), so that a task may list it more than once."""
+    binary: bool | None = None
+    """Whether a draw is simply right or wrong, 0 or 1, so that right draws can be counted; None where nobody said."""
 
     def form(self, kind: Kind) -> Callable[..., Value] | None:
         """The function for results of this kind, or None if the metric says nothing about them."""
         return self.fn if kind == self.kind else self.forms.get(kind)
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """One value made of repeated draws of a doc, and how many of the draws were right: (draws, right draws).
+
+    Reducers give it, and a metric that takes all draws at once may, so that groups can make their pass@k from the counts.
+    """
+
+    value: Any
+    counts: tuple[int, int]
 
 
 METRICS: Registry[Metric] = Registry("metric", group="assay.metrics")
@@ -88,11 +101,13 @@ def register_metric(
     aggregation: str = "mean",
     higher_is_better: bool | None = True,
     takes_draws: bool = False,
+    binary: bool | None = None,
 ) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
     """Decorator: make a function a metric. The function itself stays as it is."""
 
     def decorate(fn: Callable[..., Value]) -> Callable[..., Value]:
-        METRICS.add(name, Metric(name, fn, kind, aggregation, higher_is_better, takes_draws=takes_draws))
+        own = Metric(name, fn, kind, aggregation, higher_is_better, takes_draws=takes_draws, binary=binary)
+        METRICS.add(name, own)
         return fn
 
     return decorate

@@ -123,7 +123,7 @@ def _batch_accuracy(scores: Callable[[ChoiceBatch], Floats], batch: ChoiceBatch)
 
 def _accuracy(name: str, by: Normalisation, scores: Callable[[ChoiceBatch], Floats] | None, **more: Any) -> Metric:
     batch = None if scores is None else partial(_batch_accuracy, scores)
-    return Metric(name, partial(accuracy, normalisation=by), "choice", batch=batch, **more)
+    return Metric(name, partial(accuracy, normalisation=by), "choice", batch=batch, binary=True, **more)
 
 
 def greedy(result: tuple[float, bool]) -> int:
@@ -141,6 +141,6 @@ for _metric in (
     Metric("f1", partial(confusion_cell, "f1"), "choice", "f1", forms=_IN_GENERATION),
     Metric("mcc", partial(confusion_cell, "mcc"), "choice", "matthews_corrcoef", forms=_IN_GENERATION),
     Metric("brier_score", brier, "choice", "brier_score", higher_is_better=False, forms=_IN_GENERATION),
-    Metric("likelihood", likelihood, "choice", forms=_IN_GENERATION),
+    Metric("likelihood", likelihood, "choice", binary=False, forms=_IN_GENERATION),
 ):
     METRICS.add(_metric.name, _metric)

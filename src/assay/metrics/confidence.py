@@ -104,11 +104,11 @@ AGGREGATIONS.add(
     Aggregation("expected_calibration_error", expected_calibration_error, _calibration_statistics, _calibration_finish),
 )
 for _metric in (
-    Metric("prob_mass", probability_mass, "choice"),
-    Metric("prob_mass_norm", normalised_probability_mass, "choice"),
-    Metric("confidence_weighted_acc", confidence_weighted_accuracy, "choice"),
-    Metric("ternary_score", ternary_score, "choice"),
-    Metric("distributional_correctness", distributional_correctness, "choice"),
+    Metric("prob_mass", probability_mass, "choice", binary=False),
+    Metric("prob_mass_norm", normalised_probability_mass, "choice", binary=False),
+    Metric("confidence_weighted_acc", confidence_weighted_accuracy, "choice", binary=False),
+    Metric("ternary_score", ternary_score, "choice", binary=False),
+    Metric("distributional_correctness", distributional_correctness, "choice", binary=False),
     Metric("ece", confidence_and_correctness, "choice", "expected_calibration_error", higher_is_better=False),
 ):
     METRICS.add(_metric.name, _metric)

@@ -60,6 +60,6 @@ for _metric in (
         False,
         forms={"generation": passed_through, "choice": gold_bits},
     ),
-    Metric("gold_bits_per_byte", gold_bits_per_byte, "choice", higher_is_better=False),
+    Metric("gold_bits_per_byte", gold_bits_per_byte, "choice", higher_is_better=False, binary=False),
 ):
     METRICS.add(_metric.name, _metric)

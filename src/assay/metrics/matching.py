@@ -172,7 +172,7 @@ def majority_at_k(*, references: list[Any], predictions: list[Any], k: int | Non
     return {f"maj@{k}": None if parts[0] is None else sum(p for p in parts if p is not None)}
 
 
-METRICS.add("exact_match", Metric("exact_match", exact_match, forms={"choice": choice_exact_match}))
+METRICS.add("exact_match", Metric("exact_match", exact_match, binary=True, forms={"choice": choice_exact_match}))
 METRICS.add("bleu", Metric("bleu", passed_through, aggregation="bleu"))
 METRICS.add("chrf", Metric("chrf", passed_through, aggregation="chrf"))
 METRICS.add("chrf++", Metric("chrf++", passed_through, aggregation="chrf++"))
@@ -187,11 +187,11 @@ METRICS.add(
         forms={"choice": lambda _: None, "loglikelihood": lambda _: None, "rolling": lambda _: None},
     ),
 )
-METRICS.add("maj@k", Metric("maj@k", majority_at_k, takes_draws=True, names_scores=True))
+METRICS.add("maj@k", Metric("maj@k", majority_at_k, takes_draws=True, names_scores=True, binary=False))
 for _name, _fn in {
     "token_f1": best_over(token_f1_of),
     "squad_f1": best_over(squad_f1_of),
     "squad_em": best_over(squad_exact_of),
     **{kind: _rouge(kind) for kind in ROUGE_TYPES},
 }.items():
-    METRICS.add(_name, Metric(_name, _fn))
+    METRICS.add(_name, Metric(_name, _fn, binary=_name == "squad_em"))

@@ -43,6 +43,10 @@ def count_right(values: Sequence[Any]) -> int:
     return sum(1 for value in values if value > 0.5)
 
 
+def is_right_or_wrong(value: Any) -> bool:
+    return isinstance(value, int | float) and value in (0, 1)
+
+
 def pass_at_k(values: Sequence[Any], k: int) -> float | None:
     """Probability that at least one of k draws without replacement is right: 1 − C(n−c, k)/C(n, k).
 

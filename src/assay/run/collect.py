@@ -60,6 +60,8 @@ class Collector:
         self.prompts: array[int] = array("Q")
         self.clusters: list[str] | None = [] if task.config.cluster else None
         self.choice_counts: Counter[int] = Counter()
+        self.drawn_once = True
+        """Whether no request was answered more than once."""
         self.hash_of: dict[int, str] = {}
         """Doc hashes by doc id, only where something asks for them (`keep_hashes`)."""
         self._keep_hashes = keep_hashes
@@ -143,6 +145,7 @@ class Collector:
         self.prompts.append(int(asked[:16], 16))
         self._digest.update(asked.encode())
         self.health.docs += 1
+        self.drawn_once &= all(instance.repeats == 1 for instance in doc.instances)
         if doc.instances and doc.instances[0].choices is not None:
             self.choice_counts[len(doc.instances[0].choices)] += 1
         if self.clusters is not None:

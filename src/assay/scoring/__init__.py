@@ -12,8 +12,10 @@ from assay.scoring.resolve import (
     ensembles_of,
     filters_of,
     higher_is_better_of,
+    may_be_right_or_wrong,
     metric_configs,
     resolve_metrics,
+    right_or_wrong_metrics,
 )
 from assay.scoring.results import GenResult, MCResult, Results
 from assay.scoring.scorers import CustomScorer, GenerateScorer, LoglikelihoodScorer, RollingScorer
@@ -48,7 +50,9 @@ __all__ = [
     "estimate",
     "filters_of",
     "higher_is_better_of",
+    "may_be_right_or_wrong",
     "metric_configs",
     "resolve_metrics",
+    "right_or_wrong_metrics",
     "scorer_for",
 ]

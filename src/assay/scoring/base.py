@@ -11,7 +11,7 @@ from typing import Any
 from assay.config import FilterConfig, MetricConfig, TaskConfig
 from assay.errors import AssayError, ScoringError
 from assay.instance import Instance
-from assay.metrics import Aggregation
+from assay.metrics import Aggregation, Reduced
 from assay.results import Flag, MetricColumn, MetricKey
 from assay.scoring.flags import flag_docs, flag_filtered
 from assay.scoring.randomness import RandomStream
@@ -145,14 +145,6 @@ class ScoringResult:
         if column is None:
             column = self.columns[key] = MetricColumn(key, *self._declared[key])
         return column
-
-
-@dataclass(frozen=True)
-class Reduced:
-    """The value that a reducer made of repeated draws, and how many of them were right."""
-
-    value: Any
-    counts: tuple[int, int]
 
 
 class Scorer:

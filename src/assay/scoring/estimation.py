@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import AssayError, ScoringError
-from assay.metrics import Aggregation
+from assay.metrics import Aggregation, is_right_or_wrong
 from assay.results import Chance, Score
 from assay.stats import (
     B_DEFAULT,
@@ -50,11 +50,13 @@ def estimate(
     *,
     higher_is_better: bool | None = True,
     counts: Sequence[tuple[int, int]] | None = None,
+    drawn_once: bool = True,
 ) -> Score:
     """The number that an aggregation makes of the docs' values, and what it is worth.
 
-    `counts` are the (draws, right draws) of each doc where docs were drawn repeatedly. `bootstrap_iters` 0 turns error
-    bars off.
+    `counts` are the (draws, right draws) of each doc where docs were drawn repeatedly. Without them a value of 0 or 1 is
+    a count only where docs were `drawn_once`: of ten draws it may say that one of them was right, or that all were.
+    `bootstrap_iters` 0 turns error bars off.
     """
     n = len(values)
     if n != len(doc_keys):
@@ -77,7 +79,7 @@ def estimate(
         aggregation.name,
         higher_is_better,
         replicates=draws if bootstrap_iters else lambda: np.empty(0),
-        counts=_counts(values, counts),
+        counts=_counts(values, counts, drawn_once=drawn_once),
         samples=None if per_doc is None else lambda: (per_doc, shared()),
         keys=shared,
         repeats_lm_eval=found.stderr is not None and _repeats_lm_eval(aggregation, table, clusters),
@@ -247,11 +249,13 @@ def _per_doc(aggregation: Aggregation, table: Floats | None, values: Sequence[An
     return table[:, 0] if aggregation.name == "mean" and table is not None else None
 
 
-def _counts(values: Sequence[Any], counts: Sequence[tuple[int, int]] | None) -> Callable[[], NDArray[np.int64]] | None:
+def _counts(
+    values: Sequence[Any], counts: Sequence[tuple[int, int]] | None, *, drawn_once: bool
+) -> Callable[[], NDArray[np.int64]] | None:
     """(draws, right draws) per doc; a doc drawn once with a value of 0 or 1 is its own count."""
     if counts is not None:
         return partial(np.asarray, counts, dtype=np.int64)
-    if all(isinstance(value, int | float) and value in (0, 1) for value in values):
+    if drawn_once and all(is_right_or_wrong(value) for value in values):
         return lambda: np.asarray([(1, int(value)) for value in values], dtype=np.int64)
     return None
 

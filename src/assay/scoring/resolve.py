@@ -93,6 +93,18 @@ def metric_configs(config: TaskConfig, of: FilterConfig | None = None) -> Sequen
     return listed or [MetricConfig(metric=name) for name in OUTPUT_TYPES[config.output_type].metrics]
 
 
+def right_or_wrong_metrics(config: TaskConfig, of: FilterConfig | None = None) -> list[str]:
+    """Metrics that may be 0 or 1 for a draw, so that right draws can be counted; code of a task is not asked."""
+    listed = [each.name for each in metric_configs(config, of) if aggregation_of(each).name == "mean"]
+    return [name for name in listed if may_be_right_or_wrong(config, name)]
+
+
+def may_be_right_or_wrong(config: TaskConfig, metric: str) -> bool:
+    """False for metrics that are known to be shares, whatever their values happen to be."""
+    known = METRICS.get(metric) if config.process_results is None else None
+    return known is None or known.binary is not False
+
+
 def resolve_metrics(config: TaskConfig, of: FilterConfig | None = None) -> list[ResolvedMetric]:
     """The metrics that say something about this output type; the others yield nothing, as in lm-evaluation-harness."""
     kind = OUTPUT_TYPES[config.output_type].metric_kind

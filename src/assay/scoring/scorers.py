@@ -8,9 +8,9 @@ from typing import Any
 from assay.config import Function, FunctionRef
 from assay.errors import ScoringError
 from assay.instance import Instance
-from assay.metrics import count_right
+from assay.metrics import Reduced, count_right, is_right_or_wrong
 from assay.results import MetricKey
-from assay.scoring.base import Reduced, Scorer, ScoringContext, ScoringResult, declared, guarded
+from assay.scoring.base import Scorer, ScoringContext, ScoringResult, declared, guarded
 from assay.scoring.resolve import ResolvedMetric
 from assay.scoring.results import GenResult, filtered
 
@@ -30,8 +30,11 @@ class GenerateScorer(Scorer):
 
     def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
         prediction = GenResult.from_instances(instances, filter_name).prediction
-        if not isinstance(prediction, list) or (metric.reducer is None and takes_whole(metric)):
+        if isinstance(prediction, list) and metric.reducer is None and takes_whole(metric):
             return one_value(metric, *self.references(instances[0], prediction), prediction)
+        if not isinstance(prediction, list):
+            value = one_value(metric, *self.references(instances[0], prediction), prediction)
+            return value if instances[0].repeats == 1 else counted(metric, value, [value])
         # The right answers take the type of what they are compared with, so each draw has its own.
         draws = [one_value(metric, *self.references(instances[0], draw), draw) for draw in prediction]
         return reduce_draws(metric, draws)
@@ -100,10 +103,15 @@ def reduce_draws(metric: ResolvedMetric, values: list[Any]) -> Any:
     """One value per draw to one value per doc; key by key where the metric gives a dict."""
     if values and isinstance(values[0], dict):
         return {key: reduce_draws(metric, [value[key] for value in values]) for key in values[0]}
-    value = sum(values) / len(values) if metric.reducer is None else metric.reducer(values)
-    if not all(isinstance(each, int | float) for each in values):
+    return counted(metric, sum(values) / len(values) if metric.reducer is None else metric.reducer(values), values)
+
+
+def counted(metric: ResolvedMetric, value: Any, draws: list[Any]) -> Any:
+    """The value with the count of right draws, where each draw is right or wrong: a share of matching words counts nothing."""
+    binary = None if metric.metric is None else metric.metric.binary
+    if binary is False or not all(is_right_or_wrong(each) for each in draws):
         return value
-    return Reduced(value, (len(values), count_right(values)))
+    return Reduced(value, (len(draws), count_right(draws)))
 
 
 class LoglikelihoodScorer(Scorer):

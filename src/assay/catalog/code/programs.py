@@ -9,18 +9,29 @@ from typing import Any
 _BLOCK = re.compile(r"```(?:\w+)?\n?(.*?)\n?```", re.DOTALL)
 
 
-def pass_at_k(references: Sequence[str], predictions: Sequence[Sequence[str]], k: Sequence[int]) -> dict[str, float]:
-    """The chance that one of k draws passes the tests, for each k."""
-    from assay.metrics import load_metric
+def run_tests(references: Sequence[str], predictions: Sequence[Sequence[str]], k: Sequence[int]) -> dict[str, Any]:
+    """For each k the chance that one of k draws passes the tests, and the share of draws that compile.
 
-    scores, _ = load_metric("code_eval").compute(references=references, predictions=predictions, k=list(k))
-    return {name: float(score) for name, score in scores.items()}
+    A k beyond the number of draws is left out.
+    """
+    from assay.metrics import Reduced, load_metric
+
+    run = load_metric("code_eval").compute
+    rates, outcomes = run(references=references, predictions=predictions, k=list(k))
+    passed = [outcome["passed"] for _, outcome in outcomes.get(0, [])]
+    counts = (len(passed), sum(passed))
+    failed = [program for program, ran in zip(predictions[0], passed) if not ran]
+    # In the sandbox too: a program can be written so that compiling it alone brings an interpreter down.
+    _, compiled = run(references=[""] * len(failed), predictions=[[compiling(program)] for program in failed], k=[1])
+    well_formed = sum(passed) + sum(outcome["passed"] for each in compiled.values() for _, outcome in each)
+    return {
+        **{name: Reduced(float(rate), counts) for name, rate in rates.items()},
+        "compilation_rate": well_formed / len(passed) if passed else 0.0,
+    }
 
 
-def pass_at_1(references: Any, predictions: Any) -> float:
-    references = [references] if isinstance(references, str) else references
-    programs = [[program] if isinstance(program, str) else program for program in predictions]
-    return pass_at_k(references, programs, [1])["pass@1"]
+def compiling(program: str) -> str:
+    return f"compile({program!r}, 'program', 'exec')"
 
 
 def completed(resps: Sequence[Sequence[str]], docs: Sequence[dict[str, Any]]) -> list[list[str]]:
