@@ -75,7 +75,7 @@ def test_device_and_batch_size_go_only_to_models_that_take_them() -> None:
 
 
 def test_listing_names_loads_no_backend() -> None:
-    code = "import sys; from assay.models import MODELS; list(MODELS); print([m for m in ('torch','httpx','transformers','numpy') if m in sys.modules])"
+    code = "import sys; from assay.models import MODELS; list(MODELS); print([m for m in ('torch','aiohttp','orjson','transformers','numpy') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 

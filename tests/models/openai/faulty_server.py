@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 import threading
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate
 from typing import Any
@@ -63,6 +66,7 @@ class FaultyServer:
         self.bodies: list[dict[str, Any]] = []
         self.paths: list[str] = []
         self.active = self.most_active = 0
+        self.written = 0
         self.lock = threading.Lock()
         self.released = threading.Event()
 
@@ -153,6 +157,14 @@ class FaultyServer:
         return "\ufffd" if self.dialect.decodes_each else f"bytes:\\x{byte:02x}"
 
 
+@cache
+def bomb(size: int) -> bytes:
+    """Gzip of that many zeros, a hundredth of it."""
+    packer = zlib.compressobj(1, wbits=31)
+    piece = bytes(1_000_000)
+    return b"".join(packer.compress(piece) for _ in range(size // len(piece))) + packer.flush()
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_state: FaultyServer
@@ -201,6 +213,18 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, b"{this is not JSON")
         elif kind == "gzip":
             self._send(200, b"this is not gzip", encoding="gzip")
+        elif kind == "huge":  # announced, and never sent
+            self.wfile.write(f"HTTP/1.1 200 OK\r\nContent-Length: {detail}\r\n\r\n{{".encode())
+            self.server_state.released.wait(5)
+            self.close_connection = True
+        elif kind == "endless":
+            self._write_on(f"HTTP/1.1 {detail} X\r\n\r\n".encode(), b"x" * 100_000)
+        elif kind == "bomb":
+            self._send(200, bomb(int(detail)), encoding="gzip")
+        elif kind == "trickle":
+            self._write_on(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b" ", pause=0.05)
+        elif kind == "moved":
+            self.wfile.write(f"HTTP/1.1 307 Moved\r\nLocation: {detail}\r\nContent-Length: 0\r\n\r\n".encode())
         elif kind == "empty":
             self._reply(200, {"choices": []})
         elif kind == "text":
@@ -213,6 +237,15 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(int(detail) // 1000, b"x" * (int(detail) % 1000) + self.headers["Authorization"].encode())
         else:
             self._reply(int(kind), {"error": {"message": f"fault {kind}"}}, retry_after=detail)
+
+    def _write_on(self, head: bytes, piece: bytes, pause: float = 0.0) -> None:
+        """Write pieces until the client has had enough."""
+        self.close_connection = True
+        with suppress(OSError):
+            self.wfile.write(head)
+            while not self.server_state.released.wait(pause):
+                self.wfile.write(piece)
+                self.server_state.written += len(piece)
 
     def _reply(self, status: int, value: Any, retry_after: str = "") -> None:
         self._send(status, json.dumps(value).encode(), retry_after)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
 from email.utils import formatdate
 
-import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import ModelError
+from assay.models.openai.http import Reply
 from assay.models.openai.refusals import read_refusal, retry_after_seconds
 from assay.models.openai.retry import LONGEST_BACKOFF, LONGEST_WAIT, RetryPolicy, Tries, Wait
 from assay.models.openai.transport import Transport
@@ -60,8 +61,8 @@ def test_two_clients_do_not_wait_equally_long() -> None:
 # -- what a refusal means -------------------------------------------------------------------------------------------
 
 
-def refusal(status: int, body: object, **headers: str) -> Failed | Again:
-    return read_refusal("http://host", httpx.Response(status, json=body, headers=headers), lambda text: text)
+def refusal(status: int, body: object) -> Failed | Again:
+    return read_refusal("http://host", Reply(status, json.dumps(body).encode()), lambda text: text)
 
 
 def test_retry_after_may_be_a_date() -> None:

@@ -17,7 +17,15 @@ from assay.models.generation import GenerationSettings, cut_at_stop, draw_seed, 
 from assay.models.openai.address import endpoint_address, request_headers, sibling_address
 from assay.models.openai.tokens import Encoder, make_encoder
 from assay.models.openai.transport import Transport
-from assay.models.openai.wire import Failed, Job, Settings, whole_characters, why_unsendable
+from assay.models.openai.wire import (
+    BYTES_OF_A_TOKEN,
+    LARGEST_REPLY,
+    Failed,
+    Job,
+    Settings,
+    whole_characters,
+    why_unsendable,
+)
 from assay.models.prefix_tree import prefix_order
 
 
@@ -77,6 +85,7 @@ class ServerLM(LM):
             ceiling=max(1, int(num_concurrent)),
             backoff=float(backoff),
             verify=ca_cert_path or bool(verify_certificate),
+            max_reply=max(LARGEST_REPLY, BYTES_OF_A_TOKEN * int(max_length)),
         )
         self.transport = Transport(settings)
         self.model = model or pretrained or self._only_model()

@@ -6,13 +6,11 @@ import json
 import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from assay.errors import ModelError
+from assay.models.openai.http import Reply
 from assay.models.openai.wire import Again, Failed
-
-if TYPE_CHECKING:
-    import httpx
 
 _RETRIED = frozenset({408, 409, 425, 429})
 _THROTTLED = frozenset({429, 503})
@@ -27,19 +25,19 @@ _HOPELESS = {
 }
 
 
-def read_refusal(url: str, response: httpx.Response, redact: Callable[[str], str]) -> Failed | Again:
+def read_refusal(url: str, reply: Reply, redact: Callable[[str], str]) -> Failed | Again:
     """The outcome for this request; raises `ModelError` where every other request would meet the same.
 
     A 429 usually passes, but not one that says that the account's credit is used up.
     """
-    status, error = response.status_code, _error_of(response)
+    status, error = reply.status, _error_of(reply)
     # The key goes before the text is cut: half a key is no longer found.
-    text = f"HTTP {status}: {redact(_words(error) or response.text.strip() or response.reason_phrase)[:300]}"
+    text = f"HTTP {status}: {redact(_words(error) or reply.text.strip() or reply.reason)[:300]}"
     hint = _HOPELESS[402] if _codes(error) & _NO_CREDIT else _HOPELESS.get(status)
     if hint:
         raise ModelError(f"{url}: {text}", hint=hint)
     if status in _RETRIED or (status >= 500 and status != _NOT_IMPLEMENTED):
-        return Again(text, retry_after_seconds(response.headers.get("retry-after")), throttled=status in _THROTTLED)
+        return Again(text, retry_after_seconds(reply.retry_after), throttled=status in _THROTTLED)
     return Failed(text, refused=True)
 
 
@@ -61,10 +59,10 @@ def retry_after_seconds(value: str | None) -> float | None:
         return None
 
 
-def _error_of(response: httpx.Response) -> Any:
+def _error_of(reply: Reply) -> Any:
     """What stands under `error`, or the whole body; None where it is not JSON."""
     try:
-        body = response.json()
+        body = reply.json()
     except (ValueError, RecursionError):
         return None
     return body.get("error", body) if isinstance(body, dict) else body

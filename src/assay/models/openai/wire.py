@@ -9,6 +9,10 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
+LARGEST_REPLY = 2**25
+BYTES_OF_A_TOKEN = 256
+"""At most, in an echo with log-probabilities: its text, its place, and the most likely token beside it."""
+
 
 class Unusable(Exception):
     """A reply that came, but is not what was asked for. With `again` off it would come the same again."""
@@ -50,12 +54,15 @@ class Settings:
     headers: Mapping[str, str] = field(repr=False)
     """Holds the key: kept out of `repr` and out of every message."""
     timeout: float = 300.0
+    """Seconds for a whole reply, from the connection to its last byte."""
     max_retries: int = 6
     ceiling: int = 64
     backoff: float = 0.5
     gone_after: float = 120.0
     """Seconds without any connection after which the server counts as gone."""
     verify: bool | str = True
+    max_reply: int = LARGEST_REPLY
+    """Bytes of one reply, unpacked. What is longer is not read."""
 
     def redact(self, text: str) -> str:
         """Without the key: servers repeat it in error messages, and some echo whole requests."""
@@ -66,12 +73,30 @@ class Settings:
 
 def write_body(body: Mapping[str, Any]) -> bytes | Failed:
     """The JSON to send. What cannot be sent is a failed request, not the end of a run."""
+    import orjson
+
+    try:
+        written = orjson.dumps(body)
+        if b"null" not in written:  # NaN becomes null there, and is then told apart by the standard library
+            return written
+    except TypeError:
+        pass  # the standard library writes more (large integers, keys that are numbers), and says what it cannot
     try:
         return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     except UnicodeEncodeError as error:
         return Failed(_not_text(error))
     except (TypeError, ValueError) as error:
         return Failed(f"the request cannot be written as JSON: {error}")
+
+
+def read_json(content: bytes) -> Any:
+    """What servers send as JSON, NaN and half characters included, which only the standard library takes."""
+    import orjson
+
+    try:
+        return orjson.loads(content)
+    except ValueError:
+        return json.loads(content)
 
 
 def why_unsendable(*texts: str) -> Failed | None:

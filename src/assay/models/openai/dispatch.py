@@ -1,0 +1,238 @@
+"""One batch of requests on the event loop: who is sent when, who is tried again, and when to give up."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from assay.errors import ModelError
+from assay.models.base import Stop
+from assay.models.openai.http import HttpClient, Reply, TooLarge
+from assay.models.openai.limiter import AdaptiveLimit
+from assay.models.openai.refusals import read_refusal
+from assay.models.openai.retry import RetryPolicy, Tries
+from assay.models.openai.wire import Again, Failed, Job, Settings, Unusable, write_body
+
+if TYPE_CHECKING:
+    import aiohttp
+
+T = TypeVar("T")
+
+_LOST_IN_A_ROW = 8
+"""After so many requests in a row were given up without any answer between them, the server counts as gone."""
+_SLICE = 0.1
+"""Seconds between two looks at whether all is to stop, while there is nothing else to do."""
+_GATHER = 0.005
+"""Seconds that outcomes are gathered before they are handed over: waking the other thread for each would cost more
+than the request itself."""
+_KEPT = "What was answered is kept. Look at the server, then run the same command again."
+
+
+class Line(Protocol):
+    """What all batches to one server share."""
+
+    settings: Settings
+    limit: AdaptiveLimit
+    chance: Callable[[], float]
+    retries: int
+
+    def http(self) -> HttpClient: ...
+
+
+class Dispatch(Generic[T]):
+    """One call of `send_all`. Each request is delivered once, or not at all when it was asked to stop before.
+
+    Nobody waits in line: whenever a try ends, `_send` begins as many as there is now room for, those that are due to
+    be tried again first. The work for a request is the same however many are under way.
+    """
+
+    def __init__(
+        self,
+        line: Line,
+        jobs: Iterable[Job[T]],
+        deliver: Callable[[list[tuple[int, T | Failed]]], None],
+        stop: Stop,
+    ) -> None:
+        self.line, self.deliver, self.stop = line, deliver, stop
+        self.settings, self.limit = line.settings, line.limit
+        self.policy = RetryPolicy(self.settings.max_retries, self.settings.backoff)
+        self.lost_in_a_row = 0
+        self.refused_since: float | None = None
+        self._new = enumerate(jobs)
+        self._none_new = False
+        self._again: list[tuple[float, int, Job[T], Tries]] = []  # a heap, by when they are due
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._outcomes: list[tuple[int, T | Failed]] = []
+        self._stopped = False
+        self._error: BaseException | None = None
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Raises the first error that concerns all requests; the others are then cancelled."""
+        try:
+            while self._error is None:
+                self._send()
+                if not self._under_way and (self._stopped or (self._none_new and not self._again)):
+                    return
+                self._changed.clear()
+                await self._change()
+            raise self._error
+        finally:
+            for task in self._under_way:
+                task.cancel()
+            await asyncio.gather(*self._under_way, return_exceptions=True)
+            self._hand_over()
+
+    async def _change(self) -> None:
+        """Until a try has ended and left nothing to send, or it is time to look at the clock."""
+        try:
+            async with asyncio.timeout(self._time_to_wait()):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+
+    def _time_to_wait(self) -> float:
+        moment = max(self.limit.paused_until, self._again[0][0] if self._again else 0.0)
+        return min(max(moment - time.monotonic(), 0.001), _SLICE) if moment else _SLICE
+
+    def _send(self) -> None:
+        """Begin as many tries as there is room for."""
+        while len(self._under_way) < self.limit.slots and self._error is None:
+            if self._stopped or self.stop():
+                self._stopped = True
+                return
+            if self.limit.paused_until > time.monotonic():
+                return
+            following = self._next()
+            if following is None:
+                return
+            task = asyncio.get_running_loop().create_task(self._answer(*following))
+            self._under_way.add(task)
+
+    def _next(self) -> tuple[int, Job[T], Tries] | None:
+        if self._again and self._again[0][0] <= time.monotonic():
+            self.line.retries += 1
+            return heappop(self._again)[1:]
+        for position, job in self._new:
+            return position, job, Tries()
+        self._none_new = True
+        return None
+
+    async def _answer(self, position: int, job: Job[T], tries: Tries) -> None:
+        """One try, and what follows from it."""
+        try:
+            epoch = self.limit.epoch
+            outcome = await self._try(job)
+            if isinstance(outcome, Again):
+                self.limit.complained(epoch)
+                self._put_off(position, job, tries.plus(outcome), outcome)
+            else:
+                self._keep(position, outcome)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self._error = self._error or error
+        finally:
+            task = asyncio.current_task()
+            assert task is not None
+            self._under_way.discard(task)
+        try:
+            self._send()
+        except BaseException as error:  # a job that cannot be made
+            self._error = self._error or error
+        if self._error is not None or not self._under_way:
+            self._changed.set()
+
+    def _put_off(self, position: int, job: Job[T], tries: Tries, last: Again) -> None:
+        if self.stop():
+            return  # neither answered nor failed: the next run asks again
+        wait = self.policy.wait_after(tries, last, self.line.chance())
+        if wait is None:
+            self._keep(position, self._give_up(last, tries.total))
+            return
+        now = time.monotonic()
+        self.limit.pause(now + wait.everyone)
+        heappush(self._again, (now + wait.own, position, job, tries))
+
+    def _keep(self, position: int, outcome: T | Failed) -> None:
+        if not self._outcomes:
+            asyncio.get_running_loop().call_later(_GATHER, self._hand_over)
+        self._outcomes.append((position, outcome))
+
+    def _hand_over(self) -> None:
+        if self._outcomes:
+            some, self._outcomes = self._outcomes, []
+            self.deliver(some)
+
+    async def _try(self, job: Job[T]) -> T | Failed | Again:
+        import aiohttp
+
+        content = write_body(job.body)
+        if isinstance(content, Failed):
+            return content
+        try:
+            reply = await self.line.http().post(content)
+        except TimeoutError as error:
+            reason = f"no answer within {self.settings.timeout:g} s"
+            if isinstance(error, aiohttp.ConnectionTimeoutError):
+                self._check_still_there(reason)
+            return Again(reason)
+        except TooLarge as error:
+            return Again(str(error)) if error.together else Failed(str(error))
+        except aiohttp.ClientError as error:
+            return self._broken(error)
+        self.refused_since = None
+        if reply.status == 200:
+            outcome = self._read(job, reply)
+        else:
+            outcome = read_refusal(self.settings.url, reply, self.settings.redact)
+        if not isinstance(outcome, Again):
+            self.lost_in_a_row = 0  # even if it refuses this request, it is there
+        return outcome
+
+    def _read(self, job: Job[T], reply: Reply) -> T | Failed | Again:
+        try:
+            value = job.read(reply.json())
+        except Unusable as error:
+            reason = self.settings.redact(f"unusable reply: {error}")
+            return Again(reason) if error.again else Failed(reason)
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+            began = self.settings.redact(reply.text)[:120]
+            why = self.settings.redact(f"{type(error).__name__}: {error}")[:300]
+            return Again(f"malformed reply: {why}; it began {began!r}")
+        self.limit.succeeded()
+        return value
+
+    def _broken(self, error: aiohttp.ClientError) -> Again:
+        import aiohttp
+
+        reason = self.settings.redact(f"the connection failed: {type(error).__name__} {error}".rstrip())
+        if isinstance(error, aiohttp.ClientSSLError):
+            raise ModelError(
+                f"{self.settings.url}: {reason}",
+                hint="Look at the address and its certificate; ca_cert_path=FILE names the authority of one's own.",
+            )
+        if isinstance(error, aiohttp.ClientConnectorError):
+            self._check_still_there(reason)
+        return Again(reason)
+
+    def _check_still_there(self, reason: str) -> None:
+        """A server that takes no connection at all may be starting again; one that does so for long is gone."""
+        now = time.monotonic()
+        self.refused_since = self.refused_since or now
+        if now - self.refused_since > self.settings.gone_after:
+            raise ModelError(
+                f"{self.settings.url} has taken no connection for {self.settings.gone_after:g} s: {reason}", hint=_KEPT
+            )
+
+    def _give_up(self, last: Again, tries: int) -> Failed:
+        self.lost_in_a_row += 1
+        reason = f"given up after {tries} tries; the last: {last.reason}"
+        if self.lost_in_a_row >= _LOST_IN_A_ROW:
+            raise ModelError(
+                f"{self.settings.url} does not answer: {self.lost_in_a_row} requests in a row were {reason}", hint=_KEPT
+            )
+        return Failed(reason)

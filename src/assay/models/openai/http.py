@@ -1,0 +1,131 @@
+"""One HTTP exchange: the client, and a reply read within limits on its size and on the time that all of it takes."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from assay.errors import ConfigError
+from assay.models.openai.wire import Settings, read_json
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_LONGEST_CONNECT = 30.0
+_LONGEST_IDLE = 4.0
+"""Seconds that an unused connection is kept: uvicorn, which most servers run on, hangs up after five."""
+_MOST_UNDER_WAY = 2**28
+"""Bytes of all replies that are being read. More is answered like any overload: with fewer requests at once."""
+_MOST_OF_A_REFUSAL = 2**16
+
+
+class TooLarge(Exception):
+    """A reply beyond what one may have, or, with `together`, beyond what all that are under way may have."""
+
+    def __init__(self, reason: str, *, together: bool) -> None:
+        super().__init__(reason)
+        self.together = together
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    status: int
+    body: bytes = b""
+    reason: str = ""
+    retry_after: str | None = None
+
+    @property
+    def text(self) -> str:
+        return self.body.decode("utf-8", "replace")
+
+    def json(self) -> Any:
+        return read_json(self.body)
+
+
+class HttpClient:
+    """Connections to one server. Made and used on the event loop's thread only."""
+
+    def __init__(self, settings: Settings) -> None:
+        import aiohttp
+
+        self.settings = settings
+        self._under_way = 0
+        timeout = aiohttp.ClientTimeout(total=settings.timeout, sock_connect=min(_LONGEST_CONNECT, settings.timeout))
+        # No limit on connections: how many are open is decided by who sends.
+        connector = aiohttp.TCPConnector(limit=0, ssl=_verification(settings), keepalive_timeout=_LONGEST_IDLE)
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            timeout=timeout,
+            headers={"Content-Type": "application/json", **settings.headers},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            proxy=_proxy_for(settings.url),  # asked for once, not with every request
+        )
+
+    async def post(self, content: bytes) -> Reply:
+        """Raises `TooLarge`, `TimeoutError`, or `aiohttp.ClientError`. A redirect is a reply: the key stays here."""
+        async with self._session.post(self.settings.url, data=content, allow_redirects=False) as response:
+            return await self._read(response)
+
+    async def get(self, url: str) -> Reply:
+        async with self._session.get(url, allow_redirects=False) as response:
+            return await self._read(response)
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def _read(self, response: aiohttp.ClientResponse) -> Reply:
+        announced = response.content_length
+        if response.status != 200:
+            body = await self._read_pieces(response, _MOST_OF_A_REFUSAL)
+        elif announced is None or "Content-Encoding" in response.headers:
+            body = await self._read_pieces(response, None)
+        else:
+            try:
+                self._count(announced, announced)
+                body = await response.read()
+            finally:
+                self._under_way -= announced
+        return Reply(response.status, body, response.reason or "", response.headers.get("Retry-After"))
+
+    async def _read_pieces(self, response: aiohttp.ClientResponse, enough: int | None) -> bytes:
+        """How long it is, or becomes when it is unpacked, is not known before. `enough` is where to stop reading."""
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            async for piece in response.content.iter_any():
+                pieces.append(piece)
+                size += len(piece)
+                self._count(len(piece), size)
+                if enough is not None and size >= enough:
+                    break
+        finally:
+            self._under_way -= size
+        return b"".join(pieces)
+
+    def _count(self, more: int, size: int) -> None:
+        self._under_way += more
+        if size > self.settings.max_reply:
+            raise TooLarge(f"the reply has more than {self.settings.max_reply:,} bytes, unpacked", together=False)
+        if self._under_way > _MOST_UNDER_WAY:
+            raise TooLarge(f"the replies under way have more than {_MOST_UNDER_WAY:,} bytes together", together=True)
+
+
+def _verification(settings: Settings) -> ssl.SSLContext | bool:
+    if isinstance(settings.verify, bool):
+        return settings.verify
+    try:
+        return ssl.create_default_context(cafile=settings.verify)
+    except OSError as error:
+        raise ConfigError(f"ca_cert_path={settings.verify} cannot be used: {error}") from error
+
+
+def _proxy_for(url: str) -> str | None:
+    """What the environment names (`HTTPS_PROXY`, `NO_PROXY`, …)."""
+    parts = urlsplit(url)
+    proxies = getproxies()
+    if proxy_bypass(parts.hostname or ""):
+        return None
+    return proxies.get(parts.scheme) or proxies.get("all")
