@@ -37,6 +37,8 @@ def print_result(result: RunResult, *, kept_in: str | None = None) -> None:
     out.print(screen_table(result))
     for line in result.remarks:
         out.print(line, style="yellow", highlight=False, markup=False)
+    if result.answers_from:
+        out.print(f"Answers: {result.answers_from}", style="dim", highlight=False, markup=False)
     if kept_in:
         out.print(f"Kept in [bold]{escape(kept_in)}[/bold]", highlight=False)
 

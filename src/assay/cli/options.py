@@ -128,6 +128,12 @@ RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
     _flag("--metadata", multiple=True, metavar="JSON", help="Passed to tasks, and on to custom datasets."),
     _flag("--store", metavar="PATH", help="The response store.  [default: in the user cache directory]"),
     _bool("--fresh", help="Ask the model again even where the store has the answer."),
+    _flag(
+        "--reuse",
+        type=click.Choice(["checked", "always"]),
+        help="Kept answers of a server: only if probes say that it is the same model, or always.  [default: checked]",
+    ),
+    _bool("--offline", help="Ask nothing: score the answers that the store has, and count the others as failed."),
     _bool("--dry_run", help="Count docs, requests and tokens, estimate time and cost; ask nothing."),
     _bool("--trust_remote_code", help="Let models and datasets from the hub run their own code."),
     _bool("--confirm_run_unsafe_code", help="Run code written by the model (in a sandbox) where a task needs it."),

@@ -21,7 +21,7 @@ from assay.cluster.replica import ModelSpec, ShardAnswers
 from assay.cluster.shards import Shard, ShardCutter, shard_size
 from assay.config import RunConfig
 from assay.instance import Instance, Response
-from assay.models import ModelInfo, Stop, StreamingLM, Usage, never
+from assay.models import Identity, ModelInfo, Stop, StreamingLM, Usage, never
 
 SHARDS_PER_REPLICA = 2
 DEATHS_PER_SHARD = 3
@@ -96,6 +96,10 @@ class ClusterLM(StreamingLM):
 
     def fingerprint(self) -> str:
         return self.model.info.fingerprint
+
+    def identify(self, times: int) -> Identity | None:
+        found: Identity | None = self.pool.ask("identify", times)
+        return found
 
     @property
     def usage(self) -> Usage | None:

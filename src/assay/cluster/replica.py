@@ -11,7 +11,7 @@ from typing import Any
 
 from assay.errors import AssayError
 from assay.instance import Instance
-from assay.models import ChatRenderer, ModelInfo, load_model
+from assay.models import ChatRenderer, Identity, ModelInfo, load_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,9 @@ class Replica:
 
     def chat_template(self, name: bool | str | None) -> str | None:
         return self.lm.chat_template(name)
+
+    def identify(self, times: int) -> Identity | None:
+        return self.lm.identify(times)
 
 
 def _pickled(renderer: ChatRenderer | None) -> bytes | None:

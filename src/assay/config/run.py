@@ -157,6 +157,10 @@ class RunConfig(FrozenConfig):
     store: str | None = None
     fresh: bool = False
     """Ask the model again even where the store has an answer."""
+    reuse: Literal["checked", "always"] = "checked"
+    """Whether a server has to show that it is still the model whose answers are kept."""
+    offline: bool = False
+    """Ask nothing: what the store does not have is a failed request."""
     dry_run: bool = False
     max_failed: float | None = Field(default=None, ge=0, le=1)
     max_truncated: float | None = Field(default=None, ge=0, le=1)
@@ -183,6 +187,8 @@ class RunConfig(FrozenConfig):
     def _check(self) -> Self:
         if self.limit is not None and not 0 < self.limit < math.inf:
             raise ConfigError(f"limit is {self.limit}", hint="Give a number of docs (10), or a fraction below 1 (0.1).")
+        if self.offline and self.fresh:
+            raise ConfigError("offline and fresh exclude each other", hint="Drop one of them.")
         if self.limit is not None and self.samples is not None:
             raise ConfigError("limit and samples exclude each other", hint="Drop one of them.")
         if self.fewshot_as_multiturn and not self.apply_chat_template:

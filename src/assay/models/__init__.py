@@ -15,6 +15,7 @@ from assay.models.base import (
     never,
 )
 from assay.models.catalog import CATALOG, PulledModel, pulled
+from assay.models.identity import TIMES_AT_FIRST, Identity, difference
 from assay.models.lazy import LazyLM
 from assay.models.pulling import pull
 from assay.models.registry import MODELS, load_model, load_when_asked
@@ -27,8 +28,10 @@ __all__ = [
     "CATALOG",
     "LM",
     "MODELS",
+    "TIMES_AT_FIRST",
     "Capabilities",
     "ChatRenderer",
+    "Identity",
     "LazyLM",
     "ModelInfo",
     "PulledModel",
@@ -38,6 +41,7 @@ __all__ = [
     "check_arguments",
     "class_fingerprint",
     "count_distinct",
+    "difference",
     "load_model",
     "load_when_asked",
     "never",

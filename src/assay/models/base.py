@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, cast
 from assay.config import without_secrets
 from assay.errors import ConfigError, ModelError, did_you_mean
 from assay.instance import Context, Instance, Message, Response
+from assay.models.identity import Identity
 from assay.request_types import REQUEST_TYPES
 
 ChatForm: TypeAlias = Literal["messages", "text"]
@@ -218,6 +219,14 @@ class LM(ABC):
     def fingerprint(self) -> str:
         """Changes whenever answers may change. The default: class, source file, and model arguments."""
         return class_fingerprint(type(self), self.model_args)
+
+    def identify(self, times: int) -> Identity | None:
+        """What the model says of itself and answers to fixed probes, asked so many times.
+
+        For a model that its fingerprint does not tell from another, such as one behind an address. None, the default:
+        the fingerprint says it all. Raises `ModelError` where the model is out of reach.
+        """
+        return None
 
     def info(self) -> ModelInfo:
         """What is known of the model. A backend adds to it: `replace(super().info(), computes_here=True, …)`."""

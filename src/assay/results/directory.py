@@ -179,6 +179,8 @@ CANNOT_CHANGE_SCORES = frozenset(
         "output_path",
         "store",
         "fresh",
+        "reuse",
+        "offline",
         "executor",
         "ray_address",
         "replicas",

@@ -41,6 +41,9 @@ class RunResult:
     notes: tuple[str, ...] = ()
     origin: str = "assay"
     """The harness that ran it."""
+    answers_from: str = field(default="", compare=False)
+    """How many answers were computed and how many kept ones reused. In `run.json`: the same evaluation gives the same
+    results file whichever they were."""
     path: Path | None = field(default=None, compare=False)
     """The run directory, if there is one."""
 

@@ -20,7 +20,7 @@ from assay.run.progress import Counts, Progress
 from assay.run.units import Unit, request_digest
 
 if TYPE_CHECKING:
-    from assay.store import ResponseStore
+    from assay.run.reuse import ModelStore
 
 WINDOW_REQUESTS = 16_384
 """Requests held in memory at once. Large enough that prefixes are shared, small enough that memory stays flat."""
@@ -68,15 +68,16 @@ class ModelAnswerer:
     def __init__(
         self,
         lm: LM,
-        store: ResponseStore | None,
+        store: ModelStore | None,
         *,
         fresh: bool = False,
+        offline: bool = False,
         stop: Callable[[], bool] = lambda: False,
         progress: Progress,
         counts: Counts,
     ) -> None:
         self.lm, self.store, self.keys = lm, store, AnswerKeys(lm.fingerprint())
-        self.fresh, self.stop, self.progress, self.counts = fresh, stop, progress, counts
+        self.fresh, self.offline, self.stop, self.progress, self.counts = fresh, offline, stop, progress, counts
         # Many replicas need more at once, or each would get crumbs.
         self.window_requests = max(WINDOW_REQUESTS, lm.info().window_requests)
 
@@ -87,8 +88,13 @@ class ModelAnswerer:
         for unit in units:
             if not unit.pending:
                 done(unit)
-        if self.store is not None and not self.fresh:
-            self._reuse(asks, done)
+        if asks and self.store is not None:
+            self.store.recognize()
+            if not self.fresh:
+                self._reuse(asks, done)
+        if self.offline:
+            self._refuse(asks, done)
+            return
         by_type: dict[str, list[tuple[bytes, _Ask]]] = {}
         for key, ask in asks.items():
             by_type.setdefault(ask.instance.request_type, []).append((key, ask))
@@ -129,6 +135,12 @@ class ModelAnswerer:
             self._deliver(asks.pop(key), answer, done)
         self.counts.reused += len(known)
         self.progress.update(self.counts)
+
+    def _refuse(self, asks: dict[bytes, _Ask], done: Callable[[Unit], None]) -> None:
+        missing = Response(None, failure="the store has no answer to this request, and --offline asks nothing")
+        self.counts.failed += len(asks)
+        for ask in asks.values():
+            self._deliver(ask, missing, done)
 
     def _compute(self, request_type: str, items: list[tuple[bytes, _Ask]], done: Callable[[Unit], None]) -> None:
         instances = [ask.instance for _, ask in items]

@@ -22,6 +22,7 @@ from assay.run.kept import KeptAnswerer
 from assay.run.pipeline import run_pipeline
 from assay.run.plan import load_scoring_code, make_plan, seed_everything, settle, settle_kept
 from assay.run.progress import Counts, Observer, Progress, Quiet
+from assay.run.reuse import ModelStore
 from assay.run.roles import Roles
 from assay.run.units import Unit
 from assay.store import ResponseStore
@@ -64,17 +65,20 @@ def execute(
         try:
             if store is None:
                 store = stack.enter_context(ResponseStore(config.store, fresh=config.fresh, notify=progress.message))
-            store.begin(run=str(journal.directory.path) if journal.directory else "", model=name)
+            run = str(journal.directory.path) if journal.directory else ""
+            kept = ModelStore(store, lm, config, run=run, model=name, notify=progress.message)
             shared: dict[str, Any] = {"stop": stop, "progress": progress, "counts": journal.counts}
-            answerer = ModelAnswerer(lm, store, fresh=config.fresh, **shared)
-            roles = Roles(config, store, load=lambda c: model_for(c, progress.message), stack=stack, **shared)
+            answerer = ModelAnswerer(lm, kept, fresh=config.fresh, offline=config.offline, **shared)
+            roles = Roles(config, store, run, load=lambda c: model_for(c, progress.message), stack=stack, **shared)
             progress.stage("asking")
             observer = RunObserver(lm, journal, progress)
             result = run_pipeline(plan, answerer, config, journal, observer=observer, ask_roles=roles.ask)
             store.flush()
+            answers_from = "; ".join([kept.summary(journal.counts), *roles.summaries()])
+            journal.extra["answers_from"] = answers_from
             journal.model = describe_model(lm, config, name)  # by now a model that loads late has said what it is
             journal.write_status("finished")
-            return replace(result, model=journal.model)
+            return replace(result, model=journal.model, answers_from=answers_from)
         except BaseException as error:
             journal.write_failure(error)
             raise
@@ -104,6 +108,7 @@ def rescore(
         roles = Roles(
             config,
             None if store is None else stack.enter_context(store),
+            "" if target is None else str(target.path),
             load=lambda c: model_for(c, progress.message),
             stack=stack,
             **shared,

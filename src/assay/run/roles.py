@@ -11,6 +11,7 @@ from assay.instance import Instance
 from assay.models import LM
 from assay.run.answerers import ModelAnswerer
 from assay.run.progress import Counts, Progress
+from assay.run.reuse import ModelStore
 from assay.run.units import Unit
 from assay.store import ResponseStore
 from assay.tasks import DocRequests
@@ -23,6 +24,7 @@ class Roles:
         self,
         config: RunConfig,
         store: ResponseStore | None,
+        run: str,
         *,
         load: Callable[[RunConfig], LM],
         stop: Callable[[], bool],
@@ -30,7 +32,14 @@ class Roles:
         counts: Counts,
         stack: ExitStack,
     ) -> None:
-        self.config, self.store, self.stop, self.progress, self.counts = config, store, stop, progress, counts
+        self.config, self.store, self.run, self.stop, self.progress, self.counts = (
+            config,
+            store,
+            run,
+            stop,
+            progress,
+            counts,
+        )
         self._load, self._stack = load, stack
         self._answerers: dict[str, ModelAnswerer] = {}
 
@@ -60,7 +69,25 @@ class Roles:
             self.progress.message(f"loading the {role}")
             lm = self._load(self.config.model_copy(update=words))
             self._stack.callback(lm.close)
+            kept = None
+            if self.store is not None:
+                name = str(named.model_args.get("pretrained") or named.model_args.get("model") or named.model)
+                kept = ModelStore(self.store, lm, self.config, run=self.run, model=name, notify=self.progress.message)
             self._answerers[role] = ModelAnswerer(
-                lm, self.store, fresh=self.config.fresh, stop=self.stop, progress=self.progress, counts=Counts()
+                lm,
+                kept,
+                fresh=self.config.fresh,
+                offline=self.config.offline,
+                stop=self.stop,
+                progress=self.progress,
+                counts=Counts(),
             )
         return self._answerers[role]
+
+    def summaries(self) -> list[str]:
+        """Where each role's answers came from."""
+        return [
+            f"{role}: {answerer.store.summary(answerer.counts)}"
+            for role, answerer in self._answerers.items()
+            if answerer.store is not None
+        ]

@@ -29,6 +29,12 @@ CREATE TABLE IF NOT EXISTS responses (
     prompt_tokens INTEGER, response_tokens INTEGER, extras TEXT
 ) WITHOUT ROWID;
 """
+FACTS = """
+CREATE TABLE IF NOT EXISTS facts (
+    origin INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL, facts TEXT NOT NULL
+);
+"""
+"""What a model that cannot be looked into (a server) said of itself and answered to probes when its answers were given."""
 
 _SIDE_FILES = ("-wal", "-shm", "-journal")
 _DAMAGE = ("malformed", "not a database", "database disk image", "file is encrypted", "no such table", "no such column")
@@ -90,11 +96,12 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     if "responses" not in tables or "origins" not in tables:
         if application == APPLICATION_ID and tables:
             raise sqlite3.DatabaseError("malformed: a table is missing")
-        connection.executescript(
-            f"BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; {LAYOUT} COMMIT;"
-        )
+        marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
+        connection.executescript(f"BEGIN IMMEDIATE; {marks} {FACTS} {LAYOUT} COMMIT;")
     elif version < VERSION:
         _upgrade(connection, version)
+    elif "facts" not in tables:
+        connection.executescript(FACTS)
     size = connection.execute("PRAGMA page_count").fetchone()[0] * connection.execute("PRAGMA page_size").fetchone()[0]
     if size <= CHECK_AT_OPEN_BYTES:
         quick_check(connection)
@@ -108,7 +115,7 @@ def _upgrade(connection: sqlite3.Connection, version: int) -> None:
     """Old rows have nothing in the new columns, and none is rewritten."""
     columns = [column for layout, added in _ADDED.items() if layout >= version for column in added]
     alter = " ".join(f"ALTER TABLE responses ADD COLUMN {column};" for column in columns)
-    connection.executescript(f"BEGIN IMMEDIATE; {alter} PRAGMA user_version = {VERSION}; COMMIT;")
+    connection.executescript(f"BEGIN IMMEDIATE; {alter} {FACTS} PRAGMA user_version = {VERSION}; COMMIT;")
 
 
 def quick_check(connection: sqlite3.Connection) -> None:
@@ -163,6 +170,10 @@ def add_origin(connection: sqlite3.Connection, run: str, model: str) -> int:
     ).lastrowid
     assert found is not None
     return found
+
+
+def add_facts(connection: sqlite3.Connection, origin: int, fingerprint: str, facts: str) -> None:
+    connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", (origin, fingerprint, facts))
 
 
 def write_error(path: Path, error: BaseException) -> StoreError:

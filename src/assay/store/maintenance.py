@@ -113,6 +113,7 @@ def collect_garbage(
         if not dry_run:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute(f"DELETE FROM responses WHERE origin IN ({which})", values)
+            connection.execute(f"DELETE FROM facts WHERE origin IN ({which})", values)
             connection.execute(f"DELETE FROM origins WHERE id IN ({which})", values)
             connection.execute("COMMIT")
             connection.execute("VACUUM")

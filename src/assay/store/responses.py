@@ -10,7 +10,9 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +22,7 @@ from assay.errors import StoreError
 from assay.instance import Response
 from assay.paths import assay_home
 from assay.store.codec import Row, make_row, read_row, row_is_intact
-from assay.store.database import add_origin, exclusive, is_damage, open_or_rebuild, rebuild, write_error
+from assay.store.database import add_facts, add_origin, exclusive, is_damage, open_or_rebuild, rebuild, write_error
 
 T = TypeVar("T")
 logger = logging.getLogger("assay.store")
@@ -37,6 +39,23 @@ def default_store_path() -> Path:
     """`ASSAY_STORE`, else `responses.sqlite` in `ASSAY_HOME`."""
     chosen = os.environ.get("ASSAY_STORE")
     return Path(chosen).expanduser() if chosen else assay_home() / "responses.sqlite"
+
+
+@dataclass(eq=False)
+class Origin:
+    """Where answers come from: a run of a model. Made by `ResponseStore.begin`."""
+
+    run: str = ""
+    model: str = ""
+    fingerprint: str = ""
+    facts: str | None = None
+    """What the model said of itself and answered to probes, where nothing else can tell it from another."""
+    trusted: Collection[int] | None = None
+    """Earlier origins whose answers are this model's; None: all of them."""
+    id: int = 0
+    """Of the row, once there is one."""
+    read_from: Counter[int] = field(default_factory=Counter)
+    """How many answers of which earlier origin were read."""
 
 
 class ResponseStore:
@@ -58,45 +77,67 @@ class ResponseStore:
         if message:
             notify(message)
         self._inode = _inode(self.path)
-        self._origin = 0
-        self._names = ("", "")
-        self._pending: dict[bytes, Row] = {}
-        self._writing: dict[bytes, Row] = {}
+        self._origin = Origin()
+        self._begun = [self._origin]
+        self._pending: dict[bytes, tuple[Row, Origin]] = {}
+        self._writing: dict[bytes, tuple[Row, Origin]] = {}
         self._failure: StoreError | None = None
         self._closed = False
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def begin(self, *, run: str = "", model: str = "") -> None:
-        """Say which run and model the answers that follow come from; `gc` and `stats` go by it."""
-        self.flush()
-        with self._lock:
-            self._names = (run, model)
-            self._origin = 0
+    def begin(
+        self,
+        *,
+        run: str = "",
+        model: str = "",
+        fingerprint: str = "",
+        facts: str | None = None,
+        trusted: Collection[int] | None = None,
+    ) -> Origin:
+        """Say which run and model answers come from; `gc` and `stats` go by it.
 
-    def get_many(self, keys: Iterable[bytes]) -> dict[bytes, Response]:
+        What follows is read and written for it, unless `get_many` and `put` name another.
+        """
+        self._origin = Origin(run, model, fingerprint, facts, trusted)
+        self._begun.append(self._origin)
+        return self._origin
+
+    def facts_of(self, fingerprint: str) -> dict[int, str]:
+        """By origin, oldest first: what a model of this fingerprint was known by when it gave answers."""
+        query = "SELECT origin, facts FROM facts WHERE fingerprint = ? ORDER BY origin"
+        return dict(self._guarded(lambda: self._connection.execute(query, (fingerprint,)).fetchall()))
+
+    def dates(self, origins: Collection[int]) -> list[int]:
+        """When the runs of these origins began, in seconds, sorted."""
+        marks = ",".join("?" * len(origins))
+        query = f"SELECT created FROM origins WHERE id IN ({marks}) ORDER BY created"
+        return [at for (at,) in self._guarded(lambda: self._connection.execute(query, [*origins]).fetchall())]
+
+    def get_many(self, keys: Iterable[bytes], origin: Origin | None = None) -> dict[bytes, Response]:
         """The answers that are there. One that does not match its checksum is deleted and counts as missing."""
+        origin = origin or self._origin
         found: dict[bytes, Response] = {}
         wanted: list[bytes] = []
         with self._pending_lock:  # in this order a row that is being written is in one of the two
             pending, writing = self._pending, self._writing
         for key in keys:
-            row = pending.get(key) or writing.get(key)
-            if row is None:
+            waiting = pending.get(key) or writing.get(key)
+            if waiting is None:
                 wanted.append(key)
             else:
-                found[key] = read_row(row)
-        if wanted and not (self.fresh and not self._origin):
-            found.update(self._guarded(lambda: self._read(wanted)))
+                found[key] = read_row(waiting[0])
+        if wanted and (origin.id or not self._sees_nothing(origin)):
+            found.update(self._guarded(lambda: self._read(wanted, origin)))
         return found
 
-    def put(self, key: bytes, response: Response) -> None:
+    def put(self, key: bytes, response: Response, origin: Origin | None = None) -> None:
         """Keep a response, which must not be a failure. Returns at once; it is on disk a tenth of a second later."""
         if self._failure is not None:
             self._raise_failure()
         row = make_row(key, response)
         with self._pending_lock:
-            self._pending[key] = row
+            self._pending[key] = row, origin or self._origin
             if self._thread is None:
                 self._start()
         if len(self._pending) >= WAKE_AT:
@@ -143,18 +184,29 @@ class ResponseStore:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _read(self, keys: Sequence[bytes]) -> dict[bytes, Response]:
+    def _sees_nothing(self, origin: Origin) -> bool:
+        return self.fresh or (origin.trusted is not None and not origin.trusted)
+
+    def _trusts(self, origin: Origin) -> Collection[int] | None:
+        """Whose answers it may read: None for all."""
+        if self.fresh:
+            return (origin.id,)
+        return None if origin.trusted is None else {*origin.trusted, origin.id}
+
+    def _read(self, keys: Sequence[bytes], origin: Origin) -> dict[bytes, Response]:
         found: dict[bytes, Response] = {}
         spoiled: list[tuple[bytes]] = []
         keys = sorted(keys)  # neighbours in the tree are read together
-        only_mine = f" AND origin = {self._origin}" if self.fresh else ""
+        trusted = self._trusts(origin)
+        only = "" if trusted is None else f" AND origin IN ({','.join(map(str, trusted))})"
         for start in range(0, len(keys), READ_CHUNK):
             chunk = keys[start : start + READ_CHUNK]
             marks = ",".join("?" * len(chunk))
-            rows = self._connection.execute(f"SELECT * FROM responses WHERE key IN ({marks}){only_mine}", chunk)
+            rows = self._connection.execute(f"SELECT * FROM responses WHERE key IN ({marks}){only}", chunk)
             for row in rows.fetchall():
                 if row_is_intact(row):
                     found[row[0]] = read_row(row)
+                    origin.read_from[row[4]] += row[4] != origin.id
                 else:
                     spoiled.append((row[0],))
         if spoiled:
@@ -191,32 +243,51 @@ class ResponseStore:
             finally:
                 self._writing = {}
 
-    def _insert(self, batch: list[Row]) -> None:
+    def _insert(self, waiting: list[tuple[Row, Origin]]) -> None:
         connection = self._connection
-        before = self._origin
+        new: list[Origin] = []
         connection.execute("BEGIN IMMEDIATE")
         try:
-            if not self._origin:
-                self._origin = add_origin(connection, *self._names)
-            origin = self._origin
-            batch = sorted(((*row[:4], origin, *row[5:]) for row in batch), key=itemgetter(0))
-            # The first answer stays, so that two processes that ask the same thing read the same thing ever after.
-            verb = "INSERT OR REPLACE" if self.fresh else "INSERT OR IGNORE"
-            # Many rows to a statement: a statement gives up the interpreter lock once, and getting it back from a busy
-            # main thread takes milliseconds.
-            whole = len(batch) - len(batch) % WRITE_CHUNK
-            for start in range(0, whole, WRITE_CHUNK):
-                values = [value for row in batch[start : start + WRITE_CHUNK] for value in row]
-                connection.execute(f"{verb} INTO responses VALUES {','.join([_VALUES] * WRITE_CHUNK)}", values)
-            if rest := batch[whole:]:
-                values = [value for row in rest for value in row]
-                connection.execute(f"{verb} INTO responses VALUES {','.join([_VALUES] * len(rest))}", values)
+            for origin in dict.fromkeys(origin for _, origin in waiting):
+                if not origin.id:
+                    new.append(origin)
+                    self._add_origin(origin)
+                batch = [(*row[:4], origin.id, *row[5:]) for row, owner in waiting if owner is origin]
+                self._insert_rows(sorted(batch, key=itemgetter(0)), self._trusts(origin))
             connection.execute("COMMIT")
         except BaseException:
-            self._origin = before
+            for origin in new:
+                origin.id = 0
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+
+    def _add_origin(self, origin: Origin) -> None:
+        origin.id = add_origin(self._connection, origin.run, origin.model)
+        if origin.facts is not None:
+            add_facts(self._connection, origin.id, origin.fingerprint, origin.facts)
+
+    def _insert_rows(self, rows: list[Row], trusted: Collection[int] | None) -> None:
+        # The first answer stays, so that two processes that ask the same thing read the same thing ever after; but not
+        # one of an origin that is not trusted: the model that gave it is not this one.
+        verb = "INSERT OR IGNORE" if trusted is None else "INSERT OR REPLACE"
+        if trusted is not None and not self.fresh:
+            rows = self._without_trusted(rows, trusted)
+        # Many rows to a statement: a statement gives up the interpreter lock once, and getting it back from a busy
+        # main thread takes milliseconds.
+        for start in range(0, len(rows), WRITE_CHUNK):
+            chunk = rows[start : start + WRITE_CHUNK]
+            values = [value for row in chunk for value in row]
+            self._connection.execute(f"{verb} INTO responses VALUES {','.join([_VALUES] * len(chunk))}", values)
+
+    def _without_trusted(self, rows: list[Row], trusted: Collection[int]) -> list[Row]:
+        there: set[bytes] = set()
+        for start in range(0, len(rows), READ_CHUNK):
+            keys = [row[0] for row in rows[start : start + READ_CHUNK]]
+            query = f"SELECT key FROM responses WHERE key IN ({','.join('?' * len(keys))})"
+            found = self._connection.execute(f"{query} AND origin IN ({','.join(map(str, trusted))})", keys)
+            there.update(key for (key,) in found)
+        return [row for row in rows if row[0] not in there]
 
     def _guarded(self, work: Callable[[], T]) -> T:
         """Do it under the lock; once more on a rebuilt file when the store turns out to be damaged."""
@@ -239,7 +310,9 @@ class ResponseStore:
 
     def _repair(self, reason: str) -> None:
         self._connection.close()
-        self._origin = 0
+        for origin in self._begun:  # a store that was made anew has other numbers, and no facts
+            origin.id, origin.trusted = 0, None if origin.trusted is None else ()
+            origin.read_from.clear()
         if _inode(self.path) != self._inode:  # another process has put it right already
             self._connection, message = open_or_rebuild(self.path)
         else:

@@ -60,6 +60,7 @@ class FaultyServer:
         self.model = NgramLM()
         self.fault, self.echo, self.delay, self.dialect = fault, echo, delay, dialect
         self.beside = dict(beside or {})
+        self.listing: dict[str, Any] = {"id": "ngram"}
         self.seen: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
         self.headers: list[dict[str, str]] = []
@@ -105,6 +106,9 @@ class FaultyServer:
         if body.get("echo") and self.echo:
             choice["text"] = text + choice["text"]
             choice["logprobs"] = self._logprobs(data, answer.answer.encode()[: body["max_tokens"]])
+        elif body.get("logprobs"):
+            whole = self._logprobs(data, answer.answer.encode())
+            choice["logprobs"] = {"top_logprobs": whole["top_logprobs"][len(data) :]}
         generated = len(answer.answer.encode())
         counted = len(data) + bool(self.dialect.bos)
         usage = {"prompt_tokens": counted, "completion_tokens": generated} if self.dialect.usage else None
@@ -171,7 +175,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server_state.paths.append(self.path)
-        self._reply(200, {"data": [{"id": "ngram"}]})
+        self._reply(200, {"data": [self.server_state.listing]})
 
     def do_POST(self) -> None:
         state = self.server_state

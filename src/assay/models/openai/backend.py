@@ -14,7 +14,9 @@ from assay.errors import ConfigError, ModelError
 from assay.instance import Context, Instance, Response, TokenCounts, context_text
 from assay.models.base import LM, ModelInfo, Stop, Usage
 from assay.models.generation import GenerationSettings, cut_at_stop, draw_seed, split_reasoning
+from assay.models.identity import PROBE_TOKENS, PROBES, Identity, ProbeReply
 from assay.models.openai.address import endpoint_address, request_headers, sibling_address
+from assay.models.openai.probing import entry_of, read_reply
 from assay.models.openai.tokens import Encoder, make_encoder
 from assay.models.openai.transport import Transport
 from assay.models.openai.wire import (
@@ -39,6 +41,8 @@ class ServerLM(LM):
     ENDPOINT: ClassVar[str]
     DEFAULT_URL: ClassVar[str | None] = None
     NEEDS_KEY: ClassVar[bool] = False
+    TOP_LOGPROBS: ClassVar[Mapping[str, Any]]
+    """What asks for the log-probabilities of the likeliest tokens of an answer."""
     max_length: int
 
     def __init__(
@@ -124,7 +128,7 @@ class ServerLM(LM):
         return replace(super().info(), name=self.model, prices=self.prices if any(self.prices) else None)
 
     def fingerprint(self) -> str:
-        """The address and the name are all that is known of the weights; a changed server should get a new name.
+        """The address, the name and how it is asked. Whether it is still the same model is what `identify` tells.
 
         Headers count, because a gateway may choose the model by them; the key does not.
         """
@@ -132,6 +136,17 @@ class ServerLM(LM):
         parts += [self.max_gen_toks, self.seed, self.eos_string, self.think_end_token]
         parts += [self.encoder.fingerprint if self.encoder else None]
         return "server-2:" + json.dumps(parts)
+
+    def identify(self, times: int) -> Identity:
+        try:
+            listing = self.transport.get(sibling_address(self.url, self.ENDPOINT, "/models"))
+        except ModelError as error:
+            raise ModelError(
+                error.message, hint="Start the server. With --offline the answers that are kept are scored, unchecked."
+            ) from error
+        builds: dict[str, None] = {}
+        replies = self._probe(times, builds, with_tops=True) or self._probe(times, builds, with_tops=False)
+        return Identity(entry_of(listing, self.model), tuple(builds), replies)
 
     def close(self) -> None:
         self.transport.close()
@@ -230,6 +245,24 @@ class ServerLM(LM):
         )
 
     # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _probe(self, times: int, builds: dict[str, None], *, with_tops: bool) -> tuple[tuple[ProbeReply, ...], ...]:
+        """The replies to each probe; nothing where the server declines them, as it may log-probabilities."""
+
+        def read(reply: Any) -> ProbeReply:
+            if build := reply.get("system_fingerprint"):
+                builds[str(build)] = None
+            return read_reply(reply, self.read_text(reply["choices"][0]))
+
+        settings = GenerationSettings(max_gen_toks=PROBE_TOKENS)
+        tops = self.TOP_LOGPROBS if with_tops else {}
+        jobs = [Job({**self.write_generation(probe, settings, self.seed), **tops}, read) for probe in PROBES] * times
+        replies: list[list[ProbeReply]] = [[] for _ in PROBES]
+        for at, reply in self.transport.send_all(jobs):
+            if isinstance(reply, Failed):
+                return ()
+            replies[at % len(PROBES)].append(reply)
+        return tuple(map(tuple, replies))
 
     def _key_required(self) -> bool:
         return self.NEEDS_KEY and self.url.startswith("https://api.openai.com")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from assay.instance import Context, Instance, Message, Response, context_text, is_chat
 from assay.models.base import Capabilities, ModelInfo, NoLikelihoods, Stop, never
 from assay.models.generation import GenerationSettings
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.completions import sampling_fields
+from assay.models.openai.probing import TOPS
 from assay.models.openai.wire import Unusable
 
 _REASONING = re.compile(r"(^|/)(o[1-9]|gpt-5)(-|$|\.)")
@@ -25,6 +26,7 @@ class LocalChat(ServerLM):
     """
 
     ENDPOINT = "/chat/completions"
+    TOP_LOGPROBS: ClassVar[Mapping[str, Any]] = {"logprobs": True, "top_logprobs": TOPS}
     chat = "messages"
 
     def stream(

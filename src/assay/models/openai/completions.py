@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from assay.errors import ModelError
 from assay.instance import Context, Instance, Response
@@ -13,6 +13,7 @@ from assay.models.base import ModelInfo, NoLikelihoods, Stop, never
 from assay.models.generation import GenerationSettings, room_for_prompt
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.echo import EchoRequest, scored_tokens, sum_score
+from assay.models.openai.probing import TOPS
 from assay.models.openai.tokens import Encoder, HFEncoder, split_pair
 from assay.models.openai.wire import Failed, Job, Unusable, why_unsendable
 from assay.models.windows import WindowSums, rolling_windows
@@ -24,6 +25,7 @@ class LocalCompletions(ServerLM):
     """A completions server of your own: vLLM, SGLang, llama.cpp, text-generation-inference, …"""
 
     ENDPOINT = "/completions"
+    TOP_LOGPROBS: ClassVar[Mapping[str, Any]] = {"logprobs": TOPS}
     _echo_works = False
 
     def stream(
