@@ -26,18 +26,25 @@ def spec_key(cls: type[LM], args: Mapping[str, Any], offered: Mapping[str, Any])
     """Changes whenever the loaded model could differ; None where that cannot be told from files (hub names, servers)."""
     if not cls.FILE_ARGUMENTS or cls.FILE_ARGUMENTS[0] not in args:
         return None
-    files: list[tuple[str, int, int]] = []
+    places: list[Path] = []
     for name in cls.FILE_ARGUMENTS:
         if args.get(name) is None:
             continue
         place = resolve(str(args[name])) or Path(str(args[name])).expanduser()
         if not place.exists():
             return None
-        paths = sorted(place.rglob("*")) if place.is_dir() else [place]
-        files += [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths if path.is_file()]
+        places.append(place)
+    paths = [path for place in places for path in (sorted(place.rglob("*")) if place.is_dir() else [place])]
+    files = [(str(path), *_state(path)) for path in paths if path.is_file()]
     versions = [_version(package) for package in ("assay", "torch", "transformers")]
     facts = [f"{cls.__module__}:{cls.__qualname__}", dict(args), dict(offered), files, versions]
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _state(path: Path) -> tuple[int, int, int]:
+    """Size and times. A copy may keep the time of the content (`cp -p`), never that of the change on this disk."""
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 class LazyLM(StreamingLM):
