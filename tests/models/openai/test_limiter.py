@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,3 +55,55 @@ def test_a_pause_is_never_shortened() -> None:
     limit.pause(10.0)
     limit.pause(5.0)
     assert limit.paused_until == 10.0
+
+
+def test_512_are_reached_within_ten_round_trips() -> None:
+    limit = AdaptiveLimit(ceiling=1024)
+    trips = 0
+    while limit.slots < 512:
+        trips += 1
+        for _ in range(limit.slots):
+            limit.succeeded()
+    assert trips <= 10
+
+
+def test_faults_that_strike_one_request_in_twenty_are_no_overload() -> None:
+    chance = random.Random(0)
+    limit = AdaptiveLimit(ceiling=512)
+    for _ in range(40):
+        sent = limit.epoch
+        for _ in range(limit.slots):
+            if chance.random() < 0.05:
+                limit.complained(sent)
+            else:
+                limit.succeeded()
+    assert limit.slots > 0.9 * 512
+
+
+def serve(limit: AdaptiveLimit, capacity: int, rounds: int) -> tuple[float, float]:
+    """A server that refuses what is more than it bears: its mean load, and the share that it refused."""
+    answered = refused = 0
+    for _ in range(rounds):
+        sent, slots = limit.epoch, limit.slots
+        for at in range(slots):
+            if at < capacity:
+                limit.succeeded()
+            else:
+                limit.complained(sent)
+        answered += min(slots, capacity)
+        refused += max(0, slots - capacity)
+    return answered / rounds / capacity, refused / (answered + refused)
+
+
+def test_a_server_is_kept_busy_and_hardly_troubled_around_what_it_bears() -> None:
+    for capacity in (3, 20, 100, 700):
+        load, refused = serve(AdaptiveLimit(ceiling=1024), capacity, 400)
+        assert load > 0.75, capacity
+        assert refused < 0.15, capacity
+
+
+def test_what_a_server_bears_may_grow_while_it_runs() -> None:
+    limit = AdaptiveLimit(ceiling=1024)
+    serve(limit, 20, 100)
+    assert limit.slots < 80
+    assert serve(limit, 600, 100)[0] > 0.5

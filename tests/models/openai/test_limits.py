@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import ssl
+import subprocess
+import sys
 import threading
 import tracemalloc
 from pathlib import Path
@@ -124,6 +126,29 @@ def test_a_proxy_is_used_where_the_environment_names_one(monkeypatch: pytest.Mon
             assert near.paths == ["/v1/completions"]
 
 
+@pytest.mark.parametrize(("given", "slots"), [({}, 2), ({"num_concurrent": 300}, 300), ({"num_concurrent": 1}, 1)])
+def test_as_many_as_one_says_are_under_way_from_the_start_and_two_where_nothing_is_said(
+    given: dict[str, int], slots: int
+) -> None:
+    model: Any = load_model("local-completions", {"base_url": "http://localhost:1/v1", "model": "m", **given})
+    assert model.transport.limit.slots == slots
+    assert model.transport.limit.ceiling == given.get("num_concurrent", 1024)
+
+
+def test_many_connections_do_not_meet_the_limit_on_open_files() -> None:
+    code = """
+import resource
+from assay.models.openai.http import allow_connections
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 3000))
+allow_connections(1500)
+print(resource.getrlimit(resource.RLIMIT_NOFILE))
+allow_connections(5000)
+print(resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found == "(2524, 3000)\n(3000, 3000)\n"
+
+
 def test_nan_and_half_characters_in_a_reply_are_read_as_servers_mean_them() -> None:
     from assay.models.openai.wire import read_json, write_body
 
@@ -134,8 +159,6 @@ def test_nan_and_half_characters_in_a_reply_are_read_as_servers_mean_them() -> N
 
 def _tls(folder: Path) -> ssl.SSLContext:
     """A server's side of a certificate that only those trust who are given it."""
-    import subprocess
-
     key, certificate = folder / "key.pem", folder / "certificate.pem"
     command = [
         "openssl",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -22,6 +22,8 @@ from assay.models.openai.transport import Transport
 from assay.models.openai.wire import (
     BYTES_OF_A_TOKEN,
     LARGEST_REPLY,
+    MOST_AT_ONCE,
+    SLOW_START,
     Failed,
     Job,
     Settings,
@@ -60,7 +62,7 @@ class ServerLM(LM):
         trust_remote_code: bool = False,
         max_length: int = 2048,
         max_gen_toks: int = 256,
-        num_concurrent: int = 64,
+        num_concurrent: int | None = None,
         max_retries: int = 6,
         timeout: float = 300,
         backoff: float = 0.5,
@@ -74,7 +76,11 @@ class ServerLM(LM):
         price_out: float = 0.0,
         api_key: str | None = None,
     ) -> None:
-        """`price_in` and `price_out` are per million tokens. `num_concurrent` is the most; fewer are used at need."""
+        """`price_in` and `price_out` are per million tokens.
+
+        `num_concurrent` is how many requests are under way at once, and fewer when the server complains. Without it,
+        what the server bears is found out, from two on up to 1,024.
+        """
         if api_key is not None:
             raise ConfigError(
                 "api_key was given as a model argument, where it would be written into the run's config",
@@ -86,7 +92,8 @@ class ServerLM(LM):
             headers=request_headers(header, api_key_env, key_required=self._key_required()),
             timeout=float(timeout),
             max_retries=int(max_retries),
-            ceiling=max(1, int(num_concurrent)),
+            ceiling=MOST_AT_ONCE if num_concurrent is None else max(1, int(num_concurrent)),
+            begin_with=SLOW_START if num_concurrent is None else int(num_concurrent),
             backoff=float(backoff),
             verify=ca_cert_path or bool(verify_certificate),
             max_reply=max(LARGEST_REPLY, BYTES_OF_A_TOKEN * int(max_length)),
@@ -164,34 +171,39 @@ class ServerLM(LM):
     def stream_generation(
         self, instances: Sequence[Instance], draws: Sequence[int], stop: Stop
     ) -> Iterator[tuple[int, Response]]:
-        jobs: list[Job[Response]] = []
         positions: list[int] = []
         texts: list[str] = []
-        for position, (instance, draw) in enumerate(zip(instances, draws)):
+        wanted: list[GenerationSettings] = []
+        for position, instance in enumerate(instances):
             context, kwargs = instance.arguments[:2]
             text = context_text(context)
             if unsendable := why_unsendable(text):
                 yield position, Response(None, failure=unsendable.reason)
                 continue
-            settings = GenerationSettings.parse(kwargs, max_gen_toks=self.max_gen_toks)
-            seed = self.seed
-            if seed is not None and not settings.greedy:
-                seed = draw_seed(seed, text.encode(), draw) & 0x7FFFFFFF
-            jobs.append(Job(self.write_generation(context, settings, seed), partial(self._read_response, settings)))
+            wanted.append(GenerationSettings.parse(kwargs, max_gen_toks=self.max_gen_toks))
             positions.append(position)
             texts.append(text)
-        for at, answer in self.send_by_prefix(jobs, texts, stop):
+
+        def write(at: int) -> Job[Response]:
+            position, settings, seed = positions[at], wanted[at], self.seed
+            if seed is not None and not settings.greedy:
+                seed = draw_seed(seed, texts[at].encode(), draws[position]) & 0x7FFFFFFF
+            body = self.write_generation(instances[position].arguments[0], settings, seed)
+            return Job(body, partial(self._read_response, settings))
+
+        for at, answer in self.send_by_prefix(write, texts, stop):
             yield positions[at], answer
 
     def send_by_prefix(
-        self, jobs: Sequence[Job[Response]], prompts: Sequence[Any], stop: Stop
+        self, write: Callable[[int], Job[Response]], prompts: Sequence[Any], stop: Stop
     ) -> Iterator[tuple[int, Response]]:
         """Send in the order of prefixes, and yield answers under their own positions.
 
-        On a stop the paid requests under way are awaited, and no others are sent.
+        A request is written when there is room to send it, while others wait for their answers. On a stop the paid
+        requests under way are awaited, and no others are sent.
         """
         order = prefix_order(prompts)
-        for at, outcome in self.transport.send_all([jobs[i] for i in order], stop):
+        for at, outcome in self.transport.send_all(map(write, order), stop):
             yield order[at], Response(None, failure=outcome.reason) if isinstance(outcome, Failed) else outcome
 
     def answer_required(self, request_type: str, requests: Sequence[Instance]) -> list[Any]:

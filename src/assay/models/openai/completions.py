@@ -105,9 +105,14 @@ class LocalCompletions(ServerLM):
                 yield position, Response(None, failure=echo.reason)
             else:
                 echoes.append((position, echo))
-        jobs = [Job(e.body(self.model, self.seed), partial(self._read_pair, e)) for _, e in echoes]
-        for at, answer in self.send_by_prefix(jobs, [echo.prompt for _, echo in echoes], stop):
+        for at, answer in self._send_echoes([echo for _, echo in echoes], stop):
             yield echoes[at][0], answer
+
+    def _send_echoes(self, echoes: Sequence[EchoRequest], stop: Stop) -> Iterator[tuple[int, Response]]:
+        def write(at: int) -> Job[Response]:
+            return Job(echoes[at].body(self.model, self.seed), partial(self._read_pair, echoes[at]))
+
+        return self.send_by_prefix(write, [echo.prompt for echo in echoes], stop)
 
     def _pair(self, context: str, continuation: str) -> EchoRequest | Failed:
         if unsendable := why_unsendable(context, continuation):
@@ -150,8 +155,7 @@ class LocalCompletions(ServerLM):
             if not windows:
                 yield position, Response(0.0, tokens=(0, 0))
         sums = WindowSums(owners)
-        jobs = [Job(echo.body(self.model, self.seed), partial(self._read_pair, echo)) for echo in echoes]
-        for at, answer in self.send_by_prefix(jobs, [echo.prompt for echo in echoes], stop):
+        for at, answer in self._send_echoes(echoes, stop):
             if whole := sums.add(at, answer):
                 yield whole
 

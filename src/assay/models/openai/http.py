@@ -20,6 +20,7 @@ _LONGEST_IDLE = 4.0
 _MOST_UNDER_WAY = 2**28
 """Bytes of all replies that are being read. More is answered like any overload: with fewer requests at once."""
 _MOST_OF_A_REFUSAL = 2**16
+_FILES_OF_A_RUN = 1024
 
 
 class TooLarge(Exception):
@@ -111,6 +112,19 @@ class HttpClient:
             raise TooLarge(f"the reply has more than {self.settings.max_reply:,} bytes, unpacked", together=False)
         if self._under_way > _MOST_UNDER_WAY:
             raise TooLarge(f"the replies under way have more than {_MOST_UNDER_WAY:,} bytes together", together=True)
+
+
+def allow_connections(count: int) -> None:
+    """Raise the soft limit on open files where it is below that; many systems begin with 1,024."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + _FILES_OF_A_RUN
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _verification(settings: Settings) -> ssl.SSLContext | bool:

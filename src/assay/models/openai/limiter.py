@@ -1,14 +1,26 @@
 """How many requests may be under way: more while all is well, half when the server complains.
 
 The rule is TCP's. Until the first complaint the limit grows by one with every answer, which doubles it each round; after
-a complaint it is halved and then grows by one each round. Complaints about requests that were sent before the last
-halving are echoes of the same overload and do not halve again.
+a complaint it is halved and then grows by one each round. Two things are otherwise:
+
+- One complaint among many answers (a gateway that drops every twentieth request, say) is no overload. It halves nothing
+  while complaints are rare among the latest outcomes. Those about requests that were sent before the last halving are
+  echoes of the same overload and do not halve again.
+- When some rounds went well the limit doubles again, at first to just below where the complaints began, and after a long
+  calm beyond it: servers get replicas, and other clients leave.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
+
+_RARE = 1 / 8
+"""Share of complaints among the latest outcomes up to which they are no overload."""
+_SHORTEST_MEMORY = 32
+_SHORT_CALM, _LONG_CALM = 2.0, 16.0
+"""In rounds since the last halving."""
+_NEARLY = 0.9
 
 
 @dataclass(slots=True)
@@ -17,12 +29,17 @@ class AdaptiveLimit:
 
     ceiling: int
     limit: float = 2.0
-    threshold: float = inf
     paused_until: float = 0.0
     _epoch: int = field(default=0)
+    _overload: float = field(default=inf)
+    """The limit at which it was last halved."""
+    _calm: float = field(default=0.0)
+    _answers: float = field(default=0.0)
+    """Of the latest outcomes, as the next; older ones fade."""
+    _complaints: float = field(default=0.0)
 
     def __post_init__(self) -> None:
-        self.limit = float(min(self.limit, self.ceiling))
+        self.limit = float(max(1, min(self.limit, self.ceiling)))
 
     @property
     def slots(self) -> int:
@@ -34,17 +51,32 @@ class AdaptiveLimit:
         return self._epoch
 
     def succeeded(self) -> None:
-        step = 1.0 if self.limit < self.threshold else 1.0 / self.limit
+        self._note(complaint=False)
+        self._calm += 1.0 / self.limit
+        step = 1.0 if self.limit < self._threshold() else 1.0 / self.limit
         self.limit = min(float(self.ceiling), self.limit + step)
 
     def complained(self, epoch: int) -> None:
         """A 429, a 5xx, a time-out, a cut connection."""
-        if epoch < self._epoch:
+        self._note(complaint=True)
+        if epoch < self._epoch or self._complaints <= _RARE * (self._answers + self._complaints):
             return
         self._epoch += 1
+        self._overload = self.limit
+        self._calm = 0.0
         self.limit = max(1.0, self.limit / 2)
-        self.threshold = self.limit
 
     def pause(self, until: float) -> None:
         """The server named a time (`Retry-After`): nothing is sent before it."""
         self.paused_until = max(self.paused_until, until)
+
+    def _threshold(self) -> float:
+        """Below it the limit doubles each round."""
+        if self._overload == inf or self._calm >= _LONG_CALM:
+            return inf
+        return _NEARLY * self._overload if self._calm >= _SHORT_CALM else 0.0
+
+    def _note(self, *, complaint: bool) -> None:
+        kept = 1.0 - 1.0 / max(_SHORTEST_MEMORY, self.limit)
+        self._answers = self._answers * kept + (not complaint)
+        self._complaints = self._complaints * kept + complaint

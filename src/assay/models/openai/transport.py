@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from assay.errors import AssayError, ConfigError, ModelError
 from assay.models.base import Stop, never
 from assay.models.openai.dispatch import Dispatch
-from assay.models.openai.http import HttpClient, TooLarge
+from assay.models.openai.http import HttpClient, TooLarge, allow_connections
 from assay.models.openai.limiter import AdaptiveLimit
 from assay.models.openai.wire import Failed, Job, Settings
 
@@ -29,7 +29,7 @@ class Transport:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.limit = AdaptiveLimit(settings.ceiling)
+        self.limit = AdaptiveLimit(settings.ceiling, limit=settings.begin_with)
         self.retries = 0
         self.chance = random.SystemRandom().random
         """The system's: processes that are throttled together would come back together with a seed of their own."""
@@ -103,6 +103,7 @@ class Transport:
         if self._loop is None:
             if missing := [name for name in ("aiohttp", "orjson") if find_spec(name) is None]:
                 raise ConfigError(f"servers need the package {missing[0]}", hint="pip install 'assay[api]'")
+            allow_connections(self.settings.ceiling)
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, name="assay-http", daemon=True)
             self._thread.start()

@@ -9,6 +9,8 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
+MOST_AT_ONCE = 1024
+SLOW_START = 2
 LARGEST_REPLY = 2**25
 BYTES_OF_A_TOKEN = 256
 """At most, in an echo with log-probabilities: its text, its place, and the most likely token beside it."""
@@ -56,7 +58,9 @@ class Settings:
     timeout: float = 300.0
     """Seconds for a whole reply, from the connection to its last byte."""
     max_retries: int = 6
-    ceiling: int = 64
+    ceiling: int = MOST_AT_ONCE
+    begin_with: int = SLOW_START
+    """Requests at once: the most, and those before the server has answered any."""
     backoff: float = 0.5
     gone_after: float = 120.0
     """Seconds without any connection after which the server counts as gone."""
