@@ -157,6 +157,8 @@ class Instance:
     """Which model of the run is asked: `model` is the one under test."""
     questions: list[Instance] = field(default_factory=list)
     """What scoring asked other models, such as a judge, about the answers to this request."""
+    note: dict[str, Any] = field(default_factory=dict)
+    """What whoever made the request wants to find with it again; kept with questions, and never sent to a model."""
 
     @property
     def args(self) -> tuple[Any, ...]:

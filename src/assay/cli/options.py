@@ -61,6 +61,21 @@ TASK_OPTIONS: Sequence[Callable[[Any], Any]] = (
     ),
 )
 
+ROLE_OPTIONS: Sequence[Callable[[Any], Any]] = (
+    _flag(
+        "--role",
+        multiple=True,
+        metavar="ROLE=MODEL,K=V,…",
+        help="A further model of the run, such as a judge: judge=hf,pretrained=NAME. May be given once a role.",
+    ),
+    _flag(
+        "--labels",
+        multiple=True,
+        metavar="FILE",
+        help="People's verdicts on some of the answers, by which judged scores are corrected.",
+    ),
+)
+
 RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
     _flag(
         "--config",
@@ -76,12 +91,7 @@ RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
         metavar="K=V,…",
         help="Arguments of the model: key=value,… or JSON; repeated flags merge.",
     ),
-    _flag(
-        "--role",
-        multiple=True,
-        metavar="ROLE=MODEL,K=V,…",
-        help="A further model of the run, such as a judge: judge=hf,pretrained=NAME. May be given once a role.",
-    ),
+    *ROLE_OPTIONS,
     _flag(
         "--tasks",
         "-t",

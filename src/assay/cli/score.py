@@ -6,13 +6,15 @@ from typing import Any
 
 import click
 
-from assay.cli.options import TASK_OPTIONS, with_options
+from assay.cli.options import ROLE_OPTIONS, TASK_OPTIONS, with_options
+from assay.config import parse_roles
 
 
 @click.command("score", short_help="Score a run again from its kept responses.")
 @click.argument("run", type=click.Path(exists=True, file_okay=False))
 @click.option("--tasks", "-t", multiple=True, help="Tasks or groups to score; as in the run if not given.")
 @with_options(TASK_OPTIONS)
+@with_options(ROLE_OPTIONS)
 @click.option("--run_dir", type=click.Path(), help="Keep the new scores as a run of their own in this directory.")
 @click.option("--bootstrap_iters", type=click.IntRange(min=0), help="Bootstrap replicates; 0 turns error bars off.")
 @click.option("--log_samples", is_flag=True, help="Also write samples_<task>.jsonl; needs --run_dir.")
@@ -30,11 +32,15 @@ def command(
     assay score runs/my-model/2026-01-01T12-00-00 --include_path my_tasks
 
     Docs whose requests would now differ are left out and counted.
+
+    --role judge=… has the kept answers judged by another model; the model under test is not asked.
     """
     from assay.cli.display import exit_if_withheld, print_result, show_progress
     from assay.report import score_again
 
     changes = {key: value for key, value in given.items() if value not in (None, (), False)}
+    if "role" in changes:
+        changes["roles"] = parse_roles(changes.pop("role"), flag="--role")
     with show_progress(quiet=as_json) as progress:
         result = score_again(run, changes, run_dir=run_dir, log_samples=log_samples, progress=progress)
     if as_json:

@@ -8,7 +8,7 @@ from assay.config.parse import is_well_formed
 from assay.config.run import RoleConfig, RunConfig, Seeds, parse_roles
 from assay.config.schema import file_schema
 from assay.config.settings import merge_settings, parse_settings, without_secrets
-from assay.config.task import FewshotConfig, FilterConfig, FilterStep, MetricConfig, TaskConfig
+from assay.config.task import FewshotConfig, FilterConfig, FilterStep, MetricConfig, ScorerConfig, TaskConfig
 from assay.config.task_package import add_task_root
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "Origin",
     "RoleConfig",
     "RunConfig",
+    "ScorerConfig",
     "Seeds",
     "TaskConfig",
     "add_task_root",

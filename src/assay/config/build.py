@@ -49,6 +49,8 @@ def build_task_config(
     if origin := origins.get("dataset_kwargs"):
         folder = origin.path.parent
         fields["dataset_kwargs"] = _locate_data_files(fields.get("dataset_path"), fields["dataset_kwargs"], folder)
+    if (origin := origins.get("scorer")) and isinstance(fields["scorer"], dict):
+        fields["scorer"] = _locate_settings(fields["scorer"], origin.path.parent)
     metadata = fields.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
         fields["metadata"] = {"_metadata": metadata}
@@ -71,6 +73,15 @@ def _locate_data_files(dataset_path: Any, kwargs: Any, folder: Path) -> Any:
         return str(folder / given) if isinstance(given, str) and (folder / given).is_file() else given
 
     return {**kwargs, "data_files": absolute(files)}
+
+
+def _locate_settings(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Files of a scorer that lie beside the task file as absolute paths; others are left to the working directory."""
+    located = {}
+    for key, value in settings.items():
+        beside = key in ("labels", "opponent") and isinstance(value, str) and (folder / value).exists()
+        located[key] = str(folder / value) if beside else value
+    return located
 
 
 def build_group_config(data: Mapping[str, Any], origins: Mapping[str, Origin] | None = None) -> GroupConfig:

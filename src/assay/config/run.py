@@ -127,6 +127,8 @@ class RunConfig(FrozenConfig):
     model_args: Annotated[dict[str, Any], _settings("model_args")] = Field(default_factory=dict)
     roles: Annotated[dict[str, RoleConfig], BeforeValidator(parse_roles)] = Field(default_factory=dict)
     """Further models of the run by what they are for: `judge`, …"""
+    labels: Annotated[list[str], BeforeValidator(_paths)] = Field(default_factory=list)
+    """Files with people's verdicts on answers that a judge scores, beside those that task files name."""
     tasks: Annotated[list[str], BeforeValidator(_names)] = Field(default_factory=list)
     num_fewshot: int | None = Field(default=None, ge=0)
     batch_size: Annotated[int | Literal["auto"], BeforeValidator(_batch_size)] = "auto"

@@ -86,6 +86,23 @@ class FilterConfig(FrozenConfig):
     metric_list: Annotated[list[MetricConfig], BeforeValidator(as_list)] | None = None
 
 
+class ScorerConfig(FrozenConfig):
+    """Which scorer, and its settings: `{type: judge, kind: correct}`, or with the settings under `kwargs`."""
+
+    type: str | Function
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _collect_settings(cls, data: Any) -> Any:
+        if isinstance(data, str) or callable(data):
+            return {"type": data}
+        if isinstance(data, dict):
+            rest = {key: value for key, value in data.items() if key not in cls.model_fields}
+            return {"type": data.get("type"), "kwargs": {**rest, **(data.get("kwargs") or {})}}
+        return data
+
+
 class FewshotConfig(FrozenConfig):
     """How few-shot examples are drawn and worded; what is not given is the task's own."""
 
@@ -143,6 +160,8 @@ class TaskConfig(FrozenConfig):
     filter_list: Annotated[list[FilterConfig], BeforeValidator(as_list)] | None = None
     metric_list: Annotated[list[MetricConfig], BeforeValidator(as_list)] | None = None
     process_results: Function | None = None
+    scorer: ScorerConfig | None = None
+    """A scorer by name, or a mapping with its `type` and settings; by `output_type` if not given."""
     should_decontaminate: bool = False
     doc_to_decontamination_query: str | Function | None = None
     unsafe_code: bool = False

@@ -1,6 +1,6 @@
 """Result to value: metrics, aggregations over docs, reducers over repeats, normalisers."""
 
-from assay.metrics import aggregations, confidence, likelihoods, matching, translation  # noqa: F401
+from assay.metrics import aggregations, confidence, length_control, likelihoods, matching, translation  # noqa: F401
 from assay.metrics.base import AGGREGATIONS, METRICS, ChoiceBatch, ChoiceResult, Kind, Metric, Reduced, register_metric
 from assay.metrics.choice import Normalisation, normalise
 from assay.metrics.hub import OFFLINE as OFFLINE_METRICS

@@ -28,6 +28,8 @@ class MetricColumn:
     higher_is_better: bool | None = None
     doc_ids: array[int] = field(default_factory=lambda: array("q"))
     values: array[float] | list[Any] = field(default_factory=lambda: array("d"))
+    labels: dict[int, float] | None = None
+    """Where the values are verdicts of a judge: what people say of some docs, by doc id. None where no judge was asked."""
     draws: list[tuple[int, int]] = field(default_factory=list)
     """(draws, right draws) of each doc, where docs were drawn repeatedly."""
     _total: float = field(default=0.0, init=False, repr=False, compare=False)
@@ -64,7 +66,7 @@ class MetricColumn:
         if bool(np.all(ids[1:] >= ids[:-1])):
             return self
         order = np.argsort(ids, kind="stable").tolist()
-        ordered = MetricColumn(self.key, self.aggregation, self.higher_is_better)
+        ordered = MetricColumn(self.key, self.aggregation, self.higher_is_better, labels=self.labels)
         has_draws = len(self.draws) == len(self)
         ordered.extend(
             [self.doc_ids[i] for i in order],

@@ -37,6 +37,9 @@ class Health:
     no_gold: int = 0
     unfinished_thought: int = 0
     unjudged: int = 0
+    """No judge gave a verdict that can be read, also when asked once more. The doc has no score."""
+    unused_labels: int = 0
+    """Docs with labels for other answers than the one that was given."""
     duplicate_prompts: int = 0
     fewshot_leaks_avoided: int = 0
     unparsed: dict[str, int] = field(default_factory=dict)
@@ -73,7 +76,7 @@ class Health:
         marks = [f"{self.failed} failed"] if self.failed else []
         marks += self._mark("truncated", self.truncated)
         marks += self.filter_marks(filter_name) if filter_name is not None else []
-        for name in ("empty", "unfinished_thought", "unjudged", "tied"):
+        for name in ("empty", "unfinished_thought", "unjudged", "unused_labels", "tied"):
             marks += self._mark(name.replace("_", " "), getattr(self, name))
         if self.chance and self.chance.p_value > 0.05:
             marks.append("≈ chance")

@@ -142,6 +142,7 @@ def pack_questions(instances: Sequence[Instance]) -> str | None:
             "arguments": [context_text(part) if is_chat(part) else part for part in question.arguments],
             "resps": question.resps,
             "failure": question.failure,
+            **({"note": question.note} if question.note else {}),
         }
         for instance in instances
         for question in instance.questions

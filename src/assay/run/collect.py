@@ -115,6 +115,8 @@ class Collector:
         for key, column in result.columns.items():
             known = self.columns.setdefault(key, MetricColumn(key, column.aggregation, column.higher_is_better))
             known.extend(column.doc_ids, column.values, column.draws)
+            if column.labels is not None:
+                known.labels = {**(known.labels or {}), **column.labels}
         values = values_by_doc(result) if self.writer is not None else {}
         for unit in units:
             flags = result.flags.get(unit.requests.doc_id, [])

@@ -54,7 +54,7 @@ def execute(
         journal.lap("load_model")
         progress.stage("reading tasks")
         plan = settle(make_plan(config, lm, manager), config)
-        load_scoring_code(plan, config.roles)
+        load_scoring_code(plan, config)
         journal.counts.docs_total = plan.doc_total()
         journal.lap("load_tasks")
         journal.directory = RunDirectory.create(config, name)
@@ -101,10 +101,12 @@ def rescore(
     with ExitStack() as stack:
         prepare(config, stack)
         plan, notes = settle_kept(make_plan(config, None), config, source)
-        load_scoring_code(plan, config.roles)
+        load_scoring_code(plan, config)
         journal.counts.docs_total = plan.doc_total()
         store = ResponseStore(config.store, notify=progress.message) if config.roles else None
-        shared: dict[str, Any] = {"stop": lambda: False, "progress": progress, "counts": journal.counts}
+        # Judging again may take hours: it can be stopped, and what was said is kept.
+        stop = stack.enter_context(StopRequest(progress.message)) if config.roles else lambda: False
+        shared: dict[str, Any] = {"stop": stop, "progress": progress, "counts": journal.counts}
         roles = Roles(
             config,
             None if store is None else stack.enter_context(store),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,22 +117,23 @@ def facts_about(config: RunConfig, lm: LM | None) -> dict[str, Any]:
     }
 
 
-def load_scoring_code(plan: Plan, roles: Collection[str]) -> None:
+def load_scoring_code(plan: Plan, run: RunConfig) -> None:
     """Import what tasks score with, so that a missing package is found before the first request, not after the last."""
     for planned in plan.tasks.values():
         config = planned.task.config
         for role in planned.task.scorer.roles:
-            if role not in roles:
+            if role not in run.roles:
                 raise ConfigError(
                     f"task {planned.name!r} asks a second model, the {role}, and none is named",
                     hint=f"Name one with --role {role}=hf,pretrained=….",
                 )
         ensembles_of(config)
+        planned.task.scorer.prepare(config, run.labels)
         if isinstance(config.process_results, FunctionRef):
             config.process_results.load()
         elif config.process_results is None:
             for each in filters_of(config):
-                resolve_metrics(config, each)
+                resolve_metrics(config, each, without=planned.task.scorer.own_metrics)
 
 
 def settle(plan: Plan, config: RunConfig) -> Plan:

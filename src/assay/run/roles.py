@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 from assay.config import RunConfig
 from assay.errors import ConfigError
-from assay.instance import Instance
+from assay.instance import Instance, Message
 from assay.models import LM
 from assay.run.answerers import ModelAnswerer
 from assay.run.progress import Counts, Progress
@@ -56,8 +56,19 @@ class Roles:
                 self.counts.questions[role] = (answered + 1, total)
                 self.progress.update(self.counts)
 
+            answerer = self._answerer(role)
+            if self._chat_template(role):
+                for question in asked:
+                    text, *rest = question.arguments
+                    question.arguments = (answerer.lm.to_context([Message("user", text)]), *rest)
             units = [Unit(task, DocRequests(q.doc_id, q.doc, q.target, [q])) for q in asked]
-            self._answerer(role).answer(units, done)
+            answerer.answer(units, done)
+
+    def _chat_template(self, role: str) -> bool | str:
+        """Among the role's arguments: `judge=hf,pretrained=NAME,apply_chat_template=true`. Servers of chats have theirs."""
+        named = self.config.roles.get(role)
+        given: bool | str = False if named is None else named.model_args.get("apply_chat_template", False)
+        return given
 
     def _answerer(self, role: str) -> ModelAnswerer:
         if role not in self._answerers:
@@ -65,9 +76,13 @@ class Roles:
                 known = ", ".join(self.config.roles) or "none"
                 raise ConfigError(f"this run has no {role}", hint=f"Name one with --role {role}=…; there is: {known}.")
             named = self.config.roles[role]
-            words = {"model": named.model, "model_args": named.model_args, "apply_chat_template": False}
+            arguments = {key: value for key, value in named.model_args.items() if key != "apply_chat_template"}
+            template = self._chat_template(role)
+            words = {"model": named.model, "model_args": arguments, "apply_chat_template": template}
             self.progress.message(f"loading the {role}")
             lm = self._load(self.config.model_copy(update=words))
+            if template:
+                lm.chat_template(template)
             self._stack.callback(lm.close)
             kept = None
             if self.store is not None:

@@ -1,10 +1,12 @@
 """Instances to scores: results, scorers, health, and an estimate for every number."""
 
-from assay.config import TaskConfig
+from assay.config import ScorerConfig, TaskConfig
+from assay.errors import ConfigError
 from assay.request_types import OUTPUT_TYPES
 from assay.scoring.base import Scorer, ScoringContext, ScoringResult
 from assay.scoring.choices import MultipleChoiceScorer
 from assay.scoring.estimation import aggregate, chance_test, estimate
+from assay.scoring.registry import SCORERS, scorer_class
 from assay.scoring.resolve import (
     ResolvedMetric,
     aggregation_of,
@@ -22,14 +24,29 @@ from assay.scoring.scorers import CustomScorer, GenerateScorer, LoglikelihoodSco
 
 
 def scorer_for(config: TaskConfig, *, multiple_target: bool | None = None) -> Scorer:
-    """The scorer of a task: its own `process_results` if it has one, else by output type."""
+    """The scorer of a task: its own `process_results` if it has one, else the one it names, else by output type."""
     if config.process_results is not None:
         return CustomScorer(config.process_results, multiple_target=multiple_target)
+    if config.scorer is not None:
+        return _named_scorer(config.scorer, config.task, multiple_target)
     scorer: Scorer = OUTPUT_TYPES[config.output_type].scorer_class(multiple_target=multiple_target)
     return scorer
 
 
+def _named_scorer(config: ScorerConfig, task: str, multiple_target: bool | None) -> Scorer:
+    """The scorer with its settings; a setting that it does not take is an error of the task file."""
+    try:
+        scorer: Scorer = scorer_class(config)(**config.kwargs, multiple_target=multiple_target)
+    except ConfigError as error:
+        raise ConfigError(f"task {task!r}, scorer: {error.message}", hint=error.hint) from error
+    except TypeError as error:
+        hint = "Check the settings below scorer."
+        raise ConfigError(f"task {task!r}, scorer {config.type}: {error}", hint=hint) from error
+    return scorer
+
+
 __all__ = [
+    "SCORERS",
     "CustomScorer",
     "GenResult",
     "GenerateScorer",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from assay.config import FilterConfig, MetricConfig, TaskConfig
 from assay.errors import AssayError, ScoringError
@@ -100,6 +100,17 @@ class ScoringResult:
         self._docs.setdefault(key, set()).update(doc_ids)
         self._column(key).extend(doc_ids, values)
 
+    def open_judged(self, key: MetricKey) -> None:
+        """A column of verdicts, also where no doc has one yet; labels may follow."""
+        column = self._column(key)
+        column.labels = {} if column.labels is None else column.labels
+
+    def label(self, key: MetricKey, doc_id: int, value: float) -> None:
+        """What people say of a doc that has a verdict."""
+        labels = self._column(key).labels
+        assert labels is not None, "only verdicts have labels"
+        labels[doc_id] = value
+
     def flag(self, doc_id: int, name: str, filter_name: str | None = None) -> None:
         flags = self.flags.setdefault(doc_id, [])
         if (flag := Flag(name, filter_name)) not in flags:
@@ -156,6 +167,12 @@ class Scorer:
 
     roles: tuple[str, ...] = ()
     """Other models of the run that it asks (`next_requests`); a run that does not name them is refused at once."""
+    has_own_metrics: ClassVar[bool] = False
+    """Whether it gives scores of its own, so that a task without `metric_list` has those alone."""
+    own_metrics: Collection[str] = ()
+    """Names of the scores that it gives itself; entries of `metric_list` with other names are metrics."""
+    wants_every_turn: bool = False
+    """Whether all answers of a conversation are scored, and not the last alone."""
 
     def __init__(self, *, multiple_target: bool | None = None) -> None:
         self.multiple_target = multiple_target
@@ -174,6 +191,13 @@ class Scorer:
                 self.score_filter(context, result)
         return result
 
+    def prepare(self, task_config: TaskConfig, labels: Sequence[str] = ()) -> None:
+        """Read what scoring needs, so that what is missing is found before the first request. `labels` are the run's."""
+
+    def metrics_of(self, context: ScoringContext) -> list[ResolvedMetric]:
+        """The metrics of a filter that are not the scorer's own."""
+        return resolve_metrics(context.task_config, context.filter, without=self.own_metrics)
+
     def next_requests(self, instances_by_doc: InstancesByDoc, task_config: TaskConfig) -> list[Instance]:
         """Questions to other models of the run, such as a judge, that the answers raise; each names its `role`.
 
@@ -188,7 +212,7 @@ class Scorer:
             yield ScoringContext(self._kept(instances, each.name), each, task_config)
 
     def score_filter(self, context: ScoringContext, result: ScoringResult) -> None:
-        metrics = resolve_metrics(context.task_config, context.filter)
+        metrics = self.metrics_of(context)
         for metric in metrics:
             result.declare(MetricKey(metric.name, context.filter_name), metric.aggregation, metric.higher_is_better)
         jobs = [(doc_id, metric) for doc_id in context.instances for metric in metrics]

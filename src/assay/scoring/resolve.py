@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from assay.filters import DEFAULT_FILTER, FilterEnsemble
 from assay.instance import Instance
 from assay.metrics import AGGREGATIONS, METRICS, Aggregation, Kind, Metric, Reducer, get_reducer
 from assay.request_types import OUTPUT_TYPES
+from assay.scoring.registry import scorer_class
 
 IGNORES_KWARGS = {
     *("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match", "f1", "mcc", "brier_score", "likelihood"),
@@ -90,6 +91,8 @@ def apply_filters(instances: Sequence[Instance], config: TaskConfig) -> list[Fil
 def metric_configs(config: TaskConfig, of: FilterConfig | None = None) -> Sequence[MetricConfig]:
     """The filter's own metrics, else the task's, else the defaults of the output type."""
     listed = (of.metric_list if of else None) or config.metric_list
+    if not listed and config.scorer is not None and scorer_class(config.scorer).has_own_metrics:
+        return []
     return listed or [MetricConfig(metric=name) for name in OUTPUT_TYPES[config.output_type].metrics]
 
 
@@ -105,10 +108,16 @@ def may_be_right_or_wrong(config: TaskConfig, metric: str) -> bool:
     return known is None or known.binary is not False
 
 
-def resolve_metrics(config: TaskConfig, of: FilterConfig | None = None) -> list[ResolvedMetric]:
-    """The metrics that say something about this output type; the others yield nothing, as in lm-evaluation-harness."""
+def resolve_metrics(
+    config: TaskConfig, of: FilterConfig | None = None, *, without: Collection[str] = ()
+) -> list[ResolvedMetric]:
+    """The metrics that say something about this output type; the others yield nothing, as in lm-evaluation-harness.
+
+    `without` are those that the scorer gives by itself.
+    """
     kind = OUTPUT_TYPES[config.output_type].metric_kind
-    resolved = [resolve_metric(each, kind, config) for each in metric_configs(config, of)]
+    listed = [each for each in metric_configs(config, of) if each.name not in without]
+    resolved = [resolve_metric(each, kind, config) for each in listed]
     return [metric for metric in resolved if metric is not None]
 
 

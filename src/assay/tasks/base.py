@@ -17,7 +17,7 @@ from assay.metrics import get_reducer
 from assay.registry import load_object
 from assay.request_types import OUTPUT_TYPES
 from assay.results import MetricKey, write_key
-from assay.scoring import CustomScorer, Scorer, ScoringResult, apply_filters, estimate, scorer_for
+from assay.scoring import Scorer, ScoringResult, apply_filters, estimate, scorer_for
 from assay.stats import doc_keys
 from assay.tasks.fewshot import Draw, FewshotPool, ShotBook, make_sampler
 from assay.tasks.prompt import Shot, chat_messages, chat_prompt, join_spaced, plain_prompt
@@ -220,9 +220,9 @@ class Task(TaskDocs):
 
     @cached_property
     def scorer(self) -> Scorer:
-        """By the config's `process_results`, else the task type's own."""
-        if self.config.process_results is not None:
-            return CustomScorer(self.config.process_results, multiple_target=self.multiple_target)
+        """By the config's `process_results`, else its `scorer`, else the task type's own."""
+        if self.config.process_results is not None or self.config.scorer is not None:
+            return scorer_for(self.config, multiple_target=self.multiple_target)
         return self._get_default_scorer()
 
     def _get_default_scorer(self) -> Scorer:

@@ -79,7 +79,10 @@ class ConversationTask(GenerateTask):
 
     def _requests_of(self, doc_id: int, doc: Doc, shots: Sequence[Shot], options: RequestOptions) -> DocRequests:
         requests = super()._requests_of(doc_id, doc, shots, options)
-        requests.state = Conversation(options, shots, [[{"role": "user", "content": self._question(doc)}]])
+        question = self._question(doc)
+        requests.state = Conversation(options, shots, [[{"role": "user", "content": question}]])
+        for instance in requests.instances:
+            instance.note["said"] = question
         return requests
 
     def next_requests(self, requests: DocRequests) -> list[Instance]:
@@ -98,6 +101,7 @@ class ConversationTask(GenerateTask):
             made = self.construct_requests(requests.doc, context, target=requests.target, options=state.options)
         for idx, instance in enumerate(made, len(requests.instances)):
             instance.idx, instance.doc_id, instance.task_name = idx, requests.doc_id, self.task_name
+            instance.note["said"] = "\n\n".join(message["content"] for message in turn)
         return made
 
     def _history(self, requests: DocRequests) -> list[Message]:
@@ -125,5 +129,5 @@ class ConversationTask(GenerateTask):
         return plain_prompt(said + config.fewshot_delimiter, question, prefix, config.target_delimiter)
 
     def scored_instances(self, instances: Sequence[Instance]) -> Sequence[Instance]:
-        """The last answer's alone."""
-        return instances[-1:]
+        """The last answer's alone, unless the scorer looks at the whole conversation."""
+        return instances if self.scorer.wants_every_turn else instances[-1:]

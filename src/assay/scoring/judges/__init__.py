@@ -1,0 +1,25 @@
+"""Judges: answers graded by a second model, with what is needed to know what its verdicts are worth."""
+
+from assay.scoring.judges.fence import disarm, fence
+from assay.scoring.judges.kinds import JUDGE_KINDS, Case, JudgeKind, Part
+from assay.scoring.judges.labels import Labels, answer_hash
+from assay.scoring.judges.reader import read_verdict
+from assay.scoring.judges.scales import Grades, Points, Scale, Words
+from assay.scoring.judges.scorer import JudgeScorer
+
+__all__ = [
+    "JUDGE_KINDS",
+    "Case",
+    "Grades",
+    "JudgeKind",
+    "JudgeScorer",
+    "Labels",
+    "Part",
+    "Points",
+    "Scale",
+    "Words",
+    "answer_hash",
+    "disarm",
+    "fence",
+    "read_verdict",
+]

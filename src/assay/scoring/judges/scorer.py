@@ -1,0 +1,308 @@
+"""The scorer that asks judges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from assay.config import MetricConfig, TaskConfig
+from assay.data import doc_hash
+from assay.errors import AssayError, ConfigError, DataError, did_you_mean
+from assay.instance import Instance, context_text, is_chat
+from assay.metrics import AGGREGATIONS, get_reducer
+from assay.results import MetricKey
+from assay.scoring.base import InstancesByDoc, ScoringContext, ScoringResult
+from assay.scoring.judges.asking import Asking
+from assay.scoring.judges.kinds import JUDGE_KINDS, Case, JudgeKind
+from assay.scoring.judges.labels import Labels
+from assay.scoring.judges.opponents import Opponent
+from assay.scoring.resolve import aggregation_of, filters_of, higher_is_better_of, metric_configs
+from assay.scoring.results import filtered
+from assay.scoring.scorers import GenerateScorer
+from assay.templates import compile_template
+
+GREEDY = {"until": [], "max_gen_toks": 512, "do_sample": False, "temperature": 0.0}
+SAMPLED = {**GREEDY, "do_sample": True, "temperature": 0.7}
+"""Repeats of a greedy judge would say the same every time."""
+
+
+class JudgeScorer(GenerateScorer):
+    """Answers graded by other models of the run.
+
+    In a task file:
+
+        scorer:
+          type: judge
+          kind: correct            # or grade, rubric, pairwise, conversation
+          judges: [judge]          # roles; several are a panel, put together by `panel: mean` or `majority`
+          judge_repeats: 1
+          labels: verdicts.jsonl   # verdicts of people on a random part of the docs
+
+    A verdict that cannot be read is asked for once more. An answer without one is *unjudged*: it has no score, and is
+    counted. `metric_list` may give other metrics, which are computed beside the judge's, and say how the judge's own is
+    aggregated; a filter's own list that does not name the judge's metric spares the judge that filter.
+    """
+
+    has_own_metrics: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        kind: str = "correct",
+        *,
+        judges: Sequence[str] | str = ("judge",),
+        panel: str = "mean",
+        judge_repeats: int = 1,
+        template: str | None = None,
+        question: str | None = None,
+        reference: str | None = None,
+        generation_kwargs: Mapping[str, Any] | None = None,
+        labels: str | None = None,
+        opponent: str | None = None,
+        multiple_target: bool | None = None,
+        **of_kind: Any,
+    ) -> None:
+        super().__init__(multiple_target=multiple_target)
+        self.kind = make_kind(kind, of_kind)
+        self.roles = (judges,) if isinstance(judges, str) else tuple(judges)
+        self.panel, self.labels_file, self.opponent = panel, labels, opponent
+        self.question, self.reference = question, reference
+        if not self.roles or len(set(self.roles)) < len(self.roles):
+            raise ConfigError(
+                f"judges is {judges!r}", hint="Name each judge of the panel once: judges: [judge, second]."
+            )
+        if panel not in ("mean", "majority"):
+            raise ConfigError(f"panel is {panel!r}", hint="Judges are put together by panel: mean, or panel: majority.")
+        if not isinstance(judge_repeats, int) or judge_repeats < 1:
+            raise ConfigError(f"judge_repeats is {judge_repeats!r}", hint="Give a number from 1 on.")
+        if self.kind.needs_opponent and opponent is None:
+            raise ConfigError(
+                "a judge of the kind pairwise has nothing to compare with",
+                hint="Give opponent: a run directory, or a JSONL file with doc_hash and answer.",
+            )
+        if template is not None:
+            compile_template(template)
+        settings = {**(SAMPLED if judge_repeats > 1 else GREEDY), **(generation_kwargs or {})}
+        self.asking = Asking(self.kind, self.roles, judge_repeats, settings, template)
+        by_judge = [f"{self.metric}_{role}" for role in self.roles] if len(self.roles) > 1 else []
+        self.own_metrics = (self.metric, *self.kind.extra_scores(), *by_judge)
+        self.wants_every_turn = self.kind.needs_turns
+        self._more_labels: tuple[str, ...] = ()
+        self._labels: dict[str, Labels] = {}
+        self._opponents: dict[tuple[str, str], Opponent] = {}
+
+    @property
+    def metric(self) -> str:
+        return self.kind.metric
+
+    def prepare(self, task_config: TaskConfig, labels: Sequence[str] = ()) -> None:
+        self._more_labels = tuple(labels)
+        self._labels.clear()
+        self._labels_of(task_config.task)
+        if self.opponent is not None:
+            for each in self._judged_filters(task_config):
+                self._opponent_of(task_config.task, each)
+
+    # ------------------------------------------------------------------ asking
+
+    def next_requests(self, instances_by_doc: InstancesByDoc, task_config: TaskConfig) -> list[Instance]:
+        asked: list[Instance] = []
+        for name in self._judged_filters(task_config):
+            for instances in instances_by_doc.values():
+                for draw, case in enumerate(self._cases(instances, name)):
+                    asked += self.asking.next_questions(instances[-1], case, name, draw)
+        return asked
+
+    def _judged_filters(self, config: TaskConfig) -> Iterator[str]:
+        for each in filters_of(config):
+            if not each.metric_list or any(metric.name in self.own_metrics for metric in each.metric_list):
+                yield each.name
+
+    def _cases(self, instances: Sequence[Instance], filter_name: str) -> list[Case]:
+        """One for each draw of the answer; none where the filter dropped the doc or the opponent has no answer."""
+        last = instances[-1]
+        if filter_name not in last.filtered_resps:
+            return []
+        try:
+            return [self._case(instances, text, filter_name) for text in texts(filtered(last, filter_name))]
+        except _NoOpponent:
+            return []
+        except AssayError as error:
+            place = f"task {last.task_name!r}, doc {last.doc_id}"
+            raise type(error)(f"{place}: {error.message}", hint=error.hint) from error
+
+    def _case(self, instances: Sequence[Instance], answer: str, filter_name: str) -> Case:
+        first, last = instances[0], instances[-1]
+        opponent = None
+        if self.kind.needs_opponent:
+            opponent = self._opponent_of(last.task_name, filter_name).answer(doc_hash(last.doc), last.doc_id)
+            if opponent is None:
+                raise _NoOpponent
+        turns: list[tuple[str, str]] = []
+        if self.kind.needs_turns:
+            said = [texts(filtered(each, filter_name))[0] for each in instances[:-1]]
+            turns = list(zip(map(said_to, instances), [*said, answer]))
+        question = said_to(first if self.kind.needs_turns else last)
+        return Case(
+            last.doc,
+            question if self.question is None else compile_template(self.question).render(last.doc),
+            answer,
+            self._reference(last),
+            turns,
+            opponent,
+        )
+
+    def _reference(self, instance: Instance) -> str | None:
+        if self.reference is not None:
+            return compile_template(self.reference).render(instance.doc) or None
+        target = instance.target
+        if instance.choices is not None and isinstance(target, int) and 0 <= target < len(instance.choices):
+            return instance.choices[target]
+        if isinstance(target, list | tuple):
+            return " or ".join(map(str, target)) or None
+        return None if target is None or not str(target).strip() else str(target)
+
+    # ------------------------------------------------------------------ scoring
+
+    def score_filter(self, context: ScoringContext, result: ScoringResult) -> None:
+        if self.metrics_of(context):
+            super().score_filter(context, result)
+        name = context.filter_name
+        if name not in set(self._judged_filters(context.task_config)):
+            return
+        listed = {each.name: each for each in metric_configs(context.task_config, context.filter)}
+        keys = {metric: MetricKey(metric, name) for metric in self.own_metrics}
+        for metric, key in keys.items():
+            result.declare(key, *self._declared(metric, listed.get(metric)))
+        result.open_judged(keys[self.metric])
+        labels = self._labels_of(context.task_config.task)
+        for doc_id, instances in context.instances.items():
+            cases = self._cases(instances, name)
+            of_draws = [self._scores(instances[-1], case, name, draw) for draw, case in enumerate(cases)]
+            if not of_draws or None in of_draws:
+                result.flag(doc_id, "unjudged")
+                continue
+            known = [scores for scores in of_draws if scores is not None]
+            for metric in known[0]:
+                key = keys.get(metric) or MetricKey(metric, name)
+                result.declare(key, *self._declared(metric, listed.get(metric)))
+                reduce = _reducer(listed.get(metric), context.task_config)
+                result.add(key, doc_id, together([scores[metric] for scores in known], reduce))
+            self._label(result, keys[self.metric], doc_id, cases, labels)
+
+    def _declared(self, metric: str, listed: MetricConfig | None) -> tuple[Any, bool | None]:
+        if listed is not None:
+            return aggregation_of(listed), True if listed.higher_is_better is None else higher_is_better_of(listed)
+        aggregation = self.kind.extra_scores().get(metric, "mean")
+        return AGGREGATIONS[aggregation], metric != "position_flip"
+
+    def _scores(self, about: Instance, case: Case, filter_name: str, draw: int) -> dict[str, Any] | None:
+        """The scores of one answer; None where no judge of the panel gave a verdict."""
+        by_judge: dict[str, dict[str, Any]] = {}
+        for judge in self.roles:
+            verdicts = self.asking.verdicts(about, case, judge, filter_name, draw)
+            if verdicts is not None:
+                by_judge[judge] = self.kind.scores(verdicts, case)
+        if not by_judge:
+            return None
+        each = list(by_judge.values())
+        put_together = majority if self.panel == "majority" else _mean
+        scores = {metric: together([scores[metric] for scores in each], put_together) for metric in each[0]}
+        if len(self.roles) > 1:
+            scores |= {f"{self.metric}_{judge}": of_judge[self.metric] for judge, of_judge in by_judge.items()}
+        return scores
+
+    # ------------------------------------------------------------------ labels
+
+    def _label(self, result: ScoringResult, key: MetricKey, doc_id: int, cases: Sequence[Case], labels: Labels) -> None:
+        """A doc is labelled where all draws of its answer are."""
+        content = doc_hash(cases[0].doc)
+        if content not in labels.docs:
+            return
+        given = [labels.of(content, case.judged_texts) for case in cases]
+        if not all(given):
+            result.flag(doc_id, "unused_labels")
+            return
+        values = [[self._label_value(verdict, case) for verdict in of] for of, case in zip(given, cases)]
+        result.label(key, doc_id, _mean([_mean(of) for of in values]))
+
+    def _label_value(self, verdict: Any, case: Case) -> float:
+        scale = self.kind.label_scale(case)
+        value = scale.read(verdict)
+        if value is None:
+            raise DataError(f"labels: {verdict!r} is no verdict of this judge", hint=f"Expected {scale.words()}.")
+        return value
+
+    def _labels_of(self, task: str) -> Labels:
+        if task not in self._labels:
+            paths = [*([self.labels_file] if self.labels_file else []), *self._more_labels]
+            self._labels[task] = Labels.read(paths, task)
+        return self._labels[task]
+
+    def _opponent_of(self, task: str, filter_name: str) -> Opponent:
+        if (task, filter_name) not in self._opponents:
+            assert self.opponent is not None
+            self._opponents[task, filter_name] = Opponent.read(self.opponent, task, filter_name)
+        return self._opponents[task, filter_name]
+
+
+class _NoOpponent(Exception):
+    """The opponent did not answer this doc."""
+
+
+def make_kind(name: str, settings: Mapping[str, Any]) -> JudgeKind:
+    """A kind by name, with its own settings; one that it does not know is an error."""
+    import inspect
+
+    cls = JUDGE_KINDS[name]
+    known = list(inspect.signature(cls).parameters)
+    for key in settings:
+        if key not in known:
+            common = ["judges", "panel", "judge_repeats", "template", "question", "reference", "labels", "opponent"]
+            hint = did_you_mean(key, [*known, *common]) or f"It takes: {', '.join([*known, *common])}."
+            raise ConfigError(f"a judge of the kind {name} has no setting {key!r}", hint=hint)
+    return cls(**settings)
+
+
+def texts(response: Any) -> list[str]:
+    """What a filter left of the answer, one text a draw."""
+    return [str(each) for each in response] if isinstance(response, list) else [str(response)]
+
+
+def said_to(instance: Instance) -> str:
+    """What the user said last: the turn itself where the task noted it, the last message of a chat, or the whole prompt."""
+    noted = instance.note.get("said")
+    if noted is not None:
+        return str(noted)
+    context = instance.arguments[0]
+    if is_chat(context):
+        asked = [message.content for message in context if message.role == "user"]
+        return asked[-1] if asked and isinstance(asked[-1], str) else context_text(context)
+    return context_text(context)
+
+
+def _reducer(listed: MetricConfig | None, config: TaskConfig) -> Callable[[list[float]], float]:
+    named = (listed.reducer if listed else None) or config.reducer
+    return _mean if named is None else get_reducer(named)
+
+
+def together(values: Sequence[Any], reduce: Callable[[list[float]], float]) -> Any:
+    """One value of several; of pairs, place by place."""
+    if isinstance(values[0], tuple):
+        return tuple(reduce([value[i] for value in values]) for i in range(len(values[0])))
+    return values[0] if len(values) == 1 else reduce(list(values))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def majority(values: Sequence[float]) -> float:
+    """The verdict that most judges gave; where several lead, the mean of those.
+
+    >>> majority([1.0, 0.0, 1.0]), majority([1.0, 0.0])
+    (1.0, 0.5)
+    """
+    counts = Counter(values)
+    most = max(counts.values())
+    return _mean([value for value, count in counts.items() if count == most])

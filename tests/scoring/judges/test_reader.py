@@ -1,0 +1,86 @@
+"""Verdicts are read in one documented order, and never guessed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.errors import ConfigError
+from assay.scoring.judges import Grades, Points, Words, read_verdict
+from assay.scoring.judges.scales import scale_of
+
+GRADES, WORDS = Grades(1, 10), Words({"correct": 1.0, "incorrect": 0.0})
+
+
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [
+        ("<verdict>7</verdict>", 7.0),
+        ("<verdict> 7 </verdict>", 7.0),
+        ("<verdict>**7**</verdict>", 7.0),
+        ("<verdict>3</verdict> No: <verdict>4</verdict>", 4.0),
+        ('{"verdict": 7, "reason": "<verdict>9</verdict>"}', 7.0),
+        ('```json\n{"verdict": "7"}\n```', 7.0),
+        ('I think {"verdict": 2} then {"verdict": 8}', 8.0),
+        ("Fine.\n\n7", 7.0),
+        ("Fine.\nVerdict: 7/10\n\n", 7.0),
+        ("Rating: [[7]]", 7.0),
+        ("Score: 7 out of 10", 7.0),
+        ("<think>maybe <verdict>9</verdict></think>\n<verdict>5</verdict>", 5.0),
+        ("maybe 9</think>\n<verdict>5</verdict>", 5.0),
+        ("<think>maybe <verdict>9</verdict>", None),
+        ("<verdict>11</verdict>", None),
+        ("<verdict>0</verdict>", None),
+        ("<verdict>7 or 8</verdict>", None),
+        ("7/5", None),
+        ("I give it between 7 and 8: it depends.", None),
+        ("", None),
+        ('{"grade": 7}', None),
+        ('{"verdict": true}', None),
+    ],
+)
+def test_grades(reply: str, value: float | None) -> None:
+    assert read_verdict(reply, GRADES) == value
+
+
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [
+        ("<verdict>Correct.</verdict>", 1.0),
+        ("<verdict>incorrect</verdict>", 0.0),
+        ("The answer is incorrect", None),
+        ("Verdict: Incorrect", 0.0),
+        ("correct", 1.0),
+        ("not correct", None),
+        ("<verdict>partly correct</verdict>", None),
+    ],
+)
+def test_words(reply: str, value: float | None) -> None:
+    assert read_verdict(reply, WORDS) == value
+
+
+def test_a_reply_that_was_cut_off_has_no_last_line() -> None:
+    assert read_verdict("The grade is\n1", GRADES, truncated=True) is None, "it may have been 10"
+    assert read_verdict("<verdict>1</verdict> and", GRADES, truncated=True) == 1.0
+    assert read_verdict("incorrect", WORDS, truncated=True) == 0.0
+
+
+def test_points_need_every_criterion() -> None:
+    points = Points((2.0, 1.0))
+    assert read_verdict("<verdict>1, 1</verdict>", points) == pytest.approx(2 / 3)
+    assert read_verdict('{"verdict": [2, 1]}', points) == 1.0
+    for wrong in ("<verdict>2</verdict>", "<verdict>1, 1, 1</verdict>", "<verdict>3, 1</verdict>"):
+        assert read_verdict(wrong, points) is None
+
+
+@given(st.text(max_size=300))
+def test_any_reply_gives_a_verdict_of_the_scale_or_none(reply: str) -> None:
+    value = read_verdict(reply, GRADES)
+    assert value is None or 1 <= value <= 10
+
+
+@pytest.mark.parametrize("scale", [[10, 1], [1], "1-10", {}, {"good": "yes"}, 7])
+def test_a_scale_that_is_none_is_an_error(scale: object) -> None:
+    with pytest.raises(ConfigError, match="scale is"):
+        scale_of(scale)
