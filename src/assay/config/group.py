@@ -46,6 +46,28 @@ class AggMetricConfig(FrozenConfig):
         return self.missing == "skip" or (self.missing is None and self.speaks_lm_eval)
 
 
+def _members(value: Any) -> Any:
+    """The members of a group as a list, those written `- name: if CONDITION` or `- name: always` like any other."""
+    listed = as_list(value)
+    return [_member(item) for item in listed] if isinstance(listed, list) else listed
+
+
+def _member(item: Any) -> Any:
+    """
+    >>> _member({"aime": "if model_size > 7B"}), _member({"gsm8k": "always"}), _member({"task": "always"})
+    ({'task': 'aime', 'if': 'model_size > 7B'}, {'task': 'gsm8k'}, {'task': 'always'})
+    """
+    if not isinstance(item, dict) or len(item) != 1:
+        return item
+    ((name, said),) = item.items()
+    if name in ("task", "group") or not isinstance(said, str):
+        return item
+    if said.strip() == "always":
+        return {"task": name}
+    word, _, condition = said.strip().partition(" ")
+    return {"task": name, "if": condition.strip()} if word == "if" else item
+
+
 class GroupFilter(FrozenConfig):
     """Which children enter an aggregate: the `k` best or worst, or those beyond a threshold."""
 
@@ -60,7 +82,7 @@ class GroupConfig(FrozenConfig):
 
     group: str
     group_alias: str | None = None
-    task: Annotated[list[str | dict[str, Any]], BeforeValidator(as_list)] = Field(default_factory=list)
+    task: Annotated[list[str | dict[str, Any]], BeforeValidator(_members)] = Field(default_factory=list)
     aggregate_metric_list: Annotated[list[AggMetricConfig], BeforeValidator(as_list)] | None = None
     metadata: dict[str, Any] | None = None
     group_filter: Annotated[list[GroupFilter], BeforeValidator(as_list)] | None = None

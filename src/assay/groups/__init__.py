@@ -7,7 +7,7 @@ plain dictionaries, `conditions` decide about members.
 
 from assay.config import AggMetricConfig
 from assay.groups.aggregators import AGGREGATORS, ArrayAggregator
-from assay.groups.conditions import holds
+from assay.groups.conditions import holds, read_size
 from assay.groups.faces import (
     Aggregator,
     AggregatorFactory,
@@ -40,4 +40,5 @@ __all__ = [
     "TagGroup",
     "holds",
     "pass_at_k",
+    "read_size",
 ]

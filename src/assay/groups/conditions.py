@@ -1,6 +1,6 @@
 """Conditions of members: `if: "model.params > 7e9 and model.name != 'gpt2'"`.
 
-Comparisons, arithmetic, `and`, `or`, `not`, `in`, and dotted names. Nothing can be called or subscripted, so a group
+Comparisons, arithmetic, `and`, `or`, `not`, `in`, dotted names, and sizes such as `7B`. Nothing can be called or subscripted, so a group
 file from a stranger can ask about the model and do nothing else.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -30,6 +31,24 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.USub: operator.neg,
 }
 _LONGEST = 1000
+_SIZES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+_SIZE = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)([KMBT])\b")
+_QUOTED_OR_SIZE = re.compile(rf"('[^']*'|\"[^\"]*\")|{_SIZE.pattern}")
+
+
+def read_size(text: str) -> float | None:
+    """A number of parameters as people write it.
+
+    >>> read_size("7B"), read_size("1.7B"), read_size("base")
+    (7000000000.0, 1700000000.0, None)
+    """
+    found = _SIZE.fullmatch(text.strip())
+    return None if found is None else float(found[1]) * _SIZES[found[2]]
+
+
+def _with_sizes(expression: str) -> str:
+    """The condition with sizes spelled out; quoted text stays as it is."""
+    return _QUOTED_OR_SIZE.sub(lambda found: found[1] or repr(float(found[2]) * _SIZES[found[3]]), expression)
 
 
 def holds(expression: str, facts: Mapping[str, Any]) -> bool:
@@ -63,7 +82,7 @@ def _parse(expression: str) -> ast.expr:
     if len(expression) > _LONGEST:
         raise ConfigError(f"a condition of {len(expression)} characters", hint=f"At most {_LONGEST} are read.")
     try:
-        return ast.parse(expression.strip(), mode="eval").body
+        return ast.parse(_with_sizes(expression.strip()), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ConfigError(
             f"the condition {expression!r} cannot be read: {error}",
@@ -126,7 +145,7 @@ class _Evaluation:
         if fact is None:
             raise ConfigError(
                 f"the condition {self.expression!r} asks for {name!r}, which this model does not tell",
-                hint="Give it with --metadata, or drop the condition.",
+                hint="Give it with --metadata model_size=7B, or drop the condition.",
             )
         return fact
 

@@ -12,7 +12,9 @@ from assay.models.base import (
     Usage,
     check_arguments,
     class_fingerprint,
+    count_parameters,
     never,
+    object_fingerprint,
 )
 from assay.models.catalog import CATALOG, PulledModel, pulled
 from assay.models.identity import TIMES_AT_FIRST, Identity, difference
@@ -41,10 +43,12 @@ __all__ = [
     "check_arguments",
     "class_fingerprint",
     "count_distinct",
+    "count_parameters",
     "difference",
     "load_model",
     "load_when_asked",
     "never",
+    "object_fingerprint",
     "pull",
     "pulled",
     "run_checks",

@@ -217,8 +217,14 @@ class LM(ABC):
         return None if self.chat_renderer is None else self.chat_renderer.select(name)
 
     def fingerprint(self) -> str:
-        """Changes whenever answers may change. The default: class, source file, and model arguments."""
-        return class_fingerprint(type(self), self.model_args)
+        """Changes whenever answers may change; empty where nothing tells two objects of the class apart.
+
+        The default: class, source file, and model arguments. An object that was made by hand has no arguments that anybody
+        knows of, so it counts by the weights in it. Without any its answers are neither kept nor taken from the store.
+        """
+        if "model_args" in vars(self):
+            return class_fingerprint(type(self), self.model_args)
+        return object_fingerprint(self)
 
     def identify(self, times: int) -> Identity | None:
         """What the model says of itself and answers to fixed probes, asked so many times.
@@ -231,15 +237,20 @@ class LM(ABC):
     def info(self) -> ModelInfo:
         """What is known of the model. A backend adds to it: `replace(super().info(), computes_here=True, …)`."""
         details = self.get_model_info()
+        known = details.get("model_num_parameters")
         return ModelInfo(
             name=type(self).__name__,
             fingerprint=self.fingerprint(),
-            num_parameters=details.get("model_num_parameters"),
+            num_parameters=count_parameters(self) if known is None else known,
             max_length=self.max_length,
             tokenizer=self.tokenizer_name,
             chat=self.chat,
             details=details,
         )
+
+    def parameter_count(self) -> int | None:
+        """Parameters of the model, for conditions on group members. Only asked where there are any: it may cost a request."""
+        return self.info().num_parameters
 
     def get_model_info(self) -> dict[str, Any]:
         """Further facts for results files. The name is lm-evaluation-harness's, whose classes may have this method."""
@@ -327,6 +338,32 @@ def to_response(request_type: str, given: Any) -> Response:
     if type(given) is not Response:
         return Response(plain(given))
     return given if given.failure is not None else given._replace(answer=plain(given.answer))
+
+
+def object_fingerprint(model: object) -> str:
+    """A ready object by its class, its plain settings and the weights in it; empty where it holds none."""
+    from assay.models.weights import modules_in, weights_digest
+
+    modules = modules_in(model)
+    if not modules:
+        return ""
+    plain = {name: value for name, value in sorted(vars(model).items()) if isinstance(value, str | int | float)}
+    digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
+    for module in modules:
+        digest.update(weights_digest(module).encode())
+    return f"{class_fingerprint(type(model), {})}:{digest.hexdigest()}"
+
+
+def count_parameters(model: object) -> int | None:
+    """What an object says of its own size, by method or attribute, else the parameters of the weights in it."""
+    own = getattr(model, "num_parameters", None)
+    said = own() if callable(own) else own
+    if isinstance(said, int | float):
+        return int(said)
+    from assay.models.weights import modules_in
+
+    sizes = [sum(parameter.numel() for parameter in module.parameters()) for module in modules_in(model)]
+    return max(sizes, default=None)
 
 
 def class_fingerprint(cls: type, model_args: Mapping[str, Any]) -> str:

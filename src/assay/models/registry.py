@@ -69,7 +69,7 @@ def load_model(
         return name
     if not isinstance(name, str):
         if not isinstance(name, type) and answers_requests(name):
-            return cast(LM, MODEL_ADAPTERS["lm_eval"](name, dict(model_args or {})))
+            return cast(LM, MODEL_ADAPTERS["lm_eval"](name))
         raise ConfigError(
             f"{name!r} is not a model", hint="Give a name, path/to/file.py:Class, or an object with the LM methods."
         )

@@ -44,5 +44,6 @@ def describe_model(lm: LM, config: RunConfig, name: str) -> dict[str, Any]:
         "tokenizer": info.tokenizer,
         "max_length": info.max_length,
         "chat_template": lm.chat_template(config.apply_chat_template) if config.apply_chat_template else None,
+        **({} if info.num_parameters is None else {"model_num_parameters": info.num_parameters}),
         **info.details,
     }

@@ -68,7 +68,8 @@ def execute(
             run = str(journal.directory.path) if journal.directory else ""
             kept = ModelStore(store, lm, config, run=run, model=name, notify=progress.message)
             shared: dict[str, Any] = {"stop": stop, "progress": progress, "counts": journal.counts}
-            answerer = ModelAnswerer(lm, kept, fresh=config.fresh, offline=config.offline, **shared)
+            known = kept if is_known(lm, progress) else None
+            answerer = ModelAnswerer(lm, known, fresh=config.fresh, offline=config.offline, **shared)
             roles = Roles(config, store, run, load=lambda c: model_for(c, progress.message), stack=stack, **shared)
             progress.stage("asking")
             observer = RunObserver(lm, journal, progress)
@@ -100,7 +101,7 @@ def rescore(
     journal.directory = target
     with ExitStack() as stack:
         prepare(config, stack)
-        plan, notes = settle_kept(make_plan(config, None), config, source)
+        plan, notes = settle_kept(make_plan(config, None, about=journal.model), config, source)
         load_scoring_code(plan, config)
         journal.counts.docs_total = plan.doc_total()
         store = ResponseStore(config.store, notify=progress.message) if config.roles else None
@@ -182,6 +183,17 @@ def ready_model(config: RunConfig, model: LM | object | None, notify: Callable[[
         if not isinstance(model, ClusterLM):
             raise ConfigError("a model object cannot be sent to a cluster", hint="Name it: path/to/file.py:Class.")
     return load_model(model, config.model_args)
+
+
+def is_known(lm: LM, progress: Progress) -> bool:
+    """Whether anything tells this model from another one of its class; else it would get the other's answers."""
+    if lm.fingerprint():
+        return True
+    progress.message(
+        f"{lm.info().name} has no fingerprint of its own: its answers are neither taken from the store nor kept. "
+        "Give its class a method fingerprint() that changes whenever its answers may."
+    )
+    return False
 
 
 def model_name(config: RunConfig, model: LM | object | None) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.config import FunctionRef, RunConfig, Seeds
 from assay.errors import ConfigError, did_you_mean
-from assay.groups import GroupManager
+from assay.groups import GroupManager, read_size
 from assay.results import RunDirectory, read_columns
 from assay.run.units import Unit
 from assay.scoring import ensembles_of, filters_of, resolve_metrics
@@ -49,8 +49,10 @@ class Plan:
         return sum(len(planned.doc_ids) for planned in self.tasks.values())
 
 
-def make_plan(config: RunConfig, lm: LM | None, manager: TaskManager | None = None) -> Plan:
-    """Find the tasks and settle how each is asked. Reads no data."""
+def make_plan(
+    config: RunConfig, lm: LM | None, manager: TaskManager | None = None, *, about: Mapping[str, Any] | None = None
+) -> Plan:
+    """Find the tasks and settle how each is asked. Reads no data. `about` is what an earlier run wrote down of its model."""
     if not config.tasks:
         raise ConfigError("no tasks given", hint="Name some with --tasks; `assay ls tasks` lists what there is.")
     manager = manager or TaskManager(
@@ -61,7 +63,8 @@ def make_plan(config: RunConfig, lm: LM | None, manager: TaskManager | None = No
     )
     data_dir = Path(config.data_dir) if config.data_dir else None
     loaded = manager.load(config.tasks, data_dir=data_dir)
-    groups = GroupManager.from_loaded(loaded, facts=facts_about(config, lm))
+    asked = any(spec.conditions for spec in loaded.groups.values())
+    groups = GroupManager.from_loaded(loaded, facts=facts_about(config, lm, about or {}) if asked else {})
     if config.samples is not None:
         for name in config.samples:
             if name not in loaded.tasks:
@@ -104,10 +107,17 @@ def chat_template_of(config: RunConfig, lm: LM | None) -> Callable[..., Any] | N
     return lm.to_context
 
 
-def facts_about(config: RunConfig, lm: LM | None) -> dict[str, Any]:
-    """What conditions of group members (`if: "model.params > 7e9"`) may ask."""
-    params = None if lm is None else lm.info().num_parameters
+def facts_about(config: RunConfig, lm: LM | None, about: Mapping[str, Any]) -> dict[str, Any]:
+    """What conditions of group members (`if: "model.params > 7e9"`) may ask: the model, the run, and all of `--metadata`.
+
+    A size that was given goes before what the model says of itself.
+    """
+    given = {key: _as_size(value) for key, value in config.metadata.items()}
+    sizes = (given[key] for key in ("model_size", "params", "num_parameters") if key in given)
+    params = next(sizes, about.get("model_num_parameters") if lm is None else lm.parameter_count())
     return {
+        "model_size": params,
+        **given,
         "model": {
             "name": str(config.model_args.get("pretrained") or config.model),
             "backend": config.model,
@@ -115,6 +125,11 @@ def facts_about(config: RunConfig, lm: LM | None) -> dict[str, Any]:
         },
         "run": {"num_fewshot": config.num_fewshot, "chat": bool(config.apply_chat_template), "limit": config.limit},
     }
+
+
+def _as_size(value: Any) -> Any:
+    size = read_size(value) if isinstance(value, str) else None
+    return value if size is None else size
 
 
 def load_scoring_code(plan: Plan, run: RunConfig) -> None:

@@ -12,15 +12,17 @@ from typing import Any, Self
 
 from assay.errors import ModelError
 from assay.instance import Instance
-from assay.models import LM, check_arguments, class_fingerprint
+from assay.models import LM, check_arguments, class_fingerprint, count_parameters, object_fingerprint
 
 
 class AdaptedLM(LM):
     """Passes everything on to `inner`, and fills in what the older contract does not have."""
 
-    def __init__(self, inner: Any, model_args: Mapping[str, Any]) -> None:
+    def __init__(self, inner: Any, model_args: Mapping[str, Any] | None = None) -> None:
+        """`model_args` are those that `inner` was built from; None for an object that somebody made."""
         self.inner = inner
-        self.model_args = dict(model_args)
+        if model_args is not None:
+            self.model_args = dict(model_args)
 
     @classmethod
     def create(cls, inner: Any, args: Mapping[str, Any], offered: Mapping[str, Any]) -> Self:
@@ -77,4 +79,15 @@ class AdaptedLM(LM):
 
     def fingerprint(self) -> str:
         own = getattr(self.inner, "fingerprint", None)
-        return str(own()) if callable(own) else class_fingerprint(type(self.inner), self.model_args)
+        if callable(own):
+            return str(own())
+        if "model_args" in vars(self):
+            return class_fingerprint(type(self.inner), self.model_args)
+        return object_fingerprint(self.inner)
+
+    def get_model_info(self) -> dict[str, Any]:
+        own = getattr(self.inner, "get_model_info", None)
+        details = dict(own()) if callable(own) else {}
+        if (size := count_parameters(self.inner)) is not None:
+            details.setdefault("model_num_parameters", size)
+        return details

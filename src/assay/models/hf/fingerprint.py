@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from assay.models.weights import weights_digest
+
 _WEIGHTS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".h5", ".msgpack")
 _SMALL = 64 << 20
 _WHOLE = 1 << 20
@@ -36,13 +38,9 @@ def fingerprint(settings: Mapping[str, Any], files: list[Path], config: Any, tok
 
 
 def weights_in_memory(model: Any) -> str:
-    """For a model that was handed over as an object: its architecture and a few values of every parameter."""
+    """For a model that was handed over as an object: its architecture and its weights."""
     digest = hashlib.sha256(f"{type(model).__name__}{model.config.to_json_string(use_diff=False)}".encode())
-    for name, parameter in sorted(model.state_dict().items()):
-        flat = parameter.detach().reshape(-1)
-        some = flat[:: max(1, flat.numel() // 64)].float().cpu()
-        digest.update(f"{name}{tuple(parameter.shape)}{parameter.dtype}".encode())
-        digest.update(some.numpy().tobytes())
+    digest.update(weights_digest(model).encode())
     return digest.hexdigest()
 
 

@@ -237,8 +237,11 @@ class HFLM(StreamingLM):
         return self._usage
 
     def fingerprint(self) -> str:
-        """Chat templates are no part of it: what they do stands in the prompt."""
-        if self._fingerprint is None:
+        """Chat templates are no part of it: what they do stands in the prompt.
+
+        Weights that were handed over may be trained on between two runs, so they are looked at anew.
+        """
+        if self._fingerprint is None or self.source is None:
             source = self.source
             settings = dict(self._settings)
             if source is None:

@@ -155,6 +155,12 @@ class ServerLM(LM):
         replies = self._probe(times, builds, with_tops=True) or self._probe(times, builds, with_tops=False)
         return Identity(entry_of(listing, self.model), tuple(builds), replies)
 
+    def parameter_count(self) -> int | None:
+        """What the server's list of models says, as llama.cpp does."""
+        said = entry_of(self.transport.get(sibling_address(self.url, self.ENDPOINT, "/models")), self.model)
+        size = said.get("meta.n_params")
+        return size if isinstance(size, int) else None
+
     def close(self) -> None:
         self.transport.close()
 

@@ -19,6 +19,7 @@ from assay.models.hf.fingerprint import fingerprint
 from assay.models.hf.tokenization import Pair, TextEncoder
 from assay.models.vllm.engines import ManyEngines, OneEngine, VLLMEngine, import_vllm
 from assay.models.vllm.protocol import Output, Request, generation_request, read_generation, read_score, score_request
+from assay.models.weights import parameters_in_files
 from assay.models.windows import WindowSums, rolling_windows
 
 CHUNK = 1024
@@ -120,6 +121,9 @@ class VLLM(StreamingLM):
             chat_template=self.chat_renderer.in_use,
             computes_here=True,
         )
+
+    def parameter_count(self) -> int | None:
+        return parameters_in_files(_local_files(self.arguments["model"]))
 
     @property
     def tokenizer_name(self) -> str:
