@@ -1,22 +1,28 @@
-"""Hostile programs: each fails its own sample and nothing else."""
+"""The sandbox: what crosses its walls, what it refuses, what it leaves behind. Attacks are in `test_hostile_programs`."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from assay.errors import ScoringError
 from assay.metrics.hub import load
-from assay.metrics.sandbox import Limits, allow_unsafe_code, run_program, run_programs
+from assay.metrics.sandbox import Limits, allow_unsafe_code, close_wardens, run_program, run_programs
+from assay.metrics.sandbox.clearing import remove
+from assay.metrics.sandbox.enclosures import start_command
+from assay.metrics.sandbox.host import resolve_sandbox
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is made of Linux parts")
 
-QUICK = Limits(seconds=1.0, memory=512 << 20)
+SOURCE = Path(__file__).parents[2] / "src"
 
 
 @pytest.fixture(autouse=True)
@@ -29,106 +35,196 @@ def allowed(monkeypatch: pytest.MonkeyPatch):
 
 def test_good_programs_pass():
     programs = [
-        "def add(a, b):\n    return a + b\nassert add(2, 3) == 5",
-        "from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int = 1\nassert P().x == 1",
-        "import threading\nt = threading.Thread(target=len, args=('',)); t.start(); t.join()",
-        "open('note', 'w').write('é')\nassert open('note').read() == 'é'",
-        "import random, re, math, collections, itertools, heapq, typing\nif __name__ == '__main__':\n    pass",
-        "print('x' * 10_000_000)",
-        "",
+        ("def add(a, b):\n    return a + b", "assert add(2, 3) == 5"),
+        ("from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int = 1", "assert P().x == 1"),
+        ("import threading\nt = threading.Thread(target=len, args=('',)); t.start(); t.join()", ""),
+        ("open('note', 'w').write('é')\nassert open('note').read() == 'é'", ""),
+        ("import random, re, math, collections, itertools, heapq, typing\nif __name__ == '__main__':\n    pass", ""),
+        ("print('x' * 10_000_000)", ""),
+        (
+            "import numpy\ndef f(): return numpy.arange(3)",
+            "assert list(f()) == [0, 1, 2]\nassert (f() == [0, 1, 2]).all()",
+        ),
+        ("", ""),
     ]
     assert [v.result for v in run_programs(programs)] == ["passed"] * len(programs)
 
 
-HOSTILE = {
-    "wrong": "assert 1 == 2",
-    "syntax": "def (",
-    "endless loop": "while True: pass",
-    "sleep": "import time\ntime.sleep(1000)",
-    "memory bomb": "x = []\nwhile True: x.append(b'1' * (64 << 20))",
-    "fork bomb": "import os\nwhile True: os.fork()",
-    "thread bomb": "import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(9,)).start()",
-    "exit 0": "import os\nos._exit(0)",
-    "sys.exit": "import sys\nsys.exit(0)",
-    "exit in atexit": "import atexit, os\natexit.register(os._exit, 0)\nraise SystemExit(0)",
-    "printed verdict": "print('passed')\nimport os\nos._exit(0)",
-    "verdict on all descriptors": "import os\nfor fd in range(3, 64):\n    try: os.write(fd, b'passed')\n    except OSError: pass\nos._exit(0)",
-    "look for the nonce": "import gc\n[o for o in gc.get_objects()]",
-    "read own memory": "open('/proc/self/mem', 'rb')",
-    "read own memory by a link": "import os\nos.symlink('/proc/self', 'p')\nopen('p/mem', 'rb')",
-    "ctypes": "import ctypes\nctypes.string_at(0)",
-    "environment": "import os\nassert os.environ.get('SECRET') == 'hidden'",
-    "environment of the parent": "import os\nopen(f'/proc/{os.getppid()}/environ').read()",
-    "socket": "import socket\nsocket.create_connection(('127.0.0.1', 9))",
-    "shell": "import os\nos.system('true')",
-    "subprocess": "import subprocess\nsubprocess.run(['true'])",
-    "kill the parent": "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)",
-    "input": "input()",
-    "large file": "open('big', 'wb').write(b'0' * (64 << 20))",
-    "many files": "files = [open('f', 'w') for _ in range(5000)]",
-    "deep recursion": "def f(): f()\nf()",
-    "native crash": "import sys\nsys.setrecursionlimit(10**9)\ndef f(n): return f(n + 1)\nf(0)",
+CROSSING = {
+    "plain values": (
+        "def f(x): return x",
+        "for x in (None, True, 3, 2.5, 1e400, 'é\\ud800', b'\\0', 2**5000, 1j, (1, [2], {3: {4}})):\n    assert f(x) == x and type(f(x)) is type(x)",
+    ),
+    "NaN": ("def f(): return float('nan')", "assert f() != f()"),
+    "collections": (
+        "from collections import *\ndef f(): return Counter('aab'), deque([1], 3), defaultdict(int, a=1), OrderedDict(b=2)",
+        "c, d, e, o = f()\nassert c.most_common(1) == [('a', 2)] and d.maxlen == 3 and e['z'] == 0 and list(o) == ['b']",
+    ),
+    "dates and fractions": (
+        "import datetime, decimal, fractions\ndef f(): return datetime.date(2020, 1, 2), decimal.Decimal('1.5'), fractions.Fraction(1, 3)",
+        "import datetime\nd, e, g = f()\nassert d + datetime.timedelta(1) == datetime.date(2020, 1, 3) and e * 2 == 3 and g.denominator == 3",
+    ),
+    "an argument that is changed": (
+        "def f(x): x.sort(); x[0].append(9)",
+        "x = [[2], [1]]\nf(x)\nassert x == [[1, 9], [2]]",
+    ),
+    "the same object comes back": ("def f(x): return x", "x = []\nassert f(x) is x"),
+    "a cycle": ("def f():\n    x = []\n    x.append(x)\n    return x", "x = f()\nassert x[0] is x"),
+    "objects of the program's classes": (
+        "class Pair:\n    def __init__(self, a, b): self.a, self.b = a, b\n    def __lt__(self, o): return self.a < o.a\n    def __repr__(self): return f'P{self.a}'\ndef longest(pairs): return max(p.b for p in pairs)",
+        "ps = [Pair(3, 4), Pair(1, 9)]\nassert longest(ps) == 9 and ps[0].a == 3 and sorted(ps)[0].b == 9 and repr(ps[0]) == 'P3' and isinstance(ps[0], Pair) and not isinstance(3, Pair)",
+    ),
+    "a subclass of a built-in class": (
+        "class L(list): pass\ndef f(): return L([1, 2])",
+        "assert f() == [1, 2] and [1, 2] == f() and isinstance(f(), list) and len(f()) == 2 and f()[1] == 2 and 2 in f()",
+    ),
+    "a named tuple": (
+        "from collections import namedtuple\nP = namedtuple('P', 'x y')\ndef f(): return P(1, 2)",
+        "assert f() == (1, 2) and f().y == 2\nx, y = f()\nassert x + y == 3",
+    ),
+    "generators": (
+        "def f(n):\n    yield from range(n)",
+        "assert list(f(3)) == [0, 1, 2] and sum(f(4)) == 6 and next(f(1)) == 0",
+    ),
+    "map and zip": (
+        "def f(x): return map(str, x), zip(x, x)",
+        "m, z = f([1, 2])\nassert list(m) == ['1', '2'] and dict(z) == {1: 1, 2: 2}",
+    ),
+    "functions of the tests": (
+        "def f(g, x): return [g(y) for y in x]",
+        "assert f(lambda y: y * 2, [1, 2]) == [2, 4] and f(len, ['a']) == [1] and f(str.upper, ['a']) == ['A']",
+    ),
+    "objects of the tests": (
+        "def f(node):\n    node.value += 1\n    return node.next.value",
+        "class Node:\n    def __init__(self, value, next=None): self.value, self.next = value, next\nn = Node(1, Node(5))\nassert f(n) == 5 and n.value == 2",
+    ),
+    "functions that come back": ("def f(n): return lambda x: x + n", "assert f(2)(3) == 5"),
+    "closures with a state": (
+        "count = 0\ndef f():\n    global count\n    count += 1\n    return count",
+        "f()\nassert f() == 2",
+    ),
+    "built-in exceptions": (
+        "def f(): raise KeyError('k')",
+        "try:\n    f()\n    assert False\nexcept KeyError as error:\n    assert error.args == ('k',)",
+    ),
+    "exceptions of the program": (
+        "class Wrong(ValueError): pass\ndef f(): raise Wrong('x')",
+        "try:\n    f()\n    assert False\nexcept Wrong as error:\n    assert str(error) == 'x' and isinstance(error, ValueError)",
+    ),
+    "modules that the program imported": (
+        "import math\nfrom typing import List\ndef f() -> List[float]: return [math.pi]",
+        "assert math.isclose(f()[0], 3.14159265, rel_tol=1e-6) and List",
+    ),
+    "a function named like a built-in one": ("def sum(a, b): return a - b", "assert sum(3, 1) == 2"),
+    "arithmetic with what is no plain value": (
+        "import numpy\ndef f(): return numpy.float64(1.5)",
+        "assert abs(f() - 1.5) < 1e-9 and 1 + f() == 2.5 and round(f()) == 2 and float(f()) == 1.5",
+    ),
+    "a context": (
+        "class C:\n    def __enter__(self): return 3\n    def __exit__(self, *e): return False",
+        "with C() as c:\n    assert c == 3",
+    ),
+    "a deep copy": ("class C:\n    x = 1", "import copy\nassert copy.deepcopy(C()).x == 1 and copy.copy(C()).x == 1"),
 }
 
 
-def test_hostile_programs_fail_and_good_ones_beside_them_pass(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("SECRET", "hidden")
-    good = "assert sum(range(4)) == 6"
-    programs = [program for hostile in HOSTILE.values() for program in (hostile, good)]
-    verdicts = run_programs(programs, QUICK, workers=2)
-    passed = [name for name, verdict in zip(HOSTILE, verdicts[::2]) if verdict.passed]
-    assert passed == []
-    assert [v.result for v in verdicts[1::2]] == ["passed"] * len(HOSTILE)
+def test_values_cross_between_program_and_tests_as_in_one_process():
+    outcomes = run_programs(list(CROSSING.values()))
+    assert {name: outcome.result for name, outcome in zip(CROSSING, outcomes)} == dict.fromkeys(CROSSING, "passed")
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        "import shutil\nshutil.rmtree({home!r})",
-        "import os\nos.remove({file!r})",
-        "import pathlib\npathlib.Path({file!r}).unlink()",
-        "open({file!r}, 'w')",
-        "import os\nos.rename({file!r}, 'stolen')",
-        "import os\nos.truncate({file!r}, 0)",
-        "import os\nos.chdir({home!r})\nos.remove('precious')",
-        "import os\nos.symlink({home!r}, 'h')\nopen('h/precious', 'a').write('x')",
-        "import os\nfd = os.open({home!r}, os.O_RDONLY)\nos.remove('precious', dir_fd=fd)",
-    ],
-)
-def test_files_of_others_stay(program: str, tmp_path: Path):
-    precious = tmp_path / "precious"
-    precious.write_text("mine")
-    verdict = run_program(program.format(home=str(tmp_path), file=str(precious)), QUICK)
-    assert not verdict.passed
-    assert precious.read_text() == "mine"
+def test_copying_an_answer_calls_nothing_that_the_program_names():
+    """`copy` does what `__reduce_ex__` says; were that the program's word, it could patch the judge."""
+    evil = "class C:\n    def __reduce_ex__(self, n): return (print, ())\n    def __deepcopy__(self, memo): return 5\ndef solve(n): return C()"
+    assert not run_program(evil, "import copy\nassert copy.deepcopy(solve(2)) == 4").passed
 
 
-def test_no_process_outlives_its_program():
-    """The guard refuses fork; here the kernel's part alone must find a daemon that a program left behind."""
-    warden = Path(__file__).parents[2] / "src/assay/metrics/sandbox/warden.py"
-    mark = f"assay-test-{os.getpid()}"
-    script = f"""
-import os, sys, time
-sys.argv = ["warden", '{{"seconds": 5}}']
-source = open({str(warden)!r}).read().split("settings = json.loads")[0].replace("os.path.abspath(__file__)", repr({str(warden)!r}))
-exec(compile(source, "warden", "exec"))
-jail.adopt_orphans()
-child = os.fork()
-if child == 0:
-    for _ in range(3):
-        if os.fork() == 0:
-            os.setsid()
-            if os.fork() == 0:
-                os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(60)", "{mark}"])
-            os._exit(0)
-    os._exit(0)
-os.waitpid(child, 0)
-time.sleep(0.2)
-kill_descendants()
-"""
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=30)
-    time.sleep(0.1)
-    assert mark not in subprocess.run(["ps", "ax", "-o", "args"], capture_output=True, text=True, check=False).stdout
+def test_the_program_does_not_see_its_tests():
+    program = "import sys, gc\ndef solve(n):\n    return any('needle' in o for o in gc.get_objects() if type(o) is dict) or 'needle' in str(sys.argv)"
+    assert not run_program(program, "needle = 1\nassert solve(2)").passed
+
+
+def test_directories_a_thousand_deep_are_cleared_away(tmp_path: Path):
+    place = tmp_path / "deep"
+    place.mkdir()
+    there = os.getcwd()
+    os.chdir(place)
+    try:
+        for _ in range(1500):
+            os.mkdir("d", 0o700)
+            os.chdir("d")
+    finally:
+        os.chdir(there)
+    remove(str(place))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_wall_is_named_and_refused(tmp_path: Path):
+    """Landlock is made unknown to the process by a filter of calls, as an old kernel or a strict container would."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import ctypes, struct, sys\n"
+        "from assay.metrics.sandbox import allow_unsafe_code, run_program\n"
+        "libc = ctypes.CDLL(None)\n"
+        "lines = [(0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x00050000 | 38), (0x06, 0, 0, 0x7FFF0000)]\n"
+        "code = b''.join(struct.pack('=HBBI', *line) for line in lines)\n"
+        "buffer = ctypes.create_string_buffer(code, len(code))\n"
+        "header = struct.pack('HxxxxxxP', len(lines), ctypes.addressof(buffer))\n"
+        "libc.prctl(38, 1, 0, 0, 0)\n"
+        "assert libc.prctl(22, 2, ctypes.create_string_buffer(header, len(header)), 0, 0) == 0\n"
+        "allow_unsafe_code(True, sys.argv[1])\n"
+        "print(run_program('x = 1', 'assert x == 1').result)\n"
+    )
+    environment = {"PYTHONPATH": str(SOURCE)}
+    strong = subprocess.run(
+        [sys.executable, script, "auto"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert "lacks a wall here: files (Landlock)" in strong.stderr
+    assert "--sandbox weak" in strong.stderr
+    weak = subprocess.run(
+        [sys.executable, script, "weak"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert weak.stdout == "passed\n"
+
+
+def test_an_enclosure_that_is_not_installed_is_refused():
+    allow_unsafe_code(True, "podman")
+    if shutil.which("podman") is None:
+        with pytest.raises(ScoringError, match="podman"):
+            run_program("x = 1")
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_bubblewrap_is_used_where_it_is_installed():
+    assert resolve_sandbox("auto") == "bwrap"
+    assert run_program("x = 1", "assert x == 1").passed
+
+
+@pytest.mark.parametrize("engine", ["docker", "podman"])
+def test_containers_have_no_network_no_rights_and_a_small_disk(engine: str):
+    command = start_command(engine, "/unused", "{}", asdict(Limits()))
+    text = " ".join(command)
+    assert command[:3] == [engine, "run", "--rm"]
+    for part in ("--network none", "--read-only", "--cap-drop ALL", "no-new-privileges", "--pids-limit", "--memory"):
+        assert part in text
+
+
+def test_what_a_program_wrote_is_gone_when_the_run_is_killed(tmp_path: Path):
+    script = "from assay.metrics.sandbox import *\nallow_unsafe_code()\nrun_program(\"open('x', 'w').write('x')\\nwhile True: pass\", '', Limits(seconds=60))"
+    environment = {"PYTHONPATH": str(SOURCE), "TMPDIR": str(tmp_path)}
+    run = subprocess.Popen([sys.executable, "-c", script], env=environment)
+    wait_for(lambda: list(tmp_path.glob("*/job/x")))
+    run.kill()
+    run.wait()
+    wait_for(lambda: not list(tmp_path.iterdir()))
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it did not happen within a minute")
 
 
 def test_code_runs_only_with_permission():
@@ -168,4 +264,6 @@ def test_nothing_is_left_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     run_program("open('junk', 'w').write('x')")
+    assert [path for path in tmp_path.rglob("*") if path.name != path.parts[len(tmp_path.parts)]] == []
+    close_wardens()
     assert list(tmp_path.iterdir()) == []

@@ -147,6 +147,11 @@ RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
     _bool("--dry_run", help="Count docs, requests and tokens, estimate time and cost; ask nothing."),
     _bool("--trust_remote_code", help="Let models and datasets from the hub run their own code."),
     _bool("--confirm_run_unsafe_code", help="Run code written by the model (in a sandbox) where a task needs it."),
+    _flag(
+        "--sandbox",
+        type=click.Choice(["auto", "weak", "bwrap", "docker", "podman"]),
+        help="Where that code runs; weak does without walls that this machine lacks.  [default: auto]",
+    ),
     _flag("--max_failed", type=float, help="Withhold a score when a larger share of requests failed."),
     _flag("--max_truncated", type=float, help="… of answers was cut off."),
     _flag("--max_unparsed", type=float, help="… of answers could not be read by any filter."),

@@ -19,6 +19,11 @@ from assay.config import parse_roles
 @click.option("--bootstrap_iters", type=click.IntRange(min=0), help="Bootstrap replicates; 0 turns error bars off.")
 @click.option("--log_samples", is_flag=True, help="Also write samples_<task>.jsonl; needs --run_dir.")
 @click.option("--confirm_run_unsafe_code", is_flag=True, help="Run code written by the model where a task needs it.")
+@click.option(
+    "--sandbox",
+    type=click.Choice(["auto", "weak", "bwrap", "docker", "podman"]),
+    help="Where that code runs; weak does without walls that this machine lacks.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON instead of the table.")
 @click.pass_context
 def command(

@@ -150,6 +150,8 @@ class RunConfig(FrozenConfig):
     metadata: Annotated[dict[str, Any], _settings("metadata")] = Field(default_factory=dict)
     trust_remote_code: bool = False
     confirm_run_unsafe_code: bool = False
+    sandbox: Literal["auto", "weak", "bwrap", "docker", "podman"] = "auto"
+    """Where programs that the model wrote run."""
 
     output_path: str | None = None
     run_dir: str | None = None

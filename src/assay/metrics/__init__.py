@@ -7,7 +7,7 @@ from assay.metrics.hub import OFFLINE as OFFLINE_METRICS
 from assay.metrics.hub import import_for_task
 from assay.metrics.hub import load as load_metric
 from assay.metrics.reducers import REDUCERS, Reducer, count_right, get_reducer, is_right_or_wrong
-from assay.metrics.sandbox import allow_unsafe_code
+from assay.metrics.sandbox import allow_unsafe_code, require_walls
 from assay.stats import Aggregation
 
 __all__ = [
@@ -31,4 +31,5 @@ __all__ = [
     "load_metric",
     "normalise",
     "register_metric",
+    "require_walls",
 ]

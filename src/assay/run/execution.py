@@ -136,7 +136,7 @@ def prepare(config: RunConfig, stack: ExitStack) -> None:
     """Set what is global to the process: seeds, permission to run code, the garbage collector."""
     stack.enter_context(rare_collections())
     seed_everything(config.seed)
-    allow_unsafe_code(config.confirm_run_unsafe_code)
+    allow_unsafe_code(config.confirm_run_unsafe_code, config.sandbox)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from assay.config import FunctionRef, RunConfig, Seeds
 from assay.errors import ConfigError, did_you_mean
 from assay.groups import GroupManager, read_size
+from assay.metrics import require_walls
 from assay.results import RunDirectory, read_columns
 from assay.run.units import Unit
 from assay.scoring import ensembles_of, filters_of, resolve_metrics
@@ -82,6 +83,8 @@ def plan_task(task: Task, config: RunConfig, chat: Callable[..., Any] | None) ->
             f"task {task.task_name!r} runs code written by the model",
             hint="Add --confirm_run_unsafe_code to run it in a sandbox (separate process, no network, limits).",
         )
+    if task.config.unsafe_code and not config.predict_only:
+        require_walls(config.sandbox)
     task.seeds = (config.seed.python, config.seed.numpy)
     options = RequestOptions(
         num_fewshot=config.num_fewshot,

@@ -29,11 +29,11 @@ def code_eval(
         # and listing or checking a task must not need permission to run any.
         return {f"pass@{each}": 0.0 for each in k}, {}
     jobs = [
-        (task, j, f"{candidate}\n{tests}")
+        (task, j, (candidate, tests))
         for task, (candidates, tests) in enumerate(zip(predictions, references, strict=True))
         for j, candidate in enumerate(candidates)
     ]
-    verdicts = run_programs([program for _, _, program in jobs], Limits(seconds=timeout), workers=num_workers)
+    verdicts = run_programs([job for _, _, job in jobs], Limits(seconds=timeout), workers=num_workers)
     results: dict[int, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
     for (task, j, _), verdict in zip(jobs, verdicts):
         entry = {"task_id": task, "passed": verdict.passed, "result": verdict.result, "completion_id": j}

@@ -1,38 +1,52 @@
-"""The side of the sandbox that assay is on: start wardens, read verdicts."""
+"""The side of the sandbox that assay is on: start wardens, give them programs, read verdicts."""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import math
 import os
-import secrets
-import signal
+import shutil
+import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from functools import cache
+from typing import Any
 
 from assay.errors import ScoringError
+from assay.metrics.sandbox import jail
+from assay.metrics.sandbox.clearing import remove
+from assay.metrics.sandbox.enclosures import ENCLOSURES, Sandbox, start_command
 
-WARDEN = Path(__file__).with_name("warden.py")
 GRACE = 10.0
-"""Seconds beyond its time after which a warden itself is given up: to start, to kill what is left."""
-
-_allowed = False
+"""Seconds beyond its time after which a warden itself is given up."""
 
 
-def allow_unsafe_code(allowed: bool = True) -> None:
-    """What `--confirm_run_unsafe_code` does: programs written by models may be run."""
-    global _allowed
-    _allowed = allowed
+@dataclass(frozen=True)
+class Permission:
+    """What `--confirm_run_unsafe_code` and `--sandbox` say."""
+
+    allowed: bool = False
+    sandbox: Sandbox = "auto"
+
+
+_permission = Permission()
+
+
+def allow_unsafe_code(allowed: bool = True, sandbox: Sandbox = "auto") -> None:
+    """Programs written by models may be run, in that sandbox."""
+    global _permission
+    _permission = Permission(allowed, sandbox)
 
 
 def unsafe_code_allowed() -> bool:
-    return _allowed or os.environ.get("HF_ALLOW_CODE_EVAL") == "1"
+    return _permission.allowed or os.environ.get("HF_ALLOW_CODE_EVAL") == "1"
 
 
 def require_permission() -> None:
@@ -43,6 +57,16 @@ def require_permission() -> None:
         )
 
 
+def require_walls(sandbox: Sandbox | None = None) -> None:
+    """Refuse before anything is asked if a wall of the sandbox is missing on this machine."""
+    missing = missing_walls(resolve_sandbox(sandbox or _permission.sandbox))
+    if missing:
+        raise ScoringError(
+            f"the sandbox for programs written by the model lacks a wall here: {', '.join(missing)}",
+            hint="Run on Linux 5.13 or later, or with --sandbox docker or podman; --sandbox weak runs programs without it.",
+        )
+
+
 @dataclass(frozen=True)
 class Limits:
     """What one program may use. Memory and sizes are in bytes."""
@@ -50,77 +74,175 @@ class Limits:
     seconds: float = 3.0
     memory: int = 2 << 30
     file_size: int = 16 << 20
+    disk: int = 64 << 20
     open_files: int = 64
-    processes: int = 32
+    threads: int = 32
 
 
 @dataclass(frozen=True)
 class ProgramOutcome:
-    """Whether a program ran to its end, and what happened: `passed`, `timed out` or `failed: …`."""
+    """Whether a program passed its tests, and what happened: `passed`, `timed out` or `failed: …`."""
 
     passed: bool
     result: str
 
 
 def run_programs(
-    programs: Sequence[str], limits: Limits | None = None, *, workers: int | None = None
+    programs: Sequence[tuple[str, str]],
+    limits: Limits | None = None,
+    *,
+    workers: int | None = None,
+    namespaces: bool = True,
 ) -> list[ProgramOutcome]:
-    """Run each program in a sandbox of its own, several at once; verdicts in order."""
+    """Run each (program, tests) in a sandbox of its own, several at once; verdicts in order.
+
+    `namespaces=False` does without namespaces even where the kernel has them; every wall stands without them too.
+    """
     require_permission()
-    limits = limits or Limits()
+    require_walls()
+    sandbox = resolve_sandbox(_permission.sandbox)
+    settings = {**asdict(limits or Limits()), "namespaces": namespaces}
+    settings["cpu_seconds"] = math.ceil(settings["seconds"]) + 1
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        return list(pool.map(lambda program: run_program(program, limits), programs))
+
+        def run(job: tuple[str, str]) -> ProgramOutcome:
+            with _borrowed(sandbox, settings) as warden:
+                return warden.run(*job)
+
+        return list(pool.map(run, programs))
 
 
-def run_program(program: str, limits: Limits | None = None) -> ProgramOutcome:
-    """Run one program. It passes if its last statement was reached, and only then."""
-    require_permission()
-    if not sys.platform.startswith("linux"):
-        raise ScoringError(
-            "programs that a model wrote are run on Linux only", hint="Run the evaluation in a container."
-        )
-    limits = limits or Limits()
-    nonce = secrets.token_bytes(32)
-    settings = {**asdict(limits), "cpu_seconds": math.ceil(limits.seconds) + 1}
-    with tempfile.TemporaryDirectory(prefix="assay-sandbox-", ignore_cleanup_errors=True) as folder:
-        said, ended = _run_warden(nonce + program.encode("utf-8", "surrogatepass"), settings, folder)
-    if said == nonce:
-        return ProgramOutcome(True, "passed")
-    if not ended or not said:
-        return ProgramOutcome(False, "timed out" if not ended else "failed: it ended before its last statement")
-    return ProgramOutcome(False, f"failed: {said[:400].decode('utf-8', 'replace')}")
+def run_program(program: str, tests: str = "", limits: Limits | None = None, **options: Any) -> ProgramOutcome:
+    return run_programs([(program, tests)], limits, **options)[0]
 
 
-def _run_warden(job: bytes, settings: dict[str, float], folder: str) -> tuple[bytes, bool]:
-    """What came over the proof channel, and whether the program ended by itself."""
-    inlet, outlet = os.pipe()
+_idle: dict[str, list[Warden]] = {}
+_lock = threading.Lock()
+"""Wardens that wait for the next program, by what they were started for: a start costs as much as ten programs."""
+
+
+@contextlib.contextmanager
+def _borrowed(sandbox: Sandbox, settings: dict[str, Any]) -> Iterator[Warden]:
+    kind = json.dumps([os.getpid(), sandbox, settings, tempfile.gettempdir()])
+    with _lock:
+        warden = _idle[kind].pop() if _idle.get(kind) else Warden(sandbox, settings)
     try:
-        warden = subprocess.Popen(
-            [sys.executable, "-I", "-B", str(WARDEN), json.dumps({**settings, "proof": outlet})],
+        yield warden
+    finally:
+        with _lock:
+            _idle.setdefault(kind, []).append(warden)
+
+
+@atexit.register
+def close_wardens() -> None:
+    with _lock:
+        for kind in [each for each in _idle if json.loads(each)[0] == os.getpid()]:
+            for warden in _idle.pop(kind):
+                warden.close()
+
+
+class Warden:
+    """A process that runs programs one after the other; started when first needed, and again when it broke."""
+
+    def __init__(self, sandbox: Sandbox, settings: dict[str, Any]) -> None:
+        self._sandbox = sandbox
+        self._settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder = ""
+        self.missing: list[str] = []
+
+    def start(self) -> None:
+        self._folder = tempfile.mkdtemp(prefix="assay-sandbox-")
+        settings = json.dumps({**self._settings, "required": required_walls(self._sandbox)})
+        kept = (
+            "PATH",
+            "HOME",
+            "DOCKER_HOST",
+            "CONTAINER_HOST",
+            "XDG_RUNTIME_DIR",
+        )  # by which an engine's client finds it
+        self._process = subprocess.Popen(
+            start_command(self._sandbox, self._folder, settings, self._settings),
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            cwd=folder,
-            env={},
-            pass_fds=(outlet,),
+            cwd="/",
+            env={name: os.environ[name] for name in kept if name in os.environ} if self._sandbox in ENCLOSURES else {},
             start_new_session=True,
         )
-        os.close(outlet)
+        self.missing = self._read(GRACE * 6)["missing"]
+
+    def run(self, program: str, tests: str) -> ProgramOutcome:
+        if self._process is None:
+            self.start()
+        job = json.dumps({"program": program, "tests": tests}).encode()
         try:
-            warden.communicate(job, timeout=settings["seconds"] + GRACE)
+            assert self._process is not None
+            assert self._process.stdin is not None
+            self._process.stdin.write(struct.pack("=I", len(job)) + job)
+            self._process.stdin.flush()
+            result = self._read(self._settings["seconds"] + GRACE)["result"]
+        except (OSError, ValueError):
+            self.close()
+            return ProgramOutcome(False, "failed: its sandbox broke")
+        return ProgramOutcome(result == "passed", result)
+
+    def _read(self, seconds: float) -> dict[str, Any]:
+        """The warden's next line. A warden that says nothing for so long is killed, which ends the line."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        timer = threading.Timer(seconds, self._process.kill)
+        timer.start()
+        try:
+            line = self._process.stdout.readline()
+        finally:
+            timer.cancel()
+        return dict(json.loads(line))
+
+    def close(self) -> None:
+        """The end of its input is what the warden stops at; it takes its directory with it."""
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        for pipe in (process.stdin, process.stdout):
+            with contextlib.suppress(OSError):
+                assert pipe is not None
+                pipe.close()
+        try:
+            process.wait(GRACE)
         except subprocess.TimeoutExpired:
-            _kill_group(warden)
-        os.set_blocking(inlet, False)
-        try:
-            said = os.read(inlet, 1024)
-        except BlockingIOError:
-            said = b""
+            process.kill()
+            process.wait()
+        with contextlib.suppress(OSError):
+            remove(self._folder)
+
+
+@cache
+def missing_walls(sandbox: Sandbox) -> list[str]:
+    """The walls that this sandbox needs and this machine lacks, each by name."""
+    if sandbox == "weak":
+        return []
+    if sandbox in ENCLOSURES and shutil.which(sandbox) is None:
+        return [f"{sandbox} (not installed)"]
+    if sandbox not in ("docker", "podman") and not sys.platform.startswith("linux"):
+        return ["Linux"]
+    warden = Warden(sandbox, {**asdict(Limits()), "namespaces": True})
+    try:
+        warden.start()
+    except (OSError, ValueError):
+        return [f"{sandbox} (it did not start)"]
     finally:
-        os.close(inlet)
-    return said, warden.returncode == 0
+        warden.close()
+    return [wall for wall in required_walls(sandbox) if wall in warden.missing]
 
 
-def _kill_group(warden: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(warden.pid, signal.SIGKILL)
-    warden.wait()
+def resolve_sandbox(sandbox: Sandbox) -> Sandbox:
+    """`auto` is bubblewrap where it is installed and works."""
+    return "bwrap" if sandbox == "auto" and shutil.which("bwrap") and not missing_walls("bwrap") else sandbox
+
+
+def required_walls(sandbox: Sandbox) -> list[str]:
+    """An enclosure holds the files itself; a weak sandbox is content with what there is."""
+    if sandbox == "weak":
+        return []
+    return [jail.CALLS] if sandbox in ENCLOSURES else [jail.CALLS, jail.FILES]

@@ -1,7 +1,6 @@
-"""What the kernel can be asked to take away from a process before it runs strange code.
+"""What the kernel takes away from a process before it runs strange code: the walls.
 
-Run by the warden's child, in an interpreter that knows nothing of assay: the standard library only. Each step that a
-kernel or container does not allow is skipped; the guard in Python stands behind all of them.
+Run in an interpreter that knows nothing of assay: the standard library only. `confine` says which walls could not be put up.
 """
 
 from __future__ import annotations
@@ -9,94 +8,120 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import platform
 import resource
 import struct
+import sys
+import sysconfig
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING or __package__:
+    from assay.metrics.sandbox import seccomp
+else:
+    import seccomp
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
-CLONE_NEWUSER, CLONE_NEWNET, CLONE_NEWPID, CLONE_NEWIPC = 0x10000000, 0x40000000, 0x20000000, 0x08000000
-PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 22, 36, 38
-LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
-SOCKET_CALL = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
+CALLS, FILES = "system calls (seccomp)", "files (Landlock)"
+WALLS = (CALLS, FILES)
 
-# Rights that Landlock takes away everywhere but in the working directory: all that change the file system.
-_WRITE_FILE = 1 << 1
-_WRITES = sum(1 << bit for bit in (1, *range(4, 13)))
-_RIGHTS_BY_ABI = {1: _WRITES, 2: _WRITES | 1 << 13, 3: _WRITES | 1 << 13 | 1 << 14}
+_CLONE_NEWUSER, _CLONE_NEWNET, _CLONE_NEWPID, _CLONE_NEWIPC = 0x10000000, 0x40000000, 0x20000000, 0x08000000
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
+_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
+_CAPSET, _CAPABILITY_VERSION = {"x86_64": 126, "aarch64": 91}, 0x20080522
+
+# Rights of Landlock's first version, in the order of their bits: execute, write a file, read a file, list a directory,
+# then all that makes and removes. The second version adds moving between directories, the third truncating.
+_WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 1, 1 << 2, 1 << 3, 1 << 14
+_RIGHTS_BY_VERSION = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1}
+_OF_FILES = 1 << 0 | _WRITE_FILE | _READ_FILE | _TRUNCATE
+_READ = _READ_FILE | _READ_DIR
 
 
 def adopt_orphans() -> None:
     """Make descendants whose parents die children of this process, so that none can slip away as a daemon."""
-    _LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def leave_namespaces() -> bool:
-    """No network, no other processes in sight. With them a killed child takes all its descendants along."""
-    return bool(_LIBC.unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWPID | CLONE_NEWIPC) == 0)
+    """A second line behind the filter of calls: no network, no other processes in sight, where the kernel allows it."""
+    return bool(_LIBC.unshare(_CLONE_NEWUSER | _CLONE_NEWNET | _CLONE_NEWPID | _CLONE_NEWIPC) == 0)
 
 
 def die_with_parent() -> None:
-    _LIBC.prctl(PR_SET_PDEATHSIG, 9, 0, 0, 0)
+    _LIBC.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0)
 
 
-def limit_resources(cpu_seconds: int, memory: int, file_size: int, open_files: int, processes: int) -> None:
+def confine(limits: dict[str, float], writable: str | None) -> list[str]:
+    """Put up every wall; those that are missing. `writable` is the one directory in which files may change."""
+    limit_resources(limits)
+    _LIBC.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    version = restrict_files(writable)
+    drop_capabilities()
+    missing = [] if version else [FILES]
+    return missing if seccomp.restrict_calls(_LIBC, truncate=version >= 3) else [CALLS, *missing]
+
+
+def limit_resources(limits: dict[str, float]) -> None:
     for what, value in (
-        (resource.RLIMIT_CPU, cpu_seconds),
-        (resource.RLIMIT_AS, memory),
-        (resource.RLIMIT_DATA, memory),
-        (resource.RLIMIT_FSIZE, file_size),
-        (resource.RLIMIT_NOFILE, open_files),
-        (resource.RLIMIT_NPROC, processes),
+        (resource.RLIMIT_CPU, limits["cpu_seconds"]),
+        (resource.RLIMIT_AS, limits["memory"]),
+        (resource.RLIMIT_DATA, limits["memory"]),
+        (resource.RLIMIT_FSIZE, limits["file_size"]),
+        (resource.RLIMIT_NOFILE, limits["open_files"]),
         (resource.RLIMIT_CORE, 0),
     ):
         _, most = resource.getrlimit(what)
-        value = value if most == resource.RLIM_INFINITY else min(value, most)
+        value = int(value if most == resource.RLIM_INFINITY else min(value, most))
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(what, (value, value))
 
 
-def forbid_sockets() -> None:
-    """A seccomp filter: socket(2) fails with EACCES, in this process and all that it starts."""
-    found = SOCKET_CALL.get(platform.machine())
-    if found is None:
-        return
-    arch, number = found
-    load, jump_equal, give = 0x20, 0x15, 0x06
-    allow, refuse = 0x7FFF0000, 0x00050000 | 13
-    program = b"".join(
-        struct.pack("=HBBI", *line)
-        for line in (
-            (load, 0, 0, 4),  # the architecture of the call
-            (jump_equal, 0, 3, arch),
-            (load, 0, 0, 0),  # its number
-            (jump_equal, 0, 1, number),
-            (give, 0, 0, refuse),
-            (give, 0, 0, allow),
-        )
-    )
-    buffer = ctypes.create_string_buffer(program, len(program))
-    header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
-    _LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    _LIBC.prctl(PR_SET_SECCOMP, 2, ctypes.create_string_buffer(header, len(header)), 0, 0)
+def drop_capabilities() -> None:
+    """Root without its powers: the owner of its files, nothing more. A plain user has none to drop."""
+    number = _CAPSET.get(os.uname().machine)
+    if number is not None:
+        header = ctypes.create_string_buffer(struct.pack("=Ii", _CAPABILITY_VERSION, 0), 8)
+        _LIBC.syscall(number, header, ctypes.create_string_buffer(24))
 
 
-def write_only_below(directory: str) -> None:
-    """Landlock: files may be changed in `directory` (and /dev/null written), nowhere else."""
-    abi = _LIBC.syscall(LANDLOCK_CREATE, None, 0, 1)
-    if abi < 1:
-        return
-    rights = _RIGHTS_BY_ABI[min(abi, 3)]
+def restrict_files(writable: str | None) -> int:
+    """Landlock: reading Python and its packages, changing what lies in `writable`; its version, 0 if there is none."""
+    version = min(_LIBC.syscall(_LANDLOCK_CREATE, None, 0, 1), 3)
+    if version < 1:
+        return 0
+    rights = _RIGHTS_BY_VERSION[version]
     handled = ctypes.create_string_buffer(struct.pack("=Q", rights), 8)
-    ruleset = _LIBC.syscall(LANDLOCK_CREATE, handled, 8, 0)
+    ruleset = _LIBC.syscall(_LANDLOCK_CREATE, handled, 8, 0)
     if ruleset < 0:
-        return
-    for path, allowed in ((directory, rights), ("/dev/null", rights & (_WRITE_FILE | 1 << 14))):
+        return 0
+    _allow(ruleset, readable_paths(), _READ & rights)
+    _allow(ruleset, ["/dev/null"], (_READ_FILE | _WRITE_FILE | _TRUNCATE) & rights)
+    if writable is not None:
+        _allow(ruleset, [writable], rights & ~1)
+    _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    done = _LIBC.syscall(_LANDLOCK_RESTRICT, ruleset, 0) == 0
+    os.close(ruleset)
+    return version if done else 0
+
+
+def _allow(ruleset: int, paths: Sequence[str], rights: int) -> None:
+    for path in paths:
         with contextlib.suppress(OSError):
             target = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            rule = ctypes.create_string_buffer(struct.pack("=Qi", allowed, target), 12)
-            _LIBC.syscall(LANDLOCK_ADD, ruleset, 1, rule, 0)
+            rule = ctypes.create_string_buffer(
+                struct.pack("=Qi", rights if os.path.isdir(path) else rights & _OF_FILES, target), 12
+            )
+            _LIBC.syscall(_LANDLOCK_ADD, ruleset, 1, rule, 0)
             os.close(target)
-    _LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    _LIBC.syscall(LANDLOCK_RESTRICT, ruleset, 0)
-    os.close(ruleset)
+
+
+def readable_paths() -> list[str]:
+    """What a Python program reads to start and to import: its library, its packages, the system's libraries."""
+    own = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    own += [os.path.join(sys.base_prefix, "lib")] if sys.base_prefix not in ("/", "/usr") else []
+    system = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/localtime", "/etc/ld.so.cache"]
+    found = dict.fromkeys(
+        os.path.realpath(path) for path in (*own, *system, "/dev/urandom", "/dev/random", "/dev/zero") if path
+    )
+    return [path for path in found if os.path.exists(path)]

@@ -1,10 +1,12 @@
-"""Runs one strange program and kills whatever it leaves behind. Started by the host as `python -I warden.py …`.
+"""Runs strange programs, one after the other, and kills whatever they leave behind. Started by the host as `python -I warden.py`.
 
-Two processes: the warden, which waits, and its child, which gives up its rights and runs the program. The program
-arrives on descriptor 0 behind 32 bytes of nonce. The child proves that the program ran to its very end by writing the
-nonce to the proof channel. The program shares an interpreter with that proof, so the nonce must not be within its reach
-while it runs: it is in no frame, no module and no file, only in a partial object on the C stack of `deque(map(call,
-…))`, behind the call that runs the program. To leave early (`os._exit(0)`, an exception) is to leave without proof.
+    host ── warden ── keeper ─┬─ judge    runs the tests, says the verdict
+                              └─ program  runs what the model wrote
+
+The warden reads jobs from its input and writes verdicts to its output. For each job it makes a keeper, and the keeper makes the
+other two, both behind walls, with a channel between them. The verdict leaves the judge by a pipe that the program does not
+have. The keeper watches the clock, the disk and the number of threads. When the host dies, however it dies, the warden's
+input ends, and it clears up.
 """
 
 from __future__ import annotations
@@ -14,57 +16,190 @@ import json
 import os
 import select
 import signal
+import socket
+import stat
+import struct
 import sys
 import time
-import types
-from collections import deque
-from functools import partial
-from operator import call
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from assay.metrics.sandbox import guard, jail
+if TYPE_CHECKING or __package__:
+    from assay.metrics.sandbox import jail, judge, program
+    from assay.metrics.sandbox.clearing import remove
+else:
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import jail
+    import judge
+    import program
+    from clearing import remove
 
-NONCE_SIZE = 32
-ENDED, KILLED = 0, 1
+TICK = 0.02
+"""Seconds between two looks at what a program uses."""
+
+Job = dict[str, Any]
 
 
-def main(settings: dict[str, Any]) -> None:
-    """Fork; the parent supervises and never returns, the child comes back confined."""
+def serve(folder: str, settings: dict[str, Any]) -> None:
+    """Say which walls there are, then do jobs until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the host decides
     jail.adopt_orphans()
-    isolated = jail.leave_namespaces()
-    child = os.fork()
-    if child:
-        os.close(0)
-        os.close(settings["proof"])
-        supervise(child, settings["seconds"])
-    jail.die_with_parent()
-    os.setpgid(0, 0)
-    # In a namespace of its own the count starts at nothing; otherwise it is that of the user.
-    processes = settings["processes"] + (0 if isolated else count_processes())
-    jail.limit_resources(
-        settings["cpu_seconds"], settings["memory"], settings["file_size"], settings["open_files"], processes
-    )
-    os.set_inheritable(settings["proof"], False)
-    jail.write_only_below(os.getcwd())
-    jail.forbid_sockets()
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 1)
-    os.dup2(null, 2)
+    answer({"missing": missing_walls(folder)})
+    while (job := read_job()) is not None:
+        place = os.path.join(folder, "job")
+        os.mkdir(place)
+        result = run_job({**settings, **job}, place)
+        remove(place)
+        answer({"result": result})
 
 
-def count_processes() -> int:
-    return sum(1 for name in os.listdir("/proc") if name.isdigit()) if os.path.isdir("/proc") else 256
+def read_job() -> Job | None:
+    head = read_exactly(4)
+    return None if head is None else json.loads(read_exactly(struct.unpack("=I", head)[0]) or b"{}")
 
 
-def supervise(child: int, seconds: float) -> None:
-    """Wait for the child, at most so long; then kill it and every process that came of it."""
-    watch = os.pidfd_open(child)
-    ended, _, _ = select.select([watch], [], [], seconds)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)
+def read_exactly(size: int) -> bytes | None:
+    parts = bytearray()
+    while len(parts) < size:
+        part = os.read(0, size - len(parts))
+        if not part:
+            return None
+        parts += part
+    return bytes(parts)
+
+
+def answer(message: dict[str, Any]) -> None:
+    os.write(1, json.dumps(message).encode() + b"\n")
+
+
+def missing_walls(folder: str) -> list[str]:
+    """Put them up in a process made for it, and ask it."""
+    limits: dict[str, float] = {"cpu_seconds": 5, "memory": 1 << 30, "file_size": 0, "open_files": 64}
+    said = in_child(lambda: json.dumps(jail.confine(limits, folder)))
+    return list(json.loads(said)) if said else list(jail.WALLS)
+
+
+def in_child(function: Callable[[], str]) -> str:
+    """What a process made for it says. It is killed when the host is gone."""
+    inlet, outlet = os.pipe()
+    pid = os.fork()
+    if not pid:
+        with contextlib.suppress(BaseException):
+            os.write(outlet, function().encode("utf-8", "replace"))
+        os._exit(0)
+    os.close(outlet)
+    said = b""
+    while True:
+        ready = select.select([inlet, 0], [], [])[0]
+        if inlet not in ready:  # the host sends nothing before it has its answer: this is the end of the input
+            os.kill(pid, signal.SIGKILL)
+            break
+        if not (part := os.read(inlet, 4096)):
+            break
+        said += part
+    os.close(inlet)
+    os.waitpid(pid, 0)
+    return said.decode("utf-8", "replace")
+
+
+def run_job(job: Job, place: str) -> str:
+    result = in_child(lambda: keep(job, place))
     kill_descendants()
-    os._exit(ENDED if ended else KILLED)
+    return result or "failed: its keeper was killed"
+
+
+def keep(job: Job, place: str) -> str:
+    """Make judge and program, wait for the verdict; what it is. Runs in a process of its own, which may leave namespaces."""
+    jail.die_with_parent()
+    jail.adopt_orphans()
+    if job["namespaces"]:
+        jail.leave_namespaces()
+    here, there = socket.socketpair()
+    inlet, outlet = os.pipe()
+
+    def judge_it() -> None:
+        os.write(outlet, judge.judge(here.fileno(), job["tests"]).encode("utf-8", "replace"))
+
+    judging = start(judge_it, job, None, here.fileno(), outlet)
+    running = start(lambda: program.run(there.fileno(), job["program"]), job, place, there.fileno())
+    for each in (here, there):
+        each.close()
+    os.close(outlet)
+    verdict = watch(inlet, running, job, place)
+    for pid in (running, judging):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    kill_descendants()
+    return verdict
+
+
+def start(work: Callable[[], Any], job: Job, place: str | None, *keep_open: int) -> int:
+    """A process behind walls that has these descriptors and no others."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        jail.die_with_parent()
+        os.chdir(place or "/")
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in (0, 1, 2):
+            os.dup2(null, number)
+        close_all_but(keep_open)
+        sys.argv[:] = ["program"]
+        sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
+        missing = jail.confine(job, place)
+        if not set(missing) & set(job["required"]):
+            work()
+    except BaseException:
+        pass
+    finally:
+        os._exit(0)
+
+
+def close_all_but(keep_open: tuple[int, ...]) -> None:
+    last = 2
+    for number in sorted(keep_open):
+        os.closerange(last + 1, number)
+        last = number
+    os.closerange(last + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def watch(inlet: int, running: int, job: Job, place: str) -> str:
+    """The judge's verdict, or the reason why there is none."""
+    end = time.monotonic() + job["seconds"]
+    while (left := end - time.monotonic()) > 0:
+        if select.select([inlet], [], [], min(TICK, left))[0]:
+            return os.read(inlet, 4096).decode("utf-8", "replace") or "failed: the judge ended without a verdict"
+        if disk_use(place, job["disk"]) > job["disk"]:
+            return f"failed: it wrote more than {job['disk']:,} bytes of files"
+        if count_threads(running) > job["threads"]:
+            return f"failed: it started more than {job['threads']} threads"
+    return "timed out"
+
+
+def disk_use(place: str, most: int) -> int:
+    """Bytes below a directory, each entry counted as a block at least; stops counting when it is more than `most`."""
+    total, folders = 0, [place]
+    while folders and total <= most:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    with contextlib.suppress(OSError):
+                        found = entry.stat(follow_symlinks=False)
+                        total += max(found.st_blocks * 512, 4096)
+                        if stat.S_ISDIR(found.st_mode):
+                            folders.append(entry.path)
+        except OSError:
+            continue
+    return total
+
+
+def count_threads(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat") as listing:
+            return int(listing.read().rpartition(")")[2].split()[17])
+    except (OSError, IndexError, ValueError):
+        return 0
 
 
 def kill_descendants() -> None:
@@ -92,40 +227,16 @@ def children() -> list[int]:
 
 def parent_of(pid: str) -> int:
     try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return int(stat.read().rpartition(")")[2].split()[1])
+        with open(f"/proc/{pid}/stat") as listing:
+            return int(listing.read().rpartition(")")[2].split()[1])
     except OSError:
         return 0
 
 
-def steps(proof: int) -> list[Any]:
-    """First run the program, then prove it. Called when nothing of the program has run yet."""
-    chunks = []
-    while chunk := os.read(0, 1 << 16):
-        chunks.append(chunk)
-    os.dup2(1, 0)
-    data = b"".join(chunks)
-    nonce, source = data[:NONCE_SIZE], data[NONCE_SIZE:]
-    module = types.ModuleType("__main__")
-    sys.modules["__main__"] = module
-    sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
-    sys.argv[:] = ["program"]
-    program = compile(source, "<program>", "exec")
-    guard.install(os.getcwd())
-    for name in ("guard", "jail"):
-        sys.modules.pop(name, None)
-    return [partial(exec, program, vars(module)), partial(os.write, proof, nonce)]
-
-
 if __name__ == "__main__":
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    import guard  # type: ignore[import-not-found,no-redef]
-    import jail  # type: ignore[import-not-found,no-redef]
-
-    settings = json.loads(sys.argv[1])
-    main(settings)
+    home = sys.argv[1]
     try:
-        deque(map(call, iter(steps(settings["proof"]))), 0)
-    except BaseException as error:
-        os.write(settings["proof"], f"{type(error).__name__}: {error}".encode("utf-8", "replace")[:400])
-    os._exit(0)
+        serve(home, json.loads(sys.argv[2]))
+    finally:
+        with contextlib.suppress(OSError):
+            remove(home)

@@ -1,0 +1,64 @@
+"""The command that starts a warden: as it is, or inside bubblewrap or a container, which put a wall of their own around it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+from assay.metrics.sandbox import jail
+
+Sandbox = Literal["auto", "weak", "bwrap", "docker", "podman"]
+
+ENCLOSURES = ("bwrap", "docker", "podman")
+HERE = Path(__file__).parent
+INSIDE = "/tmp/work"
+"""The warden's directory inside an enclosure: on a file system in memory, of limited size, that ends with it."""
+
+
+def start_command(sandbox: Sandbox, folder: str, settings: str, limits: dict[str, Any]) -> list[str]:
+    if sandbox == "bwrap":
+        python = [sys.executable, "-I", "-B", str(HERE / "warden.py")]
+        return [*_bubblewrap(limits), *python, INSIDE, settings]
+    if sandbox in ("docker", "podman"):
+        return [*_container(sandbox, limits), "python", "-I", "-B", "/sandbox/warden.py", INSIDE, settings]
+    return [sys.executable, "-I", "-B", str(HERE / "warden.py"), folder, settings]
+
+
+def _bubblewrap(limits: dict[str, Any]) -> list[str]:
+    visible = [*jail.readable_paths(), str(HERE), sys.prefix, os.path.dirname(os.path.realpath(sys.executable))]
+    links = [path for path in ("/lib", "/lib64", "/bin") if os.path.islink(path)]
+    command = [str(shutil.which("bwrap")), "--unshare-all", "--die-with-parent", "--clearenv", "--cap-drop", "ALL"]
+    command += [
+        "--dev",
+        "/dev",
+        "--proc",
+        "/proc",
+        "--size",
+        str(2 * limits["disk"]),
+        "--tmpfs",
+        "/tmp",
+        "--dir",
+        INSIDE,
+    ]
+    for path in links:
+        command += ["--symlink", os.readlink(path), path]
+    for path in visible:
+        if not path.startswith(("/dev", "/proc")):
+            command += ["--ro-bind", path, path]
+    return [*command, "--chdir", "/"]
+
+
+def _container(engine: str, limits: dict[str, Any]) -> list[str]:
+    """Python's own image for this version; `ASSAY_SANDBOX_IMAGE` names another, with the packages that programs may import."""
+    image = (
+        os.environ.get("ASSAY_SANDBOX_IMAGE")
+        or f"docker.io/library/python:{sys.version_info[0]}.{sys.version_info[1]}-slim"
+    )
+    command = [engine, "run", "--rm", "--interactive", "--network", "none", "--read-only", "--cap-drop", "ALL"]
+    command += ["--security-opt", "no-new-privileges", "--user", "65534:65534"]
+    command += ["--pids-limit", str(limits["threads"] + 32), "--memory", str(limits["memory"] + (256 << 20))]
+    command += ["--tmpfs", f"/tmp:rw,nosuid,nodev,size={2 * limits['disk']},mode=1777"]
+    return [*command, "--volume", f"{HERE}:/sandbox:ro", image]
