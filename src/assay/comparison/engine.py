@@ -154,16 +154,18 @@ class _Pair:
 
     def _warnings(self, name: str, key: MetricKey) -> list[str]:
         """What the runs say about the number itself."""
-        stopped, withheld = [], []
+        stopped, judged, withheld = [], [], []
         for side, run in (("A", self.a), ("B", self.b)):
             reason = run.result.tasks[name].stop_reason if name in run.result.tasks else None
             if reason is not None and not reason.startswith("all docs"):
                 # A p-value for a fixed number of docs does not count the looks that ended the run.
                 stopped.append(f"{side} stopped early: p does not count its looks")
             score = run.score(name, key)
+            if score is not None and score.judge is not None and not score.judge.is_corrected:
+                judged.append(f"{side}: {score.judge.mark}")
             if score is not None and score.withheld is not None:
                 withheld.append(f"{side} is withheld: {score.withheld}")
-        return stopped + withheld
+        return stopped + judged + withheld
 
 
 def _judged(comparisons: list[Comparison], options: CompareOptions) -> list[Comparison]:

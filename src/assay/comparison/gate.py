@@ -266,6 +266,9 @@ def _reaches(run: ComparedRun, task: str, key: MetricKey, limit: float, options:
 def _averaged(run: ComparedRun, task: str, key: MetricKey) -> NDArray[np.float64] | None:
     """The docs' values, where the score is their mean and each stands by itself."""
     column = run.columns(task).get(key) if task in run.tasks else None
+    score = run.score(task, key)
+    if score is not None and score.judge is not None and score.judge.is_corrected:
+        return None  # the number is not the mean of the verdicts
     if column is None or not column.is_numeric or column.clusters is not None or column.aggregation != "mean":
         return None
     values: NDArray[np.float64] = column.scored().values

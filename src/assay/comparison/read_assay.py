@@ -16,6 +16,7 @@ from assay.results import MetricKey, RunResult
 from assay.stats import doc_keys
 
 _METRIC = "metric:"
+_LABEL = "label:"
 
 
 def read_assay(path: Path) -> ComparedRun:
@@ -52,7 +53,8 @@ def read_sample_columns(path: Path, keys: Iterable[MetricKey]) -> Columns:
         for key in (key for key in wanted if key.filter == name):
             values = _values(part, key.metric, other_values)
             if values is not None:
-                columns[key] = SampleColumn(key, docs, requests, values, doc_ids, cluster_names)
+                labels = _labels(part, key.metric)
+                columns[key] = SampleColumn(key, docs, requests, values, doc_ids, cluster_names, labels=labels)
     return columns
 
 
@@ -65,14 +67,23 @@ def _read_table(path: Path, metrics: set[str]) -> Any:
     try:
         names = pq.read_schema(path).names
         numeric = [_METRIC + metric for metric in metrics if _METRIC + metric in names]
+        labels = [_LABEL + metric for metric in metrics if _LABEL + metric in names]
         rest = ["other"] if len(numeric) < len(metrics) and "other" in names else []
-        columns = ["doc_id", "doc_hash", "request_hash", "filter", "cluster", *numeric, *rest]
+        columns = ["doc_id", "doc_hash", "request_hash", "filter", "cluster", *numeric, *labels, *rest]
         return pq.read_table(path, columns=columns).combine_chunks()
     except (OSError, pa.ArrowException) as error:
         raise DataError(
             f"{path} cannot be read: {error}",
             hint="The file is cut off or damaged; run the evaluation again: answers are in the store.",
         ) from error
+
+
+def _labels(table: Any, metric: str) -> NDArray[np.float64] | None:
+    """What people say of the docs; None where they said nothing."""
+    if _LABEL + metric not in table.column_names:
+        return None
+    labels = np.asarray(table.column(_LABEL + metric).to_numpy(zero_copy_only=False), dtype=np.float64)
+    return None if np.isnan(labels).all() else labels
 
 
 def _values(table: Any, metric: str, other: list[dict[str, Any]]) -> NDArray[Any] | None:

@@ -36,6 +36,8 @@ class SampleColumn:
     clusters: NDArray[Any] | None = None
     aggregation: str = "mean"
     higher_is_better: bool | None = None
+    labels: NDArray[np.float64] | None = None
+    """Where a judge gave the values and people judged some of the docs: what they say, NaN elsewhere."""
 
     def __len__(self) -> int:
         return len(self.docs)
@@ -52,6 +54,7 @@ class SampleColumn:
             values=self.values[index],
             doc_ids=self.doc_ids[index],
             clusters=None if self.clusters is None else self.clusters[index],
+            labels=None if self.labels is None else self.labels[index],
         )
 
     def scored(self) -> SampleColumn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,17 @@ from assay.comparison.runs import Keys, SampleColumn
 from assay.metrics import AGGREGATIONS
 from assay.results import Score
 from assay.scoring import estimate
-from assay.stats import Difference, cluster_index, paired_difference, replicate_difference, unpaired_difference
+from assay.stats import (
+    FEWEST_LABELS,
+    Difference,
+    Judged,
+    cluster_index,
+    corrected_difference,
+    corrected_replicates,
+    paired_difference,
+    replicate_difference,
+    unpaired_difference,
+)
 
 # Alignment
 
@@ -124,6 +135,9 @@ def _paired(
 ) -> tuple[Difference, Callable[[], tuple[Floats, Floats]]]:
     """The difference on the same docs in the same order, and the replicates of both sides."""
     clusters = a.clusters if a.clusters is not None else b.clusters
+    if aggregation == "mean" and _is_checked(a, b):
+        difference = corrected_difference(_judged(a), _judged(b), clusters)
+        return difference, lambda: (_corrected_draws(a, clusters, options), _corrected_draws(b, clusters, options))
     if aggregation == "mean" and a.is_numeric and b.is_numeric:
         difference = paired_difference(a.values, b.values, clusters, keys=a.docs, replicates=options.replicates)
         return difference, lambda: (
@@ -140,10 +154,31 @@ def _paired(
     return difference, lambda: (left.draws, right.draws)
 
 
+def _is_checked(*columns: SampleColumn) -> bool:
+    """Whether people judged some of the docs of either run, so that the judge's error is known there."""
+    return all(column.is_numeric for column in columns) and any(_judged(column).n for column in columns)
+
+
+def _judged(column: SampleColumn) -> Judged:
+    """With too few labels a run stands as its judge sees it, as in its own results."""
+    unlabelled = np.full(len(column), np.nan)
+    labels = unlabelled if column.labels is None else column.labels
+    return Judged(column.values, labels if Judged(column.values, labels).n >= FEWEST_LABELS else unlabelled)
+
+
+def _corrected_draws(column: SampleColumn, clusters: NDArray[Any] | None, options: CompareOptions) -> Floats:
+    judged = _judged(column)
+    if not judged.n:
+        return _aggregated(column, "mean", options).draws
+    return corrected_replicates(judged.verdicts, judged.labels, column.docs, clusters, options.replicates)()
+
+
 def _unpaired(
     a: SampleColumn, b: SampleColumn, aggregation: str, options: CompareOptions, notes: list[str]
 ) -> TaskDifference:
     left, right = _aggregated(a, aggregation, options), _aggregated(b, aggregation, options)
+    if aggregation == "mean" and _is_checked(a, b):
+        notes.append("unpaired: the judge's error is not in it")
     difference = unpaired_difference(left.estimate, right.estimate)
     docs = np.concatenate([a.docs, b.docs])
     member = MemberDifference(difference, len(b), docs, lambda: (left.draws, right.draws))
@@ -161,7 +196,8 @@ def repeatable_aggregation(column: SampleColumn, reported: Score | None) -> str 
     A task may aggregate by code of its own, of which the results say no more than its name.
     """
     # With a control run the reported number is not the mean of these docs, but an estimate of that of all docs.
-    by_control = reported is not None and reported.estimate.method == "control variate"
+    # Nor is it where labels corrected a judge.
+    by_control = reported is not None and reported.estimate.method in ("control variate", "prediction-powered")
     value = None if reported is None or by_control else reported.estimate.value
     for name in dict.fromkeys([column.aggregation, "mean"]):
         if name in AGGREGATIONS and (name != "mean" or _has_mean(column, value)):

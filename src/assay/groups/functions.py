@@ -29,7 +29,7 @@ from assay.errors import ConfigError, ScoringError, did_you_mean
 from assay.groups.aggregators import AGGREGATORS, ArrayAggregator, Combine
 from assay.groups.lift import docs_below
 from assay.groups.members import Floats, GroupLike, Mask, Member, Scores
-from assay.results import GroupScore, MetricKey, Score, Share, read_key, write_key
+from assay.results import GroupScore, JudgeCheck, MetricKey, Score, Share, read_key, write_key
 from assay.stats import Estimate, bootstrap_estimate, poisson_weights
 
 Samples: TypeAlias = Mapping[str, Floats]
@@ -252,6 +252,7 @@ def run_scorer(group: GroupLike, scores: Scores) -> dict[MetricKey, GroupScore]:
             replicates=partial(table.__getitem__, text),
             keys=lambda: docs_below(below),
             children=tuple(Share(task, None, own[asked]) for task, own in point.items() if asked in own),
+            judge=JudgeCheck.of_members([score.judge for score in below]),
             missing={task: "was not scored" for task in group.task_names if task not in scores},
         )
     return results

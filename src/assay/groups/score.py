@@ -14,7 +14,7 @@ from assay.groups.aggregators import ArrayAggregator
 from assay.groups.functions import aggregator_of, run_scorer
 from assay.groups.lift import docs_below, lift
 from assay.groups.members import Floats, Gathered, GroupLike, Member, Scores, agreed_direction, selection
-from assay.results import GroupScore, MetricKey, Score, Share, read_numbers
+from assay.results import GroupScore, JudgeCheck, MetricKey, Score, Share, read_numbers
 from assay.stats import Estimate, doc_keys, normal_quantile
 
 _log = logging.getLogger(__name__)
@@ -88,6 +88,7 @@ def _score_key(
         replicates=draws,
         keys=lambda: docs_below([member.score for member in members]),
         children=tuple(share for share, inside in zip(shares, enters) if inside),
+        judge=JudgeCheck.of_members([member.score.judge for member, inside in zip(members, enters) if inside]),
         missing=missing,
         filtered_out=tuple(member.name for member, inside in zip(members, enters) if not inside),
     )

@@ -30,7 +30,7 @@ from assay.results.samples import (
     unpack_arguments,
     unpack_responses,
 )
-from assay.results.scores import GroupScore, Score, Share
+from assay.results.scores import GroupScore, JudgeCheck, Score, Share
 
 __all__ = [
     "LAYOUT",
@@ -39,6 +39,7 @@ __all__ = [
     "GroupResult",
     "GroupScore",
     "Health",
+    "JudgeCheck",
     "MetricColumn",
     "MetricKey",
     "RunDirectory",

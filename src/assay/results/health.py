@@ -38,8 +38,6 @@ class Health:
     unfinished_thought: int = 0
     unjudged: int = 0
     """No judge gave a verdict that can be read, also when asked once more. The doc has no score."""
-    unused_labels: int = 0
-    """Docs with labels for other answers than the one that was given."""
     duplicate_prompts: int = 0
     fewshot_leaks_avoided: int = 0
     unparsed: dict[str, int] = field(default_factory=dict)
@@ -54,6 +52,8 @@ class Health:
     """For choice tasks."""
     withheld: str | None = None
     """Why the task's scores must not be used: a share above the threshold that the run was given."""
+    unused_labels: int = 0
+    """Docs with labels for other answers than the one that was given."""
 
     def note(self, flags: Iterable[Flag]) -> None:
         """Count one doc's flags."""

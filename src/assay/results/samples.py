@@ -4,7 +4,7 @@ Columns: `doc_id`, `doc_hash`, `request_hash`, `filter`; as JSON text `doc`, `ta
 what came with the responses (`stops`, `tokens`, and `extras`: reasoning, tool calls, the server's model name), and
 `questions` to other models; `failure` (why a request has no response), `flags` (what health counts: unparsed, truncated,
 empty, tied, failed), `cluster`, and `metric:<name>` with the value of every numeric metric; values that are no numbers
-are JSON text in `other`.
+are JSON text in `other`; `label:<name>` is what people say of a metric that a judge gives, on docs that they judged.
 """
 
 from __future__ import annotations
@@ -54,9 +54,16 @@ class SampleRow:
     """What was asked other models about the answers, and what they said."""
     failure: str | None = None
     metrics: dict[str, float] = field(default_factory=dict)
+    labels: dict[str, float] = field(default_factory=dict)
+    """What people say, by the metric that a judge gives."""
     other: dict[str, Any] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
     cluster: str | None = None
+
+    def numbers(self) -> dict[str, float]:
+        """By column."""
+        named = {f"metric:{name}": value for name, value in self.metrics.items()}
+        return named | {f"label:{name}": value for name, value in self.labels.items()}
 
 
 def pack_arguments(instances: Sequence[Instance]) -> str:
@@ -162,7 +169,7 @@ class SampleWriter:
         self._partial = path.with_name(f".{path.name}.{os.getpid()}.part")
         self._narrow = self._partial.with_suffix(".narrow")
         self._writer: Any = None
-        self._metrics: tuple[str, ...] = ()
+        self._numbers: tuple[str, ...] = ()
         self._rows: list[SampleRow] = []
 
     def add(self, row: SampleRow) -> None:
@@ -192,35 +199,35 @@ class SampleWriter:
         if not self._rows:
             return
         rows, self._rows = self._rows, []
-        names = tuple(dict.fromkeys(name for row in rows for name in row.metrics))
+        names = tuple(dict.fromkeys(name for row in rows for name in row.numbers()))
         try:
             if self._writer is None:
                 self._open(names)
-            elif not set(names) <= set(self._metrics):
+            elif not set(names) <= set(self._numbers):
                 self._widen(names)
             self._writer.write_table(self._table(rows))
         except OSError as error:
             raise self._failed(error) from error
 
-    def _open(self, metrics: Sequence[str]) -> None:
+    def _open(self, numbers: Sequence[str]) -> None:
         import pyarrow.parquet as pq
 
-        self._metrics = tuple(metrics)
+        self._numbers = tuple(numbers)
         self._writer = pq.ParquetWriter(self._partial, self._schema(), compression="zstd")
 
-    def _widen(self, metrics: Sequence[str]) -> None:
-        """Copy what was written so far into a file that also has the new metric columns."""
+    def _widen(self, numbers: Sequence[str]) -> None:
+        """Copy what was written so far into a file that also has the new columns of numbers."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         self._writer.close()
         os.replace(self._partial, self._narrow)
-        self._open(tuple(dict.fromkeys([*self._metrics, *metrics])))
+        self._open(tuple(dict.fromkeys([*self._numbers, *numbers])))
         for batch in pq.ParquetFile(self._narrow).iter_batches():
             table = pa.Table.from_batches([batch])
-            for name in metrics:
-                if f"metric:{name}" not in table.column_names:
-                    table = table.append_column(f"metric:{name}", pa.nulls(len(table), pa.float64()))
+            for name in numbers:
+                if name not in table.column_names:
+                    table = table.append_column(name, pa.nulls(len(table), pa.float64()))
             self._writer.write_table(table.select(self._schema().names))
         self._narrow.unlink()
 
@@ -237,7 +244,7 @@ class SampleWriter:
                 *text,
                 pa.field("flags", pa.list_(pa.string())),
                 pa.field("cluster", pa.string()),
-                *[pa.field(f"metric:{name}", pa.float64()) for name in self._metrics],
+                *[pa.field(name, pa.float64()) for name in self._numbers],
             ]
         )
 
@@ -249,8 +256,9 @@ class SampleWriter:
         columns["other"] = [to_json(row.other) if row.other else None for row in rows]
         columns["flags"] = [list(row.flags) for row in rows]
         columns["cluster"] = [row.cluster for row in rows]
-        for name in self._metrics:
-            columns[f"metric:{name}"] = [row.metrics.get(name) for row in rows]
+        numbers = [row.numbers() for row in rows]
+        for name in self._numbers:
+            columns[name] = [of_row.get(name) for of_row in numbers]
         schema = self._schema()
         try:
             return pa.Table.from_pydict(columns, schema=schema)

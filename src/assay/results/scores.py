@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.results.keys import MetricKey
-from assay.stats import Estimate
+from assay.stats import Estimate, Rate
 
 Floats = NDArray[np.float64]
 Keys = NDArray[np.uint64]
@@ -19,6 +19,46 @@ Keys = NDArray[np.uint64]
 
 def no_replicates() -> Floats:
     return np.empty(0)
+
+
+@dataclass(frozen=True)
+class JudgeCheck:
+    """What is known of a judge behind a score. Without labels it is unchecked, and the score is the judge's opinion."""
+
+    labels: int = 0
+    """Docs that people judged too."""
+    is_corrected: bool = False
+    reason: str | None = None
+    """Why the score could not be corrected though there are labels."""
+    opinion: float | None = None
+    """The number that the judge alone gives."""
+    weight: float | None = None
+    """How much the judge's verdicts count beside the labels (λ of PPI++)."""
+    sensitivity: Rate | None = None
+    specificity: Rate | None = None
+
+    @property
+    def mark(self) -> str:
+        """
+        >>> JudgeCheck().mark, JudgeCheck(labels=200, is_corrected=True).mark
+        ('judge, unchecked', 'judge, 200 labels')
+        """
+        if self.is_corrected:
+            return f"judge, {self.labels:,} labels"
+        return "judge, unchecked" + (f" ({self.reason})" if self.reason else "")
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> JudgeCheck:
+        rates = {name: Rate(**entry[name]) for name in ("sensitivity", "specificity") if entry.get(name)}
+        return cls(**{**entry, **rates})
+
+    @classmethod
+    def of_members(cls, checks: Sequence[JudgeCheck | None]) -> JudgeCheck | None:
+        """Of a group: checked where all its judged members are."""
+        known = [check for check in checks if check is not None]
+        if not known:
+            return None
+        return cls(sum(check.labels for check in known), all(check.is_corrected for check in known))
 
 
 @dataclass(frozen=True)
@@ -38,6 +78,8 @@ class Score:
     higher_is_better: bool | None = None
     withheld: str | None = None
     """Why the number must not be used."""
+    judge: JudgeCheck | None = None
+    """Where the values are a judge's verdicts: how far they were checked."""
     replicates: Callable[[], Floats] = field(default=no_replicates, compare=False, repr=False)
     counts: Callable[[], NDArray[np.int64]] | None = field(default=None, compare=False, repr=False)
     """Per problem (n draws, c right), for aggregators such as pass@k that work on problems."""
@@ -102,6 +144,8 @@ def _write_score(score: Score) -> dict[str, Any]:
     }
     if score.withheld is not None:
         entry["withheld"] = score.withheld
+    if score.judge is not None:
+        entry["judge"] = asdict(score.judge)
     if isinstance(score, GroupScore):
         entry["children"] = [vars(child) for child in score.children]
         entry["missing"] = dict(score.missing)
@@ -136,6 +180,7 @@ def _common(entry: Mapping[str, Any]) -> dict[str, Any]:
         "aggregation": entry["aggregation"],
         "higher_is_better": entry["higher_is_better"],
         "withheld": entry.get("withheld"),
+        "judge": JudgeCheck.from_json(entry["judge"]) if entry.get("judge") else None,
     }
 
 

@@ -187,9 +187,17 @@ class Collector:
                     filtered_resps=to_json([instance.filtered_resps.get(name) for instance in doc.instances]),
                     metrics={metric: float(value) for metric, value in metrics.items() if is_number(value)},
                     other={metric: value for metric, value in metrics.items() if not is_number(value)},
+                    labels=self._labels(doc.doc_id, name),
                     flags=tuple(flag.name for flag in flags if flag.filter in (None, name)),
                 )
             )
+
+    def _labels(self, doc_id: int, filter_name: str) -> dict[str, float]:
+        return {
+            key.metric: column.labels[doc_id]
+            for key, column in self.columns.items()
+            if key.filter == filter_name and column.labels and doc_id in column.labels
+        }
 
 
 @contextmanager

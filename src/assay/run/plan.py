@@ -146,6 +146,11 @@ def load_scoring_code(plan: Plan, run: RunConfig) -> None:
                     hint=f"Name one with --role {role}=hf,pretrained=….",
                 )
         ensembles_of(config)
+        if run.until and planned.task.scorer.has_labels(run.labels):
+            raise ConfigError(
+                f"task {planned.name!r} has labels, and --until watches the judge's opinion alone",
+                hint="Leave out --until, or the labels.",
+            )
         planned.task.scorer.prepare(config, run.labels)
         if isinstance(config.process_results, FunctionRef):
             config.process_results.load()

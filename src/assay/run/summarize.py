@@ -22,7 +22,7 @@ from assay.run.collect import Collector
 from assay.run.control import controlled
 from assay.run.plan import Plan, PlannedTask
 from assay.run.until import Watch
-from assay.scoring import chance_test, estimate, higher_is_better_of, may_be_right_or_wrong, metric_configs
+from assay.scoring import chance_test, checked, estimate, higher_is_better_of, may_be_right_or_wrong, metric_configs
 from assay.tasks import Task
 
 
@@ -66,6 +66,10 @@ def task_scores(collector: Collector, bootstrap_iters: int) -> dict[MetricKey, S
             drawn_once=collector.drawn_once and may_be_right_or_wrong(collector.task.config, key.metric),
             higher_is_better=column.higher_is_better,
         )
+        if column.labels is not None:
+            scores[key] = checked(
+                scores[key], column, keys[at], None if clusters is None else clusters[at], bootstrap_iters
+            )
     return scores
 
 

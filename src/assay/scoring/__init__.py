@@ -5,7 +5,9 @@ from assay.errors import ConfigError
 from assay.request_types import OUTPUT_TYPES
 from assay.scoring.base import Scorer, ScoringContext, ScoringResult
 from assay.scoring.choices import MultipleChoiceScorer
+from assay.scoring.correction import checked
 from assay.scoring.estimation import aggregate, chance_test, estimate
+from assay.scoring.judges import JudgeScorer
 from assay.scoring.registry import SCORERS, scorer_class
 from assay.scoring.resolve import (
     ResolvedMetric,
@@ -50,6 +52,7 @@ __all__ = [
     "CustomScorer",
     "GenResult",
     "GenerateScorer",
+    "JudgeScorer",
     "LoglikelihoodScorer",
     "MCResult",
     "MultipleChoiceScorer",
@@ -63,6 +66,7 @@ __all__ = [
     "aggregation_of",
     "apply_filters",
     "chance_test",
+    "checked",
     "ensembles_of",
     "estimate",
     "filters_of",

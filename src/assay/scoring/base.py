@@ -194,6 +194,10 @@ class Scorer:
     def prepare(self, task_config: TaskConfig, labels: Sequence[str] = ()) -> None:
         """Read what scoring needs, so that what is missing is found before the first request. `labels` are the run's."""
 
+    def has_labels(self, labels: Sequence[str] = ()) -> bool:
+        """Whether people's verdicts correct its scores."""
+        return False
+
     def metrics_of(self, context: ScoringContext) -> list[ResolvedMetric]:
         """The metrics of a filter that are not the scorer's own."""
         return resolve_metrics(context.task_config, context.filter, without=self.own_metrics)

@@ -33,6 +33,15 @@ from assay.stats.power import (
     docs_needed,
     repeats_needed,
 )
+from assay.stats.prediction_powered import (
+    FEWEST_LABELS,
+    Corrected,
+    Judged,
+    Rate,
+    corrected_difference,
+    corrected_mean,
+    corrected_replicates,
+)
 from assay.stats.sequential import ConfidenceSequence, DiscordantEvidence, StoppingRule
 from assay.stats.significance import chance_p_value, holm, mcnemar, normal_cdf, normal_quantile
 from assay.stats.verdict import (
@@ -46,15 +55,19 @@ from assay.stats.verdict import (
 
 __all__ = [
     "B_DEFAULT",
+    "FEWEST_LABELS",
     "Aggregation",
     "Components",
     "ConfidenceSequence",
+    "Corrected",
     "Difference",
     "DiscordantEvidence",
     "Estimate",
     "Floats",
     "GateResult",
+    "Judged",
     "PairedNoise",
+    "Rate",
     "StoppingRule",
     "Verdict",
     "above_threshold",
@@ -66,6 +79,9 @@ __all__ = [
     "cluster_keys",
     "clustered_stderr",
     "control_estimate",
+    "corrected_difference",
+    "corrected_mean",
+    "corrected_replicates",
     "detectable_effect",
     "doc_key",
     "doc_keys",

@@ -103,6 +103,9 @@ class JudgeScorer(GenerateScorer):
             for each in self._judged_filters(task_config):
                 self._opponent_of(task_config.task, each)
 
+    def has_labels(self, labels: Sequence[str] = ()) -> bool:
+        return bool(self.labels_file or labels)
+
     # ------------------------------------------------------------------ asking
 
     def next_requests(self, instances_by_doc: InstancesByDoc, task_config: TaskConfig) -> list[Instance]:
@@ -174,7 +177,9 @@ class JudgeScorer(GenerateScorer):
         keys = {metric: MetricKey(metric, name) for metric in self.own_metrics}
         for metric, key in keys.items():
             result.declare(key, *self._declared(metric, listed.get(metric)))
-        result.open_judged(keys[self.metric])
+        opinions = [key for metric, key in keys.items() if metric != "position_flip"]
+        for key in opinions:
+            result.open_judged(key)
         labels = self._labels_of(context.task_config.task)
         for doc_id, instances in context.instances.items():
             cases = self._cases(instances, name)
@@ -188,7 +193,10 @@ class JudgeScorer(GenerateScorer):
                 result.declare(key, *self._declared(metric, listed.get(metric)))
                 reduce = _reducer(listed.get(metric), context.task_config)
                 result.add(key, doc_id, together([scores[metric] for scores in known], reduce))
-            self._label(result, keys[self.metric], doc_id, cases, labels)
+            labelled = [
+                key for key in opinions if key.metric in known[0] and key.metric not in self.kind.extra_scores()
+            ]
+            self._label(result, labelled, doc_id, cases, labels)
 
     def _declared(self, metric: str, listed: MetricConfig | None) -> tuple[Any, bool | None]:
         if listed is not None:
@@ -214,7 +222,9 @@ class JudgeScorer(GenerateScorer):
 
     # ------------------------------------------------------------------ labels
 
-    def _label(self, result: ScoringResult, key: MetricKey, doc_id: int, cases: Sequence[Case], labels: Labels) -> None:
+    def _label(
+        self, result: ScoringResult, keys: Sequence[MetricKey], doc_id: int, cases: Sequence[Case], labels: Labels
+    ) -> None:
         """A doc is labelled where all draws of its answer are."""
         content = doc_hash(cases[0].doc)
         if content not in labels.docs:
@@ -224,7 +234,8 @@ class JudgeScorer(GenerateScorer):
             result.flag(doc_id, "unused_labels")
             return
         values = [[self._label_value(verdict, case) for verdict in of] for of, case in zip(given, cases)]
-        result.label(key, doc_id, _mean([_mean(of) for of in values]))
+        for key in keys:
+            result.label(key, doc_id, _mean([_mean(of) for of in values]))
 
     def _label_value(self, verdict: Any, case: Case) -> float:
         scale = self.kind.label_scale(case)
