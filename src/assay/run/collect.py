@@ -120,9 +120,10 @@ class Collector:
         values = values_by_doc(result) if self.writer is not None else {}
         for unit in units:
             flags = result.flags.get(unit.requests.doc_id, [])
-            self._note(unit, flags)
+            asked = unit.request_hash
+            self._note(unit, asked, flags)
             if self.writer is not None:
-                self._write(unit, flags, values)
+                self._write(unit, asked, flags, values)
 
     def _scored(self, docs: Sequence[DocRequests]) -> ScoringResult:
         for ensemble in self.ensembles:
@@ -138,8 +139,8 @@ class Collector:
                 self.ask_roles(self.task.task_name, questions)
         return self.task.score_docs(by_doc)
 
-    def _note(self, unit: Unit, flags: Sequence[Flag]) -> None:
-        doc, asked = unit.requests, unit.request_hash
+    def _note(self, unit: Unit, asked: str, flags: Sequence[Flag]) -> None:
+        doc = unit.requests
         self.doc_ids.append(doc.doc_id)
         if self._keep_hashes:
             self.hash_of[doc.doc_id] = doc.doc_hash
@@ -157,7 +158,9 @@ class Collector:
             if flag.name == "unparsed" and flag.filter is not None:
                 self.unparsed_docs.setdefault(flag.filter, array("q")).append(doc.doc_id)
 
-    def _write(self, unit: Unit, flags: Sequence[Flag], values: Mapping[tuple[int, str], dict[str, Any]]) -> None:
+    def _write(
+        self, unit: Unit, asked: str, flags: Sequence[Flag], values: Mapping[tuple[int, str], dict[str, Any]]
+    ) -> None:
         assert self.writer is not None
         doc, kept = unit.requests, unit.kept
         came_with: dict[str, Any] = (
@@ -168,7 +171,7 @@ class Collector:
         shared: dict[str, Any] = {
             "doc_id": doc.doc_id,
             "doc_hash": doc.doc_hash,
-            "request_hash": unit.request_hash,
+            "request_hash": asked,
             "doc": kept.doc if kept else to_json(doc.doc),
             "target": to_json(doc.target),
             "arguments": kept.arguments if kept else pack_arguments(doc.instances),

@@ -37,9 +37,7 @@ def run_pipeline(
         for window in next_windows(plan, answerer, collectors, watches, to_the_end=to_the_end):
             observer.asking(window)
             answer_rounds(plan, answerer, window, observer.answered)
-            for task, units in by_task(window).items():
-                collectors[task].add(units)
-                observer.scored(task, collectors[task].running)
+            score_window(window, collectors, observer)
     journal.lap("ask_and_score")
     observer.summarizing()
     tasks, groups, notes = summarize(plan, collectors, config, journal.directory, watches)
@@ -83,6 +81,12 @@ def answer_rounds(plan: Plan, answerer: Answerer, window: list[Unit], done: Call
             unit.begin_round(plan.tasks[unit.task].task.next_requests(unit.requests) if unit.is_answered else [])
         unfinished = [unit for unit in unfinished if unit.round]
     answerer.check(window)
+
+
+def score_window(window: list[Unit], collectors: dict[str, Collector], observer: Observer) -> None:
+    for task, units in by_task(window).items():
+        collectors[task].add(units)
+        observer.scored(task, collectors[task].running)
 
 
 def by_task(window: list[Unit]) -> dict[str, list[Unit]]:

@@ -217,7 +217,8 @@ def windows(plan: Plan, size: int) -> Iterator[list[Unit]]:
             requests += len(doc.instances)
             if requests >= size or len(window) >= size // 4:
                 yield window
-                window, requests = [], 0
+                window.clear()  # let go of what was scored before the next docs are read
+                requests = 0
     if window:
         yield window
 
