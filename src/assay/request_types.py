@@ -71,6 +71,14 @@ def plain_rolling(answer: Any) -> float:
     return float(answer[0] if isinstance(answer, tuple | list) else answer)
 
 
+def plain_letters(answer: Any) -> tuple[tuple[float, bool], ...]:
+    """
+    >>> plain_letters([[-1, 1], [-7.5, 0]])
+    ((-1.0, True), (-7.5, False))
+    """
+    return tuple((float(ll), bool(is_listed)) for ll, is_listed in answer)
+
+
 def samples_text(arguments: Sequence[Any]) -> bool:
     """Whether generation settings ask for sampling; `do_sample` decides where it is said."""
     settings = arguments[1]
@@ -84,6 +92,7 @@ OUTPUT_TYPES: Registry[OutputType] = Registry("output type", group="assay.output
 for _request_type in (
     RequestType("loglikelihood", ("context", "continuation"), plain_loglikelihood),
     RequestType("loglikelihood_rolling", ("text",), plain_rolling),
+    RequestType("letters", ("context", "labels"), plain_letters),
     RequestType("generate_until", ("context", "generation_kwargs"), str, is_sampled=samples_text),
 ):
     REQUEST_TYPES.add(_request_type.name, _request_type)
@@ -120,6 +129,14 @@ for _output_type in (
         scorer="assay.scoring:MultipleChoiceScorer",
         metric_kind="choice",
         metrics=("acc", "acc_norm"),
+    ),
+    OutputType(
+        name="letters",
+        request_type="letters",
+        task="assay.tasks.types:LettersTask",
+        scorer="assay.scoring:LettersScorer",
+        metric_kind="choice",
+        metrics=("acc",),
     ),
 ):
     OUTPUT_TYPES.add(_output_type.name, _output_type)

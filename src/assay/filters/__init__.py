@@ -1,7 +1,7 @@
 """Responses to filtered responses: filters, and named chains of them."""
 
 from assay.filters.base import DROPPED, FILTERS, Custom, Filter
-from assay.filters.choice import Choice, Reading, read_choice
+from assay.filters.choice import Choice, Reading, ReadLabel, read_choice
 from assay.filters.ensemble import DEFAULT_FILTER, FilterEnsemble, build_filter
 from assay.filters.extraction import Boxed, Extractor, JsonPath, MultiChoiceRegexFilter, Number, POSFilter, RegexFilter
 from assay.filters.selection import Decontaminate, MajorityVote, TakeFirst, TakeFirstK
@@ -36,6 +36,7 @@ __all__ = [
     "MultiChoiceRegexFilter",
     "Number",
     "POSFilter",
+    "ReadLabel",
     "Reading",
     "RegexFilter",
     "RemoveWhitespace",

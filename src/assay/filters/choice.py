@@ -213,6 +213,7 @@ _NEGATED = re.compile(NEGATED, re.IGNORECASE)
 _DENIED = re.compile(r"\s*(?:is|are|would be)\s+(?:\w+\s+)?(?:incorrect|wrong|false|not|partially)\b", re.IGNORECASE)
 _NONE = re.compile(
     r"\banswer is not (?:in|on|listed|among|given|provided|available|one of)\b"
+    r"|\bwhich is (?:also )?not (?:the (?:correct|right)|correct|right|available|listed|an option)\b"
     r"|\bI (?:cannot|can't|am unable to) (?:\w+ ){0,2}(?:answer|provide)\b",
     re.IGNORECASE,
 )
@@ -400,7 +401,7 @@ class Choice(Extractor):
 
     def _read(self, entry: Sequence[Any], texts: Sequence[str]) -> list[str]:
         readings = [read_choice(each, texts, self.labels) if isinstance(each, str) else None for each in entry]
-        return [self.fallback if reading is None else ReadLabel(reading) for reading in readings]
+        return [self.fallback if reading is None else ReadLabel(*reading) for reading in readings]
 
     def _texts(self, doc: Doc) -> Sequence[str]:
         if callable(self.choices):
@@ -421,7 +422,7 @@ class ReadLabel(str):
 
     rule: str
 
-    def __new__(cls, reading: Reading) -> ReadLabel:
-        label = super().__new__(cls, reading.label)
-        label.rule = reading.rule
-        return label
+    def __new__(cls, label: str, rule: str = "") -> ReadLabel:
+        made = super().__new__(cls, label)
+        made.rule = rule
+        return made

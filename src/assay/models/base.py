@@ -17,6 +17,7 @@ from assay.config import without_secrets
 from assay.errors import ConfigError, ModelError, did_you_mean
 from assay.instance import Context, Instance, Message, Response
 from assay.models.identity import Identity
+from assay.models.letters import Letters, as_requests, letters_by_likelihood
 from assay.request_types import REQUEST_TYPES
 
 ChatForm: TypeAlias = Literal["messages", "text"]
@@ -54,6 +55,8 @@ class Capabilities:
     seeds: bool = True
     """Whether a sampled draw can be had again."""
     stop_strings: bool = True
+    continues: bool = True
+    """Whether an assistant's message that was begun can be continued."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,14 @@ class LM(ABC):
 
         A `Response` says more: why it ended, its tokens, the reasoning before it.
         """
+
+    def letters(self, requests: Sequence[Instance]) -> list[Letters]:
+        """For each (context, labels): the log-probability of each label as the first token, by likelihoods."""
+
+        def score(pairs: list[tuple[Any, str]]) -> Iterator[tuple[int, Response]]:
+            return self.stream("loglikelihood", as_requests(pairs), [0] * len(pairs))
+
+        return answers_in_order(letters_by_likelihood(score, requests), len(requests))
 
     def stream(
         self, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Stop = never
@@ -314,12 +325,16 @@ class StreamingLM(LM):
 
     def _all(self, request_type: str, requests: Sequence[Instance]) -> list[Any]:
         """All answers in order. A method that returns bare answers has no other way to say that one failed."""
-        answers: list[Any] = [None] * len(requests)
-        for position, response in self.stream(request_type, requests, [0] * len(requests)):
-            if response.failure is not None:
-                raise ModelError(f"request {position} cannot be answered: {response.failure}")
-            answers[position] = response.answer
-        return answers
+        return answers_in_order(self.stream(request_type, requests, [0] * len(requests)), len(requests))
+
+
+def answers_in_order(responses: Iterable[tuple[int, Response]], count: int) -> list[Any]:
+    answers: list[Any] = [None] * count
+    for position, response in responses:
+        if response.failure is not None:
+            raise ModelError(f"request {position} cannot be answered: {response.failure}")
+        answers[position] = response.answer
+    return answers
 
 
 def check_arguments(model: str, given: Mapping[str, Any], known: Sequence[str]) -> None:

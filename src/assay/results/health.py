@@ -35,6 +35,8 @@ class Health:
     empty: int = 0
     tied: int = 0
     no_gold: int = 0
+    not_in_top: int = 0
+    """A label that the server did not list might be likelier than all that it did."""
     unfinished_thought: int = 0
     unjudged: int = 0
     """No judge gave a verdict that can be read, also when asked once more. The doc has no score."""
@@ -76,7 +78,7 @@ class Health:
         marks = [f"{self.failed} failed"] if self.failed else []
         marks += self._mark("truncated", self.truncated)
         marks += self.filter_marks(filter_name) if filter_name is not None else []
-        for name in ("empty", "unfinished_thought", "unjudged", "unused_labels", "tied"):
+        for name in ("empty", "unfinished_thought", "unjudged", "unused_labels", "tied", "not_in_top"):
             marks += self._mark(name.replace("_", " "), getattr(self, name))
         if self.chance and self.chance.p_value > 0.05:
             marks.append("≈ chance")

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from assay.filters import ReadLabel
 from assay.instance import Instance
 from assay.results import (
     Flag,
@@ -189,7 +190,10 @@ class Collector:
                     filter=name,
                     filtered_resps=to_json([instance.filtered_resps.get(name) for instance in doc.instances]),
                     metrics={metric: float(value) for metric, value in metrics.items() if is_number(value)},
-                    other={metric: value for metric, value in metrics.items() if not is_number(value)},
+                    other={
+                        **{metric: value for metric, value in metrics.items() if not is_number(value)},
+                        **rules_of(doc.instances, name),
+                    },
                     labels=self._labels(doc.doc_id, name),
                     flags=tuple(flag.name for flag in flags if flag.filter in (None, name)),
                 )
@@ -201,6 +205,14 @@ class Collector:
             for key, column in self.columns.items()
             if key.filter == filter_name and column.labels and doc_id in column.labels
         }
+
+
+def rules_of(instances: Sequence[Instance], filter_name: str) -> dict[str, Any]:
+    """The rules by which a filter read the answers of a doc, where it says."""
+    filtered = [instance.filtered_resps.get(filter_name) for instance in instances]
+    each = [one for value in filtered for one in (value if isinstance(value, list) else [value])]
+    rules = [one.rule for one in each if isinstance(one, ReadLabel)]
+    return {"read_by": rules} if rules else {}
 
 
 @contextmanager

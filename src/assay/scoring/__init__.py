@@ -8,6 +8,7 @@ from assay.scoring.choices import MultipleChoiceScorer
 from assay.scoring.correction import checked
 from assay.scoring.estimation import aggregate, chance_test, estimate
 from assay.scoring.judges import JudgeScorer
+from assay.scoring.letters import LettersScorer
 from assay.scoring.registry import SCORERS, scorer_class
 from assay.scoring.resolve import (
     ResolvedMetric,
@@ -53,6 +54,7 @@ __all__ = [
     "GenResult",
     "GenerateScorer",
     "JudgeScorer",
+    "LettersScorer",
     "LoglikelihoodScorer",
     "MCResult",
     "MultipleChoiceScorer",

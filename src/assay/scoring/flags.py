@@ -62,7 +62,14 @@ def flag_filtered(
 def not_a_loglikelihood(responses: Sequence[Any]) -> str | None:
     """Why a response cannot be compared: NaN and +∞ are no logarithm of a probability. −∞ is: that of zero."""
     for response in responses:
-        ll = response[0] if isinstance(response, tuple | list) else response
-        if ll != ll or ll == math.inf:
-            return f"the model gave the loglikelihood {ll}"
+        for ll in _loglikelihoods(response):
+            if ll != ll or ll == math.inf:
+                return f"the model gave the loglikelihood {ll}"
     return None
+
+
+def _loglikelihoods(response: Any) -> Sequence[float]:
+    """Of a text, of a continuation with whether it is greedy, or of each label with whether it was listed."""
+    if not isinstance(response, tuple | list):
+        return (response,)
+    return [each[0] for each in response] if isinstance(response[0], tuple | list) else response[:1]

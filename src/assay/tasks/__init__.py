@@ -1,5 +1,6 @@
 """Docs to instances: tasks and their types, templates, few-shot, chat, stylers, Python tasks, and finding them all."""
 
+from assay.tasks.answer_styles import CoTStyle, GenerateStyle, LettersStyle
 from assay.tasks.base import Task
 from assay.tasks.check import as_json, check_task, functions_in, preview, visible
 from assay.tasks.conversation import ConversationTask
@@ -22,7 +23,7 @@ from assay.tasks.styles import (
     get_n_letters,
     shuffle_correct_with_distractors,
 )
-from assay.tasks.types import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask
+from assay.tasks.types import GenerateTask, LettersTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask
 from assay.templates import Template, compile_template
 
 __all__ = [
@@ -31,10 +32,14 @@ __all__ = [
     "BPBStyle",
     "ChatTemplate",
     "ClozeStyle",
+    "CoTStyle",
     "ConversationTask",
     "DocRequests",
+    "GenerateStyle",
     "GenerateTask",
     "GroupSpec",
+    "LettersStyle",
+    "LettersTask",
     "Loaded",
     "LoglikelihoodTask",
     "MCCompletionStyle",

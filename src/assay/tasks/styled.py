@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from assay.config import FewshotConfig, FilterConfig, FilterStep, TaskConfig
 from assay.errors import ConfigError, did_you_mean
 from assay.instance import Doc
+from assay.tasks.answer_styles import GenerateStyle
 from assay.tasks.questions import FieldQuestions, Question
 from assay.tasks.styles import STYLERS, BPBStyle, ClozeStyle, TaskStyler, make_styler
 
@@ -81,6 +82,13 @@ class StyledChoices(StyledField):
         return self.styler.get_possible_completions(question.choices, question.correct_index) or []
 
 
+class ListedChoices(StyledField):
+    """The texts behind the labels, for the filter that reads what a model wrote."""
+
+    def __call__(self, doc: Doc) -> Sequence[str]:
+        return self.questions(doc).choices
+
+
 class StyledTarget(StyledField):
     def __call__(self, doc: Doc) -> int | str:
         question = self.questions(doc)
@@ -97,36 +105,49 @@ class StyledShot(StyledField):
         return self.styler.get_fewshot_target_text(question.choices, question.correct_index)
 
 
+_OUTPUT_TYPES = {"completion": "generate_until", "loglikelihoods": "multiple_choice", "letters": "letters"}
+
+
 def style_config(config: TaskConfig, styler: TaskStyler, questions: Questions) -> TaskConfig:
     """The config with its fields worded by the styler; metrics are the styler's unless the config lists its own."""
-    is_free = styler.response_type == "completion"
+    is_free, states_label = styler.response_type == "completion", isinstance(styler, GenerateStyle)
     questions = _LastDoc(questions)
     worded: dict[str, Any] = {
-        "output_type": "generate_until" if is_free else "multiple_choice",
+        "output_type": _OUTPUT_TYPES[styler.response_type],
         "doc_to_text": StyledText(styler, questions),
         "doc_to_target": StyledTarget(styler, questions),
         "doc_to_choice": None if is_free else StyledChoices(styler, questions),
-        "gen_prefix": StyledCue(styler, questions),
-        "target_delimiter": "",
+        "gen_prefix": None if states_label else StyledCue(styler, questions),
+        "target_delimiter": " " if states_label else "",
         "metric_list": config.metric_list or list(styler.metrics),
-        "fewshot_config": _fewshot(config.fewshot_config, StyledText(styler, questions), StyledShot(styler, questions)),
+        "fewshot_config": _fewshot(
+            config.fewshot_config,
+            StyledText(styler, questions),
+            StyledShot(styler, questions),
+            target_delimiter=" " if states_label else "",
+        ),
         "metadata": {**config.metadata, **styler.get_extra_metadata()},
         "style": None,
         "doc_to_question": None,
     }
     if is_free and "generation_kwargs" not in config.model_fields_set:
-        worded["generation_kwargs"] = {"until": ["\n"], "do_sample": False}
+        worded["generation_kwargs"] = dict(styler.generation_kwargs)
     if is_free and config.filter_list is None:
         # The cue ends in a colon, so an answer begins with a space that is no part of it.
-        steps = [FilterStep(function="remove_whitespace"), FilterStep(function="take_first")]
+        read = FilterStep(function="remove_whitespace")
+        if states_label:
+            read = FilterStep(function="choice", kwargs={"choices": ListedChoices(styler, questions)})
+        steps = [read, FilterStep(function="take_first")]
         worded["filter_list"] = [FilterConfig(name="none", filter=steps)]
     return config.override(**worded)
 
 
-def _fewshot(config: FewshotConfig, text: StyledText, answer: StyledShot) -> FewshotConfig:
+def _fewshot(config: FewshotConfig, text: StyledText, answer: StyledShot, *, target_delimiter: str) -> FewshotConfig:
     drawing = ("sampler", "split", "process_docs", "samples", "fewshot_indices", "fewshot_delimiter")
     kept = {name: getattr(config, name) for name in drawing if name in config.model_fields_set}
-    return FewshotConfig(**kept, doc_to_text=text, doc_to_target=answer, gen_prefix="", target_delimiter="")
+    return FewshotConfig(
+        **kept, doc_to_text=text, doc_to_target=answer, gen_prefix="", target_delimiter=target_delimiter
+    )
 
 
 def apply_style(config: TaskConfig) -> TaskConfig:

@@ -24,14 +24,14 @@ from __future__ import annotations
 import hashlib
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Self
 
 from assay.errors import ConfigError, DataError, did_you_mean
 from assay.registry import Registry
 
-ResponseType = Literal["loglikelihoods", "completion"]
+ResponseType = Literal["loglikelihoods", "completion", "letters"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class TaskStyler(ABC):
     response_type: ClassVar[ResponseType]
     metrics: ClassVar[tuple[str, ...]]
     task_style: ClassVar[str]
+    generation_kwargs: ClassVar[Mapping[str, Any]] = {"until": ["\n"], "do_sample": False}
+    """How a model that writes its answer is asked, unless the task says."""
 
     question_prefix: str = "Question: "
     cue_text: str = "Answer:"

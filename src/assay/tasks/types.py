@@ -1,4 +1,4 @@
-"""The four task types: what each one asks a model about a doc."""
+"""The task types: what each one asks a model about a doc."""
 
 from __future__ import annotations
 
@@ -110,3 +110,15 @@ class MultipleChoiceTask(Task):
     @cached_property
     def wants_mutual_information(self) -> bool:
         return any(metric.name == "acc_mutual_info" for metric in self.config.metric_list or [])
+
+
+class LettersTask(Task):
+    """The probability of each label as the first token of the answer, all in one request."""
+
+    OUTPUT_TYPE: ClassVar[str] = "letters"
+
+    def construct_requests(
+        self, doc: Doc, ctx: str | list[str], *, target: Any = None, options: RequestOptions | None = None, **_: Any
+    ) -> list[Instance]:
+        labels = tuple(self.doc_to_choice(doc))
+        return [Instance("letters", doc, self._with_media(doc, (ctx, labels)), 0, target=target, choices=labels)]

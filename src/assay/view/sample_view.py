@@ -239,6 +239,8 @@ def filtered_of(row: SampleRecord, config: Mapping[str, Any], raw: Sequence[Show
     for chain in _list(config.get("filter_list")):
         if isinstance(chain, Mapping) and chain.get("name", "none") == row["filter"]:
             steps = [_step(step) for step in _list(chain.get("filter"))]
+    if rules := _json(row.get("other"), {}).get("read_by"):
+        steps.append(f"read by the rule {', '.join(dict.fromkeys(map(str, rules)))}")
     value = _json(row["filtered_resps"], [])
     text = as_text(value[0] if isinstance(value, list) and len(value) == 1 else value)
     changed = bool(raw) and text != raw[0].text

@@ -14,6 +14,7 @@ from assay.models.base import Capabilities, ModelInfo, Stop, StreamingLM, Usage,
 from assay.models.hf.chat import ChatFormatter, template_text
 from assay.models.hf.fingerprint import fingerprint, weights_in_memory
 from assay.models.hf.tokenization import TextEncoder, to_scored
+from assay.models.letters import label_pairs, letters_by_likelihood
 from assay.models.prefix_tree import count_distinct
 
 if TYPE_CHECKING:
@@ -200,6 +201,8 @@ class HFLM(StreamingLM):
                 yield from self.generations.stream(arguments, draws)
             elif request_type == "loglikelihood":
                 yield from self.loglikelihoods.stream(arguments)
+            elif request_type == "letters":
+                yield from letters_by_likelihood(self.loglikelihoods.stream, instances)
             elif request_type == "loglikelihood_rolling":
                 yield from self.loglikelihoods.stream_rolling([text for (text,) in arguments])
             else:
@@ -266,8 +269,9 @@ class HFLM(StreamingLM):
             return count_distinct(
                 [prompt.tokens for prompt in self.generations.prepare(arguments, [0] * len(arguments))]
             )
-        if request_type == "loglikelihood":
-            pairs = self.loglikelihoods.encode(arguments)
+        if request_type in ("loglikelihood", "letters"):
+            asked = arguments if request_type == "loglikelihood" else label_pairs(instances)[0]
+            pairs = self.loglikelihoods.encode(asked)
         else:
             pairs = self.loglikelihoods.windows([text for (text,) in arguments])[0]
         return count_distinct([to_scored(pair, self.max_length).tokens for pair in pairs])

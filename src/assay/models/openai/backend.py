@@ -15,8 +15,9 @@ from assay.instance import Context, Instance, Response, TokenCounts, context_tex
 from assay.models.base import LM, ModelInfo, Stop, Usage
 from assay.models.generation import GenerationSettings, cut_at_stop, draw_seed, split_reasoning
 from assay.models.identity import PROBE_TOKENS, PROBES, Identity, ProbeReply
+from assay.models.letters import letters_of
 from assay.models.openai.address import endpoint_address, request_headers, sibling_address
-from assay.models.openai.probing import entry_of, read_reply
+from assay.models.openai.probing import LISTED, entry_of, read_reply, read_tops
 from assay.models.openai.tokens import Encoder, make_encoder
 from assay.models.openai.transport import Transport
 from assay.models.openai.wire import (
@@ -27,6 +28,7 @@ from assay.models.openai.wire import (
     Failed,
     Job,
     Settings,
+    Unusable,
     whole_characters,
     why_unsendable,
 )
@@ -199,6 +201,23 @@ class ServerLM(LM):
 
         for at, answer in self.send_by_prefix(write, texts, stop):
             yield positions[at], answer
+
+    def stream_letters(self, instances: Sequence[Instance], stop: Stop) -> Iterator[tuple[int, Response]]:
+        """One token of an answer, with the likeliest ones at its place; the labels are found among them."""
+        one_token = GenerationSettings(max_gen_toks=1)
+        tops = {name: LISTED if value is not True else True for name, value in self.TOP_LOGPROBS.items()}
+
+        def write(at: int) -> Job[Response]:
+            body = self.write_generation(instances[at].args[0], one_token, self.seed)
+            return Job({**body, **tops}, partial(self._read_letters, instances[at]))
+
+        yield from self.send_by_prefix(write, [context_text(instance.args[0]) for instance in instances], stop)
+
+    def _read_letters(self, instance: Instance, reply: Any) -> Response:
+        places = read_tops(reply["choices"][0])
+        if not places or not places[0]:
+            raise Unusable("it lists no likeliest tokens (top_logprobs)", again=False)
+        return Response(letters_of(places[0], instance.args[1]), tokens=self.count(reply))
 
     def send_by_prefix(
         self, write: Callable[[int], Job[Response]], prompts: Sequence[Any], stop: Stop

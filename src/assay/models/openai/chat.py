@@ -34,6 +34,9 @@ class LocalChat(ServerLM):
     ) -> Iterator[tuple[int, Response]]:
         if request_type in ("loglikelihood", "loglikelihood_rolling"):
             self._no_likelihoods(request_type)
+        if request_type == "letters":
+            yield from self.stream_letters(instances, stop)
+            return
         if request_type != "generate_until":
             raise self.cannot_answer(request_type)
         yield from self.stream_generation(instances, draws, stop)

@@ -34,6 +34,9 @@ class LocalCompletions(ServerLM):
         if request_type == "generate_until":
             yield from self.stream_generation(instances, draws, stop)
             return
+        if request_type == "letters":
+            yield from self.stream_letters(instances, stop)
+            return
         if request_type not in ("loglikelihood", "loglikelihood_rolling"):
             raise self.cannot_answer(request_type)
         if not self._can_score(stop):

@@ -8,6 +8,8 @@ from typing import Any
 from assay.models.identity import ProbeReply
 
 TOPS = 5
+LISTED = 20
+"""Likeliest tokens that are asked for where labels are looked for among them: the most that servers commonly give."""
 PLACES = 4
 """Places of an answer whose log-probabilities are compared."""
 

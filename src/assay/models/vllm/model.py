@@ -17,6 +17,7 @@ from assay.models.generation import GenerationSettings, draw_seed, room_for_prom
 from assay.models.hf.chat import ChatFormatter, template_text
 from assay.models.hf.fingerprint import fingerprint
 from assay.models.hf.tokenization import Pair, TextEncoder
+from assay.models.letters import as_requests, letters_by_likelihood
 from assay.models.vllm.engines import ManyEngines, OneEngine, VLLMEngine, import_vllm
 from assay.models.vllm.protocol import Output, Request, generation_request, read_generation, read_score, score_request
 from assay.models.weights import parameters_in_files
@@ -111,6 +112,8 @@ class VLLM(StreamingLM):
             return self._stream_pairs(instances, stop)
         if request_type == "loglikelihood_rolling":
             return self._stream_rolling(instances, stop)
+        if request_type == "letters":
+            return letters_by_likelihood(lambda pairs: self._stream_pairs(as_requests(pairs), stop), instances)
         raise self.cannot_answer(request_type)
 
     def info(self) -> ModelInfo:
