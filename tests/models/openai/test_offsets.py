@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.models.openai.offsets import place_tokens, tokens_beyond
+from assay.models.openai.offsets import place_tokens, scored_tokens_of, tokens_beyond
 
 
 def sums(texts: list[str]) -> list[int]:
@@ -19,6 +19,7 @@ def sums(texts: list[str]) -> list[int]:
 def beyond(prompt: str, border: int, texts: list[str], offsets: list[int]) -> list[str] | None:
     places = place_tokens(prompt, texts, offsets)
     chosen = None if places is None else tokens_beyond(border, places, len(prompt))
+    assert chosen == (None if (quick := scored_tokens_of(prompt, border, texts, offsets)) is None else list(quick))
     return None if chosen is None else [texts[i] for i in chosen]
 
 
@@ -103,6 +104,7 @@ def test_what_is_told_is_right(data: st.DataObject) -> None:
     for offsets in (sums(texts), [-1] * len(texts)):
         places = place_tokens(prompt, texts, offsets)
         chosen = None if places is None else tokens_beyond(border, places, len(prompt))
+        assert chosen == (None if (quick := scored_tokens_of(prompt, border, texts, offsets)) is None else list(quick))
         assert chosen in (None, right)
         if prompt.isascii():
             assert chosen == right

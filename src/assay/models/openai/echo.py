@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
-from assay.models.openai.offsets import place_tokens, tokens_beyond
+from assay.models.openai.offsets import scored_tokens_of
 from assay.models.openai.wire import Unusable
 
 
@@ -89,8 +89,7 @@ def _scored_by_place(prompt: str, start: int, logprobs: Any) -> Sequence[int]:
     texts = logprobs.get("tokens") or []
     if len(texts) != len(logprobs["token_logprobs"]):
         raise Unusable("its lists of log-probabilities differ in length")
-    places = place_tokens(prompt, texts, logprobs.get("text_offset") or [])
-    scored = None if places is None else tokens_beyond(start, places, len(prompt))
+    scored = scored_tokens_of(prompt, start, texts, logprobs.get("text_offset") or [])
     if scored is None:
         raise Unusable(
             "which of its tokens are the continuation's cannot be told from their texts and offsets (with tokenizer=NAME "

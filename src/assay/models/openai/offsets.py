@@ -13,6 +13,7 @@ texts stand in the prompt as they say; otherwise the texts are laid along the pr
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
@@ -21,6 +22,33 @@ Place = tuple[int, int]
 
 _MOST_SPECIALS = 3
 _HALF = "\ufffd"
+
+
+def scored_tokens_of(prompt: str, border: int, texts: Sequence[str], offsets: Sequence[int]) -> Sequence[int] | None:
+    """Which tokens of an echoed prompt belong to what follows the border; None where it cannot be told."""
+    plain = _plain_places(prompt, texts, offsets)
+    if plain is not None:
+        specials, ends = plain
+        # The first that ends behind the border, and all up to the prompt's end.
+        return range(specials + bisect_right(ends, border), specials + bisect_left(ends, len(prompt)) + 1)
+    places = place_tokens(prompt, texts, offsets)
+    return None if places is None else tokens_beyond(border, places, len(prompt))
+
+
+def _plain_places(prompt: str, texts: Sequence[str], offsets: Sequence[int]) -> tuple[int, list[int]] | None:
+    """A BOS or none, and where each token after it ends: the rule for prompts whose tokens' texts are the prompt itself.
+
+    Most are of this kind, and a long one takes a hundredth of the time that looking at each token does.
+    """
+    joined = "".join(texts)
+    specials = 0 if joined.startswith(prompt) else int(texts[0].startswith("<") and not prompt.startswith(texts[0]))
+    start = len(texts[0]) if specials else 0
+    if not joined.startswith(prompt, start) or _HALF in prompt or "bytes:" in prompt or not all(texts):
+        return None
+    ends = list(accumulate(map(len, texts[specials:])))
+    if not specials and list(offsets) != [0, *ends[:-1]] and len(offsets) == len(texts) and offsets[-1] >= 0:
+        return None  # the server says otherwise, and may be right
+    return specials, ends
 
 
 def place_tokens(prompt: str, texts: Sequence[str], offsets: Sequence[int]) -> list[Place] | None:
