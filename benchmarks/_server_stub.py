@@ -17,6 +17,7 @@ from collections import Counter
 from itertools import accumulate
 
 import orjson
+
 from _server_prompts import WORD
 
 TEXT = " The answer is, after some thought about all that was said before, the number 42."

@@ -55,12 +55,16 @@ class FaultyServer:
         delay: float = 0.0,
         dialect: Dialect = Dialect(),  # noqa: B008  frozen
         beside: Mapping[str, Any] | None = None,
+        lists: bool = False,
     ) -> None:
-        """`beside` are further fields of a chat message, or of a completion."""
+        """`beside` are further fields of a chat message, or of a completion. `lists`: it takes several prompts."""
         self.model = NgramLM()
         self.fault, self.echo, self.delay, self.dialect = fault, echo, delay, dialect
         self.beside = dict(beside or {})
+        self.lists = lists
         self.listing: dict[str, Any] = {"id": "ngram"}
+        if lists:
+            self.listing["owned_by"] = "vllm"
         self.seen: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
         self.headers: list[dict[str, str]] = []
@@ -93,6 +97,12 @@ class FaultyServer:
 
     def complete(self, body: dict[str, Any]) -> dict[str, Any]:
         prompt = body["prompt"]
+        if self.lists and isinstance(prompt, list) and not isinstance(prompt[0], int):
+            replies = [self.complete({**body, "prompt": one}) for one in prompt]
+            choices = [{**reply["choices"][0], "index": at} for at, reply in enumerate(replies)]
+            used = [reply["usage"] or {} for reply in replies]
+            usage = {name: sum(each.get(name, 0) for each in used) for name in ("prompt_tokens", "completion_tokens")}
+            return {"choices": choices[::-1], "usage": usage if self.dialect.usage else None}
         data = bytes(prompt) if isinstance(prompt, list) else prompt.encode()
         text = data.decode("utf-8", "replace")
         settings = {

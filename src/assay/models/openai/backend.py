@@ -17,6 +17,7 @@ from assay.models.generation import GenerationSettings, cut_at_stop, draw_seed, 
 from assay.models.identity import PROBE_TOKENS, PROBES, Identity, ProbeReply
 from assay.models.letters import letters_of
 from assay.models.openai.address import endpoint_address, request_headers, sibling_address
+from assay.models.openai.bundles import bundle, groups_of
 from assay.models.openai.probing import LISTED, entry_of, read_reply, read_tops
 from assay.models.openai.tokens import Encoder, make_encoder
 from assay.models.openai.transport import Transport
@@ -65,6 +66,7 @@ class ServerLM(LM):
         max_length: int = 2048,
         max_gen_toks: int = 256,
         num_concurrent: int | None = None,
+        batch_size: int | str | None = None,
         max_retries: int = 6,
         timeout: float = 300,
         backoff: float = 0.5,
@@ -81,7 +83,9 @@ class ServerLM(LM):
         """`price_in` and `price_out` are per million tokens.
 
         `num_concurrent` is how many requests are under way at once, and fewer when the server complains. Without it,
-        what the server bears is found out, from two on up to 1,024.
+        what the server bears is found out, from two on up to 1,024. `batch_size` is how many prompts go into one
+        request to a completions server; without it (or `auto`) the choices of a question do, where the server is
+        known to take them.
         """
         if api_key is not None:
             raise ConfigError(
@@ -107,6 +111,9 @@ class ServerLM(LM):
         self.prices = (float(price_in), float(price_out))
         self._header_hash = hashlib.sha256(json.dumps(sorted((header or {}).items())).encode()).hexdigest()[:16]
         self._usage = Usage()
+        self.batch_size = _given_size(batch_size)
+        self.prompts_at_once = 1
+        """Prompts that may share a request; completions servers find out."""
         self.encoder: Encoder | None = make_encoder(
             tokenizer_backend,
             tokenizer,
@@ -199,7 +206,10 @@ class ServerLM(LM):
             body = self.write_generation(instances[position].arguments[0], settings, seed)
             return Job(body, partial(self._read_response, settings))
 
-        for at, answer in self.send_by_prefix(write, texts, stop):
+        def belong(one: int, other: int) -> bool:
+            return self.batch_size is not None and wanted[one].greedy and wanted[one] == wanted[other]
+
+        for at, answer in self.send_by_prefix(write, texts, stop, belong):
             yield positions[at], answer
 
     def stream_letters(self, instances: Sequence[Instance], stop: Stop) -> Iterator[tuple[int, Response]]:
@@ -220,16 +230,38 @@ class ServerLM(LM):
         return Response(letters_of(places[0], instance.args[1]), tokens=self.count(reply))
 
     def send_by_prefix(
-        self, write: Callable[[int], Job[Response]], prompts: Sequence[Any], stop: Stop
+        self,
+        write: Callable[[int], Job[Response]],
+        prompts: Sequence[Any],
+        stop: Stop,
+        belong: Callable[[int, int], bool] = lambda one, other: False,
     ) -> Iterator[tuple[int, Response]]:
         """Send in the order of prefixes, and yield answers under their own positions.
 
-        A request is written when there is room to send it, while others wait for their answers. On a stop the paid
-        requests under way are awaited, and no others are sent.
+        A request is written when there is room to send it, while others wait for their answers. Prompts that `belong`
+        to one another share a request; where that fails, each gets its own. On a stop the paid requests under way are
+        awaited, and no others are sent.
         """
-        order = prefix_order(prompts)
-        for at, outcome in self.transport.send_all(map(write, order), stop):
-            yield order[at], Response(None, failure=outcome.reason) if isinstance(outcome, Failed) else outcome
+        groups = list(groups_of(prefix_order(prompts), belong, self.prompts_at_once))
+        alone: list[int] = []
+
+        def write_group(group: list[int]) -> Job[list[Response]]:
+            jobs = [write(at) for at in group]
+            return bundle(jobs, self.count) if len(jobs) > 1 else Job(jobs[0].body, lambda reply: [jobs[0].read(reply)])
+
+        for at, outcome in self.transport.send_all(map(write_group, groups), stop):
+            if isinstance(outcome, Failed) and len(groups[at]) > 1:
+                alone += groups[at]
+            elif isinstance(outcome, Failed):
+                yield groups[at][0], Response(None, failure=outcome.reason)
+            else:
+                yield from zip(groups[at], outcome)
+        if alone:
+            self.prompts_at_once = 1
+            yield from (
+                (alone[at], answer)
+                for at, answer in self.send_by_prefix(lambda i: write(alone[i]), [prompts[i] for i in alone], stop)
+            )
 
     def answer_required(self, request_type: str, requests: Sequence[Instance]) -> list[Any]:
         """The plain form of a stream: all responses in order, or an error."""
@@ -315,3 +347,13 @@ class ServerLM(LM):
             found = f"it has {', '.join(names)}" if names else "it lists none"
             raise ConfigError(f"no model was named for {self.url}, and {found}", hint="Add model=NAME to --model_args.")
         return names[0]
+
+
+def _given_size(batch_size: int | str | None) -> int | None:
+    """`auto`, also with a number behind it as lm-evaluation-harness has it, says nothing about a server."""
+    if batch_size is None or str(batch_size).startswith("auto"):
+        return None
+    try:
+        return max(1, int(batch_size))
+    except ValueError as error:
+        raise ConfigError(f"batch_size is {batch_size!r}", hint="Give a number, or auto.") from error

@@ -11,9 +11,11 @@ from assay.errors import ModelError
 from assay.instance import Context, Instance, Response
 from assay.models.base import ModelInfo, NoLikelihoods, Stop, never
 from assay.models.generation import GenerationSettings, room_for_prompt
+from assay.models.openai.address import sibling_address
 from assay.models.openai.backend import ServerLM
-from assay.models.openai.echo import EchoRequest, scored_tokens, sum_score
-from assay.models.openai.probing import TOPS
+from assay.models.openai.bundles import MOST_CHOICES, TAKES_LISTS
+from assay.models.openai.echo import EchoRequest, echoed_tokens, scored_tokens, sum_score
+from assay.models.openai.probing import TOPS, entry_of
 from assay.models.openai.tokens import Encoder, HFEncoder, split_pair
 from assay.models.openai.wire import Failed, Job, Unusable, why_unsendable
 from assay.models.windows import WindowSums, rolling_windows
@@ -27,11 +29,13 @@ class LocalCompletions(ServerLM):
     ENDPOINT = "/completions"
     TOP_LOGPROBS: ClassVar[Mapping[str, Any]] = {"logprobs": TOPS}
     _echo_works = False
+    _takes_lists: bool | None = None
 
     def stream(
         self, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Stop = never
     ) -> Iterator[tuple[int, Response]]:
         if request_type == "generate_until":
+            self.prompts_at_once = self.batch_size or 1
             yield from self.stream_generation(instances, draws, stop)
             return
         if request_type == "letters":
@@ -108,6 +112,7 @@ class LocalCompletions(ServerLM):
                 yield position, Response(None, failure=echo.reason)
             else:
                 echoes.append((position, echo))
+        self.prompts_at_once = self._most_together() if len(echoes) > 1 else 1
         for at, answer in self._send_echoes([echo for _, echo in echoes], stop):
             yield echoes[at][0], answer
 
@@ -115,7 +120,22 @@ class LocalCompletions(ServerLM):
         def write(at: int) -> Job[Response]:
             return Job(echoes[at].body(self.model, self.seed), partial(self._read_pair, echoes[at]))
 
-        return self.send_by_prefix(write, [echo.prompt for echo in echoes], stop)
+        def belong(one: int, other: int) -> bool:
+            return self.batch_size is not None or echoes[one].context == echoes[other].context
+
+        return self.send_by_prefix(write, [echo.prompt for echo in echoes], stop, belong)
+
+    def _most_together(self) -> int:
+        """Of the choices of a question: asked of the server once, in the first round that could use it."""
+        if self.batch_size is not None:
+            return self.batch_size
+        if self._takes_lists is None:
+            try:
+                listing = self.transport.get(sibling_address(self.url, self.ENDPOINT, "/models"))
+            except ModelError:  # a page that not every server has
+                listing = None
+            self._takes_lists = entry_of(listing, self.model).get("owned_by") in TAKES_LISTS
+        return MOST_CHOICES if self._takes_lists else 1
 
     def _pair(self, context: str, continuation: str) -> EchoRequest | Failed:
         if unsendable := why_unsendable(context, continuation):
@@ -140,7 +160,7 @@ class LocalCompletions(ServerLM):
 
     def _read_pair(self, echo: EchoRequest, reply: Any) -> Response:
         scored = scored_tokens(echo, reply)
-        prompt, _ = self.count(reply) or (len(scored), 0)
+        prompt, _ = self.count(reply) or (echoed_tokens(reply) - 1, 0)
         return Response(sum_score(scored), tokens=(prompt - len(scored), len(scored)))
 
     def _stream_rolling(self, instances: Sequence[Instance], stop: Stop) -> Iterator[tuple[int, Response]]:
@@ -158,6 +178,7 @@ class LocalCompletions(ServerLM):
             if not windows:
                 yield position, Response(0.0, tokens=(0, 0))
         sums = WindowSums(owners)
+        self.prompts_at_once = self.batch_size or 1
         for at, answer in self._send_echoes(echoes, stop):
             if whole := sums.add(at, answer):
                 yield whole

@@ -39,6 +39,10 @@ class EchoRequest:
         return settings if seed is None else {**settings, "seed": seed}
 
     @property
+    def context(self) -> str | list[int]:
+        return self.prompt[: self.start]
+
+    @property
     def is_empty(self) -> bool:
         """Whether there is nothing to score."""
         return self.start >= len(self.prompt)
@@ -67,6 +71,11 @@ def scored_tokens(request: EchoRequest, reply: Any) -> list[EchoedToken]:
     if len(tops) != len(values):
         raise Unusable("its lists of log-probabilities differ in length")
     return [_token(values[i], tops[i]) for i in scored]
+
+
+def echoed_tokens(reply: Any) -> int:
+    """Of the prompt and of what was generated."""
+    return len(reply["choices"][0]["logprobs"]["token_logprobs"])
 
 
 def sum_score(scored: Sequence[EchoedToken]) -> tuple[float, bool]:
