@@ -19,6 +19,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "score": ("assay.cli.score:command", "Score a run again from its kept responses."),
     "compare": ("assay.cli.compare:command", "Is B better than A? Paired, with an interval."),
     "gate": ("assay.cli.gate:command", "Fail a build when a run is worse than another."),
+    "judge": ("assay.cli.judge:command", "What a judge's verdicts are worth."),
+    "label": ("assay.cli.label:command", "Judge some answers of a run yourself."),
     "power": ("assay.cli.power:command", "How many docs it takes to see a difference."),
     "sweep": ("assay.cli.sweep:command", "How much of a score is the prompt?"),
     "matrix": ("assay.cli.matrix:command", "Several models on many tasks, one table."),

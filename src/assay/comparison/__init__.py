@@ -2,6 +2,7 @@
 
 from assay.comparison.engine import compare_runs
 from assay.comparison.gate import GateCheck, GateReport, gate_against, gate_thresholds
+from assay.comparison.judge_check import CheckedJudge, check_judges
 from assay.comparison.model import CompareOptions, Comparison, ComparisonRow, Flips, Refusal
 from assay.comparison.page import comparison_page
 from assay.comparison.power import PowerAssumptions, SizePlan, plan_from_runs, plan_without_runs
@@ -12,6 +13,7 @@ from assay.comparison.sweep import SweepDesign, SweepTasks, SweptTask, analyse_s
 
 __all__ = [
     "RUN_READERS",
+    "CheckedJudge",
     "ColumnBuilder",
     "Columns",
     "CompareOptions",
@@ -30,6 +32,7 @@ __all__ = [
     "SweepTasks",
     "SweptTask",
     "analyse_sweep",
+    "check_judges",
     "compare_runs",
     "comparison_json",
     "comparison_legend",

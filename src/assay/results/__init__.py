@@ -30,7 +30,7 @@ from assay.results.samples import (
     unpack_arguments,
     unpack_responses,
 )
-from assay.results.scores import GroupScore, JudgeCheck, Score, Share
+from assay.results.scores import GroupScore, JudgeCheck, Score, Share, self_preference
 
 __all__ = [
     "LAYOUT",
@@ -66,6 +66,7 @@ __all__ = [
     "read_samples",
     "recorded",
     "sanitize",
+    "self_preference",
     "shots",
     "shown_settings",
     "the_one",

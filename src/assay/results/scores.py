@@ -185,3 +185,15 @@ def _common(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _ESTIMATE = tuple(f.name for f in fields(Estimate))
+
+
+def self_preference(config: Mapping[str, Any]) -> list[str]:
+    """What is to be said of a run, by its recorded config, whose judge is the model under test."""
+
+    def names(arguments: Mapping[str, Any] | None) -> set[str]:
+        given = arguments or {}
+        return {str(given[key]) for key in ("pretrained", "model") if given.get(key)}
+
+    tested = names(config.get("model_args"))
+    same = [name for name, role in (config.get("roles") or {}).items() if tested & names(role.get("model_args"))]
+    return [f"{name} and the model under test are the same: models favour their own answers" for name in same]

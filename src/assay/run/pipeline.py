@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from assay.config import RunConfig
-from assay.results import RunResult, shown_settings
+from assay.results import RunResult, self_preference, shown_settings
 from assay.run.answerers import Answerer
 from assay.run.collect import AskRoles, Collector, collecting
 from assay.run.environment import describe_environment
@@ -43,16 +43,17 @@ def run_pipeline(
     tasks, groups, notes = summarize(plan, collectors, config, journal.directory, watches)
     journal.lap("aggregate")
     journal.seconds["total"] = time.time() - journal.began
+    shown = shown_settings(config)
     return RunResult(
         tasks=tasks,
         groups=groups,
         roots=tuple(plan.groups.roots),
         model=journal.model,
-        config=shown_settings(config),
+        config=shown,
         environment=describe_environment(),
         date=journal.began,
         seconds=journal.seconds["total"],
-        notes=(*notes, *answerer.notes()),
+        notes=(*notes, *self_preference(shown), *answerer.notes()),
         path=None if journal.directory is None else journal.directory.path,
     ).with_withheld()
 

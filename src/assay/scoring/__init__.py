@@ -7,7 +7,7 @@ from assay.scoring.base import Scorer, ScoringContext, ScoringResult
 from assay.scoring.choices import MultipleChoiceScorer
 from assay.scoring.correction import checked
 from assay.scoring.estimation import aggregate, chance_test, estimate
-from assay.scoring.judges import JudgeScorer
+from assay.scoring.judges import JudgeScorer, answer_hash, scale_from_json
 from assay.scoring.letters import LettersScorer
 from assay.scoring.registry import SCORERS, scorer_class
 from assay.scoring.resolve import (
@@ -66,6 +66,7 @@ __all__ = [
     "ScoringResult",
     "aggregate",
     "aggregation_of",
+    "answer_hash",
     "apply_filters",
     "chance_test",
     "checked",
@@ -77,5 +78,6 @@ __all__ = [
     "metric_configs",
     "resolve_metrics",
     "right_or_wrong_metrics",
+    "scale_from_json",
     "scorer_for",
 ]

@@ -1,6 +1,7 @@
 """What a number is worth: standard errors, intervals, bootstrap replicates, paired comparison, power."""
 
 from assay.stats.aggregation import Aggregation
+from assay.stats.agreement import krippendorff
 from assay.stats.bootstrap import (
     bootstrap_estimate,
     bootstrap_replicates,
@@ -88,6 +89,7 @@ __all__ = [
     "docs_needed",
     "holm",
     "judge",
+    "krippendorff",
     "mcnemar",
     "mean",
     "mean_estimate",

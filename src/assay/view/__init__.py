@@ -1,6 +1,7 @@
 """The viewer: runs, groups and samples in a browser."""
 
 from assay.view.bundle import write_bundle
+from assay.view.labelling import LabelBook, create_label_app, draw_items, serve_labels
 from assay.view.server import create_app, serve
 
-__all__ = ["create_app", "serve", "write_bundle"]
+__all__ = ["LabelBook", "create_app", "create_label_app", "draw_items", "serve", "serve_labels", "write_bundle"]

@@ -41,10 +41,14 @@ Send = Callable[[Any], Awaitable[None]]
 class RequestGuard:
     """ASGI middleware. `hosts` are the names the server answers to; None means any, and then a token is required."""
 
-    def __init__(self, app: Any, *, hosts: frozenset[str] | None, token: str | None = None) -> None:
+    def __init__(
+        self, app: Any, *, hosts: frozenset[str] | None, token: str | None = None, writes: str | None = None
+    ) -> None:
         if hosts is None and not token:
             raise ValueError("a server that answers to any name needs a token")
         self.app, self.hosts, self.token = app, hosts, token
+        self.writes = writes
+        """The one path that takes data. It holds a secret, so no other site can make a browser send something there."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -55,7 +59,8 @@ class RequestGuard:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        if scope["method"] not in ("GET", "HEAD"):
+        is_write = self.writes is not None and scope["method"] == "POST" and scope["path"] == self.writes
+        if scope["method"] not in ("GET", "HEAD") and not is_write:
             # The viewer changes nothing, so there is nothing another site could make a browser do.
             return PlainTextResponse("This server only shows; it takes no data.", 405, {"Allow": "GET, HEAD"})
         if self.hosts is not None and host_name(headers.get("host", "")) not in self.hosts:

@@ -28,7 +28,7 @@ from assay.instance import Response
 
 
 class Sayer(LM):
-    def __init__(self, log, plus=0):
+    def __init__(self, log, plus=0, model=None):
         self.log, self.plus = log, plus
 
     def stream(self, request_type, instances, draws, stop=lambda: False):
@@ -57,7 +57,7 @@ FENCED = re.compile(r"\\[(\\w+) ([0-9a-f]{16})\\]\\n(.*?)\\n\\[end of \\1 \\2\\]
 
 
 class Judge(LM):
-    def __init__(self, log, rule="honest", name="judge"):
+    def __init__(self, log, rule="honest", name="judge", model=None):
         self.log, self.rule, self.name = log, rule, name
 
     def stream(self, request_type, instances, draws, stop=lambda: False):

@@ -9,6 +9,7 @@ from tests.scoring.judges.bench import asked, computed, judge, questions, run, w
 
 from assay.errors import ConfigError
 from assay.report import score_again
+from assay.scoring.judges import answer_hash
 
 CORRECT = "scorer: {type: judge}"
 
@@ -19,7 +20,15 @@ def test_right_and_wrong_by_the_reference(tmp_path: Path) -> None:
     assert result["judged"]["correct"].value == pytest.approx(2 / 3)
     assert list(result.tasks["judged"].scores) == [("correct", "none")], "no metric that nobody asked for"
     (question, *_), *_ = questions(tmp_path, "run", "judged")
-    assert question["note"] == {"filter": "none", "draw": 0, "part": "", "attempt": 1, "verdicts": [0.0]}
+    note = question["note"]
+    assert {name: note[name] for name in ("filter", "draw", "part", "attempt")} == {
+        "filter": "none",
+        "draw": 0,
+        "part": "",
+        "attempt": 1,
+    }
+    assert note["verdicts"] == [0.0]
+    assert note["answer_hash"] == answer_hash(["0"])
     assert "Seen." in question["resps"][0], "the explanation is kept"
 
 

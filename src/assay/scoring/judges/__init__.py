@@ -4,7 +4,7 @@ from assay.scoring.judges.fence import disarm, fence
 from assay.scoring.judges.kinds import JUDGE_KINDS, Case, JudgeKind, Part
 from assay.scoring.judges.labels import Labels, answer_hash
 from assay.scoring.judges.reader import read_verdict
-from assay.scoring.judges.scales import Grades, Points, Scale, Words
+from assay.scoring.judges.scales import Grades, Points, Scale, Words, scale_from_json
 from assay.scoring.judges.scorer import JudgeScorer
 
 __all__ = [
@@ -22,4 +22,5 @@ __all__ = [
     "disarm",
     "fence",
     "read_verdict",
+    "scale_from_json",
 ]

@@ -8,6 +8,7 @@ from typing import Any
 
 from assay.instance import Instance, Response
 from assay.scoring.judges.kinds import Case, JudgeKind, Part
+from assay.scoring.judges.labels import answer_hash
 from assay.scoring.judges.reader import read_verdict
 from assay.scoring.judges.scales import Scale
 
@@ -36,9 +37,14 @@ class Asking:
                 earlier = [q for q in about.questions if q.role == judge and _is_at(q, place)]
                 repeats = self.repeats if not earlier else _unread(earlier[0], part.scale)
                 if len(earlier) < 2 and repeats and not any(question.failure for question in earlier):
-                    asked.append(self._question(about, part, judge, repeats, {**place, "attempt": len(earlier) + 1}))
+                    note = {**place, "attempt": len(earlier) + 1, **self._label(case)}
+                    asked.append(self._question(about, part, judge, repeats, note))
         about.questions += asked
         return asked
+
+    def _label(self, case: Case) -> dict[str, Any]:
+        """What a label of this answer goes by, and what it may say: `assay label` needs no more than the run."""
+        return {"answer_hash": answer_hash(case.judged_texts), "allowed": self.kind.label_scale(case).to_json()}
 
     def _question(self, about: Instance, part: Part, judge: str, repeats: int, note: dict[str, Any]) -> Instance:
         prompt = self.kind.prompt(part, self.template)

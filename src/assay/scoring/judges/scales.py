@@ -24,6 +24,9 @@ class Scale(Protocol):
     def words(self) -> str:
         """The allowed verdicts, for people and for a judge that is asked once more."""
 
+    def to_json(self) -> Any:
+        """The scale as it is kept with a question: a list of words, the ends of grades, or the most points of each."""
+
 
 @dataclass(frozen=True)
 class Words:
@@ -45,6 +48,9 @@ class Words:
     def words(self) -> str:
         *first, last = self.values
         return f"{', '.join(first)} or {last}" if first else last
+
+    def to_json(self) -> Any:
+        return {"words": dict(self.values)}
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,9 @@ class Grades:
 
     def words(self) -> str:
         return f"a number from {self.low:g} to {self.high:g}"
+
+    def to_json(self) -> Any:
+        return {"low": self.low, "high": self.high}
 
 
 @dataclass(frozen=True)
@@ -99,6 +108,16 @@ class Points:
 
     def words(self) -> str:
         return f"{len(self.most)} numbers of points, in the order of the criteria, such as {', '.join(f'{m:g}' for m in self.most)}"
+
+    def to_json(self) -> Any:
+        return {"points": list(self.most)}
+
+
+def scale_from_json(kept: Mapping[str, Any]) -> Scale:
+    """The inverse of `to_json`."""
+    if "words" in kept:
+        return Words(kept["words"])
+    return Points(tuple(kept["points"])) if "points" in kept else Grades(kept["low"], kept["high"])
 
 
 def scale_of(given: Any) -> Scale:

@@ -1,0 +1,184 @@
+"""What is a judge worth? Its verdicts beside people's, with itself, with the panel, and with what should not matter."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from assay.results import JudgeCheck, MetricKey, RunResult, read_samples, self_preference
+from assay.stats import Estimate, Judged, krippendorff
+
+MORE_LABELS = 100
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Docs with this verdict: how many have labels, and what people say on average."""
+
+    verdict: float
+    labels: int
+    people: float
+
+
+@dataclass(frozen=True)
+class CheckedJudge:
+    """One judged number of one task."""
+
+    task: str
+    key: MetricKey
+    check: JudgeCheck
+    estimate: Estimate
+    agreement: float | None
+    """Share of labelled docs on which judge and people say the same."""
+    correlation: float | None
+    """Of verdicts with labels."""
+    calibration: tuple[Calibration, ...]
+    length: float | None
+    """Rank correlation of what the judge says too much (verdict − label) with the answer's length."""
+    opinion_length: float | None
+    """Rank correlation of the verdict itself with the answer's length."""
+    repeats: Estimate
+    """Krippendorff's α of one judge's repeated verdicts."""
+    panel: Estimate
+    """Krippendorff's α of the members of a panel."""
+    position_flip: float | None
+    unread: int
+    """Replies that could not be read."""
+    half_width_with_more: float | None
+    """Half the width of the interval that so many more labels would give."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def half_width(self) -> float | None:
+        return self.estimate.half_width
+
+
+@dataclass
+class _Docs:
+    """What the samples of one task and filter say about its judge."""
+
+    verdicts: list[float] = field(default_factory=list)
+    labels: list[float] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    flips: list[float] = field(default_factory=list)
+    by_repeat: list[list[float]] = field(default_factory=list)
+    by_judge: list[list[float]] = field(default_factory=list)
+    unread: int = 0
+
+
+def check_judges(path: str | Path) -> list[CheckedJudge]:
+    """Every judged number of a run."""
+    result = RunResult.load(Path(path))
+    found = []
+    for name, task in result.tasks.items():
+        for key, score in task.scores.items():
+            if (
+                score.judge is None
+                or task.sample_file is None
+                or score.aggregation != "mean"
+                or _is_one_of_panel(key, task.scores)
+            ):
+                continue
+            docs = _read(Path(path) / task.sample_file, key)
+            found.append(_checked(name, key, score.judge, score.estimate, docs, self_preference(result.config)))
+    return found
+
+
+def _is_one_of_panel(key: MetricKey, scores: Any) -> bool:
+    """Members of a panel have numbers of their own, named after the panel's."""
+    return any(
+        key.filter == other.filter and key.metric.startswith(f"{other.metric}_") for other in scores if other != key
+    )
+
+
+def _read(path: Path, key: MetricKey) -> _Docs:
+    docs = _Docs()
+    for row in read_samples(path):
+        if row["filter"] != key.filter:
+            continue
+        asked = [q for q in json.loads(row["questions"] or "[]") if (q.get("note") or {}).get("filter") == key.filter]
+        _count_verdicts(asked, docs)
+        verdict = row.get(f"metric:{key.metric}")
+        if verdict is None:
+            continue
+        label, flip = row.get(f"label:{key.metric}"), row.get("metric:position_flip")
+        docs.verdicts.append(verdict)
+        docs.labels.append(math.nan if label is None else label)
+        docs.lengths.append(len(str(json.loads(row["filtered_resps"])[-1])))
+        if flip is not None:
+            docs.flips.append(flip)
+    return docs
+
+
+def _count_verdicts(asked: Sequence[dict[str, Any]], docs: _Docs) -> None:
+    """Verdicts of the first part of the first draw: repeats of each judge, and one mean a judge."""
+    means = []
+    for judge in dict.fromkeys(q["role"] for q in asked):
+        mine = [q["note"] for q in asked if q["role"] == judge]
+        docs.unread += sum(v is None for note in mine for v in note.get("verdicts", ()))
+        first = [note for note in mine if (note["part"], note["draw"]) == (mine[0]["part"], mine[0]["draw"])]
+        said = [v for note in first for v in note.get("verdicts", ()) if v is not None]
+        if len(said) > 1:
+            docs.by_repeat.append(said)
+        if said:
+            means.append(sum(said) / len(said))
+    if len(means) > 1:
+        docs.by_judge.append(means)
+
+
+def _checked(
+    task: str, key: MetricKey, check: JudgeCheck, estimate: Estimate, docs: _Docs, warnings: Sequence[str]
+) -> CheckedJudge:
+    judged = Judged(np.array(docs.verdicts), np.array(docs.labels))
+    at, lengths = judged.labelled, np.array(docs.lengths, dtype=np.float64)
+    f, y = judged.verdicts[at], judged.labels[at]
+    return CheckedJudge(
+        task,
+        key,
+        check,
+        estimate,
+        agreement=float((f == y).mean()) if len(f) else None,
+        correlation=_correlation(f, y),
+        calibration=tuple(Calibration(float(v), int((f == v).sum()), float(y[f == v].mean())) for v in np.unique(f))
+        if len(np.unique(f)) <= 11
+        else (),
+        length=_rank_correlation(f - y, lengths[at]),
+        opinion_length=_rank_correlation(judged.verdicts, lengths),
+        repeats=krippendorff(docs.by_repeat),
+        panel=krippendorff(docs.by_judge),
+        position_flip=float(np.mean(docs.flips)) if docs.flips else None,
+        unread=docs.unread,
+        half_width_with_more=_with_more(judged, estimate),
+        warnings=tuple(warnings),
+    )
+
+
+def _correlation(x: Any, y: Any) -> float | None:
+    if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def _rank_correlation(x: Any, y: Any) -> float | None:
+    from scipy.stats import rankdata
+
+    return None if len(x) < 3 else _correlation(rankdata(x), rankdata(y))
+
+
+def _with_more(judged: Judged, estimate: Estimate) -> float | None:
+    """λ²·var(verdicts)/N + var(residuals)/n with n larger; the interval shrinks as its standard error does."""
+    n, half = judged.n, estimate.half_width
+    if n < 2 or half is None or estimate.method != "prediction-powered":
+        return None
+    at, weight = judged.labelled, judged.weight
+    of_verdicts = weight**2 * float(judged.verdicts.var()) / len(judged.verdicts)
+    of_labels = float((judged.labels[at] - weight * judged.verdicts[at]).var(ddof=1))
+    more = min(n + MORE_LABELS, len(judged.verdicts))
+    now, then = of_verdicts + of_labels / n, of_verdicts + of_labels / more
+    return half * math.sqrt(then / now) if now > 0 else None

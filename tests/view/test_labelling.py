@@ -1,0 +1,127 @@
+"""People judge answers blind, and what they say is on disk at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.scoring.judges.bench import run, write_bench
+from tests.view.browsing import ARTEFACTS
+
+from assay.errors import ConfigError
+from assay.results import RunDirectory
+from assay.view import LabelBook, create_label_app, draw_items
+
+pytest.importorskip("starlette")
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("judged")
+    write_bench(folder, judged="scorer: {type: judge}", plain="")
+    run(folder, "judged", run_dir=str(folder / "run"))
+    run(folder, "judged", run_dir=str(folder / "other"), model_args={"plus": 1})
+    run(folder, "plain", run_dir=str(folder / "plain"))
+    return folder
+
+
+def client(book: LabelBook) -> Any:
+    from starlette.testclient import TestClient
+
+    return TestClient(create_label_app(book, "secret"), base_url="http://127.0.0.1")
+
+
+def test_the_page_shows_the_answer_and_not_the_judge(judged: Path, tmp_path: Path) -> None:
+    book = LabelBook(tmp_path / "labels.jsonl", draw_items(RunDirectory.open(judged / "run"), 5))
+    page = client(book).get("/secret").text
+    item = book.next_item()
+    assert item is not None
+    assert dict(item.texts).keys() == {"question", "reference", "answer"}
+    assert "Seen." not in page
+    assert "<verdict>" not in page
+    assert 'value="correct"' in page
+
+
+def test_a_label_is_kept_and_the_next_answer_comes(judged: Path, tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    items = draw_items(RunDirectory.open(judged / "run"), 5)
+    book = LabelBook(path, items)
+    browser = client(book)
+    for item in items[:2]:
+        form = {"doc": item.doc_hash, "answer": item.answer_hash, "verdict": "incorrect"}
+        assert browser.post("/secret/give", data=form, follow_redirects=False).status_code == 303
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [row["doc_hash"] for row in rows] == [item.doc_hash for item in items[:2]]
+    assert LabelBook(path, items).next_item() == items[2], "another day it goes on there"
+    browser.post("/secret/give", data={"back": "1"})
+    assert LabelBook(path, items).next_item() == items[1]
+
+
+def test_what_is_no_verdict_is_not_kept(judged: Path, tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    book = LabelBook(path, draw_items(RunDirectory.open(judged / "run"), 5))
+    item = book.items[0]
+    page = client(book).post(
+        "/secret/give", data={"doc": item.doc_hash, "answer": item.answer_hash, "verdict": "maybe"}
+    )
+    assert "no verdict of this scale" in page.text
+    assert not path.exists()
+
+
+def test_another_site_can_neither_read_nor_write(judged: Path, tmp_path: Path) -> None:
+    book = LabelBook(tmp_path / "labels.jsonl", draw_items(RunDirectory.open(judged / "run"), 5))
+    browser = client(book)
+    assert browser.post("/guess/give", data={"back": "1"}).status_code == 405
+    assert browser.get("/guess").status_code == 404
+    assert browser.get("/secret", headers={"host": "evil.example"}).status_code >= 400
+
+
+def test_two_runs_get_labels_on_the_same_docs(judged: Path) -> None:
+    ours, theirs = (draw_items(RunDirectory.open(judged / name), 8) for name in ("run", "other"))
+    assert [item.doc_hash for item in ours] == [item.doc_hash for item in theirs]
+    assert [item.answer_hash for item in ours] != [item.answer_hash for item in theirs]
+    ids = [int(dict(item.texts)["question"].rstrip("?")) for item in ours]
+    assert ids != sorted(ids), "drawn, and not the first ones"
+
+
+def test_a_run_without_a_judge_has_nothing_to_label(judged: Path) -> None:
+    with pytest.raises(ConfigError, match="no judged answers"):
+        draw_items(RunDirectory.open(judged / "plain"), 5)
+
+
+def test_keys_give_verdicts_in_a_browser(judged: Path, tmp_path: Path, chromium: Any) -> None:
+    import socket
+    import threading
+    import time
+
+    import uvicorn
+
+    path = tmp_path / "labels.jsonl"
+    book = LabelBook(path, draw_items(RunDirectory.open(judged / "run"), 3))
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(create_label_app(book, "secret"), log_level="warning"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    try:
+        page = chromium.new_page()
+        page.goto(f"http://127.0.0.1:{listener.getsockname()[1]}/secret")
+        ARTEFACTS.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=str(ARTEFACTS / "label.png"), full_page=True)
+        for key, done in (("1", 1), ("2", 2), ("u", 1), ("2", 2), ("1", 3)):
+            page.keyboard.press(key)
+            page.wait_for_function(f"document.title.includes('{done}/3')")
+        assert "All labelled" in page.content()
+        page.close()
+    finally:
+        server.should_exit = True
+        thread.join(10)
+    assert [json.loads(line)["verdict"] for line in path.read_text().splitlines()] == [
+        "correct",
+        "incorrect",
+        "correct",
+    ]
