@@ -137,6 +137,8 @@ def _as_size(value: Any) -> Any:
 
 def load_scoring_code(plan: Plan, run: RunConfig) -> None:
     """Import what tasks score with, so that a missing package is found before the first request, not after the last."""
+    if run.predict_only:
+        return
     for planned in plan.tasks.values():
         config = planned.task.config
         for role in planned.task.scorer.roles:

@@ -40,9 +40,11 @@ def _of_run(run: RunDirectory, task: str, filter_name: str) -> Iterator[tuple[st
     if not path.is_file():
         raise ConfigError(f"the opponent {run.path} kept no samples of {task!r}", hint=_FORM)
     seen: dict[str, str] = {}
-    for doc_hash, name, text in read_columns(path, ["doc_hash", "filter", "filtered_resps"]):
+    for doc_hash, name, text, raw in read_columns(path, ["doc_hash", "filter", "filtered_resps", "resps"]):
         if name == filter_name or doc_hash not in seen:
-            seen[doc_hash] = _text(json.loads(text))
+            left = json.loads(text)
+            # A run of answers only (`--predict_only`) applied no filter.
+            seen[doc_hash] = _text(json.loads(raw) if all(each is None for each in left) else left)
     yield from seen.items()
 
 

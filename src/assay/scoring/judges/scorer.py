@@ -59,6 +59,7 @@ class JudgeScorer(GenerateScorer):
         generation_kwargs: Mapping[str, Any] | None = None,
         labels: str | None = None,
         opponent: str | None = None,
+        opponent_answer: str | None = None,
         multiple_target: bool | None = None,
         **of_kind: Any,
     ) -> None:
@@ -66,7 +67,7 @@ class JudgeScorer(GenerateScorer):
         self.kind = make_kind(kind, of_kind)
         self.roles = (judges,) if isinstance(judges, str) else tuple(judges)
         self.panel, self.labels_file, self.opponent = panel, labels, opponent
-        self.question, self.reference = question, reference
+        self.question, self.reference, self.opponent_answer = question, reference, opponent_answer
         if not self.roles or len(set(self.roles)) < len(self.roles):
             raise ConfigError(
                 f"judges is {judges!r}", hint="Name each judge of the panel once: judges: [judge, second]."
@@ -75,10 +76,10 @@ class JudgeScorer(GenerateScorer):
             raise ConfigError(f"panel is {panel!r}", hint="Judges are put together by panel: mean, or panel: majority.")
         if not isinstance(judge_repeats, int) or judge_repeats < 1:
             raise ConfigError(f"judge_repeats is {judge_repeats!r}", hint="Give a number from 1 on.")
-        if self.kind.needs_opponent and opponent is None:
+        if self.kind.needs_opponent and opponent is None and opponent_answer is None:
             raise ConfigError(
                 "a judge of the kind pairwise has nothing to compare with",
-                hint="Give opponent: a run directory, or a JSONL file with doc_hash and answer.",
+                hint="Give opponent: a run directory or a JSONL file with doc_hash and answer; or opponent_answer: a template.",
             )
         if template is not None:
             compile_template(template)
@@ -137,7 +138,9 @@ class JudgeScorer(GenerateScorer):
     def _case(self, instances: Sequence[Instance], answer: str, filter_name: str) -> Case:
         first, last = instances[0], instances[-1]
         opponent = None
-        if self.kind.needs_opponent:
+        if self.opponent_answer is not None:
+            opponent = compile_template(self.opponent_answer).render(last.doc)
+        elif self.kind.needs_opponent:
             opponent = self._opponent_of(last.task_name, filter_name).answer(doc_hash(last.doc), last.doc_id)
             if opponent is None:
                 raise _NoOpponent
@@ -196,7 +199,10 @@ class JudgeScorer(GenerateScorer):
             labelled = [
                 key for key in opinions if key.metric in known[0] and key.metric not in self.kind.extra_scores()
             ]
-            self._label(result, labelled, doc_id, cases, labels)
+            if not self._label(result, labelled, doc_id, cases, labels) and not self._is_label_of_another(
+                instances, context.task_config, labels
+            ):
+                result.flag(doc_id, "unused_labels")
 
     def _declared(self, metric: str, listed: MetricConfig | None) -> tuple[Any, bool | None]:
         if listed is not None:
@@ -224,18 +230,24 @@ class JudgeScorer(GenerateScorer):
 
     def _label(
         self, result: ScoringResult, keys: Sequence[MetricKey], doc_id: int, cases: Sequence[Case], labels: Labels
-    ) -> None:
-        """A doc is labelled where all draws of its answer are."""
+    ) -> bool:
+        """A doc is labelled where all draws of its answer are. False where its labels are for other answers."""
         content = doc_hash(cases[0].doc)
         if content not in labels.docs:
-            return
+            return True
         given = [labels.of(content, case.judged_texts) for case in cases]
         if not all(given):
-            result.flag(doc_id, "unused_labels")
-            return
+            return False
         values = [[self._label_value(verdict, case) for verdict in of] for of, case in zip(given, cases)]
         for key in keys:
             result.label(key, doc_id, _mean([_mean(of) for of in values]))
+        return True
+
+    def _is_label_of_another(self, instances: Sequence[Instance], config: TaskConfig, labels: Labels) -> bool:
+        """Whether the doc's labels are for what another filter made of the answer."""
+        content = doc_hash(instances[-1].doc)
+        cases = (case for name in self._judged_filters(config) for case in self._cases(instances, name))
+        return any(labels.of(content, case.judged_texts) for case in cases)
 
     def _label_value(self, verdict: Any, case: Case) -> float:
         scale = self.kind.label_scale(case)
@@ -269,7 +281,17 @@ def make_kind(name: str, settings: Mapping[str, Any]) -> JudgeKind:
     known = list(inspect.signature(cls).parameters)
     for key in settings:
         if key not in known:
-            common = ["judges", "panel", "judge_repeats", "template", "question", "reference", "labels", "opponent"]
+            common = [
+                "judges",
+                "panel",
+                "judge_repeats",
+                "template",
+                "question",
+                "reference",
+                "labels",
+                "opponent",
+                "opponent_answer",
+            ]
             hint = did_you_mean(key, [*known, *common]) or f"It takes: {', '.join([*known, *common])}."
             raise ConfigError(f"a judge of the kind {name} has no setting {key!r}", hint=hint)
     return cls(**settings)

@@ -1,0 +1,76 @@
+"""The judged tasks of the catalog, on docs in the form of their public data sets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.scoring.judges.bench import judge, write_bench
+
+import assay
+from assay.results import RunResult
+
+MT_BENCH = [{"prompt": [f"{i}?", f"{i + 1}?"], "reference": [], "category": "math", "prompt_id": i} for i in range(4)]
+ALPACA = [{"instruction": f"{i}?", "output": "2", "generator": "g", "dataset": "d"} for i in range(4)]
+ARENA = [{"turns": [{"content": f"{i}?"}], "cluster": f"c{i // 2}", "question_id": str(i)} for i in range(4)]
+
+
+def run(folder: Path, task: str, **words: Any) -> RunResult:
+    given: dict[str, Any] = {
+        "model": f"{folder / 'model.py'}:Sayer",
+        "model_args": {"log": str(folder / "log.txt"), **words.pop("model_args", {})},
+        "roles": {"judge": judge(folder)},
+        "store": str(folder / "store.sqlite"),
+        "data_dir": str(folder / "mirror"),
+    }
+    if words.get("model") == "dummy":
+        given["model_args"] = {}
+    return assay.evaluate(tasks=[task], **{**given, **words})
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write_bench(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for path, split, rows in (
+        ("HuggingFaceH4/mt_bench_prompts/default", "train", MT_BENCH),
+        ("tatsu-lab/alpaca_eval/alpaca_eval", "eval", ALPACA),
+        ("lmarena-ai/arena-hard-auto-v0.1/default", "train", ARENA),
+    ):
+        (tmp_path / "mirror" / path).mkdir(parents=True)
+        (tmp_path / "mirror" / path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def test_mt_bench_grades_both_turns(folder: Path) -> None:
+    result = run(folder, "mt_bench")["mt_bench"]
+    assert (result["grade_turn_1"].value, result["grade_turn_2"].value, result["grade"].n) == (2.0, 3.0, 4)
+
+
+def test_alpaca_eval_compares_with_the_answer_of_the_doc(folder: Path) -> None:
+    result = run(folder, "alpaca_eval")["alpaca_eval"]
+    assert result["win_rate"].value == 1.5 / 4, "3 wins, 2 ties, 0 and 1 lose"
+
+
+def test_arena_hard_compares_with_a_baseline_run(folder: Path) -> None:
+    run(folder, "arena_hard", predict_only=True, roles={}, run_dir="arena_hard_baseline", model_args={"plus": 1})
+    result = run(folder, "arena_hard")["arena_hard"]
+    assert result["win_rate"].value == 0.0
+    assert result["win_rate"].method.startswith("clustered")
+
+
+def test_demo_open_checks_its_judge_by_fixed_answers(folder: Path) -> None:
+    """This judge calls an answer right if it is the reference to the letter: specific, and hardly sensitive."""
+    result = run(folder, "demo_open", model="dummy", run_dir=str(folder / "run"))
+    score = result.tasks["demo_open"].scores["correct", "fixed"]
+    assert score.estimate.value == pytest.approx(0.5), "60 of the 120 fixed answers are right"
+    assert score.judge is not None
+    assert score.judge.labels == 120
+    assert score.judge.specificity is not None
+    assert score.judge.specificity.value == 1.0
+    assert score.judge.sensitivity is not None
+    assert score.judge.sensitivity.value < 0.5
+    assert result.tasks["demo_open"].scores["correct", "none"].judge is not None
+    assert result.tasks["demo_open"].health.unused_labels == 0
