@@ -37,13 +37,21 @@ def print_result(result: RunResult, *, kept_in: str | None = None) -> None:
     out.print(screen_table(result))
     for line in result.remarks:
         out.print(line, style="yellow", highlight=False, markup=False)
+    for name, task in result.tasks.items():
+        for reason, count in task.health.reasons.items():
+            out.print(f"{name}: {count:,} failed: {reason}", style="yellow", highlight=False, markup=False)
     if result.answers_from:
         out.print(f"Answers: {result.answers_from}", style="dim", highlight=False, markup=False)
     if kept_in:
         out.print(f"Kept in [bold]{escape(kept_in)}[/bold]", highlight=False)
 
 
-def exit_if_withheld(context: click.Context, result: RunResult) -> None:
+def exit_if_worthless(context: click.Context, result: RunResult) -> None:
+    """3 if no doc of some task was answered and scored, 1 if a score is withheld."""
+    failed = [name for name, task in result.tasks.items() if task.health.all_failed]
+    if failed:
+        click.echo(f"assay: every request failed: {', '.join(failed)}", err=True)
+        context.exit(3)
     if result.withheld:
         click.echo(f"withheld: {', '.join(result.withheld)} (see notes)", err=True)
         context.exit(1)

@@ -27,7 +27,7 @@ def command(context: click.Context, /, as_json: bool, **given: Any) -> None:
     """
     from rich.markup import escape
 
-    from assay.cli.display import console, exit_if_withheld, print_result, show_progress
+    from assay.cli.display import console, exit_if_worthless, print_result, show_progress
     from assay.cli.options import resolve_config
     from assay.report import evaluate
 
@@ -47,4 +47,4 @@ def command(context: click.Context, /, as_json: bool, **given: Any) -> None:
             kept = escape(str(result.path))
             next_steps = f"Report:  assay report {kept} --format html\nSamples: assay view {kept}"
             console().print(f"[dim]{next_steps}[/dim]", highlight=False)
-    exit_if_withheld(context, result)
+    exit_if_worthless(context, result)

@@ -40,7 +40,7 @@ def command(
 
     --role judge=… has the kept answers judged by another model; the model under test is not asked.
     """
-    from assay.cli.display import exit_if_withheld, print_result, show_progress
+    from assay.cli.display import exit_if_worthless, print_result, show_progress
     from assay.report import score_again
 
     changes = {key: value for key, value in given.items() if value not in (None, (), False)}
@@ -52,4 +52,4 @@ def command(
         click.echo(result.to_json())
     else:
         print_result(result, kept_in=run_dir)
-    exit_if_withheld(context, result)
+    exit_if_worthless(context, result)

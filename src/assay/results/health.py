@@ -30,7 +30,7 @@ class Health:
 
     docs: int = 0
     failed: int = 0
-    """A request was never answered, or answered with what cannot be one. The doc has no score."""
+    """A request was never answered, or answered with what cannot be one, or cannot be scored. The doc has no score."""
     truncated: int = 0
     empty: int = 0
     tied: int = 0
@@ -56,6 +56,8 @@ class Health:
     """Why the task's scores must not be used: a share above the threshold that the run was given."""
     unused_labels: int = 0
     """Docs with labels for other answers than the one that was given."""
+    reasons: dict[str, int] = field(default_factory=dict)
+    """Why docs failed, and how many of each."""
 
     def note(self, flags: Iterable[Flag]) -> None:
         """Count one doc's flags."""
@@ -65,6 +67,16 @@ class Health:
             else:
                 by_filter: dict[str, int] = getattr(self, name)
                 by_filter[filter_name] = by_filter.get(filter_name, 0) + 1
+
+    def note_failure(self, reason: str) -> None:
+        """Reasons beyond the first twenty are counted as one: each may name something of its own."""
+        reason = " ".join(reason.split())[:200]
+        known = reason if reason in self.reasons or len(self.reasons) < 20 else "other reasons"
+        self.reasons[known] = self.reasons.get(known, 0) + 1
+
+    @property
+    def all_failed(self) -> bool:
+        return bool(self.docs) and self.failed == self.docs
 
     def share(self, count: int) -> float:
         return count / self.docs if self.docs else 0.0

@@ -122,13 +122,15 @@ class Collector:
         for unit in units:
             flags = result.flags.get(unit.requests.doc_id, [])
             asked = unit.request_hash
-            self._note(unit, asked, flags)
+            failures = (each.failure for each in unit.requests.instances if each.failure)
+            failure = next(failures, None) or result.why_failed(unit.requests.doc_id)
+            self._note(unit, asked, flags, failure)
             if self.writer is not None:
-                self._write(unit, asked, flags, values)
+                self._write(unit, asked, flags, values, failure)
 
     def _scored(self, docs: Sequence[DocRequests]) -> ScoringResult:
         for ensemble in self.ensembles:
-            ensemble.apply([instance for doc in docs for instance in doc.instances])
+            apply_filters(ensemble, docs)
         by_doc = {doc.doc_id: doc.instances for doc in docs}
         if self.ask_roles is not None and self.task.scorer.roles:
             scored = {
@@ -140,7 +142,7 @@ class Collector:
                 self.ask_roles(self.task.task_name, questions)
         return self.task.score_docs(by_doc)
 
-    def _note(self, unit: Unit, asked: str, flags: Sequence[Flag]) -> None:
+    def _note(self, unit: Unit, asked: str, flags: Sequence[Flag], failure: str | None) -> None:
         doc = unit.requests
         self.doc_ids.append(doc.doc_id)
         if self._keep_hashes:
@@ -155,12 +157,19 @@ class Collector:
         if self.clusters is not None:
             self.clusters.append(cluster_of(doc, self.task.config.cluster))
         self.health.note(flags)
+        if any(flag.name == "failed" for flag in flags):
+            self.health.note_failure(failure or "no reason is known")
         for flag in flags:
             if flag.name == "unparsed" and flag.filter is not None:
                 self.unparsed_docs.setdefault(flag.filter, array("q")).append(doc.doc_id)
 
     def _write(
-        self, unit: Unit, asked: str, flags: Sequence[Flag], values: Mapping[tuple[int, str], dict[str, Any]]
+        self,
+        unit: Unit,
+        asked: str,
+        flags: Sequence[Flag],
+        values: Mapping[tuple[int, str], dict[str, Any]],
+        failure: str | None,
     ) -> None:
         assert self.writer is not None
         doc, kept = unit.requests, unit.kept
@@ -178,7 +187,7 @@ class Collector:
             "arguments": kept.arguments if kept else pack_arguments(doc.instances),
             "resps": kept.resps if kept else to_json([instance.resps for instance in doc.instances]),
             "questions": pack_questions(doc.instances),
-            "failure": next((instance.failure for instance in doc.instances if instance.failure), None),
+            "failure": failure,
             "cluster": None if self.clusters is None else cluster_of(doc, self.task.config.cluster),
         }
         for name in [ensemble.name for ensemble in self.ensembles] if self.scoring else ["none"]:
@@ -213,6 +222,23 @@ def rules_of(instances: Sequence[Instance], filter_name: str) -> dict[str, Any]:
     each = [one for value in filtered for one in (value if isinstance(value, list) else [value])]
     rules = [one.rule for one in each if isinstance(one, ReadLabel)]
     return {"read_by": rules} if rules else {}
+
+
+def apply_filters(ensemble: FilterEnsemble, docs: Sequence[DocRequests]) -> None:
+    """To all docs at once; if that fails, to each alone, and a doc on which it fails is a failed doc."""
+    try:
+        return ensemble.apply([instance for doc in docs for instance in doc.instances])
+    except Exception as error:
+        failed = 0
+        for doc in docs:
+            try:
+                ensemble.apply(doc.instances)
+            except Exception as its_error:
+                failed += 1
+                reason = f"filtering failed: {ensemble.name}: {type(its_error).__name__}"
+                doc.instances[0].failure = doc.instances[0].failure or reason
+        if failed == len(docs):
+            raise error
 
 
 @contextmanager

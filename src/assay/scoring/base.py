@@ -61,6 +61,8 @@ class ScoringResult:
     ) -> None:
         self.columns: dict[MetricKey, MetricColumn] = {}
         self.flags: dict[int, list[Flag]] = {}
+        self.errors: dict[MetricKey, dict[int, ScoringError]] = {}
+        """Why docs could not be scored."""
         self.metadata: dict[str, Any] = dict(metadata or {})
         self._declared: dict[MetricKey, tuple[Aggregation, bool | None]] = {}
         self._docs: dict[MetricKey, set[int]] = {}
@@ -111,6 +113,13 @@ class ScoringResult:
         assert labels is not None, "only verdicts have labels"
         labels[doc_id] = value
 
+    def why_failed(self, doc_id: int) -> str | None:
+        """Why a doc that was answered could not be scored; without its number, so that equal reasons are equal."""
+        for key, errors in self.errors.items():
+            if doc_id in errors:
+                return f"scoring failed: {key.metric}: {type(errors[doc_id].__cause__ or errors[doc_id]).__name__}"
+        return None
+
     def flag(self, doc_id: int, name: str, filter_name: str | None = None) -> None:
         flags = self.flags.setdefault(doc_id, [])
         if (flag := Flag(name, filter_name)) not in flags:
@@ -128,6 +137,7 @@ class ScoringResult:
         merged.columns = {**self.columns, **other.columns}
         merged._declared = {**self._declared, **other._declared}
         merged._docs = {**self._docs, **other._docs}
+        merged.errors = {**self.errors, **other.errors}
         for result in (self, other):
             for doc_id, flags in result.flags.items():
                 for flag in flags:
@@ -177,6 +187,8 @@ class Scorer:
     def __init__(self, *, multiple_target: bool | None = None) -> None:
         self.multiple_target = multiple_target
         self.randomness = RandomStream()
+        self.worked: set[tuple[str, str]] = set()
+        """Metrics, with their filters, that have scored a doc of the task."""
 
     def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
         """The value of one metric for one doc; a dict gives one score per key."""
@@ -221,7 +233,26 @@ class Scorer:
             result.declare(MetricKey(metric.name, context.filter_name), metric.aggregation, metric.higher_is_better)
         jobs = [(doc_id, metric) for doc_id in context.instances for metric in metrics]
         for (doc_id, metric), value in zip(jobs, self._values(context, jobs)):
-            self.keep(result, context.filter_name, doc_id, metric, value)
+            if isinstance(value, ScoringError):
+                self.fail(context, result, doc_id, metric.name, value)
+            else:
+                self.worked.add((metric.name, context.filter_name))
+                self.keep(result, context.filter_name, doc_id, metric, value)
+        for metric in metrics:
+            self.require_one(context, result, metric.name)
+
+    def fail(
+        self, context: ScoringContext, result: ScoringResult, doc_id: int, metric: str, error: ScoringError
+    ) -> None:
+        """One doc that cannot be scored (an answer nested 2,000 deep, say) is a failed doc, and no more."""
+        result.flag(doc_id, "failed")
+        result.errors.setdefault(MetricKey(metric, context.filter_name), {})[doc_id] = error
+
+    def require_one(self, context: ScoringContext, result: ScoringResult, metric: str) -> None:
+        """A metric that fails on every doc is wrong itself: an error at once."""
+        errors = result.errors.get(MetricKey(metric, context.filter_name), {})
+        if errors and len(errors) == len(context.instances) and (metric, context.filter_name) not in self.worked:
+            raise next(iter(errors.values()))
 
     def _values(self, context: ScoringContext, jobs: Sequence[tuple[int, ResolvedMetric]]) -> Iterable[Any]:
         """The value of each job, in order. Metrics that wait for programs to run wait for several at once."""
@@ -230,7 +261,10 @@ class Scorer:
             doc_id, metric = job
             instances = context.instances[doc_id]
             where = (metric.name, context.filter_name, instances[0].task_name or context.task_config.task, doc_id)
-            return guarded(where, self.score_doc, instances, metric, context.filter_name)
+            try:
+                return guarded(where, self.score_doc, instances, metric, context.filter_name)
+            except ScoringError as error:
+                return error
 
         if not context.task_config.unsafe_code:
             return map(value, jobs)

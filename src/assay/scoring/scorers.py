@@ -146,12 +146,18 @@ class CustomScorer(Scorer):
         for doc_id, instances in context.instances.items():
             where = ("process_results", context.filter_name, instances[0].task_name or context.task_config.task, doc_id)
             responses = [filtered(instance, context.filter_name) for instance in instances]
-            scores = guarded(where, self._checked, function, instances[0].doc, responses)
+            try:
+                scores = guarded(where, self._checked, function, instances[0].doc, responses)
+            except ScoringError as error:
+                self.fail(context, result, doc_id, "process_results", error)
+                continue
+            self.worked.add(("process_results", context.filter_name))
             for name, value in scores.items():
                 key = MetricKey(name, context.filter_name)
                 if not result.is_declared(key):
                     result.declare(key, *declared(context.task_config, key))
                 result.add(key, doc_id, value)
+        self.require_one(context, result, "process_results")
 
     @staticmethod
     def _checked(function: Callable[..., Any], doc: Any, responses: list[Any]) -> dict[str, Any]:

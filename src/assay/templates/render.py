@@ -6,7 +6,6 @@ sandbox bounds ranges and whatever else makes much of little.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -17,12 +16,12 @@ from jinja2.runtime import Context
 
 from assay.errors import ConfigError, DataError
 from assay.instance import Doc
-from assay.templates.sandbox import Sandbox, TemplateLimit
+from assay.templates.sandbox import Counting, Sandbox, TemplateLimit, begin_rendering, spend
 from assay.timelimit import MatchTimeout, TimedPattern
 
 MAX_LOOPS = 1_000_000
-
-_spent = threading.local()
+_LOOP = 20
+"""What a turn of a loop costs of the sandbox's budget of work, so that `MAX_LOOPS` turns use it up."""
 
 
 def _regex_replace(text: str, pattern: str, replacement: str, count: int = 0) -> str:
@@ -36,9 +35,7 @@ def _timed(pattern: str) -> TimedPattern:
 
 def _counted(items: Iterable[Any]) -> Iterator[Any]:
     for item in items:
-        _spent.loops += 1
-        if _spent.loops > MAX_LOOPS:
-            raise TemplateLimit(f"its loops ran more than {MAX_LOOPS:,} times")
+        spend(_LOOP)
         yield item
 
 
@@ -73,12 +70,14 @@ class Template:
     def __init__(self, source: str) -> None:
         self.source = source
         try:
-            tree = _environment.parse(source)
+            tree = Counting().visit(_environment.parse(source))
+        except RecursionError as error:
+            raise ConfigError(f"the template {_short(source)} is nested too deeply", hint="Use a !function.") from error
         except TemplateSyntaxError as error:
             raise ConfigError(
                 f"the template {_short(source)} is not valid Jinja, line {error.lineno}: {error.message}"
             ) from error
-        self._has_loops = _count_loops(tree)
+        _count_loops(tree)
         outputs = [part for node in tree.body if isinstance(node, nodes.Output) for part in node.nodes]
         is_plain = all(isinstance(node, nodes.Output) for node in tree.body)
         self.constant: str | None = None
@@ -90,24 +89,25 @@ class Template:
         if self.is_expression:
             result = nodes.Name("result", "store", lineno=1)
             tree = nodes.Template([nodes.Assign(result, outputs[0], lineno=1)], lineno=1)
-        self._run: Callable[[Any], Iterator[str]] = _environment.from_string(tree).root_render_func
+        try:
+            self._run: Callable[[Any], Iterator[str]] = _environment.from_string(tree).root_render_func
+        except (RecursionError, MemoryError, SyntaxError) as error:
+            raise ConfigError(f"the template {_short(source)} is nested too deeply", hint="Use a !function.") from error
 
     def render(self, doc: Doc) -> str:
         if self.constant is not None:
             return self.constant
         if self.is_expression:
             return str(self.value(doc))
-        if self._has_loops:
-            _spent.loops = 0
+        begin_rendering()
         try:
-            return "".join(self._run(_DocContext(doc)))
+            return _environment.concat(self._run(_DocContext(doc)))
         except Exception as error:
             raise self._explain(error, doc) from error
 
     def value(self, doc: Doc) -> Any:
         """What the one expression of the template gives, before it becomes text."""
-        if self._has_loops:
-            _spent.loops = 0
+        begin_rendering()
         context = _DocContext(doc)
         try:
             for _ in self._run(context):
@@ -125,7 +125,7 @@ class Template:
             return DataError(
                 f"{what} needs something the doc has not: {error.message}", hint=f"Columns: {', '.join(map(str, doc))}."
             )
-        if isinstance(error, TemplateLimit | MatchTimeout | OverflowError):
+        if isinstance(error, TemplateLimit | MatchTimeout | OverflowError | RecursionError | MemoryError):
             return DataError(
                 f"{what} does too much: {error}", hint="Shorten the loop, or prepare the docs in process_docs."
             )
@@ -136,11 +136,9 @@ class Template:
         return DataError(f"{what} fails: {type(error).__name__}: {error}", hint=f"Columns: {', '.join(map(str, doc))}.")
 
 
-def _count_loops(tree: nodes.Template) -> bool:
-    loops = list(tree.find_all(nodes.For))
-    for loop in loops:
+def _count_loops(tree: nodes.Template) -> None:
+    for loop in list(tree.find_all(nodes.For)):
         loop.iter = nodes.Filter(loop.iter, "_counted", [], [], None, None, lineno=loop.lineno)
-    return bool(loops)
 
 
 def _short(source: str, most: int = 120) -> str:

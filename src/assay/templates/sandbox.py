@@ -1,26 +1,46 @@
-"""The sandbox that templates run in: Jinja's own, with limits on what one operation may make.
+"""The sandbox that templates run in: Jinja's own, for plain values, with limits on what a rendering may make.
 
 A few characters of a template can ask for gigabytes: by repetition, by powers, by formats and by padding to a width.
-Each is looked at before it is carried out.
+Each is looked at before it is carried out. Whatever is made is counted, so that a rendering as a whole is bounded too.
 """
 
 from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from typing import Any
 
-from jinja2 import StrictUndefined
+from jinja2 import StrictUndefined, nodes, runtime
 from jinja2.sandbox import SandboxedEnvironment
+from jinja2.utils import Cycler, Joiner, Namespace, generate_lorem_ipsum
+from jinja2.visitor import NodeTransformer
 
 MAX_REPEATED = 10_000_000
 MAX_EXPONENT = 1000
+MAX_BITS = 1_000_000
+MAX_WORK = 20_000_000
+"""Characters, items and steps of one rendering."""
+_CALL = 100
+"""What a call costs of that: macros that call themselves twice make no long text, but many calls."""
+_PLAIN_MODULES = frozenset({"builtins", "collections", "markupsafe"})
+_JINJAS_OWN = (
+    runtime.LoopContext,
+    runtime.Macro,
+    runtime.TemplateReference,
+    runtime.BlockReference,
+    runtime.Undefined,
+    Cycler,
+    Joiner,
+    Namespace,
+)
 _PERCENT = re.compile(r"%(?:\([^)]*\))?[-+ #0]*(\d+|\*)?(?:\.(\d+|\*))?")
 _PADDING = frozenset({"ljust", "rjust", "center", "zfill", "to_bytes"})
 _FORMATS = frozenset({"format", "format_map"})
-_WATCHED = _PADDING | _FORMATS | {"expandtabs"}
+_GROWING = frozenset({"extend", "update", "join", "replace", "translate"})
+_WATCHED = _PADDING | _FORMATS | _GROWING | {"expandtabs"}
 _FILTER_LIMITS = {
     "center": MAX_REPEATED,
     "indent": 10_000,
@@ -35,30 +55,139 @@ class TemplateLimit(Exception):
     """A template asked for more work than any prompt needs."""
 
 
-class Sandbox(SandboxedEnvironment):
-    """Undefined names are errors, and no operation makes more than `MAX_REPEATED` characters or items."""
+_spent = threading.local()
 
-    intercepted_binops = frozenset({"*", "**", "%"})
+
+def begin_rendering() -> None:
+    _spent.work = 0
+
+
+def spend(work: int) -> None:
+    _spent.work += work
+    if _spent.work > MAX_WORK:
+        raise TemplateLimit(f"it makes or goes through more than {MAX_WORK:,} characters and items")
+
+
+def size_of(value: Any) -> int:
+    return len(value) if isinstance(value, str | bytes | list | tuple | dict | set) else 1
+
+
+class Sandbox(SandboxedEnvironment):
+    """Undefined names are errors, objects that are no plain values are only shown, and all that is made is counted."""
+
+    intercepted_binops = frozenset({"*", "**", "%", "+"})
 
     def __init__(self) -> None:
         super().__init__(undefined=StrictUndefined, keep_trailing_newline=True)
         for name, most in _FILTER_LIMITS.items():
             self.filters[name] = _limited(self.filters[name], most)
         self.filters["format"] = _limited_format(self.filters["format"])
+        self.filters = {name: _charged(name, function) for name, function in self.filters.items()}
+        self.filters["_concatenated"] = _concatenated
+        self.filters["_sliced"] = _sliced
+        self.globals["lipsum"] = _limited(generate_lorem_ipsum, 1000, first=0)
+
+    @staticmethod
+    def concat(parts: Iterable[str]) -> str:  # what the blocks of a template are joined with
+        return "".join(_spending(parts))
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """A method of whatever a column holds (an image's `save`) could do anything."""
+        return is_plain(obj) and super().is_safe_attribute(obj, attr, value)
+
+    def is_safe_callable(self, obj: Any) -> bool:
+        owner = getattr(obj, "__self__", None)
+        return (owner is None or is_plain(owner)) and super().is_safe_callable(obj)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         if operator == "*":
             _check_repetition(left, right)
         elif operator == "%":
             _check_percent(left, right)
+        elif operator == "+":
+            _check(size_of(left) + size_of(right), "a sum")
         elif isinstance(right, int | float) and abs(right) > MAX_EXPONENT:
             raise TemplateLimit(f"the exponent {right} is too large")
-        return super().call_binop(context, operator, left, right)
+        if operator in ("*", "**") and isinstance(left, int) and isinstance(right, int):
+            times = right if operator == "**" else 1
+            _check(left.bit_length() * times + right.bit_length(), "a number", MAX_BITS)
+        result = super().call_binop(context, operator, left, right)
+        spend(size_of(result))
+        return result
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
         if getattr(__obj, "__name__", None) in _WATCHED:
             _check_method(getattr(__obj, "__wrapped__", __obj), args, kwargs)
-        return super().call(__context, __obj, *args, **kwargs)
+        spend(_CALL)
+        result = super().call(__context, __obj, *args, **kwargs)
+        spend(size_of(result))
+        return result
+
+
+def is_plain(value: Any) -> bool:
+    """Text, numbers, None, lists, dicts, and the template's own things."""
+    return type(value).__module__ in _PLAIN_MODULES or isinstance(value, _JINJAS_OWN)
+
+
+class Counting(NodeTransformer):
+    """Puts what the environment cannot intercept into its hands: `~` and slices."""
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        parts = nodes.List(node.nodes, lineno=node.lineno)
+        return nodes.Filter(parts, "_concatenated", [], [], None, None, lineno=node.lineno)
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        if not isinstance(node.arg, nodes.Slice):
+            return node
+        none = nodes.Const(None, lineno=node.lineno)
+        bounds = [part or none for part in (node.arg.start, node.arg.stop, node.arg.step)]
+        return nodes.Filter(node.node, "_sliced", bounds, [], None, None, lineno=node.lineno)
+
+
+def _concatenated(parts: list[Any]) -> str:
+    return "".join(_spending(map(str, parts)))
+
+
+def _sliced(value: Any, start: Any, stop: Any, step: Any) -> Any:
+    part = value[start:stop:step]
+    spend(size_of(part))
+    return part
+
+
+def _spending(parts: Iterable[str]) -> Iterator[str]:
+    for part in parts:
+        spend(len(part))
+        yield part
+
+
+def _charged(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The filter, with what it is given looked at first where it can multiply that, and what it makes counted."""
+    first = 1 if hasattr(function, "jinja_pass_arg") else 0
+
+    @wraps(function)
+    def charged(*args: Any, **kwargs: Any) -> Any:
+        if name == "replace" and len(args) > first + 2:
+            text, old, new = (str(each) for each in args[first : first + 3])
+            _check(len(text) + text.count(old) * len(new), "the filter replace")
+        elif name == "join" and len(args) > first and not isinstance(args[first], str):
+            items = list(args[first])
+            spend(4 * len(items))  # items are slower than characters
+            spend(sum(map(size_of, items)) + len(items) * size_of((*args[first + 1 :], *kwargs.values(), "")[0]))
+            args = (*args[:first], items, *args[first + 1 :])
+        elif name in ("indent", "wordwrap"):
+            lines = size_of(args[first]) if len(args) > first else 0
+            _check(
+                lines * max(_largest((*args[first + 1 :], *kwargs.values())), 1),
+                f"the filter {name}",
+                10 * MAX_REPEATED,
+            )
+        result = function(*args, **kwargs)
+        spend(size_of(result))
+        return result
+
+    return charged
 
 
 def _check(size: int, what: str, most: int = MAX_REPEATED) -> None:
@@ -88,6 +217,9 @@ def _check_percent(left: Any, right: Any) -> None:
 def _check_method(method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Methods of text, bytes and numbers that pad; objects of the docs may have others by these names."""
     owner, name = getattr(method, "__self__", None), method.__name__
+    if name in _GROWING:
+        _check_growth(owner, name, args)
+        return
     if not isinstance(owner, str | bytes | bytearray | int):
         return
     largest = _largest((*args, *kwargs.values()))
@@ -99,6 +231,17 @@ def _check_method(method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     elif name in _FORMATS and isinstance(owner, str):
         values = args[0].values() if name == "format_map" and args and isinstance(args[0], dict) else ()
         _check_format(owner, max(largest, _largest(values)))
+
+
+def _check_growth(owner: Any, name: str, args: tuple[Any, ...]) -> None:
+    """Methods that make much of what they are given."""
+    if name == "replace" and isinstance(owner, str | bytes) and len(args) > 1:
+        _check(len(owner) + owner.count(args[0]) * size_of(args[1]), name)
+    elif name == "join" and isinstance(owner, str | bytes) and args and isinstance(args[0], list | tuple):
+        _check(sum(map(size_of, args[0])) + len(args[0]) * len(owner), name)
+    elif name in ("extend", "update") and args:
+        _check(size_of(owner) + size_of(args[0]), name)
+        spend(size_of(args[0]))
 
 
 def _check_format(text: str, largest: int) -> None:
@@ -113,9 +256,9 @@ def _largest(values: Iterable[Any]) -> int:
     return max((value for value in values if isinstance(value, int)), default=0)
 
 
-def _limited(function: Callable[..., Any], most: int) -> Callable[..., Any]:
+def _limited(function: Callable[..., Any], most: int, first: int | None = None) -> Callable[..., Any]:
     # What a filter is applied to comes first, or after the environment that Jinja hands to some.
-    first = 2 if hasattr(function, "jinja_pass_arg") else 1
+    first = (2 if hasattr(function, "jinja_pass_arg") else 1) if first is None else first
 
     @wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
