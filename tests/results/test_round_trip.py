@@ -54,7 +54,7 @@ healths = st.builds(
     st.dictionaries(keys, st.tuples(numbers, numbers), max_size=2),
     st.none() | st.builds(Chance, numbers, numbers),
     st.none() | names,
-    by_name,
+    reasons=by_name,
 )
 
 

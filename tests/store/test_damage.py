@@ -11,7 +11,7 @@ from tests.store.stores import fill, key
 
 from assay.errors import StoreError
 from assay.instance import Response
-from assay.store import ResponseStore, stats, verify
+from assay.store import ResponseStore, export_responses, stats, verify
 
 
 @pytest.mark.parametrize("text", ["", "long answer " * 1000])
@@ -138,6 +138,79 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     fill(path, 1)
     raw = sqlite3.connect(path)
     raw.execute("PRAGMA user_version = 99")
+    raw.execute("ALTER TABLE responses ADD COLUMN of_later TEXT")
     raw.close()
     with pytest.raises(StoreError, match="layout 99"):
         ResponseStore(path)
+
+
+SPOILED_ROWS = {
+    "text that is no UTF-8": "UPDATE responses SET response = CAST(x'22ff22' AS TEXT) WHERE key = ?",
+    "one flipped bit": "UPDATE responses SET response = CAST(x'22e822' AS TEXT) WHERE key = ?",
+    "a blob": "UPDATE responses SET response = x'0001' WHERE key = ?",
+    "a number": "UPDATE responses SET response = 17 WHERE key = ?",
+    "an empty text": "UPDATE responses SET response = '' WHERE key = ?",
+    "extras that are no text": "UPDATE responses SET extras = x'ff' WHERE key = ?",
+    "extras that are no UTF-8": "UPDATE responses SET extras = CAST(x'ff' AS TEXT) WHERE key = ?",
+    "a stop reason that is a blob": "UPDATE responses SET stop_reason = x'ff' WHERE key = ?",
+    "tokens that are text": "UPDATE responses SET response_tokens = 'many' WHERE key = ?",
+    "a checksum that is text": "UPDATE responses SET checksum = 'x' WHERE key = ?",
+    "a key that is too short": "UPDATE responses SET key = x'00' WHERE key = ?",
+    "a key that is text": "UPDATE responses SET key = 'text' WHERE key = ?",
+}
+
+
+@pytest.mark.parametrize("change", SPOILED_ROWS.values(), ids=SPOILED_ROWS)
+def test_a_spoiled_row_is_a_missing_answer(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "s.sqlite"
+    keys = fill(path, 20, text="answer ")
+    with sqlite3.connect(path) as raw:
+        raw.execute(change, (keys[3],))
+    with ResponseStore(path, notify=lambda _: None) as store:
+        assert len(store.get_many(keys)) == 19
+    assert len(list(export_responses(path))) == 19
+    assert verify(path).checked in (19, 20)
+    assert verify(path).spoiled == 0
+
+
+SPOILED_LAYOUTS = {
+    "a column is missing": "ALTER TABLE responses DROP COLUMN extras",
+    "a column of the first layout is missing": "ALTER TABLE responses RENAME COLUMN response TO other",
+    "a column too many": "ALTER TABLE responses ADD COLUMN more TEXT",
+    "a version too high": "PRAGMA user_version = 99",
+    "a version too low": "PRAGMA user_version = 1",
+    "no version": "PRAGMA user_version = 0",
+    "a negative version": "PRAGMA user_version = -5",
+    "no table of origins": "DROP TABLE origins",
+}
+
+
+@pytest.mark.parametrize("change", SPOILED_LAYOUTS.values(), ids=SPOILED_LAYOUTS)
+def test_a_spoiled_layout_is_put_right(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "s.sqlite"
+    keys = fill(path, 20, text="answer ")
+    with sqlite3.connect(path) as raw:
+        raw.execute(change)
+    with ResponseStore(path, notify=lambda _: None) as store:
+        assert len(store.get_many(keys)) == 20
+        store.put(key(99), Response("new"))
+    assert verify(path).spoiled == 0
+
+
+def test_a_lock_file_that_is_a_link_or_a_pipe_harms_nothing(tmp_path: Path) -> None:
+    path, victim = tmp_path / "s.sqlite", tmp_path / "victim"
+    (tmp_path / "s.sqlite.lock").symlink_to(victim)
+    fill(path, 3)
+    assert not victim.exists()
+    (tmp_path / "s.sqlite.lock").unlink()
+    os.mkfifo(tmp_path / "s.sqlite.lock")
+    assert len(fill(path, 3)) == 3
+
+
+def test_a_store_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "made" / "s.sqlite"
+    fill(path, 3)
+    assert {file.name: oct(file.stat().st_mode & 0o077) for file in [path, path.parent]} == {
+        "s.sqlite": "0o0",
+        "made": "0o0",
+    }

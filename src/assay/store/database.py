@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 from assay.errors import StoreError
 from assay.store.salvage import salvage
+
+logger = logging.getLogger("assay.store")
 
 APPLICATION_ID = 0x41535359  # "ASSY"
 VERSION = 3
@@ -52,10 +55,15 @@ def is_damage(error: sqlite3.Error) -> bool:
 def connect(path: Path) -> sqlite3.Connection:
     """Open or create. Raises `sqlite3.DatabaseError` on damage, `StoreError` on what no repair can help."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(
+            os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o600)
+        )  # answers are the user's own
         connection = sqlite3.connect(
             path, timeout=60, isolation_level=None, check_same_thread=False, cached_statements=32
         )
+        # A flipped bit makes a text that is no UTF-8: it is read as it is, and its checksum finds it out.
+        connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
     except (OSError, sqlite3.OperationalError) as error:
         raise StoreError(
             f"the response store {path} cannot be opened: {error}",
@@ -83,7 +91,10 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             hint="Give another path with --store or ASSAY_STORE.",
         )
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > VERSION:
+    columns = [name for _, name, *_ in connection.execute("PRAGMA table_info(responses)")]
+    if version > VERSION and columns == _COLUMNS:  # a later layout has other columns: only the number is spoiled
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+    elif version > VERSION:
         raise StoreError(
             f"the response store {path} has layout {version}; this version of Assay knows {VERSION}",
             hint="Upgrade Assay, or give another path with --store.",
@@ -98,8 +109,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             raise sqlite3.DatabaseError("malformed: a table is missing")
         marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
         connection.executescript(f"BEGIN IMMEDIATE; {marks} {FACTS} {LAYOUT} COMMIT;")
-    elif version < VERSION:
-        _upgrade(connection, version)
+    elif columns != _COLUMNS:
+        _upgrade(connection, columns)
     elif "facts" not in tables:
         connection.executescript(FACTS)
     size = connection.execute("PRAGMA page_count").fetchone()[0] * connection.execute("PRAGMA page_size").fetchone()[0]
@@ -107,14 +118,17 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         quick_check(connection)
 
 
-_ADDED = {1: ("prompt_tokens INTEGER", "response_tokens INTEGER"), 2: ("extras TEXT",)}
-"""Columns that came after each layout. Layout 1 kept no token counts, 2 nothing else that came with an answer."""
+_COLUMNS = ["key", "response", "stop_reason", "checksum", "origin", "prompt_tokens", "response_tokens", "extras"]
+_ADDED = ("prompt_tokens INTEGER", "response_tokens INTEGER", "extras TEXT")
+"""Columns that came later. Layout 1 kept no token counts, 2 nothing else that came with an answer."""
 
 
-def _upgrade(connection: sqlite3.Connection, version: int) -> None:
-    """Old rows have nothing in the new columns, and none is rewritten."""
-    columns = [column for layout, added in _ADDED.items() if layout >= version for column in added]
-    alter = " ".join(f"ALTER TABLE responses ADD COLUMN {column};" for column in columns)
+def _upgrade(connection: sqlite3.Connection, columns: list[str]) -> None:
+    """Old rows have nothing in the new columns, and none is rewritten. What the columns are says which layout it is."""
+    added = [column for column in _ADDED if column.split()[0] not in columns]
+    if [*columns, *(column.split()[0] for column in added)] != _COLUMNS:
+        raise sqlite3.DatabaseError(f"malformed: the columns are {', '.join(columns)}")
+    alter = " ".join(f"ALTER TABLE responses ADD COLUMN {column};" for column in added)
     connection.executescript(f"BEGIN IMMEDIATE; {alter} {FACTS} PRAGMA user_version = {VERSION}; COMMIT;")
 
 
@@ -195,23 +209,38 @@ def write_error(path: Path, error: BaseException) -> StoreError:
 @contextlib.contextmanager
 def exclusive(path: Path) -> Iterator[None]:
     """Hold the lock file beside the store, so that only one process opens or repairs it at a time."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: SQLite's own locks are all there is
+    if os.name == "nt":  # SQLite's own locks are all there is
         yield
         return
-    file: IO[str] | None = None
+    file: int | None = None
     with contextlib.suppress(OSError):  # a directory that cannot be written gives its clear error in connect()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = open(f"{path}.lock", "a")  # noqa: SIM115
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Neither through a link nor into a pipe that somebody put there.
+        file = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     try:
-        if file is not None:
-            with contextlib.suppress(OSError):  # some network file systems have no locks
-                fcntl.flock(file, fcntl.LOCK_EX)
+        if file is not None and stat.S_ISREG(os.fstat(file).st_mode):
+            _wait_for_lock(file, path)
         yield
     finally:
         if file is not None:
-            file.close()
+            os.close(file)
+
+
+def _wait_for_lock(file: int, path: Path) -> None:
+    import fcntl
+
+    for second in range(600):
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if second == 2:
+                logger.warning("another process is opening or repairing %s; waiting for it", path)
+            time.sleep(1 if second else 0.05)
+        except OSError:  # some network file systems have no locks
+            return None
+    raise StoreError(
+        f"another process has held {path}.lock for ten minutes", hint="End it, or give another place with --store."
+    )
 
 
 def _looks_like_sqlite(path: Path) -> bool:

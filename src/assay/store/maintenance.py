@@ -125,11 +125,14 @@ def export_responses(path: Path, *, run: str | None = None, model: str | None = 
     """One JSON object a line: key, response, stop_reason, extras (reasoning, tool calls, …), run, model, created."""
     with _Opened(path) as connection:
         rows = connection.execute(
-            "SELECT key, response, stop_reason, extras, run, model, created FROM responses LEFT JOIN origins ON id = origin "
+            "SELECT responses.*, run, model, created FROM responses LEFT JOIN origins ON id = origin "
             "WHERE (?1 IS NULL OR run GLOB ?1) AND (?2 IS NULL OR model GLOB ?2)",
             (run, model),
         )
-        for key, text, stop, extras, run_name, model_name, created in rows:
+        for row in rows:
+            if not row_is_intact(row[:8]):
+                continue
+            key, text, stop, *_, extras, run_name, model_name, created = row
             yield json.dumps(
                 {
                     "key": key.hex(),
