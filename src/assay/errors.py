@@ -77,6 +77,10 @@ class StoreError(AssayError):
     """The response store or a run directory cannot be read or written."""
 
 
+class ConfigWarning(UserWarning):
+    """A task file says something odd that has a known meaning: it is read so, and said so."""
+
+
 def _rebuild(cls: type[AssayError], message: str, hint: str | None) -> AssayError:
     return cls(message, hint=hint)
 

@@ -206,7 +206,7 @@ def test_validate_names_bad_groups(run: Run, root: Path) -> None:
     put(root, "x.yaml", "group: x\ntask: [y]\n")
     put(root, "y.yaml", "group: y\ntask: [x]\n")
     put(root, "z.yaml", "group: z\ntask: [absent]\n")
-    put(root, "w.yaml", "group: w\ntask: [a]\naggregate_metric_list: [{metric: acc, aggregation: meen}]\n")
+    put(root, "w.yaml", "group: w\ntask: [a]\naggregate_metric_list: [{metric: exact_match, aggregation: meen}]\n")
     code, found = validate(run, root)
     reasons = {failure["name"]: failure["reason"] for failure in found["failures"]}
     assert code == 2

@@ -6,9 +6,8 @@ import contextlib
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ import click
 
 from assay.cli.task_files import open_manager, task_files
 from assay.errors import AssayError, ConfigError, MissingPackage
-from assay.groups import AGGREGATORS
-from assay.tasks import GroupSpec, Resolved, TaskManager, check_task, functions_in
+from assay.run import check_group
+from assay.tasks import Resolved, TaskManager, check_task
 
 
 @dataclass
@@ -122,7 +121,7 @@ class _Checker:
     def __call__(self, name: str) -> None:
         try:
             resolved = self.manager.resolve(name)
-        except AssayError as error:
+        except Exception as error:  # a report over a directory says what is wrong with one file, and goes on
             entry = self.manager.entries.get(name)
             kind = "groups" if entry is not None and entry.kind == "group" else "tasks"
             self.tally.add(kind, name, entry.file if entry else None, [_as_config_error(error)])
@@ -141,7 +140,7 @@ class _Checker:
             else:
                 blamed.setdefault(_owner(key, resolved), []).extend(errors)
         for key, spec in resolved.groups.items():
-            blamed.setdefault(key.partition("::")[0], []).extend(_check_group(spec))
+            blamed.setdefault(key.partition("::")[0], []).extend(check_group(spec, resolved))
         for key in resolved.groups:
             if "::" not in key and key not in self.done:
                 self.done.add(key)
@@ -155,22 +154,12 @@ def _owner(key: str, resolved: Resolved) -> str:
     return next(name.partition("::")[0] for name, spec in resolved.groups.items() if key in spec.children)
 
 
-def _check_group(spec: GroupSpec) -> list[ConfigError]:
-    errors: list[ConfigError] = []
-    looks: list[Callable[[], object]] = [ref.load for _, ref in functions_in(spec.config)]
-    for entry in spec.config.aggregate_metric_list or []:
-        if isinstance(entry.aggregation, str):
-            looks.append(partial(AGGREGATORS.__getitem__, entry.aggregation))
-    for look in looks:
-        try:
-            look()
-        except ConfigError as error:
-            errors.append(error.reworded(f"group {spec.name!r}: {error.message}"))
-    return errors
-
-
-def _as_config_error(error: AssayError) -> ConfigError:
-    return error if isinstance(error, ConfigError) else ConfigError(error.message, hint=error.hint)
+def _as_config_error(error: Exception) -> ConfigError:
+    if isinstance(error, ConfigError):
+        return error
+    if isinstance(error, AssayError):
+        return ConfigError(error.message, hint=error.hint)
+    return ConfigError(f"it cannot be read: {type(error).__name__}: {error}")
 
 
 def _text(path: Path | None) -> str | None:

@@ -1,6 +1,6 @@
 """YAML to typed config. Every later step reads these objects and never the YAML."""
 
-from assay.config.build import FILE_FORMATS, ConfigWarning, build_group_config, build_task_config, split_group
+from assay.config.build import FILE_FORMATS, build_group_config, build_task_config, split_group
 from assay.config.functions import Function, FunctionRef
 from assay.config.group import AggMetricConfig, GroupConfig, GroupFilter
 from assay.config.loader import LoadedFile, Origin, load_file_only, load_yaml, locate, resolve_includes
@@ -10,6 +10,7 @@ from assay.config.schema import file_schema
 from assay.config.settings import merge_settings, parse_settings, without_secrets
 from assay.config.task import FewshotConfig, FilterConfig, FilterStep, MetricConfig, ScorerConfig, TaskConfig
 from assay.config.task_package import add_task_root
+from assay.errors import ConfigWarning
 
 __all__ = [
     "FILE_FORMATS",

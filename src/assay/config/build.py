@@ -12,13 +12,9 @@ from pydantic import BaseModel, ValidationError
 from assay.config.group import AggMetricConfig, GroupConfig, GroupFilter
 from assay.config.loader import Origin, locate
 from assay.config.task import FewshotConfig, FilterConfig, TaskConfig
-from assay.errors import ConfigError, did_you_mean
+from assay.errors import ConfigError, ConfigWarning, did_you_mean
 
 M = TypeVar("M", bound=BaseModel)
-
-
-class ConfigWarning(UserWarning):
-    """A task file says something odd that has a known meaning: it is read so, and said so."""
 
 
 STRUCTURAL_KEYS = frozenset({"group", "include", "task_list"})

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from assay.config.functions import Function
+from assay.config.generation import check_generation
 from assay.errors import did_you_mean
 from assay.request_types import OUTPUT_TYPES
 
@@ -193,8 +194,11 @@ class TaskConfig(FrozenConfig):
 
     @field_validator("generation_kwargs")
     @classmethod
-    def _settle_temperature(cls, given: dict[str, Any] | None) -> dict[str, Any] | None:
-        if given is None or "temperature" not in given:
+    def _check_generation(cls, given: dict[str, Any] | None) -> dict[str, Any] | None:
+        if given is None:
+            return given
+        check_generation(given)
+        if "temperature" not in given:
             return given
         try:
             return {**given, "temperature": float(given["temperature"])}

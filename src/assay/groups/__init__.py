@@ -7,7 +7,7 @@ plain dictionaries, `conditions` decide about members.
 
 from assay.config import AggMetricConfig
 from assay.groups.aggregators import AGGREGATORS, ArrayAggregator
-from assay.groups.conditions import holds, read_size
+from assay.groups.conditions import holds, names_in, read_size
 from assay.groups.faces import (
     Aggregator,
     AggregatorFactory,
@@ -39,6 +39,7 @@ __all__ = [
     "StandardGroup",
     "TagGroup",
     "holds",
+    "names_in",
     "pass_at_k",
     "read_size",
 ]

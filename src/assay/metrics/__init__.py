@@ -1,7 +1,17 @@
 """Result to value: metrics, aggregations over docs, reducers over repeats, normalisers."""
 
 from assay.metrics import aggregations, confidence, length_control, likelihoods, matching, translation  # noqa: F401
-from assay.metrics.base import AGGREGATIONS, METRICS, ChoiceBatch, ChoiceResult, Kind, Metric, Reduced, register_metric
+from assay.metrics.base import (
+    AGGREGATIONS,
+    METRICS,
+    ChoiceBatch,
+    ChoiceResult,
+    Kind,
+    Metric,
+    Reduced,
+    passed_through,
+    register_metric,
+)
 from assay.metrics.choice import Normalisation, normalise
 from assay.metrics.hub import OFFLINE as OFFLINE_METRICS
 from assay.metrics.hub import import_for_task
@@ -30,6 +40,7 @@ __all__ = [
     "is_right_or_wrong",
     "load_metric",
     "normalise",
+    "passed_through",
     "register_metric",
     "require_walls",
 ]

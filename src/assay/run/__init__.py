@@ -1,5 +1,6 @@
 """All of it, in order: plan, answer, score, summarize; streaming, resumable, on one machine or many."""
 
+from assay.run.checks import check_group
 from assay.run.execution import execute, model_for, rescore
 from assay.run.forecasting import Forecast, forecast
 from assay.run.interrupt import Interrupted
@@ -18,6 +19,7 @@ __all__ = [
     "PlannedTask",
     "Progress",
     "Quiet",
+    "check_group",
     "execute",
     "forecast",
     "make_plan",

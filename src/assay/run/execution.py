@@ -20,7 +20,7 @@ from assay.run.interrupt import StopRequest
 from assay.run.journal import Journal
 from assay.run.kept import KeptAnswerer
 from assay.run.pipeline import run_pipeline
-from assay.run.plan import load_scoring_code, make_plan, seed_everything, settle, settle_kept
+from assay.run.plan import check_tasks, load_scoring_code, make_plan, manager_for, seed_everything, settle, settle_kept
 from assay.run.progress import Counts, Observer, Progress, Quiet
 from assay.run.reuse import ModelStore
 from assay.run.roles import Roles
@@ -47,6 +47,9 @@ def execute(
     with ExitStack() as stack:
         stop = stack.enter_context(StopRequest(progress.message))
         prepare(config, stack)
+        progress.stage("checking tasks")
+        manager = manager or manager_for(config)
+        check_tasks(config, manager)
         progress.stage("loading the model")
         lm = ready_model(config, model, progress.message)
         if model is None:  # a model that was handed over may be used again by whoever did
@@ -101,7 +104,9 @@ def rescore(
     journal.directory = target
     with ExitStack() as stack:
         prepare(config, stack)
-        plan, notes = settle_kept(make_plan(config, None, about=journal.model), config, source)
+        manager = manager_for(config)
+        check_tasks(config, manager)
+        plan, notes = settle_kept(make_plan(config, None, manager, about=journal.model), config, source)
         load_scoring_code(plan, config)
         journal.counts.docs_total = plan.doc_total()
         store = ResponseStore(config.store, notify=progress.message) if config.roles else None

@@ -12,7 +12,7 @@ from assay.models import LM, LazyLM, count_distinct, load_model
 from assay.run.answerers import WINDOW_REQUESTS, AnswerKeys, is_sampled
 from assay.run.execution import model_for
 from assay.run.pipeline import answer_rounds
-from assay.run.plan import make_plan, seed_everything, settle, windows
+from assay.run.plan import check_tasks, make_plan, manager_for, seed_everything, settle, windows
 from assay.run.progress import Progress, Quiet
 from assay.run.units import Unit, request_digest
 from assay.store import ResponseStore
@@ -62,7 +62,9 @@ def forecast(config: RunConfig, *, model: LM | object | None = None, progress: P
     if isinstance(lm, LazyLM):  # its tokenizer counts
         lm = lm.real
     progress.stage("building requests")
-    plan = settle(make_plan(config, lm), config)
+    manager = manager_for(config)
+    check_tasks(config, manager)
+    plan = settle(make_plan(config, lm, manager), config)
     counter = _Counter(lm)
     with ResponseStore(config.store, fresh=config.fresh, notify=progress.message) as store:
         answerer = ForecastAnswerer(AnswerKeys(lm.fingerprint()), store, counter, list(plan.tasks))

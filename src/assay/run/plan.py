@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.config import FunctionRef, RunConfig, Seeds
+from assay.config import FunctionRef, Origin, RunConfig, Seeds
 from assay.errors import ConfigError, did_you_mean
 from assay.groups import GroupManager, read_size
 from assay.metrics import require_walls
 from assay.results import RunDirectory, read_columns
+from assay.run.checks import require_sound
 from assay.run.units import Unit
 from assay.scoring import ensembles_of, filters_of, resolve_metrics
-from assay.tasks import DocRequests, RequestOptions, Task, TaskManager
+from assay.tasks import DocRequests, RequestOptions, Task, TaskManager, check_docs
 
 if TYPE_CHECKING:
     from assay.models import LM
@@ -44,6 +45,8 @@ class PlannedTask:
 class Plan:
     tasks: dict[str, PlannedTask]
     groups: GroupManager
+    origins: Mapping[str, Mapping[str, Origin]] = field(default_factory=dict)
+    """Where each field of each task was set."""
 
     def doc_total(self) -> int:
         """Docs to ask about, over all tasks."""
@@ -54,14 +57,7 @@ def make_plan(
     config: RunConfig, lm: LM | None, manager: TaskManager | None = None, *, about: Mapping[str, Any] | None = None
 ) -> Plan:
     """Find the tasks and settle how each is asked. Reads no data. `about` is what an earlier run wrote down of its model."""
-    if not config.tasks:
-        raise ConfigError("no tasks given", hint="Name some with --tasks; `assay ls tasks` lists what there is.")
-    manager = manager or TaskManager(
-        include_path=config.include_path,
-        include_defaults=config.include_defaults,
-        lm_eval=config.lm_eval or None,
-        metadata={**config.model_args, **config.metadata},
-    )
+    manager = manager or manager_for(config)
     data_dir = Path(config.data_dir) if config.data_dir else None
     loaded = manager.load(config.tasks, data_dir=data_dir)
     asked = any(spec.conditions for spec in loaded.groups.values())
@@ -74,7 +70,24 @@ def make_plan(
                 )
     chat = chat_template_of(config, lm)
     tasks = {name: plan_task(task, config, chat) for name, task in loaded.tasks.items() if name in groups.tasks}
-    return Plan(tasks=tasks, groups=groups)
+    return Plan(tasks=tasks, groups=groups, origins=loaded.origins)
+
+
+def manager_for(config: RunConfig) -> TaskManager:
+    """What finds the tasks of a run."""
+    return TaskManager(
+        include_path=config.include_path,
+        include_defaults=config.include_defaults,
+        lm_eval=config.lm_eval or None,
+        metadata={**config.model_args, **config.metadata},
+    )
+
+
+def check_tasks(config: RunConfig, manager: TaskManager) -> None:
+    """All that can be known of the tasks without their data and without a model."""
+    if not config.tasks:
+        raise ConfigError("no tasks given", hint="Name some with --tasks; `assay ls tasks` lists what there is.")
+    require_sound(manager, config.tasks, Path(config.data_dir) if config.data_dir else None)
 
 
 def plan_task(task: Task, config: RunConfig, chat: Callable[..., Any] | None) -> PlannedTask:
@@ -163,7 +176,10 @@ def load_scoring_code(plan: Plan, run: RunConfig) -> None:
 
 def settle(plan: Plan, config: RunConfig) -> Plan:
     """The plan with its docs. Loads every dataset, so that a missing one is found before the first request."""
-    return replace(plan, tasks={name: _settled(planned, config) for name, planned in plan.tasks.items()})
+    settled = {name: _settled(planned, config) for name, planned in plan.tasks.items()}
+    for name, planned in settled.items():
+        check_docs(planned.task, plan.origins.get(name), planned.options)
+    return replace(plan, tasks=settled)
 
 
 def _settled(planned: PlannedTask, config: RunConfig) -> PlannedTask:

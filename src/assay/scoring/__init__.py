@@ -4,6 +4,7 @@ from assay.config import ScorerConfig, TaskConfig
 from assay.errors import ConfigError
 from assay.request_types import OUTPUT_TYPES
 from assay.scoring.base import Scorer, ScoringContext, ScoringResult
+from assay.scoring.checks import check_filter, check_metric
 from assay.scoring.choices import MultipleChoiceScorer
 from assay.scoring.correction import checked
 from assay.scoring.estimation import aggregate, chance_test, estimate
@@ -22,7 +23,7 @@ from assay.scoring.resolve import (
     resolve_metrics,
     right_or_wrong_metrics,
 )
-from assay.scoring.results import GenResult, MCResult, Results
+from assay.scoring.results import GenResult, MCResult, Results, gold_indices
 from assay.scoring.scorers import CustomScorer, GenerateScorer, LoglikelihoodScorer, RollingScorer
 
 
@@ -69,10 +70,13 @@ __all__ = [
     "answer_hash",
     "apply_filters",
     "chance_test",
+    "check_filter",
+    "check_metric",
     "checked",
     "ensembles_of",
     "estimate",
     "filters_of",
+    "gold_indices",
     "higher_is_better_of",
     "may_be_right_or_wrong",
     "metric_configs",

@@ -2,11 +2,12 @@
 
 from assay.tasks.answer_styles import CoTStyle, GenerateStyle, LettersStyle
 from assay.tasks.base import Task
-from assay.tasks.check import as_json, check_task, functions_in, preview, visible
+from assay.tasks.check import check_docs, check_task, code_of_task, functions_in
 from assay.tasks.conversation import ConversationTask
 from assay.tasks.expand import GroupSpec
 from assay.tasks.fewshot import SAMPLERS, Sampler
 from assay.tasks.manager import Loaded, Resolved, TaskManager
+from assay.tasks.previewing import as_json, preview, visible
 from assay.tasks.prompt import ChatTemplate, Shot
 from assay.tasks.python_tasks import load_python_tasks
 from assay.tasks.requests import DocRequests, RequestOptions
@@ -57,7 +58,9 @@ __all__ = [
     "answer_key_to_index",
     "apply_variant",
     "as_json",
+    "check_docs",
     "check_task",
+    "code_of_task",
     "compile_template",
     "format_mc_prompt",
     "functions_in",

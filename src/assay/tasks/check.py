@@ -1,4 +1,4 @@
-"""What can be known of a task before it runs: whether all it names exists and fits, and what a doc's requests are.
+"""What can be known of a task before it runs: whether all it names exists and fits.
 
 To check a task everything is really looked up, the way a run would: functions are imported, filters built, templates
 compiled and, where the data are at hand, rendered for the first doc. No model is asked and nothing is downloaded.
@@ -6,9 +6,10 @@ compiled and, where the data are at hand, rendered for the first doc. No model i
 
 from __future__ import annotations
 
-import importlib.util
-import re
+import random
+import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,91 +18,39 @@ from typing import Any
 from pydantic import BaseModel
 
 from assay.config import FILE_FORMATS, FunctionRef, MetricConfig, Origin, TaskConfig, locate
-from assay.errors import AssayError, ConfigError, MissingPackage, did_you_mean
-from assay.filters import FILTERS, build_filter
-from assay.instance import Instance
-from assay.metrics import AGGREGATIONS, METRICS, OFFLINE_METRICS, get_reducer
-from assay.scoring import filters_of
+from assay.data import iter_docs, mirror_dir
+from assay.errors import AssayError, ConfigError, ConfigWarning, did_you_mean
+from assay.instance import Doc
+from assay.metrics import get_reducer
+from assay.scoring import check_filter, check_metric, filters_of, gold_indices
 from assay.tasks.base import Task
 from assay.tasks.fewshot import SAMPLERS
 from assay.tasks.requests import RequestOptions
+from assay.tasks.styled import apply_style
 from assay.templates import compile_template
 
 _TEMPLATES = ("doc_to_text", "doc_to_target", "doc_to_choice", "description", "gen_prefix", "doc_to_question")
-EVALUATE_METRICS = frozenset(
-    [
-        "accuracy",
-        "bertscore",
-        "bleu",
-        "bleurt",
-        "brier_score",
-        "cer",
-        "character",
-        "charcut_mt",
-        "chrf",
-        "code_eval",
-        "comet",
-        "competition_math",
-        "confusion_matrix",
-        "coval",
-        "cuad",
-        "exact_match",
-        "f1",
-        "frugalscore",
-        "glue",
-        "google_bleu",
-        "indic_glue",
-        "mae",
-        "mahalanobis",
-        "mape",
-        "mase",
-        "matthews_correlation",
-        "mauve",
-        "mean_iou",
-        "meteor",
-        "mse",
-        "nist_mt",
-        "pearsonr",
-        "perplexity",
-        "poseval",
-        "precision",
-        "r_squared",
-        "recall",
-        "rl_reliability",
-        "roc_auc",
-        "rouge",
-        "sacrebleu",
-        "sari",
-        "seqeval",
-        "smape",
-        "spearmanr",
-        "squad",
-        "squad_v2",
-        "super_glue",
-        "ter",
-        "trec_eval",
-        "wer",
-        "wiki_split",
-        "xnli",
-        "xtreme_s",
-    ]
-)
-"""What the `evaluate` library fetches by name. Task files name them without saying where they are from."""
-
-_MARKS = str.maketrans({" ": "·", "\t": "→\t", "\n": "⏎\n", "\u00a0": "⍽", "\r": "␍"})
 
 
 def check_task(
-    config: TaskConfig, origins: Mapping[str, Origin] | None = None, *, data_dir: Path | None = None
+    config: TaskConfig,
+    origins: Mapping[str, Origin] | None = None,
+    *,
+    data_dir: Path | None = None,
+    read_docs: bool = True,
 ) -> list[ConfigError]:
-    """All that is wrong with a task, each with the file and line of the field."""
+    """All that is wrong with a task, each with the file and line of the field.
+
+    With `read_docs`, docs that are on this machine are looked at too.
+    """
     # Functions first: importing a task's module may register the filters and metrics that its file names.
     faults: list[ConfigError] = []
-    for looks in (_function_looks, _looks):
+    for looks in (_function_looks, partial(_looks, data_dir=data_dir)):
         known: set[str] = set()
         for location, look in looks(config):
             try:
-                look()
+                with code_of_task():
+                    look()
             except ConfigError as error:
                 if error.message not in known:  # one broken module behind five fields is one fault
                     faults.append(_placed(error, location, config, origins or {}))
@@ -109,10 +58,110 @@ def check_task(
         if faults:
             return faults
     try:
-        _render_first_doc(config, data_dir)
+        if read_docs and (task := _at_hand(config, data_dir)) is not None:
+            check_docs(task, origins, count=True)
+    except ConfigError as error:
+        faults.append(error)
     except AssayError as error:
-        faults.append(ConfigError(error.message, hint=error.hint))
+        faults.append(_placed(ConfigError(error.message, hint=error.hint), ("dataset_path",), config, origins or {}))
     return faults
+
+
+@contextmanager
+def code_of_task() -> Iterator[None]:
+    """Whatever goes wrong in what a task file names is an error of the file: its code may raise anything."""
+    try:
+        yield
+    except ConfigError:
+        raise
+    except AssayError as error:
+        raise ConfigError(error.message, hint=error.hint) from error
+    except Exception as error:
+        raise ConfigError(f"{type(error).__name__}: {error}") from error
+
+
+def check_docs(
+    task: Task,
+    origins: Mapping[str, Origin] | None = None,
+    options: RequestOptions | None = None,
+    *,
+    count: bool = False,
+) -> None:
+    """Look at the docs as a run will: the fields of the first one, its shots, its requests, and where its answer is.
+
+    Raises `ConfigError` with the place of the field at fault. `count` looks through all docs for those without gold.
+    """
+    if task.config.class_ is not None:
+        return
+    with _untouched_randomness():
+        first = next(iter_docs(task.eval_docs))
+        for location, look in _doc_looks(task, first, options or RequestOptions(), count=count):
+            try:
+                with code_of_task():
+                    look()
+            except ConfigError as error:
+                raise _placed(error, location, task.config, origins or {}) from error
+
+
+def _doc_looks(task: Task, first: Doc, options: RequestOptions, *, count: bool) -> Iterator[Look]:
+    """The fields one by one, so that the one at fault is known, then the whole request."""
+    yield ("doc_to_text",), lambda: task.multiple_input or (task.NEEDS_CONTEXT and task.doc_to_text(first))
+    if task.has_choices:
+        yield ("doc_to_choice",), lambda: _check_choices(task.doc_to_choice(first))
+    yield ("doc_to_target",), lambda: task.doc_to_target(first)
+    if task.config.output_type == "multiple_choice" and task.has_choices and not task.multiple_input:
+        yield ("doc_to_target",), lambda: _check_gold(task, count=count)
+    if task.num_fewshot(options):
+        yield ("num_fewshot",), lambda: next(task.iter_requests(replace(options, samples=None, limit=1, only=None)))
+    else:
+        yield ("doc_to_text",), lambda: next(task.iter_requests(replace(options, samples=None, limit=1, only=None)))
+
+
+def _check_choices(choices: Any) -> None:
+    if not isinstance(choices, list | tuple) or not choices:
+        raise ConfigError(
+            f"the choices are {choices!r}, expected a list of texts", hint="Give a list, or a column of lists."
+        )
+
+
+def _check_gold(task: Task, *, count: bool) -> None:
+    """A task none of whose docs has its answer among the choices would score 0 for every model."""
+    without = total = 0
+    example = ""
+    for doc in iter_docs(task.eval_docs):
+        total += 1
+        choices, target = task.doc_to_choice(doc), task.doc_to_target(doc)
+        found = gold_indices(target, choices)
+        if any(index >= 0 for index in (found if isinstance(found, list) else [found])):
+            if not count:
+                return
+            continue
+        without += 1
+        example = example or f"{target!r} is none of {[*choices][:6]!r}"
+    if without == total:
+        raise ConfigError(
+            f"no doc has its right answer among its choices: {example}",
+            hint="doc_to_target gives the index of a choice, or its text exactly as it stands in doc_to_choice.",
+        )
+    if without:
+        warnings.warn(
+            f"task {task.task_name!r}: {without} of {total} docs have their right answer not among the choices: {example}",
+            ConfigWarning,
+            stacklevel=2,
+        )
+
+
+@contextmanager
+def _untouched_randomness() -> Iterator[None]:
+    """Code of task files may draw from the global generators; the run's own draws must not depend on this look."""
+    import numpy as np
+
+    states = random.getstate(), np.random.get_state()
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
 
 
 Look = tuple[tuple[str | int, ...], Callable[[], object]]
@@ -123,16 +172,20 @@ def _function_looks(config: TaskConfig) -> Iterator[Look]:
         yield location, ref.load
 
 
-def _looks(config: TaskConfig) -> Iterator[Look]:
+def _looks(config: TaskConfig, data_dir: Path | None) -> Iterator[Look]:
     if config.class_ is not None:
         return
     yield ("dataset_path",), lambda: _check_source(config)
+    yield ("dataset_kwargs",), lambda: _check_files(config, mirror_dir(data_dir))
+    for name in ("test_split", "validation_split", "training_split", "fewshot_split"):
+        yield (name,), partial(_check_split, config, getattr(config, name), mirror_dir(data_dir))
     for i, chain in enumerate(config.filter_list or []):
         for j, step in enumerate(chain.filter):
-            yield ("filter_list", i, "filter", j), partial(_check_filter, step)
+            yield ("filter_list", i, "filter", j), partial(check_filter, step)
         yield from _metric_looks(chain.metric_list or [], config, ("filter_list", i, "metric_list"))
     yield from _metric_looks(config.metric_list or [], config, ("metric_list",))
-    yield ("filter_list",), lambda: filters_of(config)
+    yield ("filter_list" if config.filter_list else "metric_list",), lambda: filters_of(config)
+    yield ("style",), lambda: apply_style(config)
     yield ("reducer",), lambda: None if config.reducer is None else get_reducer(config.reducer)
     sampler = config.fewshot_config.sampler
     if isinstance(sampler, str):
@@ -171,104 +224,70 @@ def _check_source(config: TaskConfig) -> None:
         raise ConfigError("it has no split to evaluate", hint="Give test_split or validation_split.")
 
 
-def _check_filter(step: Any) -> None:
-    if isinstance(step.function, str) and step.function not in FILTERS:
-        raise ConfigError(f"unknown filter {step.function!r}", hint=did_you_mean(step.function, FILTERS))
-    try:
-        build_filter(step)
-    except AssayError:
-        raise
-    except (TypeError, ValueError, KeyError, re.error) as error:
-        raise ConfigError(f"the filter {step.function} cannot be made from {step.kwargs}: {error}") from error
-
-
 def _metric_looks(metrics: list[MetricConfig], config: TaskConfig, where: tuple[str | int, ...]) -> Iterator[Look]:
     for i, metric in enumerate(metrics):
-        yield (*where, i), partial(_check_metric, metric, config)
-
-
-def _check_metric(metric: MetricConfig, config: TaskConfig) -> None:
-    if isinstance(metric.aggregation, str):
-        AGGREGATIONS[metric.aggregation]  # raises, with the names that are near
-    if metric.reducer is not None:
-        get_reducer(metric.reducer)
-    # What `process_results` returns may be called anything; nobody but the task knows these names.
-    if not isinstance(metric.metric, str) or config.process_results is not None or metric.metric in METRICS:
-        return
-    if metric.metric in OFFLINE_METRICS:
-        return
-    if metric.hf_evaluate or metric.metric in EVALUATE_METRICS:
-        if importlib.util.find_spec("evaluate") is None:
-            raise MissingPackage(
-                f"the metric {metric.metric!r} needs the package 'evaluate', which is not installed",
-                hint="pip install evaluate",
-                package="evaluate",
-            )
-        return
-    raise ConfigError(
-        f"unknown metric {metric.metric!r}",
-        hint=did_you_mean(metric.metric, METRICS) or "A metric of the `evaluate` library needs `hf_evaluate: true`.",
-    )
+        yield (*where, i), partial(check_metric, metric, config)
 
 
 def _placed(
     error: ConfigError, location: tuple[str | int, ...], config: TaskConfig, origins: Mapping[str, Origin]
 ) -> ConfigError:
-    origin = locate(origins.get(str(location[0])), location)
+    origin = (
+        locate(origins.get(str(location[0])), location) or origins.get("task") or next(iter(origins.values()), None)
+    )
     where = f"{origin}: " if origin is not None else ""
     field = ".".join(str(part) for part in location)
     return error.reworded(f"{where}task {config.task!r}: {field}: {error.message}")
 
 
-def _render_first_doc(config: TaskConfig, data_dir: Path | None) -> None:
-    """Ask the task for its first request, if that needs no download."""
+def _at_hand(config: TaskConfig, data_dir: Path | None) -> Task | None:
+    """The task, if its docs can be read without a download and without code that is run for them alone."""
     if config.class_ is not None or config.custom_dataset is not None:
-        return
+        return None
     task = Task.from_config(config, data_dir=data_dir)
-    if task.source.mirror_files() or _is_local(config):
-        next(iter(task.iter_requests(RequestOptions(limit=1, num_fewshot=0))))
+    return task if task.source.mirror_files() or _is_local(config) else None
 
 
 def _is_local(config: TaskConfig) -> bool:
-    path, files = config.dataset_path or "", (config.dataset_kwargs or {}).get("data_files")
+    path = config.dataset_path or ""
     if path not in FILE_FORMATS:
         return (Path(path) / "dataset_dict.json").exists()
+    names = _data_files(config)
+    return bool(names) and all(Path(name).is_file() for name in names)
+
+
+def _data_files(config: TaskConfig) -> list[str]:
+    files = (config.dataset_kwargs or {}).get("data_files")
     listed = files.values() if isinstance(files, dict) else [files]
-    names = [name for item in listed for name in (item if isinstance(item, list) else [item])]
-    return bool(names) and all(isinstance(name, str) and Path(name).is_file() for name in names)
+    return [str(name) for item in listed for name in (item if isinstance(item, list) else [item]) if name is not None]
 
 
-# ---------------------------------------------------------------------- the requests of one doc
-
-
-def preview(task: Task, doc_id: int, options: RequestOptions | None = None) -> list[Instance]:
-    """The requests of a doc, with the shots that it has in a run over all docs."""
-    total = task.doc_count
-    if not 0 <= doc_id < total:
+def _check_split(config: TaskConfig, split: str | None, mirror: Path | None) -> None:
+    """Named files are the splits there are; what a dataset of the hub has is known once it is loaded."""
+    files = (config.dataset_kwargs or {}).get("data_files")
+    if split is None or files is None or config.dataset_path not in FILE_FORMATS or mirror is not None:
+        return
+    splits = [*files] if isinstance(files, dict) else ["train"]
+    if split.partition("[")[0] not in splits:
         raise ConfigError(
-            f"task {task.task_name} has no doc {doc_id}", hint=f"There are {total} docs, with ids 0 to {total - 1}."
+            f"data_files has no split {split!r}",
+            hint=did_you_mean(split, splits) or f"There are: {', '.join(map(str, splits))}.",
         )
-    chosen = replace(options or RequestOptions(), samples=None, limit=doc_id + 1, only=(doc_id,))
-    return next(iter(task.iter_requests(chosen))).instances
 
 
-def visible(text: str) -> str:
-    r"""The text with its white space shown.
-
-    >>> visible("A: b\n")
-    'A:·b⏎\n'
-    """
-    return text.translate(_MARKS)
-
-
-def as_json(instance: Instance) -> dict[str, Any]:
-    """A request as plain values: what `assay show --json` prints."""
-    return {
-        "request_type": instance.request_type,
-        "idx": instance.idx,
-        "doc_id": instance.doc_id,
-        "task": instance.task_name,
-        "repeats": instance.repeats,
-        "target": instance.target,
-        "arguments": list(instance.arguments),
-    }
+def _check_files(config: TaskConfig, mirror: Path | None) -> None:
+    """`dataset_path: json` means files, which have to be named and to be there."""
+    if config.dataset_path not in FILE_FORMATS or config.custom_dataset is not None or mirror is not None:
+        return
+    names = _data_files(config)
+    if not names and not (config.dataset_kwargs or {}).get("data_dir"):
+        raise ConfigError(
+            f"dataset_path is {config.dataset_path}, which is a file format, and no files are named",
+            hint="Add dataset_kwargs: {data_files: {test: FILE}}; a Python task names them in DATA_FILES.",
+        )
+    for name in names:
+        if "://" not in name and not any(sign in name for sign in "*?[") and not Path(name).exists():
+            raise ConfigError(
+                f"there is no file {name}",
+                hint="Data files are looked for beside the task file, then in the working directory.",
+            )

@@ -46,6 +46,7 @@ class Loaded:
     roots: list[str]
     tags: dict[str, tuple[str, ...]] = field(default_factory=dict)
     sources: dict[str, Path | None] = field(default_factory=dict)
+    origins: dict[str, Mapping[str, Origin]] = field(default_factory=dict)
 
 
 class TaskManager:
@@ -124,7 +125,7 @@ class TaskManager:
         """Build every task that the names stand for, each once however often it is reached."""
         resolved = self.resolve(names)
         tasks = {name: Task.from_config(config, data_dir=data_dir) for name, config in resolved.tasks.items()}
-        return Loaded(tasks, resolved.groups, resolved.roots, resolved.tags, resolved.sources)
+        return Loaded(tasks, resolved.groups, resolved.roots, resolved.tags, resolved.sources, resolved.origins)
 
     def resolve(self, names: str | Iterable[str]) -> Resolved:
         """Unfold names to configs: task, group, tag, glob, `name:variant`, YAML file, directory of YAML files."""

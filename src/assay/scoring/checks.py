@@ -1,0 +1,169 @@
+"""What can be known of filters and metrics before anything is scored: whether they exist, fit the task, and take what
+they are given."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from assay.config import FilterStep, MetricConfig, TaskConfig
+from assay.errors import AssayError, ConfigError, ConfigWarning, MissingPackage, did_you_mean
+from assay.filters import FILTERS, Filter, build_filter
+from assay.metrics import AGGREGATIONS, METRICS, OFFLINE_METRICS, Metric, get_reducer, passed_through
+from assay.request_types import OUTPUT_TYPES
+from assay.scoring.resolve import IGNORES_KWARGS, aggregation_of, metric_configs
+
+EVALUATE_METRICS = frozenset(
+    [
+        "accuracy",
+        "bertscore",
+        "bleu",
+        "bleurt",
+        "brier_score",
+        "cer",
+        "character",
+        "charcut_mt",
+        "chrf",
+        "code_eval",
+        "comet",
+        "competition_math",
+        "confusion_matrix",
+        "coval",
+        "cuad",
+        "exact_match",
+        "f1",
+        "frugalscore",
+        "glue",
+        "google_bleu",
+        "indic_glue",
+        "mae",
+        "mahalanobis",
+        "mape",
+        "mase",
+        "matthews_correlation",
+        "mauve",
+        "mean_iou",
+        "meteor",
+        "mse",
+        "nist_mt",
+        "pearsonr",
+        "perplexity",
+        "poseval",
+        "precision",
+        "r_squared",
+        "recall",
+        "rl_reliability",
+        "roc_auc",
+        "rouge",
+        "sacrebleu",
+        "sari",
+        "seqeval",
+        "smape",
+        "spearmanr",
+        "squad",
+        "squad_v2",
+        "super_glue",
+        "ter",
+        "trec_eval",
+        "wer",
+        "wiki_split",
+        "xnli",
+        "xtreme_s",
+    ]
+)
+"""What the `evaluate` library fetches by name. Task files name them without saying where they are from."""
+
+_OF_NUMBERS = ("mean", "nanmean", "median", "perplexity")
+"""Aggregations that cannot take pairs of texts."""
+
+
+def check_filter(step: FilterStep) -> None:
+    if isinstance(step.function, str) and step.function not in FILTERS:
+        raise ConfigError(f"unknown filter {step.function!r}", hint=did_you_mean(step.function, FILTERS))
+    try:
+        made = build_filter(step)
+    except AssayError:
+        raise
+    except (TypeError, ValueError, KeyError, re.error) as error:
+        raise ConfigError(f"the filter {step.function} cannot be made from {step.kwargs}: {error}") from error
+    if isinstance(step.function, str) and step.kwargs and type(made).__init__ is Filter.__init__:
+        raise ConfigError(f"the filter {step.function} takes no arguments, and was given {', '.join(step.kwargs)}")
+
+
+def check_metric(metric: MetricConfig, task: TaskConfig) -> None:
+    if isinstance(metric.aggregation, str):
+        AGGREGATIONS[metric.aggregation]  # raises, with the names that are near
+    if metric.reducer is not None:
+        get_reducer(metric.reducer)
+    # What `process_results` returns may be called anything; nobody but the task knows these names.
+    if not isinstance(metric.metric, str) or task.process_results is not None:
+        return
+    if metric.metric in METRICS and not metric.hf_evaluate:
+        check_use(METRICS[metric.metric], metric, task)
+        return
+    if metric.metric in METRICS or metric.metric in OFFLINE_METRICS:
+        return
+    if metric.hf_evaluate or metric.metric in EVALUATE_METRICS:
+        if importlib.util.find_spec("evaluate") is None:
+            raise MissingPackage(
+                f"the metric {metric.metric!r} needs the package 'evaluate', which is not installed",
+                hint="pip install evaluate",
+                package="evaluate",
+            )
+        return
+    raise ConfigError(
+        f"unknown metric {metric.metric!r}",
+        hint=did_you_mean(metric.metric, METRICS) or "A metric of the `evaluate` library needs `hf_evaluate: true`.",
+    )
+
+
+def check_use(known: Metric, metric: MetricConfig, task: TaskConfig) -> None:
+    """Whether a metric says something about this type of task, and takes the arguments that it is given."""
+    kind = OUTPUT_TYPES[task.output_type].metric_kind
+    form = known.form(kind)
+    if form is None:
+        what = f"the metric {known.name} says nothing about {task.output_type} tasks"
+        if all(_says_nothing(each, kind) for each in metric_configs(task)):
+            raise ConfigError(what, hint=_metrics_for(kind))
+        warnings.warn(f"task {task.task!r}: {what}; it has no row", ConfigWarning, stacklevel=2)
+        return
+    if form is passed_through and aggregation_of(metric).name in _OF_NUMBERS:
+        raise ConfigError(
+            f"the metric {known.name} of a {task.output_type} task gives pairs of texts, "
+            f"and {aggregation_of(metric).name} takes numbers",
+            hint=_metrics_for(kind),
+        )
+    takes = _own_arguments(form)
+    if takes is None:
+        return
+    if known.name in IGNORES_KWARGS:
+        # As in lm-evaluation-harness, whose files give its own metrics all kinds of arguments. A near miss is none.
+        takes = [*takes, *(_own_arguments(METRICS["exact_match"].fn) or [])]
+    for name in metric.kwargs:
+        near = did_you_mean(name, takes)
+        if name not in takes and (near or known.name not in IGNORES_KWARGS):
+            hint = near or f"It takes: {', '.join(takes) or 'no arguments'}."
+            raise ConfigError(f"the metric {known.name} has no argument {name!r}", hint=hint)
+
+
+def _says_nothing(metric: MetricConfig, kind: str) -> bool:
+    known = METRICS.get(metric.metric) if isinstance(metric.metric, str) else None
+    return known is not None and known.form(kind) is None
+
+
+def _metrics_for(kind: str) -> str:
+    fitting = [name for name in METRICS if METRICS[name].form(kind) not in (None, passed_through)]
+    return f"Metrics for such tasks: {', '.join(fitting)}."
+
+
+def _own_arguments(function: Callable[..., Any]) -> list[str] | None:
+    """Names of its options; None where it takes any. A function that swallows the rest calls it `_`."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD and p.name != "_" for p in parameters):
+        return None
+    given = ("self", "predictions", "references", "result")
+    return [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name not in given]
