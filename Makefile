@@ -70,7 +70,7 @@ bench: venv $(RIVAL)/.installed ## measure against lm-evaluation-harness; writes
 $(RIVAL)/.installed: constraints.txt
 	test -x $(RIVAL)/bin/python || $(PYTHON) -m venv $(RIVAL)
 	$(RIVAL)/bin/python -m pip install --quiet '$(TORCH)'
-	$(RIVAL)/bin/python -m pip install --quiet -c constraints.txt 'lm-eval[hf]==$(RIVAL_VERSION)'
+	$(RIVAL)/bin/python -m pip install --quiet -c constraints.txt 'lm-eval[hf,api]==$(RIVAL_VERSION)'
 	@touch $@
 
 docs: venv ## the documentation as a web site, in site/

@@ -23,6 +23,7 @@ from assay.stats import (
 )
 
 Keys = NDArray[np.uint64]
+_AT_A_TIME = 128
 
 
 def lift(
@@ -37,12 +38,24 @@ def lift(
 
     @cache
     def draw() -> Floats:
+        if aggregator.linear and select is None and weights.sum() > 0:
+            return _added_up(members, weights / weights.sum())
         table = draw_table(members)
         if not len(table):
             return np.empty(0)  # a child has no replicates
         return aggregator.combine(table, weights, None if select is None else select(True))
 
     return _estimate(aggregator, members, weights, draw, by_size=by_size, select=select), draw
+
+
+def _added_up(members: Sequence[Member], shares: Floats) -> Floats:
+    """The replicates of a mean, some children at a time: the table of 10,000 children fits into no cache."""
+    rows = [member.score.draws for member in members]
+    total = np.zeros(min(map(len, rows), default=0))
+    for start in range(0, len(rows), _AT_A_TIME):
+        some = slice(start, start + _AT_A_TIME)
+        total += shares[some] @ np.stack([row[: len(total)] for row in rows[some]])
+    return total
 
 
 def _estimate(
@@ -91,6 +104,9 @@ def share_docs(members: Sequence[Member]) -> bool | None:
     if len(parts) < len(members):
         return None
     keys = np.concatenate(parts)
+    ordered = np.sort(keys)  # in a tenth of the time that it takes to keep track of whose they are
+    if not (ordered[1:] == ordered[:-1]).any():
+        return False
     owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     order = np.argsort(keys, kind="stable")
     same_key = keys[order[1:]] == keys[order[:-1]]

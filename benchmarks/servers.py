@@ -1,0 +1,217 @@
+"""How fast a server is asked: requests a second of both harnesses and of bare aiohttp, on one stub, in one run.
+
+    python benchmarks/servers.py --rival PYTHON [--seconds 4] [--large 400000]
+
+The stub (`_server_stub.py`) runs in a process of its own and answers from prepared bytes after 0, 50 or 200 ms; 64, 512 or
+2,048 requests are under way. Generation, chat, and the log-likelihoods of choices with echoed prompts of 2 and 100 kB. The
+ceiling is aiohttp alone, which writes requests and reads bytes. Then: one request in twenty refused or cut, and the
+memory of many requests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from _results import markdown_table, write_section
+
+HERE = Path(__file__).parent
+KINDS = {
+    "generation": ("generation", 64),
+    "chat": ("chat", 64),
+    "echo, 2 kB": ("echo", 40),
+    "echo, 100 kB": ("echo", 2080),
+}
+SPEED = {"generation": 2500, "chat": 2500, "echo, 2 kB": 2500, "echo, 100 kB": 500}
+"""Requests a second that a client may reach, to choose how many to ask for."""
+CONCURRENT = (64, 512, 2048)
+DELAYS = (0.0, 0.05, 0.2)
+Cell = dict[str, Any]
+
+
+@contextmanager
+def stub(delay: float, tokens: int, *more: str) -> Iterator[str]:
+    """The address of a server that lives as long as the block."""
+    command = [sys.executable, str(HERE / "_server_stub.py"), "--delay", str(delay), "--tokens", str(tokens), *more]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        yield f"http://127.0.0.1:{process.stdout.readline().strip()}/v1"
+    finally:
+        process.stdin.close()
+        process.wait()
+
+
+def ask(side: str, python: str, cells: list[Cell]) -> list[Cell]:
+    """What each cell took, in one process of that side."""
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
+    given = "".join(json.dumps(cell) + "\n" for cell in cells)
+    command = [python, str(HERE / "_server_client.py"), side]
+    done = subprocess.run(command, input=given, capture_output=True, text=True, env=environment)
+    found = [json.loads(line[5:]) for line in done.stdout.splitlines() if line.startswith("CELL ")]
+    if done.returncode or len(found) != len(cells):
+        raise SystemExit(f"{side} failed:\n{done.stderr[-3000:]}")
+    return found
+
+
+def how_many(name: str, concurrent: int, delay: float, seconds: float) -> int:
+    """As many as take about so long, and at least four round trips."""
+    reachable = min(SPEED[name], concurrent / delay) if delay else SPEED[name]
+    return max(4 * concurrent, int(reachable * seconds)) // 4 * 4
+
+
+def measure_cells(arguments: argparse.Namespace, folder: str) -> list[list[str]]:
+    rows = []
+    sides = {"bare": sys.executable, "assay": sys.executable}
+    if arguments.rival:
+        sides["lm_eval"] = arguments.rival
+    for name, (kind, tokens) in KINDS.items():
+        for delay in DELAYS:
+            with stub(delay, tokens) as url:
+                cells = [
+                    {
+                        "kind": kind,
+                        "url": url,
+                        "tokens": tokens,
+                        "folder": folder,
+                        "concurrent": concurrent,
+                        "requests": how_many(name, concurrent, delay, arguments.seconds),
+                    }
+                    for concurrent in CONCURRENT
+                ]
+                taken = {side: ask(side, python, cells) for side, python in sides.items()}
+            for at, cell in enumerate(cells):
+                rows.append(row_of(name, delay, cell, {side: cells_of[at] for side, cells_of in taken.items()}))
+                print(" · ".join(rows[-1]), flush=True)
+    return rows
+
+
+def row_of(name: str, delay: float, cell: Cell, taken: dict[str, Cell]) -> list[str]:
+    requests = cell["requests"]
+    for side, found in taken.items():
+        if found["answered"] != requests:
+            raise SystemExit(f"{side} answered {found['answered']} of {requests}")
+    rate = {side: requests / found["seconds"] for side, found in taken.items()}
+    ideal = requests * delay / cell["concurrent"]
+    rival = taken.get("lm_eval")
+    return [
+        f"{name}, {cell['concurrent']:,} at once, {delay * 1000:.0f} ms",
+        f"{requests:,}",
+        f"{rate['assay']:,.0f}",
+        f"{rate['lm_eval']:,.0f}" if rival else "",
+        f"{rate['assay'] / rate['lm_eval']:.2f}×" if rival else "",
+        f"{rate['bare']:,.0f}",
+        f"{rate['assay'] / rate['bare']:.2f}",
+        f"{ideal / taken['assay']['seconds']:.2f}" if delay else "",
+        *(
+            f"{1000 * taken[side]['processor'] / requests:.2f}" if side in taken else ""
+            for side in ("assay", "lm_eval", "bare")
+        ),
+    ]
+
+
+def measure_faults(seconds: float) -> list[list[str]]:
+    """The same generations with and without one request in twenty refused (429, 503) or cut."""
+    rows = []
+    for concurrent, delay in ((64, 0.05), (512, 0.05), (512, 0.2)):
+        cell = {"kind": "generation", "tokens": 64, "concurrent": concurrent}
+        cell["requests"] = 5 * how_many("generation", concurrent, delay, seconds)
+        rate = {}
+        for faults in (0.0, 0.05):
+            with stub(delay, 64, "--faults", str(faults), "--count") as url:
+                found = ask("assay", sys.executable, [{**cell, "url": url}])[0]
+                rate[faults] = cell["requests"] / found["seconds"]
+                with urllib.request.urlopen(f"{url}/counts") as reply:
+                    counts = json.load(reply)
+            if not cell["requests"] == found["answered"] == counts["answered"] == counts["distinct"]:
+                raise SystemExit(f"not each was answered once: {cell['requests']} asked, {found}, {counts}")
+        shown = f"{concurrent} at once, {delay * 1000:.0f} ms"
+        rows.append(
+            [
+                shown,
+                f"{cell['requests']:,}",
+                f"{rate[0.0]:,.0f}",
+                f"{rate[0.05]:,.0f}",
+                f"{rate[0.05] / rate[0.0]:.2f}",
+                "0.80",
+            ]
+        )
+        print(" · ".join(rows[-1]), flush=True)
+    return rows
+
+
+TASK = """
+task: bench_server
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {folder}/test.jsonl}}}}
+test_split: test
+output_type: generate_until
+doc_to_text: "{{{{question}}}}"
+doc_to_target: "42"
+generation_kwargs: {{until: ["\\n\\n"], do_sample: false, max_gen_toks: 32}}
+metric_list: [{{metric: exact_match}}]
+"""
+
+
+def measure_runs(sizes: list[int]) -> list[list[str]]:
+    """Whole runs, from the command to the results: store, scores and samples included."""
+    from overhead import measure
+
+    rows = []
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as name, stub(0.0, 64) as url:
+            folder = Path(name)
+            (folder / "task.yaml").write_text(TASK.format(folder=folder))
+            with open(folder / "test.jsonl", "w", encoding="utf-8") as file:
+                file.writelines(json.dumps({"question": f"Question {i}: " + "word " * 60}) + "\n" for i in range(size))
+            command = [sys.executable, "-m", "assay", "run", "--model", "local-completions", "--tasks", "bench_server"]
+            command += [
+                "--model_args",
+                f"base_url={url},model=stub",
+                "--include_path",
+                name,
+                "--run_dir",
+                f"{name}/run",
+            ]
+            cost = measure(command, {"ASSAY_HOME": f"{name}/home", "HF_DATASETS_CACHE": f"{name}/cache", "CI": "true"})
+        rows.append(
+            [f"{size:,}", f"{cost.seconds:.1f} s", f"{1000 * cost.processor / size:.2f}", f"{cost.megabytes:.0f} MB"]
+        )
+        print(" · ".join(rows[-1]), flush=True)
+    return rows
+
+
+def main() -> str:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rival", help="interpreter with lm-eval installed")
+    parser.add_argument("--seconds", type=float, default=4.0, help="about how long a cell takes")
+    parser.add_argument("--large", type=int, default=400_000, help="requests of the largest run")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        cells = measure_cells(arguments, folder)
+    header = ["requests", "asked", "assay, a second", "lm-evaluation-harness", "faster", "bare aiohttp", "share of it"]
+    header += ["share of the ideal", "processor, ms: assay", "lm-evaluation-harness", "bare"]
+    body = markdown_table(header, cells)
+    body += "\n\nAt least asked: 1.00× of lm-evaluation-harness, 0.70 of bare aiohttp. The ideal is requests × delay / at once.\n\n"
+    header = ["5 % of 429, 503 and cut connections", "asked", "without, a second", "with", "share", "at least"]
+    body += markdown_table(header, measure_faults(arguments.seconds))
+    body += "\n\nEach request was answered once.\n\n"
+    runs = measure_runs([4_000, arguments.large])
+    body += markdown_table(["whole runs of generations", "wall", "processor, ms a request", "memory"], runs)
+    body += f"\n\nLoad of the machine at the end: {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores.\n"
+    write_section("Servers", body)
+    return body
+
+
+if __name__ == "__main__":
+    print(main())
