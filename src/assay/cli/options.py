@@ -152,9 +152,15 @@ RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
         type=click.Choice(["auto", "weak", "bwrap", "docker", "podman"]),
         help="Where that code runs; weak does without walls that this machine lacks.  [default: auto]",
     ),
+    _flag(
+        "--style",
+        type=click.Choice(["auto"]),
+        help="auto: choice tasks on a model without likelihoods as :letters where it lists tokens, else as :gen.",
+    ),
     _flag("--max_failed", type=float, help="Withhold a score when a larger share of requests failed."),
     _flag("--max_truncated", type=float, help="… of answers was cut off."),
     _flag("--max_unparsed", type=float, help="… of answers could not be read by any filter."),
+    _flag("--max_unfinished", type=float, help="… of answers ended before the model's thoughts did."),
     _flag("--until", metavar="RULE", help='Stop when the score is known: "ci=0.01" or "decided vs RUN".'),
     _flag("--control", metavar="RUN", help="Tighten intervals by the scores of an earlier run on the full set."),
     _flag(

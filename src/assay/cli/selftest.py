@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
 import click
+
+if TYPE_CHECKING:
+    from assay.models import Capabilities
 
 
 @click.command("selftest", short_help="Check that a model gives the same answer however it is asked.")
@@ -40,6 +46,7 @@ def command(
     table = Table("check", "", "largest difference", "flipped", "", title=title, title_justify="left")
     try:
         checks = list(run_checks(lm, tolerance=tolerance))
+        able = lm.capabilities()
     finally:
         lm.close()
     for check in checks:
@@ -48,6 +55,16 @@ def command(
         flipped = "" if check.flipped is None else f"{check.flipped:.0%}"
         table.add_row(check.name, verdict, difference, flipped, escape(check.note))
     console().print(table)
+    console().print(f"It can be asked for: {abilities(able)}.")
     verdicts = {check.passed for check in checks}
     if False in verdicts or True not in verdicts:
         raise SystemExit(1)
+
+
+def abilities(able: Capabilities) -> str:
+    """
+    >>> from assay.models import Capabilities
+    >>> abilities(Capabilities(likelihoods=False, top_logprobs=True, seeds=False))
+    'likelihoods no, top logprobs yes, images no, tools no, seeds no, stop strings yes, continues yes'
+    """
+    return ", ".join(f"{name.replace('_', ' ')} {'yes' if value else 'no'}" for name, value in asdict(able).items())

@@ -21,7 +21,7 @@ from assay.cluster.replica import ModelSpec, ShardAnswers
 from assay.cluster.shards import Shard, ShardCutter, shard_size
 from assay.config import RunConfig
 from assay.instance import Instance, Response
-from assay.models import Identity, ModelInfo, Stop, StreamingLM, Usage, never
+from assay.models import Capabilities, Identity, ModelInfo, Stop, StreamingLM, Usage, never
 
 SHARDS_PER_REPLICA = 2
 DEATHS_PER_SHARD = 3
@@ -93,6 +93,10 @@ class ClusterLM(StreamingLM):
     def info(self) -> ModelInfo:
         """That of the model itself; its fingerprint too, so that answers are shared with runs on one machine."""
         return replace(self.model.info, window_requests=WINDOW_PER_REPLICA * self.replicas)
+
+    def capabilities(self) -> Capabilities:
+        found: Capabilities = self.pool.ask("capabilities")
+        return found
 
     def fingerprint(self) -> str:
         return self.model.info.fingerprint

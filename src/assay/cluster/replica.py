@@ -11,7 +11,7 @@ from typing import Any
 
 from assay.errors import AssayError
 from assay.instance import Instance
-from assay.models import ChatRenderer, Identity, ModelInfo, load_model
+from assay.models import Capabilities, ChatRenderer, Identity, ModelInfo, load_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,9 @@ class Replica:
 
     def identify(self, times: int) -> Identity | None:
         return self.lm.identify(times)
+
+    def capabilities(self) -> Capabilities:
+        return self.lm.capabilities()
 
 
 def _pickled(renderer: ChatRenderer | None) -> bytes | None:

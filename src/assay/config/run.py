@@ -169,6 +169,9 @@ class RunConfig(FrozenConfig):
     max_failed: float | None = Field(default=None, ge=0, le=1)
     max_truncated: float | None = Field(default=None, ge=0, le=1)
     max_unparsed: float | None = Field(default=None, ge=0, le=1)
+    max_unfinished: float | None = Field(default=None, ge=0, le=1)
+    style: Literal["auto"] | None = None
+    """`auto`: choice tasks in the form that the model can answer, where it gives no likelihoods."""
     until: str | None = None
     control: str | None = None
     loggers: dict[str, dict[str, Any]] = Field(default_factory=dict)

@@ -263,6 +263,10 @@ class LM(ABC):
         """Parameters of the model, for conditions on group members. Only asked where there are any: it may cost a request."""
         return self.info().num_parameters
 
+    def capabilities(self) -> Capabilities:
+        """What the model can be asked for. A server is asked once, with tiny requests; any other model knows."""
+        return self.info().capabilities
+
     def get_model_info(self) -> dict[str, Any]:
         """Further facts for results files. The name is lm-evaluation-harness's, whose classes may have this method."""
         return {}

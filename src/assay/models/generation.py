@@ -89,14 +89,34 @@ def cut_at_stop(text: str, until: Sequence[str]) -> tuple[str, bool]:
     return (text[: min(ends)], True) if ends else (text, False)
 
 
+_THOUGHTS = (
+    ("<think>", "</think>", ""),
+    ("<thinking>", "</thinking>", ""),
+    ("[THINK]", "[/THINK]", ""),
+    ("<|channel|>analysis<|message|>", "<|end|>", "<|channel|>final<|message|>"),
+)
+"""How thoughts begin and end, and what stands before the answer after them."""
+
+
 def split_reasoning(text: str, think_end: str | None) -> tuple[str | None, str]:
     """What stands before the last end of thinking, and the answer behind it; all is answer where there is no such end.
 
     >>> split_reasoning("2 and 2 …</think>\\n\\n4", "</think>")
     ('2 and 2 …', '4')
+
+    Without being told, by the marks in which models open their thoughts. A thought that never ends leaves no answer:
+
+    >>> split_reasoning("<think>2 and 2</think>4", None), split_reasoning("<think>2 and", None)
+    (('2 and 2', '4'), ('2 and', ''))
     """
-    reasoning, mark, answer = text.rpartition(think_end) if think_end else ("", "", text)
-    return (reasoning, answer.lstrip()) if mark else (None, text)
+    if think_end:
+        reasoning, mark, answer = text.rpartition(think_end)
+        return (reasoning, answer.lstrip()) if mark else (None, text)
+    for opening, closing, answers in _THOUGHTS:
+        if text.lstrip().startswith(opening):
+            thoughts, _, answer = text.lstrip().removeprefix(opening).partition(closing)
+            return thoughts.strip(), answer.rpartition(answers)[2].lstrip() if answers else answer.lstrip()
+    return None, text
 
 
 def room_for_prompt(max_length: int, max_gen_toks: int) -> int:

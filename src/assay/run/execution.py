@@ -19,6 +19,7 @@ from assay.run.environment import describe_model
 from assay.run.interrupt import StopRequest
 from assay.run.journal import Journal
 from assay.run.kept import KeptAnswerer
+from assay.run.needs import check_needs, with_style
 from assay.run.pipeline import run_pipeline
 from assay.run.plan import check_tasks, load_scoring_code, make_plan, manager_for, seed_everything, settle, settle_kept
 from assay.run.progress import Counts, Observer, Progress, Quiet
@@ -56,7 +57,11 @@ def execute(
             stack.callback(lm.close)
         journal.lap("load_model")
         progress.stage("reading tasks")
-        plan = settle(make_plan(config, lm, manager), config)
+        config = journal.config = with_style(config, lm, manager)
+        plan = make_plan(config, lm, manager)
+        if not config.offline:
+            check_needs(plan, lm)
+        plan = settle(plan, config)
         load_scoring_code(plan, config)
         journal.counts.docs_total = plan.doc_total()
         journal.lap("load_tasks")

@@ -11,6 +11,7 @@ from assay.instance import Instance, context_text, is_chat
 from assay.models import LM, LazyLM, count_distinct, load_model
 from assay.run.answerers import WINDOW_REQUESTS, AnswerKeys, is_sampled
 from assay.run.execution import model_for
+from assay.run.needs import check_needs, with_style
 from assay.run.pipeline import answer_rounds
 from assay.run.plan import check_tasks, make_plan, manager_for, seed_everything, settle, windows
 from assay.run.progress import Progress, Quiet
@@ -64,7 +65,10 @@ def forecast(config: RunConfig, *, model: LM | object | None = None, progress: P
     progress.stage("building requests")
     manager = manager_for(config)
     check_tasks(config, manager)
-    plan = settle(make_plan(config, lm, manager), config)
+    config = with_style(config, lm, manager)
+    plan = make_plan(config, lm, manager)
+    check_needs(plan, lm)
+    plan = settle(plan, config)
     counter = _Counter(lm)
     with ResponseStore(config.store, fresh=config.fresh, notify=progress.message) as store:
         answerer = ForecastAnswerer(AnswerKeys(lm.fingerprint()), store, counter, list(plan.tasks))

@@ -166,6 +166,7 @@ def finish_health(collector: Collector, config: RunConfig) -> None:
     thresholds = (
         ("failed", health.failed, config.max_failed),
         ("truncated", health.truncated, config.max_truncated),
+        ("unfinished thoughts", health.unfinished_thought, config.max_unfinished),
         ("unparsed", max(health.unparsed.values(), default=0), config.max_unparsed),
     )
     for name, count, most in thresholds:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from assay.instance import Instance
+from assay.instance import Instance, Response
 
 
 class TakeNote(Protocol):
@@ -41,7 +41,9 @@ def _is_sound(doc_id: int, instances: Sequence[Instance], flag: TakeNote) -> boo
             continue
         if any(each is not None and each.stop_reason == "length" for each in instance.responses):
             flag(doc_id, "truncated")
-        if any(isinstance(response, str) and not response.strip() for response in instance.resps):
+        if any(each is not None and is_unfinished_thought(each) for each in instance.responses):
+            flag(doc_id, "unfinished_thought")
+        elif any(isinstance(response, str) and not response.strip() for response in instance.resps):
             flag(doc_id, "empty")
     return True
 
@@ -73,3 +75,9 @@ def _loglikelihoods(response: Any) -> Sequence[float]:
     if not isinstance(response, tuple | list):
         return (response,)
     return [each[0] for each in response] if isinstance(response[0], tuple | list) else response[:1]
+
+
+def is_unfinished_thought(response: Response) -> bool:
+    """Whether the model was still thinking when it was cut off: there are thoughts, and no answer after them."""
+    has_answer = isinstance(response.answer, str) and bool(response.answer.strip())
+    return bool(response.reasoning) and not has_answer and not response.tool_calls

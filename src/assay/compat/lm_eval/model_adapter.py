@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from assay.errors import ModelError
 from assay.instance import Instance
-from assay.models import LM, check_arguments, class_fingerprint, count_parameters, object_fingerprint
+from assay.models import LM, Capabilities, check_arguments, class_fingerprint, count_parameters, object_fingerprint
 
 
 class AdaptedLM(LM):
@@ -39,6 +39,10 @@ class AdaptedLM(LM):
         if factory := getattr(inner, "create_from_arg_string", None):
             return cls(factory(",".join(f"{k}={v}" for k, v in args.items()), extra), args)
         return cls(inner(**args, **extra), args)
+
+    def capabilities(self) -> Capabilities:
+        """Nothing is known of such a class; its own methods decide what it is shown."""
+        return Capabilities(images=True, tools=True)
 
     def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
         return list(self.inner.loglikelihood(list(requests)))

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from assay.errors import ConfigError, ModelError
 from assay.instance import Context, Instance, Response, TokenCounts, context_text
-from assay.models.base import LM, ModelInfo, Stop, Usage
+from assay.models.base import LM, Capabilities, ModelInfo, Stop, Usage
 from assay.models.generation import GenerationSettings, cut_at_stop, draw_seed, split_reasoning
 from assay.models.identity import PROBE_TOKENS, PROBES, Identity, ProbeReply
 from assay.models.letters import letters_of
@@ -49,6 +49,7 @@ class ServerLM(LM):
     TOP_LOGPROBS: ClassVar[Mapping[str, Any]]
     """What asks for the log-probabilities of the likeliest tokens of an answer."""
     max_length: int
+    _capabilities: Capabilities | None = None
 
     def __init__(
         self,
@@ -170,6 +171,19 @@ class ServerLM(LM):
         size = said.get("meta.n_params")
         return size if isinstance(size, int) else None
 
+    def capabilities(self) -> Capabilities:
+        if self._capabilities is None:
+            self._capabilities = replace(self.info().capabilities, top_logprobs=self._lists_tokens())
+        return self._capabilities
+
+    def _lists_tokens(self) -> bool:
+        """Whether the likeliest tokens come with an answer; some servers list none beside half a character."""
+        body = {**self.write_generation("2 + 2 =", GenerationSettings(max_gen_toks=4), self.seed), **self.TOP_LOGPROBS}
+        listed = self.transport.send(Job(body, lambda reply: bool(read_tops(reply["choices"][0]))))
+        if isinstance(listed, Failed) and not listed.refused:  # busy or broken, which says nothing about what it can do
+            raise ModelError(f"{self.url}: {listed.reason}")
+        return listed is True
+
     def close(self) -> None:
         self.transport.close()
 
@@ -203,7 +217,7 @@ class ServerLM(LM):
             position, settings, seed = positions[at], wanted[at], self.seed
             if seed is not None and not settings.greedy:
                 seed = draw_seed(seed, texts[at].encode(), draws[position]) & 0x7FFFFFFF
-            body = self.write_generation(instances[position].arguments[0], settings, seed)
+            body = self.write_generation(self.shown(instances[position]), settings, seed)
             return Job(body, partial(self._read_response, settings))
 
         def belong(one: int, other: int) -> bool:
@@ -212,13 +226,18 @@ class ServerLM(LM):
         for at, answer in self.send_by_prefix(write, texts, stop, belong):
             yield positions[at], answer
 
+    def shown(self, instance: Instance) -> Context:
+        """What the model is shown. Only chats have a place for images: `check_needs` refuses them elsewhere."""
+        context: Context = instance.arguments[0]
+        return context
+
     def stream_letters(self, instances: Sequence[Instance], stop: Stop) -> Iterator[tuple[int, Response]]:
         """One token of an answer, with the likeliest ones at its place; the labels are found among them."""
         one_token = GenerationSettings(max_gen_toks=1)
         tops = {name: LISTED if value is not True else True for name, value in self.TOP_LOGPROBS.items()}
 
         def write(at: int) -> Job[Response]:
-            body = self.write_generation(instances[at].args[0], one_token, self.seed)
+            body = self.write_generation(self.shown(instances[at]), one_token, self.seed)
             return Job({**body, **tops}, partial(self._read_letters, instances[at]))
 
         yield from self.send_by_prefix(write, [context_text(instance.args[0]) for instance in instances], stop)
@@ -303,7 +322,7 @@ class ServerLM(LM):
         reasoning, text = split_reasoning(text, self.think_end_token)
         text, was_cut = cut_at_stop(text, [*settings.until, *([self.eos_string] if self.eos_string else [])])
         message = choice.get("message") or choice  # completions servers give the same fields beside the text
-        given = message.get("reasoning_content") or message.get("reasoning")
+        given = message.get("reasoning_content") or message.get("reasoning") or message.get("thinking")
         return Response(
             text,
             "stop" if was_cut or not reason else str(reason),

@@ -12,6 +12,7 @@ from assay.models.base import Capabilities, ModelInfo, NoLikelihoods, Stop, neve
 from assay.models.generation import GenerationSettings
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.completions import sampling_fields
+from assay.models.openai.images import with_images
 from assay.models.openai.probing import TOPS
 from assay.models.openai.wire import Unusable
 
@@ -50,6 +51,15 @@ class LocalChat(ServerLM):
     def info(self) -> ModelInfo:
         capabilities = Capabilities(likelihoods=False, images=True, tools=True, seeds=self.seed is not None)
         return replace(super().info(), capabilities=capabilities)
+
+    def shown(self, instance: Instance) -> Context:
+        context = super().shown(instance)
+        media = instance.arguments[2] if len(instance.arguments) > 2 else {}
+        images = media.get("visual") if isinstance(media, Mapping) else None
+        if not images:
+            return context
+        turns = context if is_chat(context) else (Message("user", context_text(context)),)
+        return tuple(with_images(turns, images if isinstance(images, list | tuple) else [images]))
 
     def chat_template(self, name: bool | str | None = None) -> str | None:
         return "the server's"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from assay.errors import ModelError
 from assay.instance import Context, Instance, Response
-from assay.models.base import ModelInfo, NoLikelihoods, Stop, never
+from assay.models.base import Capabilities, ModelInfo, NoLikelihoods, Stop, never
 from assay.models.generation import GenerationSettings, room_for_prompt
 from assay.models.openai.address import sibling_address
 from assay.models.openai.backend import ServerLM
@@ -30,6 +30,7 @@ class LocalCompletions(ServerLM):
     TOP_LOGPROBS: ClassVar[Mapping[str, Any]] = {"logprobs": TOPS}
     _echo_works = False
     _takes_lists: bool | None = None
+    _scores: bool | None = None
 
     def stream(
         self, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Stop = never
@@ -59,6 +60,15 @@ class LocalCompletions(ServerLM):
     def info(self) -> ModelInfo:
         template = self.chat_template()
         return replace(super().info(), chat="text" if template else None, chat_template=template)
+
+    def capabilities(self) -> Capabilities:
+        found = super().capabilities()
+        if self._scores is None:
+            try:
+                self._scores = self._can_score(never)
+            except NoLikelihoods:
+                self._scores = False
+        return replace(found, likelihoods=self._scores)
 
     def apply_chat_template(self, messages: list[dict[str, Any]], add_generation_prompt: bool = True) -> str:
         """By the template of the tokenizer, as the endpoint takes text; chat endpoints have the server's own."""

@@ -1,0 +1,172 @@
+"""What a task needs and a server lacks is refused before the first request; what a server gives is kept."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import assay
+from assay.errors import ConfigError
+from assay.models import Capabilities, load_model
+from assay.models.openai.images import data_url
+from assay.results import MetricKey
+
+PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=")
+Answer = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+@contextmanager
+def chat_server(answer: Answer) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A chat server whose replies are what `answer` makes of a request's body."""
+    bodies: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._send({"data": [{"id": "m"}]})
+
+        def do_POST(self) -> None:
+            bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self._send(
+                {"model": "m", "usage": {"prompt_tokens": 5, "completion_tokens": 2}, "choices": [answer(bodies[-1])]}
+            )
+
+        def _send(self, reply: dict[str, Any]) -> None:
+            content = json.dumps(reply).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1", bodies
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def says(text: str | None, finish: str = "stop", **more: Any) -> Answer:
+    return lambda body: {"message": {"role": "assistant", "content": text, **more}, "finish_reason": finish}
+
+
+def lists_b(body: dict[str, Any]) -> dict[str, Any]:
+    choice = says("B")(body)
+    if body.get("logprobs"):
+        tops = [{"token": " B", "logprob": -0.2}, {"token": "the", "logprob": -3.0}]
+        choice["logprobs"] = {"content": [{"token": " B", "logprob": -0.2, "top_logprobs": tops}]}
+    return choice
+
+
+def evaluate(url: str, tmp_path: Path, *tasks: str, **more: Any) -> assay.Results:
+    return assay.evaluate(
+        model="local-chat-completions",
+        model_args={"base_url": url, "model": "m"},
+        tasks=list(tasks),
+        store=str(tmp_path / "store.sqlite"),
+        limit=4,
+        bootstrap_iters=0,
+        **more,
+    )
+
+
+def test_a_choice_task_is_refused_with_what_would_work(tmp_path: Path) -> None:
+    with chat_server(says("B")) as (url, bodies), pytest.raises(ConfigError) as refused:
+        evaluate(url, tmp_path, "demo_capitals_en")
+    assert refused.value.message == "demo_capitals_en needs likelihoods, which this model does not give"
+    assert refused.value.hint is not None
+    assert refused.value.hint.startswith("Try demo_capitals_en:gen or demo_capitals_en:cot;")
+    assert len(bodies) <= 1  # the probe, no doc
+
+
+def test_letters_are_named_where_the_server_lists_tokens(tmp_path: Path) -> None:
+    with chat_server(lists_b) as (url, _), pytest.raises(ConfigError) as refused:
+        evaluate(url, tmp_path, "demo_capitals_en")
+    assert "demo_capitals_en:cot or demo_capitals_en:letters" in str(refused.value.hint)
+    with chat_server(says("B")) as (url, _), pytest.raises(ConfigError, match="top_logprobs"):
+        evaluate(url, tmp_path, "demo_capitals_en:letters")
+
+
+@pytest.mark.parametrize(("answer", "form"), [(lists_b, "letters"), (says("B"), "gen")])
+def test_style_auto_takes_the_form_that_the_server_can_answer(tmp_path: Path, answer: Answer, form: str) -> None:
+    with chat_server(answer) as (url, _):
+        result = evaluate(url, tmp_path, "demo_capitals_en", style="auto")
+    assert list(result.tasks) == [f"demo_capitals_en:{form}"]
+
+
+def test_capabilities_of_a_server_are_asked_once() -> None:
+    with chat_server(lists_b) as (url, bodies):
+        model = load_model("local-chat-completions", {"base_url": url, "model": "m"})
+        found = [model.capabilities() for _ in range(3)]
+        assert len(bodies) == 1
+        assert found[0] == Capabilities(likelihoods=False, top_logprobs=True, images=True, tools=True)
+        model.close()
+
+
+PICTURES = """
+task: pictures
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {folder}/docs.jsonl}}}}
+test_split: test
+doc_to_text: "What is this?"
+doc_to_target: "a dot"
+{media}: ["file"]
+generation_kwargs: {{until: ["."], max_gen_toks: 8}}
+"""
+
+
+def pictures(folder: Path, media: str = "doc_to_image") -> list[str]:
+    (folder / "dot.png").write_bytes(PIXEL)
+    (folder / "docs.jsonl").write_text(json.dumps({"file": str(folder / "dot.png")}) + "\n")
+    (folder / "pictures.yaml").write_text(PICTURES.format(folder=folder, media=media))
+    return [str(folder)]
+
+
+def test_images_reach_a_chat_server_as_parts(tmp_path: Path) -> None:
+    with chat_server(says("a dot")) as (url, bodies):
+        result = evaluate(url, tmp_path, "pictures", include_path=pictures(tmp_path))
+    assert result.tasks["pictures"].scores[MetricKey("exact_match", "none")].estimate.value == 1.0
+    sent = [body["messages"][0]["content"] for body in bodies if isinstance(body["messages"][0]["content"], list)]
+    assert [part["type"] for part in sent[0]] == ["image_url", "text"]
+    assert sent[0][0]["image_url"]["url"] == data_url(PIXEL)
+
+
+def test_images_are_refused_where_they_would_be_dropped_and_sound_everywhere(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="shows images"):
+        assay.evaluate(model="dummy", tasks=["pictures"], include_path=pictures(tmp_path), store=str(tmp_path / "s"))
+    with pytest.raises(ConfigError, match="needs sound"):
+        assay.evaluate(
+            model="dummy",
+            tasks=["pictures"],
+            include_path=pictures(tmp_path, "doc_to_audio"),
+            store=str(tmp_path / "s"),
+        )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        says("", "length", reasoning_content="Hm, let me"),
+        says(None, "length", reasoning="Hm, let me"),
+        says("", "length", thinking="Hm, let me"),
+        says("<think>Hm, let me", "length"),
+        says("<|channel|>analysis<|message|>Hm, let me", "length"),
+    ],
+)
+def test_a_thought_that_never_ended_is_counted_as_that(tmp_path: Path, answer: Answer) -> None:
+    with chat_server(answer) as (url, _):
+        result = evaluate(url, tmp_path, "demo_capitals_en:gen", max_unfinished=0.5)
+    health = result.tasks["demo_capitals_en:gen"].health
+    assert (health.unfinished_thought, health.empty) == (4, 0)
+    assert "unfinished thoughts" in str(health.withheld)
