@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 from pathlib import Path
 
@@ -16,3 +18,27 @@ def assay_home() -> Path:
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "assay"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "assay"
+
+
+def read_regular(path: Path | str, most: int) -> bytes:
+    """The bytes of a regular file of at most `most` bytes; anything else (a pipe, a device, a huge file) is an `OSError`.
+
+    Without this a link to /dev/zero fills the memory, and a pipe waits for ever.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        found = os.fstat(descriptor)
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "is a directory", str(path))
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        if found.st_size > most:
+            raise OSError(
+                errno.EFBIG, f"it has {found.st_size / 1e6:,.1f} MB; at most {most / 1e6:,.0f} MB are read", str(path)
+            )
+        parts = [os.read(descriptor, 65536)]
+        while len(parts[-1]) == 65536 and len(parts) * 65536 <= most + 65536:
+            parts.append(os.read(descriptor, 65536))
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)

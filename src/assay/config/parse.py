@@ -15,6 +15,7 @@ import yaml
 
 from assay.config.functions import FunctionRef
 from assay.errors import ConfigError
+from assay.paths import read_regular
 
 MAX_BYTES = 8_000_000
 MAX_DEPTH = 100
@@ -60,7 +61,7 @@ def parse_file(path: Path) -> Parsed:
 
 def read_text(path: Path) -> str:
     try:
-        raw = path.read_bytes()
+        raw = read_regular(path, 4 * MAX_BYTES)
     except FileNotFoundError:
         raise ConfigError(
             f"{path}: no such file", hint="Check the path; a relative include is relative to the file that includes."

@@ -22,6 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from assay.errors import ConfigError
 from assay.paths import assay_home
 from assay.tasks.scan import Facts, read_facts
 
@@ -203,19 +204,29 @@ def _take_snapshot(roots: Iterable[Path]) -> _Snapshot:
     return _Snapshot(named, tuple(_walk(root) for root in named))
 
 
+_MOST_FOLDERS = 20_000
+
+
 def _walk(root: str) -> list[tuple[str, Stamp]]:
     files: list[tuple[str, Stamp]] = []
     folders = [root]
     linked: set[str] = set()
+    seen = 0
     while folders:
         folder = folders.pop()
-        with suppress(PermissionError), os.scandir(folder) as listing:
+        seen += 1
+        if seen > _MOST_FOLDERS:
+            raise ConfigError(
+                f"{root}: more than {_MOST_FOLDERS:,} directories below it",
+                hint="Name the directory of the task files itself; a link in it may lead out of it.",
+            )
+        with suppress(OSError), os.scandir(folder) as listing:
             for item in listing:
                 name = item.name
                 if name.endswith((".yaml", ".yml")):
                     try:
                         status = item.stat()
-                    except FileNotFoundError:
+                    except OSError:
                         continue  # a dangling link, or removed this very moment
                     files.append((item.path, (status.st_mtime_ns, status.st_ctime_ns, status.st_size)))
                 elif not name.endswith(".py") and item.is_dir() and name not in _IGNORED:

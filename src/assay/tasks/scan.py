@@ -6,13 +6,16 @@ any richer, such as quotes, anchors or numbers, is left to the YAML parser, so t
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from assay.config import is_well_formed, load_file_only
 from assay.errors import ConfigError
+from assay.paths import read_regular
+
+_MOST = 64 << 20
+"""Bytes of a file that is looked at; the parser says what is too large for a task file."""
 
 _KEYS = rb"task|group|tag|class|include|output_type"
 _KEY = re.compile(rb"""^(?:(["']?)(%b)\1[ ]*:(?=[ \t\r\n]|\Z)(.*)$|[?&*!])""" % _KEYS, re.MULTILINE)
@@ -39,7 +42,7 @@ class Facts(NamedTuple):
 def read_facts(path: Path | str) -> Facts:
     """Facts of a file; one that cannot be read or understood is a fact too, with its error."""
     try:
-        raw = _read(path)
+        raw = read_regular(path, _MOST)
     except OSError:
         return _parse(Path(path))
     facts = scan(raw)
@@ -47,18 +50,6 @@ def read_facts(path: Path | str) -> Facts:
         return _parse(Path(path))
     # A broken file keeps its name, so that asking for it shows its error.
     return facts if is_well_formed(raw) else _parse(Path(path), facts)
-
-
-def _read(path: Path | str) -> bytes:
-    """The file's bytes. Opening a file object costs more than reading the few hundred bytes that most of these have."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        parts = [os.read(descriptor, 65536)]
-        while len(parts[-1]) == 65536:
-            parts.append(os.read(descriptor, 65536))
-    finally:
-        os.close(descriptor)
-    return b"".join(parts)
 
 
 def scan(raw: bytes) -> Facts | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from assay.comparison import open_results
-from assay.errors import AssayError, DataError
+from assay.errors import DataError
 from assay.report import RUN_IMPORTERS, TableRow, rows_of
 from assay.results import RunResult
 from assay.run import Counts
@@ -173,12 +173,14 @@ class Library:
 
     def _summarize(self, run: RunEntry) -> RunSummary:
         try:
-            if run.kind == "lm-eval":  # the numbers alone: converting all samples of all runs would take minutes
-                return summary_of(run, self._parse(run.path, parse_foreign_result), RunFile(), None)
-            return summary_of(run, self.results(run), self.run_file(run), self.progress(run))
-        except AssayError as error:
-            modified = run.path.stat().st_mtime
-            return RunSummary(run.id, run.name, run.kind, "", modified, "unreadable", problem=str(error))
+            return self._read_summary(run)
+        except Exception as error:  # one bad run is one bad row, whatever is bad about it
+            return RunSummary(run.id, run.name, run.kind, "", _modified(run.path), "unreadable", problem=str(error))
+
+    def _read_summary(self, run: RunEntry) -> RunSummary:
+        if run.kind == "lm-eval":  # the numbers alone: converting all samples of all runs would take minutes
+            return summary_of(run, self._parse(run.path, parse_foreign_result), RunFile(), None)
+        return summary_of(run, self.results(run), self.run_file(run), self.progress(run))
 
     def _parse(self, path: Path, parse: Callable[[Any], T]) -> T | None:
         """What a file holds; None where there is none. Kept until the file changes."""
@@ -198,6 +200,13 @@ class Library:
             while len(self._parsed) > _KEPT_FILES:
                 self._parsed.popitem(last=False)
         return parsed
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def parse_foreign_result(data: Any) -> RunResult:

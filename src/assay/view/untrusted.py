@@ -15,11 +15,13 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from assay.errors import AssayError, DataError
+from assay.paths import read_regular
 from assay.results import GroupResult, RunResult
 
 T = TypeVar("T")
 
 MOST_ROWS = 200_000
+MOST_BYTES = 256 << 20
 DEEPEST = 64
 """Levels of groups. The demo has two; a file whose groups contain one another has any number."""
 _LARGEST = 2**63
@@ -28,7 +30,7 @@ _LARGEST = 2**63
 def read_json(path: Path, parse: Callable[[Any], T]) -> T:
     """What `parse` makes of a file, or a `DataError` that names the file, whatever is wrong with it."""
     with blaming(path):
-        parsed = parse(json.loads(path.read_text(encoding="utf-8", errors="surrogatepass")))
+        parsed = parse(json.loads(read_regular(path, MOST_BYTES).decode("utf-8", "surrogatepass")))
         for problem in misfits(parsed, type(parsed), path.stem):
             raise DataError(problem)
         return parsed
@@ -41,7 +43,16 @@ def blaming(path: Path) -> Iterator[None]:
         yield
     except AssayError as error:
         raise DataError(f"{path.name} of this run cannot be read: {error.message}") from error
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+        MemoryError,
+    ) as error:
         raise DataError(f"{path.name} of this run cannot be read: {type(error).__name__}: {error}") from error
 
 
