@@ -19,12 +19,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from transformers import AttentionInterface
+from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.cache_utils import Cache, DynamicLayer
 
 NAME = "assay_tree"
 MASKED = -1e30
 """Added to a masked score. Finite, so that a row that sees nothing in one part weighs nothing instead of NaN."""
+
+_UNKNOWN = torch.iinfo(torch.int64).min
 
 
 class UnsupportedAttention(Exception):
@@ -85,12 +87,15 @@ class Attention:
 
         The heads that share keys (grouped-query attention) are folded into the token axis, so keys are never repeated.
         """
-        if self._has_kernel(query, key, value):
-            output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-                query, key, value, attn_mask=_finite(mask, query.dtype), scale=self.scale
-            )
-            return output, lse
-        return self._explicit(query, key, value, mask)
+        if not self._has_kernel(query, key, value):
+            return self._explicit(query, key, value, mask)
+        query, key, value = (in_full(part) for part in (query, key, value))
+        if mask is not None:
+            mask = mask.to(query.dtype)
+        output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            query, key, value, attn_mask=mask, scale=self.scale
+        )
+        return output, lse
 
     def chain(self, query: Any, key: Any, value: Any) -> tuple[Any, Any]:
         """Plain causal attention among the tokens of the pass."""
@@ -99,8 +104,9 @@ class Attention:
             ahead = torch.full((tokens, tokens), MASKED, device=query.device, dtype=torch.float32).triu(1)
             return self.part(query, key, value, ahead.view(1, 1, tokens, tokens))
         group = query.shape[1] // key.shape[1]
+        query, key, value = in_full(query), _repeat(in_full(key), group), _repeat(in_full(value), group)
         output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-            query, _repeat(key, group), _repeat(value, group), is_causal=True, scale=self.scale
+            query, key, value, is_causal=True, scale=self.scale
         )
         return output, lse
 
@@ -108,7 +114,8 @@ class Attention:
         return query.device.type == "cpu" and self.softcap is None and key.shape[-1] == value.shape[-1]
 
     def _explicit(self, query: Any, key: Any, value: Any, mask: Any) -> tuple[Any, Any]:
-        scores = torch.matmul(query, key.transpose(2, 3)).float() * self.scale
+        query, key, value = (in_full(part) for part in (query, key, value))
+        scores = torch.matmul(query, key.transpose(2, 3)) * self.scale
         if self.softcap is not None:
             scores = torch.tanh(scores / self.softcap) * self.softcap
         if mask is not None:
@@ -117,20 +124,19 @@ class Attention:
         weights = torch.exp(scores - highest)
         total = weights.sum(dim=-1, keepdim=True)
         # Dividing after the product touches far fewer numbers than dividing the weights.
-        output = torch.matmul(weights.to(value.dtype), value).float() / total
-        return output.to(value.dtype), (highest + total.log()).squeeze(-1)
+        return torch.matmul(weights, value) / total, (highest + total.log()).squeeze(-1)
 
     def join(self, parts: list[tuple[Any, Any]], heads: tuple[int, ...] = (1, -1, 1)) -> Any:
         """Parts over disjoint keys to attention over all of them. `heads` says where the heads are in a log-sum-exp."""
         output, lse = parts[0]
         for count, (other, other_lse) in enumerate(parts[1:], start=2):
-            share = torch.sigmoid(other_lse - lse).unsqueeze(-1).to(output.dtype)
+            share = torch.sigmoid(other_lse - lse).unsqueeze(-1)
             output = torch.lerp(output, other, share)
             if count < len(parts) or self.sinks is not None:
                 lse = torch.logaddexp(lse, other_lse)
         if self.sinks is not None:
             # A sink is a key whose value is zero: it only takes a share of the softmax.
-            output = output * torch.sigmoid(lse - self.sinks.float().view(heads)).unsqueeze(-1).to(output.dtype)
+            output = output * torch.sigmoid(lse - self.sinks.float().view(heads)).unsqueeze(-1)
         return output
 
     def window_mask(self, query_positions: Any, key_positions: Any) -> Any:
@@ -154,11 +160,12 @@ def fold_mask(mask: Any, group: int) -> Any:
     return mask.unsqueeze(2).expand(-1, -1, group, -1, -1).reshape(batch, 1, group * tokens, keys)
 
 
-def _finite(mask: Any, dtype: Any) -> Any:
-    """The mask in the dtype of the kernel; half precision would make an infinity of it."""
-    if mask is None or dtype == mask.dtype:
-        return mask
-    return mask.clamp(min=torch.finfo(dtype).min / 4).to(dtype)
+def in_full(states: Any) -> Any:
+    """Half precision in float32. Scores, weights and what several parts give are rounded once, when they have been joined.
+
+    Rounded part by part they would be off by several times what the model's own attention, which rounds once, is off.
+    """
+    return states.float() if states.dtype in (torch.float16, torch.bfloat16) else states
 
 
 def _repeat(states: Any, group: int) -> Any:
@@ -190,28 +197,56 @@ def tree_attention(
     if layer is None or query.shape[2] != key.shape[2]:
         raise UnsupportedAttention("the attention does not say which layer it is, or reads other keys than its own")
     scale = scaling if scaling is not None else query.shape[-1] ** -0.5
-    window, chunk = _window_of(module, kwargs)
+    # Without a mask of ours the model makes none by transformers' rules, and its layers say their window themselves.
+    window, chunk = (kwargs.get("sliding_window"), None) if attention_mask is None else _read_mask(attention_mask)
     attention = Attention(scale, softcap, window, chunk, s_aux)
     plan, layers = running
     layers.add(layer)
-    return plan.attend(layer, attention, query, key, value).contiguous(), None
+    return plan.attend(layer, attention, query, key, value).to(query.dtype).contiguous(), None
 
 
-def _window_of(module: Any, kwargs: dict[str, Any]) -> tuple[int | None, int | None]:
-    """Sliding window and chunk size of this layer, whichever way the model says it."""
-    config = module.config
-    kinds = getattr(config, "layer_types", None)
-    kind = kinds[module.layer_idx] if kinds else None
-    if kind == "chunked_attention":
-        return None, config.attention_chunk_size
-    if "sliding_window" in kwargs:
-        return kwargs["sliding_window"], None
-    return (None if kind == "full_attention" else getattr(config, "sliding_window", None)), None
+def describe_mask(*, mask_function: Any, local_size: int | None = None, **_: Any) -> Any:
+    """In place of the mask that the model makes for its layers: one number that says which it is.
+
+    0 for all that went before, the size of a sliding window, or a chunk size below zero. What a config says of windows
+    need not be what its layers do (a Llama ignores `sliding_window`), so the mask function itself is asked, at the places where
+    these three differ.
+    """
+    size = local_size or 64
+    places = torch.tensor(sorted({0, 1, size // 2, size - 1, size, size + 1, 2 * size - 1, 2 * size, 2 * size + 1}))
+    query, key = places.unsqueeze(1), places.unsqueeze(0)
+    causal = key <= query
+    known = {0: causal, size: causal & (key > query - size), -size: causal & (key // size == query // size)}
+    try:
+        seen = torch.as_tensor(mask_function(0, 0, query, key)).cpu()
+    except IndexError:  # it looks up what kinds of tokens this pass has
+        seen = torch.zeros(0)
+    for number, mask in known.items():
+        if torch.equal(seen, mask):
+            return torch.full((1, 1, 1, 1), number)
+    # No reason to refuse yet: models also make masks that none of their layers reads.
+    return torch.full((1, 1, 1, 1), _UNKNOWN)
+
+
+def _read_mask(mask: Any) -> tuple[int | None, int | None]:
+    """Sliding window and chunk size that `describe_mask` wrote."""
+    if mask.dtype != torch.int64 or mask.numel() != 1:
+        raise UnsupportedAttention("it changes its attention mask before it is used")
+    number = int(mask.item())
+    if number == _UNKNOWN:
+        raise UnsupportedAttention("its mask is neither causal nor a sliding window nor chunks")
+    return (number if number > 0 else None), (-number if number < 0 else None)
 
 
 def attention_configs(model: Any) -> list[Any]:
     """The config objects in which the parts of a model look up how to attend."""
     return list({id(part.config): part.config for part in model.modules() if hasattr(part, "config")}.values())
+
+
+def innermost(model: Any) -> Any:
+    """The model below wrappers such as an adapter's, whose `forward` takes anything."""
+    base = getattr(model, "get_base_model", None)
+    return base() if callable(base) else model
 
 
 @contextlib.contextmanager
@@ -231,3 +266,4 @@ def planned(configs: Sequence[Any], plan: AttentionPlan) -> Iterator[set[int]]:
 
 
 AttentionInterface.register(NAME, tree_attention)
+AttentionMaskInterface.register(NAME, describe_mask)

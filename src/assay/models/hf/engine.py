@@ -7,6 +7,7 @@ from typing import Any
 
 from assay.models.base import Usage
 from assay.models.hf.budget import TokenBudget, is_out_of_memory
+from assay.models.hf.state import StateRunner
 from assay.models.hf.tokenization import TextEncoder
 from assay.models.hf.tree import TreeRunner
 
@@ -17,6 +18,8 @@ class HFEngine:
     encoder: TextEncoder
     runner: TreeRunner | None
     """None where the prefix tree does not fit the model."""
+    states: StateRunner | None
+    """Where it does not, and rows can be decoded together behind the model's own cache."""
     budget: TokenBudget
     usage: Usage
     max_length: int

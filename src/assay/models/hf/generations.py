@@ -16,6 +16,7 @@ from assay.models.hf.engine import HFEngine
 from assay.models.hf.plain_generation import generate_plainly
 from assay.models.hf.row import Prompt
 from assay.models.hf.rows import RowGenerator
+from assay.models.hf.state_rows import StateGenerator
 from assay.models.hf.stops import StopRules, final_text, stop_reason
 from assay.models.hf.tokenization import TextEncoder
 
@@ -83,20 +84,14 @@ class Generations:
             pending = [place for index, place in enumerate(pending) if index not in answered]
 
     def _generate_once(self, prompts: list[Prompt]) -> Iterator[tuple[int, list[int]]]:
-        runner = self.engine.runner
+        runner = self.engine.runner or self.engine.states
         for index, prompt in enumerate(prompts):
             if prompt.rules.max_gen_toks < 1:
                 yield index, []
         together = [index for index, prompt in enumerate(prompts) if self._can_share(prompt)]
         if runner is not None and together:
             before = runner.computed
-            rows = RowGenerator(
-                runner,
-                self.engine.encoder,
-                tokens_per_pass=self.engine.budget.tokens,
-                max_rows=self.max_rows,
-                cache_bytes=int(0.4 * free_memory(runner.device)),
-            )
+            rows = self._generator()
             for index, ids in rows.run([prompts[place] for place in together]):
                 yield together[index], ids
             self.engine.usage.computed_tokens += runner.computed - before
@@ -116,12 +111,24 @@ class Generations:
                 ),
             )
 
+    def _generator(self) -> RowGenerator | StateGenerator:
+        engine = self.engine
+        limits: dict[str, Any] = {
+            "tokens_per_pass": engine.budget.tokens,
+            "max_rows": self.max_rows,
+            "cache_bytes": int(0.4 * free_memory(engine.model.device)),
+        }
+        if engine.runner is not None:
+            return RowGenerator(engine.runner, engine.encoder, **limits)
+        assert engine.states is not None
+        return StateGenerator(engine.states, engine.encoder, **limits)
+
     def _can_share(self, prompt: Prompt) -> bool:
         """Settings beyond the common ones are left to transformers' own generation."""
         unusual = {name: value for name, value in prompt.settings.other.items() if _ORDINARY.get(name, ...) != value}
         unusual.pop("repetition_penalty", None)
         return (
-            self.engine.runner is not None
+            (self.engine.runner is not None or self.engine.states is not None)
             and prompt.rules.max_gen_toks >= 1
             and not unusual
             and not self._unusual_config

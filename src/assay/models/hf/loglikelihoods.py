@@ -8,7 +8,8 @@ from assay.instance import Response
 from assay.models.hf.engine import HFEngine
 from assay.models.hf.scoring import LogLikelihood, score_by_tree, score_plainly
 from assay.models.hf.seq2seq import score_seq2seq
-from assay.models.hf.tokenization import Pair, to_scored
+from assay.models.hf.state_scoring import score_by_state
+from assay.models.hf.tokenization import Pair, Scored, to_scored
 from assay.models.windows import WindowSums, rolling_windows
 
 
@@ -84,15 +85,25 @@ class LogLikelihoods:
         if self.engine.seq2seq:
             yield from score_seq2seq(self.engine.model, pairs, self.engine.max_length)
             return
-        runner = self.engine.runner
-        scored = [to_scored(pair, self.engine.max_length) for pair in pairs]
-        by_tree = [i for i, request in enumerate(scored) if runner and len(request.tokens) <= self.engine.tree_length]
-        if runner is not None and by_tree:
+        engine = self.engine
+        scored = [to_scored(pair, engine.max_length) for pair in pairs]
+        # A sequence that the model treats otherwise when it is alone is computed by itself.
+        short = [index for index, request in enumerate(scored) if len(request.tokens) <= engine.tree_length]
+        runner = engine.runner or (engine.states if engine.states and engine.states.shares else None)
+        shared = short if runner else []
+        if runner is not None and shared:
             before = runner.computed
-            for index, value in score_by_tree(runner, [scored[i] for i in by_tree], self.engine.budget.tokens):
-                yield by_tree[index], value
-            self.engine.usage.computed_tokens += runner.computed - before
-        plain = sorted(set(range(len(scored))) - set(by_tree))
-        for index, value in score_plainly(self.engine.model, [scored[i] for i in plain], self.engine.budget.tokens):
+            for index, value in self._score_shared([scored[i] for i in shared]):
+                yield shared[index], value
+            engine.usage.computed_tokens += runner.computed - before
+        plain = sorted(set(range(len(scored))) - set(shared))
+        for index, value in score_plainly(engine.model, [scored[i] for i in plain], engine.budget.tokens):
             yield plain[index], value
-        self.engine.usage.computed_tokens += sum(map(len, {tuple(scored[i].tokens) for i in plain}))
+        engine.usage.computed_tokens += sum(map(len, {tuple(scored[i].tokens) for i in plain}))
+
+    def _score_shared(self, scored: list[Scored]) -> Iterator[tuple[int, LogLikelihood]]:
+        engine = self.engine
+        if engine.runner is not None:
+            return score_by_tree(engine.runner, scored, engine.budget.tokens)
+        assert engine.states is not None
+        return score_by_state(engine.states, scored, engine.budget.tokens)

@@ -148,6 +148,7 @@ class HFLM(StreamingLM):
         from assay.models.hf.linear import pack_linear_layers
         from assay.models.hf.selfcheck import tree_length
         from assay.models.hf.selftest import TOLERANCE
+        from assay.models.hf.state import StateRunner
         from assay.models.hf.tree import TreeRunner
 
         self.check = self._check_tree(tree)
@@ -158,7 +159,10 @@ class HFLM(StreamingLM):
         return HFEngine(
             self.model,
             self.encoder,
-            TreeRunner(self.model) if self.check.passed else None,
+            TreeRunner(self.model) if self.check.way == "tree" else None,
+            StateRunner(self.model, shares=self.check.way == "state")
+            if self.check.way != "tree" and self.check.decodes
+            else None,
             memory.TokenBudget(tokens_per_pass or memory.choose_budget(self.model)),
             self._usage,
             self.max_length,
@@ -169,11 +173,15 @@ class HFLM(StreamingLM):
         from assay.models.hf.selfcheck import SelfCheck, self_check
 
         if not wanted:
-            return SelfCheck(False, reason="it was switched off (tree=False)")
+            return SelfCheck("batch", reason="it was switched off (tree=False)")
         if self.model.config.is_encoder_decoder:
-            return SelfCheck(False, reason="it is an encoder-decoder model")
+            return SelfCheck("batch", reason="it is an encoder-decoder model")
         check = self_check(self.model)
-        if not check.passed:
+        if check.way == "state":
+            logger.info(
+                "the prefix tree does not fit this model (%s): shared prefixes are kept as states", check.reason
+            )
+        elif check.way == "batch":
             logger.warning(
                 "the prefix tree does not fit this model (%s): each request is computed by itself", check.reason
             )

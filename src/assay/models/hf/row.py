@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import torch
-
 from assay.models.generation import GenerationSettings
 from assay.models.hf.decoding import Base
 from assay.models.hf.speculation import NgramDrafter
 from assay.models.hf.stops import StopRules, StopWatch
-from assay.models.sampling import draw_token
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +38,6 @@ class Row:
     base: Base | None
     prompt_length: int
     """Tokens of its prompt that are in its slot; the others are in the base."""
-    generator: np.random.Generator
     drafter: NgramDrafter
     watch: StopWatch
     ids: list[int] = field(default_factory=list)
@@ -57,24 +52,6 @@ class Row:
         left = self.prompt.rules.max_gen_toks - len(self.ids) - 1
         return self.drafter.draft(min(most, left))
 
-    def choose(self, scores: Any, best: int) -> int:
-        """The token that follows, of which `best` is the likeliest. A draw takes one number, so drafts change none."""
-        settings = self.prompt.settings
-        if self.prompt.repetition_penalty != 1.0:
-            seen = torch.tensor(sorted({*self.prompt.tokens, *self.ids}), device=scores.device)
-            scores = penalised(scores, seen, self.prompt.repetition_penalty)
-            best = int(scores.argmax())
-        if settings.greedy:
-            return best
-        return draw_token(scores.float().cpu().numpy(), settings, self.generator.random())
-
     def say(self, token: int) -> None:
         self.ids.append(token)
         self.drafter.say(token)
-
-
-def penalised(logits: Any, seen: Any, penalty: float) -> Any:
-    """Tokens that were already there made less likely, as transformers does. A copy: draws of one prompt share logits."""
-    with torch.inference_mode():
-        scores = logits[seen]
-        return logits.index_copy(0, seen, torch.where(scores < 0, scores * penalty, scores / penalty))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from assay.models.hf.choosing import Place, choose_tokens
 from assay.models.hf.decoding import Base, DecodePlan, RowSpan, Slots
 from assay.models.hf.linear import LinearMode, linear_mode
 from assay.models.hf.row import Prompt, Row
@@ -141,7 +142,6 @@ class RowGenerator:
             prompt,
             base if apart else None,
             length,
-            np.random.default_rng(prompt.seed),
             NgramDrafter(prompt.tokens),
             StopWatch(prompt.rules, self.encoder),
         )
@@ -179,12 +179,17 @@ class RowGenerator:
 
     def _extend(self, rows: list[Row], drafts: list[list[int]], logits: Any) -> Iterator[tuple[int, list[int]]]:
         """The logits stand in line: for each row those after its last token, then those after each token of its draft."""
-        best = logits.argmax(dim=-1).tolist()
+        places = [
+            Place(row.prompt, [*row.ids, *draft[:at]])
+            for row, draft in zip(rows, drafts)
+            for at in range(1 + len(draft))
+        ]
+        chosen = choose_tokens(places, logits)
         ended = []
         start = 0
         for row, draft in zip(rows, drafts):
             for place, expected in enumerate([*draft, None], start):
-                token = row.choose(logits[place], best[place])
+                token = chosen[place]
                 row.say(token)
                 if row.watch.reason(row.ids) is not None:
                     ended.append(row)

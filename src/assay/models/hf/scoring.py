@@ -21,7 +21,7 @@ _ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class Wanted:
     """The targets of one request that follow tokens of one node: depths `first` to `last` of its sequence."""
 
     request: int
@@ -29,7 +29,7 @@ class _Wanted:
     last: int
 
 
-class _Tally:
+class Tally:
     """Adds up log-probabilities until a request has all of its targets."""
 
     def __init__(self, requests: Sequence[Scored]) -> None:
@@ -49,8 +49,8 @@ class _Tally:
 def score_by_tree(runner: TreeRunner, requests: Sequence[Scored], budget: int) -> Iterator[tuple[int, LogLikelihood]]:
     """Yield `(position, (log-likelihood, is_greedy))` as the steps that hold the last target of a request finish."""
     tree = PrefixTree([request.tokens for request in requests])
-    wanted = _wanted_by_node(tree, requests)
-    tally = _Tally(requests)
+    wanted = wanted_by_node(tree, requests)
+    tally = Tally(requests)
     runner.path.cut(0)
     for step in tree.schedule(budget):
         places, targets, owners = _lookups(tree, step, wanted, requests)
@@ -60,20 +60,20 @@ def score_by_tree(runner: TreeRunner, requests: Sequence[Scored], budget: int) -
             yield from tally.add(owners, *log_probabilities(logits, rows, targets))
 
 
-def _wanted_by_node(tree: PrefixTree, requests: Sequence[Scored]) -> dict[int, list[_Wanted]]:
-    wanted: dict[int, list[_Wanted]] = defaultdict(list)
+def wanted_by_node(tree: PrefixTree, requests: Sequence[Scored]) -> dict[int, list[Wanted]]:
+    wanted: dict[int, list[Wanted]] = defaultdict(list)
     for index, request in enumerate(requests):
         length = len(request.tokens)
         lowest = length - len(request.targets)
         node = tree.ends[index]
         while node != 0 and tree.nodes[node].stop > lowest:
-            wanted[node].append(_Wanted(index, max(lowest, tree.nodes[node].start), tree.nodes[node].stop))
+            wanted[node].append(Wanted(index, max(lowest, tree.nodes[node].start), tree.nodes[node].stop))
             node = tree.nodes[node].parent
     return wanted
 
 
 def _lookups(
-    tree: PrefixTree, step: Step, wanted: dict[int, list[_Wanted]], requests: Sequence[Scored]
+    tree: PrefixTree, step: Step, wanted: dict[int, list[Wanted]], requests: Sequence[Scored]
 ) -> tuple[Any, Any, Any]:
     """Places in the step, the token expected after each, and whose it is."""
     places: list[int] = []
@@ -137,6 +137,23 @@ def score_plainly(model: Any, requests: Sequence[Scored], budget: int) -> Iterat
                 part = logits[row, stop - len(targets) : stop]
                 values, greedy = log_probabilities(part, range(len(targets)), targets)
                 yield index, (float(values.sum()), bool(greedy.all()))
+
+
+def score_tokens_plainly(model: Any, sequences: Sequence[tuple[Sequence[int], int]], budget: int) -> Iterator[Any]:
+    """For each (tokens, first place) the log-probabilities of the tokens from that place on, in the order given."""
+    order = sorted(range(len(sequences)), key=lambda index: -len(sequences[index][0]))
+    found: dict[int, Any] = {}
+    for batch in _batches([tuple(sequences[index][0][:-1]) for index in order], budget):
+        width = len(batch[0])
+        members = order[len(found) : len(found) + len(batch)]
+        wanted = width + 1 - min(sequences[index][1] for index in members)
+        logits = _padded_logits(model, batch, wanted)
+        for row, index in enumerate(members):
+            tokens, first = sequences[index]
+            start = first - 1 - (width - wanted)
+            part = logits[row, start : start + len(tokens) - first]
+            found[index] = log_probabilities(part, range(len(part)), list(tokens[first:]))[0]
+    return (found[index] for index in range(len(sequences)))
 
 
 def _batches(rows: Iterable[tuple[int, ...]], budget: int) -> Iterator[list[tuple[int, ...]]]:

@@ -1,58 +1,290 @@
-"""At load: does the tree give what plain scoring gives? Where it does not, the model is scored plainly."""
+"""At load: which way of computing shared tokens once gives what plain scoring gives?
+
+    tree     every distinct token once, branches side by side in one pass
+    state    a shared prefix once, its cache copied for each who continues it
+    batch    every request by itself, in padded batches
+
+The first that agrees with plain scoring is taken. In full precision the two must agree to rounding. In half precision plain
+scoring does not agree with itself: the same tokens in another batch, or behind an embedding that was rounded the other way,
+come out differently, in mixtures of experts by a whole route. So the noise of plain scoring is measured on the same probes,
+and a way passes if its differences are of that kind. Noise can hide what is wrong, so where there is memory for it the same
+weights are first compared in float32.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import random
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
-from assay.models.hf.attention import UnsupportedAttention
-from assay.models.hf.budget import is_out_of_memory
-from assay.models.hf.scoring import score_by_tree, score_plainly
+from assay.models.hf.attention import UnsupportedAttention, attention_configs
+from assay.models.hf.budget import free_memory, is_out_of_memory
+from assay.models.hf.scoring import log_probabilities, score_by_tree, score_tokens_plainly
+from assay.models.hf.state import StateRunner, UnsupportedState, join
+from assay.models.hf.state_scoring import score_by_state
 from assay.models.hf.tokenization import Scored
 from assay.models.hf.tree import TreeRunner
 
-_TOLERANCE = {torch.float64: 1e-6, torch.float32: 3e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
-"""Largest difference in log-likelihood per token that rounding explains. A wrong mask misses it by far."""
+Way = Literal["tree", "state", "batch"]
+_TOLERANCE = {torch.float64: 1e-6, torch.float32: 3e-4}
+"""Largest difference in log-likelihood of a token that rounding explains in full precision."""
+_HALF = (torch.float16, torch.bfloat16)
+_TIMES_NOISE = 2.5
+"""So much more than plain scoring differs from itself may another way differ from it: it rounds at other places."""
+_AFFORDABLE = {"cpu": 4e12, "cuda": 4e14}
+"""Floating-point operations for probes beyond a window; where they would take more, the window is made small instead."""
+_SMALL_WINDOW = 8
+_LOCAL = re.compile(r"window|chunk|sink|local_attention|block_size")
 
 
 @dataclass(frozen=True, slots=True)
 class SelfCheck:
-    """The largest difference between the two ways, or why the tree could not be tried."""
+    """The way that was chosen, how far it was from plain scoring, and why no better one was."""
 
-    passed: bool
+    way: Way
     difference: float | None = None
     reason: str | None = None
+    decodes: bool = False
+    """Rows can be decoded together behind the model's own cache, each prompt read in one piece; so can all states."""
+
+    @property
+    def passed(self) -> bool:
+        """The prefix tree fits the model."""
+        return self.way == "tree"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A sequence of arbitrary tokens, of which those from place `first` on are compared."""
+
+    tokens: tuple[int, ...]
+    first: int = 1
 
 
 def self_check(model: Any) -> SelfCheck:
-    requests = probe_requests(model.get_input_embeddings().weight.shape[0])
-    kinds = set(getattr(getattr(model.config, "text_config", None) or model.config, "layer_types", None) or ())
-    if unknown := kinds - {"full_attention", "sliding_attention", "chunked_attention"}:
-        return SelfCheck(False, reason=f"it has {', '.join(sorted(unknown))} layers")
-    plain = dict(score_plainly(model, requests, budget=64))
+    vocabulary = model.get_input_embeddings().weight.shape[0]
+    sizes = local_sizes(model.config)
+    affordable = [size for size in sizes if _operations(model, size) <= _AFFORDABLE.get(model.device.type, 4e12)]
+    probes = [*short_probes(vocabulary), *(probe for size in affordable for probe in long_probes(vocabulary, size))]
+    plain = _Plain(model, probes)
+    reasons: list[str] = []
+    for way, scores in (("tree", _tree_scores), ("state", _state_scores)):
+        reason = _wrong_in_full_precision(model, probes, scores)
+        difference = None
+        if reason is None:
+            difference, reason = _judge(model, probes, plain, scores)
+        if reason is None and way == "tree" and len(affordable) < len(sizes):
+            with small_windows(model):
+                beyond = long_probes(vocabulary, _SMALL_WINDOW)
+                _, reason = _judge(model, beyond, _Plain(model, beyond), scores)
+        if reason is None:
+            return SelfCheck(way, difference, reasons[0] if reasons else None, decodes=True)  # type: ignore[arg-type]
+        reasons.append(reason)
+    ends = [Probe(probe.tokens, len(probe.tokens) - 1) for probe in probes]
+    wrong = _wrong_in_full_precision(model, ends, _joined_scores)
+    wrong = wrong or _judge(model, ends, _Plain(model, ends), _joined_scores)[1]
+    return SelfCheck("batch", reason="; ".join(dict.fromkeys(reasons)), decodes=wrong is None)
+
+
+def _judge(
+    model: Any, probes: Sequence[Probe], plain: _Plain, scores: Callable[..., Any]
+) -> tuple[float | None, str | None]:
+    """The largest difference, and why this way is not for the model."""
     try:
-        # A budget this small makes the schedule keep chains, hang blocks from them and cut back again.
-        tree = dict(score_by_tree(TreeRunner(model), requests, budget=12))
-    except UnsupportedAttention as error:
-        return SelfCheck(False, reason=str(error))
+        differences = np.abs(scores(model, probes) - plain.values)
+    except (UnsupportedAttention, UnsupportedState) as error:
+        return None, str(error)
     except Exception as error:
         if is_out_of_memory(error):
             raise
         # Whatever a model's own code raises when it is run in this way, plain scoring is right for it.
-        return SelfCheck(False, reason=f"{type(error).__name__}: {str(error)[:200]}")
-    differences = [
-        abs(tree[index][0] - plain[index][0]) / len(request.targets) for index, request in enumerate(requests)
+        return None, f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    worst = float(np.max(differences))  # unlike Python's max, NaN if any of them is
+    if model.dtype not in _HALF:
+        tolerance = _TOLERANCE.get(model.dtype, 3e-4)
+        return worst, None if worst <= tolerance else f"log-likelihoods differ by up to {worst:.2g} per token"
+    for share in (0.5, 0.95):
+        found, allowed = np.quantile(differences, share), _TIMES_NOISE * plain.noise(share)
+        if not found <= allowed:
+            return worst, (
+                f"log-likelihoods differ by {found:.2g} per token ({share:.0%} quantile), "
+                f"{found / allowed * _TIMES_NOISE:.1f} times the noise of plain scoring in {str(model.dtype)[6:]}"
+            )
+    return worst, None
+
+
+def _wrong_in_full_precision(model: Any, probes: Sequence[Probe], scores: Callable[..., Any]) -> str | None:
+    if model.dtype not in _HALF or not _fits_in_full(model):
+        return None
+    with in_full_precision(model):
+        return _judge(model, probes, _Plain(model, probes), scores)[1]
+
+
+def _fits_in_full(model: Any) -> bool:
+    """Only for a model that is whole on one device, in the numbers that it says."""
+    tensors = [*model.parameters(), *model.buffers()]
+    plain = all(part.dtype in (*_HALF, torch.float32) or not part.is_floating_point() for part in tensors)
+    size = 4 * sum(part.numel() for part in tensors)
+    return plain and len({part.device for part in tensors}) == 1 and size <= 0.3 * free_memory(model.device)
+
+
+@contextlib.contextmanager
+def in_full_precision(model: Any) -> Iterator[None]:
+    """Within this, the weights are float32. What was half precision comes back bit by bit."""
+    kept = [(part, part.data) for part in (*model.parameters(), *model.buffers()) if part.dtype in _HALF]
+    try:
+        for part, data in kept:
+            part.data = data.float()
+        yield
+    finally:
+        for part, data in kept:
+            part.data = data
+
+
+class _Plain:
+    """What plain scoring gives for the probes, and how far it is from itself."""
+
+    def __init__(self, model: Any, probes: Sequence[Probe]) -> None:
+        self.model, self.probes = model, probes
+        self.values = self._score(256)
+        self._noise: Any = None
+
+    def noise(self, share: float) -> float:
+        """This quantile of the differences in another batch, and with embeddings that are off by a rounding."""
+        if self._noise is None:
+            other = np.abs(self._score(1) - self.values)
+            with rounded_otherwise(self.model):
+                moved = np.abs(self._score(256) - self.values)
+            self._noise = (other, moved)
+        smallest = float(torch.finfo(self.model.dtype).eps)
+        return max(smallest, *(float(np.quantile(noise, share)) for noise in self._noise))
+
+    def _score(self, budget: int) -> Any:
+        return np.concatenate(
+            list(score_tokens_plainly(self.model, [(p.tokens, p.first) for p in self.probes], budget))
+        )
+
+
+@contextlib.contextmanager
+def rounded_otherwise(model: Any) -> Iterator[None]:
+    """Within this, each number of an embedding is half a unit in the last place larger or smaller."""
+    embedding = model.get_input_embeddings()
+    generator = torch.Generator().manual_seed(0)
+
+    def move(_module: Any, _args: Any, output: Any) -> Any:
+        sign = torch.randint(0, 2, output.shape, generator=generator).to(output.device) * 2 - 1
+        return (output.float() * (1 + sign * torch.finfo(output.dtype).eps / 2)).to(output.dtype)
+
+    hook = embedding.register_forward_hook(move)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _one_by_one(probes: Sequence[Probe]) -> list[Scored]:
+    """Each compared token as a request: in a tree that costs nothing more."""
+    return [
+        Scored(list(probe.tokens[:place]), [probe.tokens[place]])
+        for probe in probes
+        for place in range(probe.first, len(probe.tokens))
     ]
-    difference = float(np.max(differences))  # unlike Python's max, NaN if any of them is
-    if not difference <= _TOLERANCE.get(model.dtype, 3e-4):
-        return SelfCheck(False, difference, f"log-likelihoods differ by up to {difference:.2g} per token")
-    return SelfCheck(True, difference)
+
+
+def _tree_scores(model: Any, probes: Sequence[Probe]) -> Any:
+    kinds = set(getattr(getattr(model.config, "text_config", None) or model.config, "layer_types", None) or ())
+    if unknown := kinds - {"full_attention", "sliding_attention", "chunked_attention"}:
+        raise UnsupportedAttention(f"it has {', '.join(sorted(unknown))} layers")
+    requests = _one_by_one(probes)
+    # A budget this small makes the schedule keep chains, hang blocks from them and cut back again.
+    budget = max(12, max(len(probe.tokens) for probe in probes) // 16)
+    found = dict(score_by_tree(TreeRunner(model), requests, budget))
+    return np.array([found[index][0] for index in range(len(requests))])
+
+
+def _state_scores(model: Any, probes: Sequence[Probe]) -> Any:
+    requests = _one_by_one(probes)
+    found = dict(score_by_state(StateRunner(model), requests, 64))
+    values = np.array([found[index][0] for index in range(len(requests))])
+    lasts = np.cumsum([len(probe.tokens) - probe.first for probe in probes]) - 1
+    values[lasts] = _joined_scores(model, probes)
+    return values
+
+
+def _joined_scores(model: Any, probes: Sequence[Probe]) -> Any:
+    """The last token of each probe, from rows of several lengths that are decoded together."""
+    runner = StateRunner(model)
+    caches = [runner.fresh() for _ in probes]
+    for cache, probe in zip(caches, probes):
+        runner.extend(cache, [probe.tokens[:-2]], 1)
+    logits = runner.decode(join(caches), [probe.tokens[-2] for probe in probes], [len(p.tokens) - 2 for p in probes])
+    return log_probabilities(logits, range(len(probes)), [probe.tokens[-1] for probe in probes])[0]
+
+
+def short_probes(vocabulary: int) -> list[Probe]:
+    """Sequences that share prefixes of several lengths, more than 64 compared tokens in all."""
+    some = _Tokens(vocabulary)
+    shared = some(7)
+    probes = []
+    for _ in range(3):
+        question = shared + some(6)
+        probes += [Probe(question + some(length), 7) for length in (1, 3, 4)]
+    return [*probes, Probe(some(20))]
+
+
+def long_probes(vocabulary: int, size: int) -> list[Probe]:
+    """Two questions behind a prefix that is longer than a window of this size, compared at both of its ends."""
+    some = _Tokens(vocabulary)
+    shared = some(size + size // 4 + 4)
+    first = max(1, size - 2) if size <= 64 else len(shared)
+    return [Probe(shared + some(9), first), Probe(shared + some(6), len(shared))]
+
+
+class _Tokens:
+    def __init__(self, vocabulary: int) -> None:
+        self._draw, self._vocabulary = random.Random(0), vocabulary
+
+    def __call__(self, count: int) -> tuple[int, ...]:
+        return tuple(self._draw.randrange(self._vocabulary) for _ in range(count))
+
+
+def local_sizes(config: Any) -> list[int]:
+    """Sizes of windows, chunks and sinks that the config names and a sequence may reach beyond."""
+    text = getattr(config, "text_config", None) or config
+    longest = getattr(text, "max_position_embeddings", None) or sys.maxsize
+    named = {value for name, value in vars(text).items() if _LOCAL.search(name) and type(value) is int}
+    return sorted(size for size in named if 1 < size < longest - size // 4 - 16)
+
+
+def _operations(model: Any, size: int) -> float:
+    """For the probes of a window of this size: plain scoring and one other way."""
+    return float(2.0 * sum(part.numel() for part in model.parameters()) * 4 * 1.25 * size)
+
+
+@contextlib.contextmanager
+def small_windows(model: Any) -> Iterator[None]:
+    """Within this, windows and chunks are so small that short probes reach beyond them.
+
+    For models whose own window would take minutes to fill. Masks are made from the config in every pass, so plain scoring
+    and the tree both follow it; where one of the two does not, they differ and the tree is not used.
+    """
+    names = ("sliding_window", "attention_chunk_size")
+    before = [(config, name, getattr(config, name, None)) for config in attention_configs(model) for name in names]
+    before = [(config, name, value) for config, name, value in before if type(value) is int]
+    try:
+        for config, name, _ in before:
+            setattr(config, name, _SMALL_WINDOW)
+        yield
+    finally:
+        for config, name, value in before:
+            setattr(config, name, value)
 
 
 def tree_length(config: Any) -> int:
@@ -67,21 +299,3 @@ def tree_length(config: Any) -> int:
         return sys.maxsize
     trained = rope.get("original_max_position_embeddings") or getattr(config, "original_max_position_embeddings", None)
     return int(trained or config.max_position_embeddings)
-
-
-def probe_requests(vocabulary: int) -> Sequence[Scored]:
-    """Sequences of arbitrary tokens that share prefixes of several lengths."""
-    draw = random.Random(0)
-
-    def some(count: int) -> list[int]:
-        return [draw.randrange(vocabulary) for _ in range(count)]
-
-    shared = some(7)
-    requests = []
-    for _ in range(3):
-        question = shared + some(6)
-        for length in (1, 3, 4):
-            answer = some(length)
-            requests.append(Scored((question + answer)[:-1], answer))
-    alone = some(20)
-    return [*requests, Scored(alone[:-1], alone[-5:])]

@@ -11,6 +11,7 @@ from assay.models.base import Check
 from assay.models.hf.engine import HFEngine
 from assay.models.hf.scoring import log_probabilities, score_by_tree, score_plainly
 from assay.models.hf.selfcheck import SelfCheck
+from assay.models.hf.state_scoring import score_by_state
 from assay.models.hf.tokenization import Scored, to_scored
 from assay.models.selftest import QUESTIONS, compare
 
@@ -24,11 +25,14 @@ def own_checks(engine: HFEngine, check: SelfCheck, tolerance: float) -> Iterator
     scored = [to_scored(pair, engine.max_length) for pair in pairs]
     plain = _sorted(score_plainly(engine.model, scored, engine.budget.tokens))
     if engine.runner is None:
-        yield Check("tree against plain", None, note=f"scored plainly: {check.reason}")
+        yield Check("tree against plain", None, note=f"scored by {check.way}: {check.reason}")
     else:
         for budget in (engine.budget.tokens, 24):
             tree = _sorted(score_by_tree(engine.runner, scored, budget))
             yield compare(f"tree against plain, {budget} tokens a pass", tree, plain, tolerance)
+    if engine.states is not None and engine.states.shares:
+        state = _sorted(score_by_state(engine.states, scored, engine.budget.tokens))
+        yield compare("branched states against plain", state, plain, tolerance)
     one = _sorted(score_plainly(engine.model, scored, 1))
     yield compare("plain, batches of one and many", plain, one, tolerance)
     yield compare("padding on the left and on the right", _left_padded(engine.model, scored), plain, tolerance)

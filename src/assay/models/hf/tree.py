@@ -16,6 +16,7 @@ from assay.models.hf.attention import (
     UnsupportedAttention,
     attention_configs,
     fold_mask,
+    innermost,
     planned,
 )
 from assay.models.hf.batches import batches_of
@@ -186,7 +187,7 @@ class TreeRunner:
         self._layers = int(config.num_hidden_layers)
         self._configs = attention_configs(model)
         self._last_mlp = last_mlp(model, self._layers)
-        self._keeps_logits = "logits_to_keep" in inspect.signature(_innermost(model).forward).parameters
+        self._keeps_logits = "logits_to_keep" in inspect.signature(innermost(model).forward).parameters
 
     @property
     def device(self) -> Any:
@@ -228,9 +229,3 @@ class TreeRunner:
 
 def _row(values: Any, device: Any) -> Any:
     return torch.as_tensor(values, dtype=torch.long, device=device).unsqueeze(0)
-
-
-def _innermost(model: Any) -> Any:
-    """The model below wrappers such as an adapter's, whose `forward` takes anything."""
-    base = getattr(model, "get_base_model", None)
-    return base() if callable(base) else model
