@@ -193,7 +193,16 @@ class RunResult:
     def remarks(self) -> list[str]:
         """What is to be said beside the table: why tasks were stopped, what was left out."""
         stopped = [f"{name}: {task.stop_reason}" for name, task in self.tasks.items() if task.stop_reason]
-        return [*stopped, *self.notes]
+        return [*stopped, *self.notes, *self._inference_remark()]
+
+    def _inference_remark(self) -> list[str]:
+        """Why shared tokens were not computed once, where that is so: the run took longer than it might have."""
+        inference = self.model.get("inference") or {}
+        if inference.get("way", "tree") == "tree":
+            return []
+        how = {"state": "shared prefixes were computed once and kept as states"}
+        done = how.get(inference["way"], "each request was computed by itself, in batches")
+        return [f"The prefix tree was not used ({inference.get('reason')}): {done}."]
 
     def tree(self) -> Iterator[tuple[int, TaskResult | GroupResult]]:
         """(depth, task or group) in the order of a table. What sits in several groups appears under each."""

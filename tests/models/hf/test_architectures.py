@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -184,3 +185,17 @@ def test_what_noise_hides_is_found_in_float32() -> None:
     model = build("mamba", torch.bfloat16)
     assert self_check(model).way == "batch"
     assert {part.dtype for part in model.parameters()} == {torch.bfloat16}
+
+
+def family_table() -> str:
+    """The table in docs/models.md."""
+    others = {name for names in NOT_BY_TREE.values() for name in names}
+    ways = {"tree": [name for name in FAMILIES if name not in others], **NOT_BY_TREE}
+    real = {way: sorted({FAMILIES[name].get("model_type", name) for name in names}) for way, names in ways.items()}
+    lines = [f"| {way} | {len(names)} | {', '.join(names)} |" for way, names in real.items()]
+    return "\n".join(["| way | families | model types |", "|---|---|---|", *lines])
+
+
+def test_the_docs_list_every_family_with_its_way() -> None:
+    """When this fails, put what `family_table` gives into docs/models.md."""
+    assert family_table() in (Path(__file__).parents[3] / "docs" / "models.md").read_text(encoding="utf-8")

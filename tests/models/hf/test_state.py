@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,6 +77,29 @@ def test_draws_do_not_depend_on_company() -> None:
     for index, instance in enumerate(instances):
         ((_, answer),) = lm.stream("generate_until", [instance], [index % 3])
         assert answer == together[index]
+
+
+def test_results_and_table_say_that_and_why_the_tree_was_not_used(tmp_path: Path) -> None:
+    import assay
+
+    rows = [{"country": "France", "capitals": ["Paris", "Rome"]}, {"country": "Italy", "capitals": ["Rome", "Paris"]}]
+    (tmp_path / "docs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "capitals.yaml").write_text(
+        f"task: capitals\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {tmp_path}/docs.jsonl}}}}\n"
+        "test_split: test\noutput_type: multiple_choice\ndoc_to_text: 'The capital of {{country}} is'\n"
+        "doc_to_choice: '{{capitals}}'\ndoc_to_target: 0\nmetric_list: [{metric: acc}]\n"
+    )
+    result = assay.evaluate(
+        model=make("gptj"),
+        tasks=["capitals"],
+        include_path=[str(tmp_path)],
+        limit=2,
+        run_dir=str(tmp_path / "run"),
+        store=str(tmp_path / "store.sqlite"),
+        bootstrap_iters=0,
+    )
+    assert result.model["inference"]["way"] == "state"
+    assert any("The prefix tree was not used (0 of its 3 layers" in line for line in result.remarks)
 
 
 def test_a_prompt_inside_of_another_is_answered_by_itself() -> None:

@@ -237,6 +237,7 @@ class HFLM(StreamingLM):
             "model_dtype": str(self.model.dtype),
             "model_revision": revision,
             "model_sha": getattr(self.model.config, "_commit_hash", None),
+            "inference": {"way": self.check.way, "reason": self.check.reason},
         }
 
     @property
