@@ -58,11 +58,20 @@ class OutputType:
         return cast(type[Any], load_object(target, kind="output type")) if isinstance(target, str) else target
 
 
+def plain_text(answer: Any) -> str:
+    """Text and nothing else: what a model did not answer must not become the word `None`."""
+    if not isinstance(answer, str):
+        raise TypeError("expected text")
+    return str(answer)
+
+
 def plain_loglikelihood(answer: Any) -> tuple[float, bool]:
     """
     >>> plain_loglikelihood([-1, 1])
     (-1.0, True)
     """
+    if isinstance(answer, str) or len(answer) != 2:
+        raise TypeError("expected a pair (loglikelihood, is_greedy)")
     return float(answer[0]), bool(answer[1])
 
 
@@ -93,7 +102,7 @@ for _request_type in (
     RequestType("loglikelihood", ("context", "continuation"), plain_loglikelihood),
     RequestType("loglikelihood_rolling", ("text",), plain_rolling),
     RequestType("letters", ("context", "labels"), plain_letters),
-    RequestType("generate_until", ("context", "generation_kwargs"), str, is_sampled=samples_text),
+    RequestType("generate_until", ("context", "generation_kwargs"), plain_text, is_sampled=samples_text),
 ):
     REQUEST_TYPES.add(_request_type.name, _request_type)
 

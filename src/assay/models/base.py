@@ -185,7 +185,7 @@ class LM(ABC):
                     hint="A backend answers every request, in order.",
                 )
             for position, response in enumerate(responses, start):
-                yield position, to_response(request_type, response)
+                yield position, to_response(request_type, response, self.class_name)
 
     def method_for(self, request_type: str) -> Callable[[Sequence[Instance]], Sequence[Any]]:
         """The method that answers requests of a type; raises where this model has none."""
@@ -217,6 +217,11 @@ class LM(ABC):
                 f"the model {type(self).__name__} has no chat template", hint="Run without --apply_chat_template."
             )
         return self.chat_renderer.apply(messages, add_generation_prompt)
+
+    @property
+    def class_name(self) -> str:
+        """The class that answers, for messages."""
+        return type(self).__name__
 
     @property
     def tokenizer_name(self) -> str:
@@ -351,12 +356,19 @@ def check_arguments(model: str, given: Mapping[str, Any], known: Sequence[str]) 
             )
 
 
-def to_response(request_type: str, given: Any) -> Response:
-    """What a method of an LM returned for one request: a bare answer, or a whole response."""
-    plain = REQUEST_TYPES[request_type].plain
-    if type(given) is not Response:
-        return Response(plain(given))
-    return given if given.failure is not None else given._replace(answer=plain(given.answer))
+def to_response(request_type: str, given: Any, model: str = "the model") -> Response:
+    """What a method of an LM returned for one request: a bare answer, or a whole response.
+
+    What is no answer of this type is a failed request that names the model: never a wrong answer, and no reason to stop.
+    """
+    response = given if type(given) is Response else Response(given)
+    if response.failure is not None:
+        return response
+    try:
+        return response._replace(answer=REQUEST_TYPES[request_type].plain(response.answer))
+    except (TypeError, ValueError, LookupError) as error:
+        reason = f"{model}.{request_type} answered {str(response.answer)[:80]!r} ({type(response.answer).__name__})"
+        return Response(None, failure=f"{reason}: {error}")
 
 
 def object_fingerprint(model: object) -> str:

@@ -98,11 +98,15 @@ _THOUGHTS = (
 """How thoughts begin and end, and what stands before the answer after them."""
 
 
-def split_reasoning(text: str, think_end: str | None) -> tuple[str | None, str]:
+def split_reasoning(text: str, think_end: str | None, *, cut_off: bool = False) -> tuple[str | None, str]:
     """What stands before the last end of thinking, and the answer behind it; all is answer where there is no such end.
+
+    Unless the text was cut off: then the thought never ended, and there is no answer.
 
     >>> split_reasoning("2 and 2 …</think>\\n\\n4", "</think>")
     ('2 and 2 …', '4')
+    >>> split_reasoning("2 and 2 are 4, but", "</think>", cut_off=True)
+    ('2 and 2 are 4, but', '')
 
     Without being told, by the marks in which models open their thoughts. A thought that never ends leaves no answer:
 
@@ -111,6 +115,8 @@ def split_reasoning(text: str, think_end: str | None) -> tuple[str | None, str]:
     """
     if think_end:
         reasoning, mark, answer = text.rpartition(think_end)
+        if not mark and cut_off:
+            return text, ""
         return (reasoning, answer.lstrip()) if mark else (None, text)
     for opening, closing, answers in _THOUGHTS:
         if text.lstrip().startswith(opening):

@@ -19,6 +19,7 @@ from itertools import accumulate
 from typing import Any
 
 from assay.instance import Instance
+from assay.models.identity import PROBE_TOKENS, PROBES
 from assay.models.ngram import NgramLM
 
 Fault = Callable[[int, dict[str, Any]], str | None]
@@ -69,6 +70,8 @@ class FaultyServer:
         self.answered: Counter[str] = Counter()
         self.headers: list[dict[str, str]] = []
         self.bodies: list[dict[str, Any]] = []
+        self.probes: list[dict[str, Any]] = []
+        """What a run asks to recognize the model; kept apart from what its tasks ask."""
         self.paths: list[str] = []
         self.active = self.most_active = 0
         self.written = 0
@@ -179,6 +182,11 @@ def bomb(size: int) -> bytes:
     return b"".join(packer.compress(piece) for _ in range(size // len(piece))) + packer.flush()
 
 
+def is_probe(body: Mapping[str, Any]) -> bool:
+    prompt = body.get("prompt") or (body.get("messages") or [{}])[-1].get("content")
+    return prompt in PROBES and (body.get("max_tokens") or body.get("max_completion_tokens")) == PROBE_TOKENS
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_state: FaultyServer
@@ -195,7 +203,7 @@ class _Handler(BaseHTTPRequestHandler):
         with state.lock:
             seen, state.seen[key] = state.seen[key], state.seen[key] + 1
             state.headers.append(dict(self.headers))
-            state.bodies.append(body)
+            (state.probes if is_probe(body) else state.bodies).append(body)
             state.paths.append(self.path)
             state.active += 1
             state.most_active = max(state.most_active, state.active)

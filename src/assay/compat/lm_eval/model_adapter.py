@@ -68,6 +68,10 @@ class AdaptedLM(LM):
             ) from error
 
     @property
+    def class_name(self) -> str:
+        return type(self.inner).__name__
+
+    @property
     def tokenizer_name(self) -> str:
         try:
             return str(getattr(self.inner, "tokenizer_name", ""))

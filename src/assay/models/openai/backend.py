@@ -319,7 +319,7 @@ class ServerLM(LM):
             return Response(None, failure="the server's content filter withheld the answer")
         text = whole_characters(self.read_text(choice))
         tokens = self.count(reply)
-        reasoning, text = split_reasoning(text, self.think_end_token)
+        reasoning, text = split_reasoning(text, self.think_end_token, cut_off=reason == "length")
         text, was_cut = cut_at_stop(text, [*settings.until, *([self.eos_string] if self.eos_string else [])])
         message = choice.get("message") or choice  # completions servers give the same fields beside the text
         given = message.get("reasoning_content") or message.get("reasoning") or message.get("thinking")

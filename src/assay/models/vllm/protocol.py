@@ -90,7 +90,7 @@ def read_score(output: Output, scored: int) -> tuple[float, bool]:
 
 
 def read_generation(output: Output, settings: GenerationSettings, think_end: str | None) -> Response:
-    reasoning, text = split_reasoning(output.text, think_end)
+    reasoning, text = split_reasoning(output.text, think_end, cut_off=output.finish_reason == "length")
     text, was_cut = cut_at_stop(text, settings.until)
     if was_cut:
         reason = "stop"
