@@ -30,7 +30,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "view": ("assay.cli.view:command", "Look at runs and samples in a browser."),
     "ls": ("assay.cli.ls:command", "List tasks, groups, tags, models, metrics or filters."),
     "show": ("assay.cli.show:command", "A task or group as it is understood, and who set what."),
-    "validate": ("assay.cli.validate:command", "Check task files without running them."),
+    "validate": ("assay.cli.validate:command", "Check task files without asking a model."),
     "schema": ("assay.cli.schema:command", "JSON Schema of task and group files."),
     "new": ("assay.cli.new:command", "Start a task, group, metric, filter or model."),
     "models": ("assay.cli.models:command", "Fetch and list local models."),

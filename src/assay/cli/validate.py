@@ -1,4 +1,4 @@
-"""`assay validate`: is what the task files say true? Without running anything."""
+"""`assay validate`: is what the task files say true? Asks no model; Python code that the files name is imported."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Tally:
         )
 
 
-@click.command("validate", short_help="Check task files without running them.")
+@click.command("validate", short_help="Check task files without asking a model.")
 @click.argument("names", nargs=-1)
 @click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="More names; the same as without the flag.")
 @click.option("--json", "as_json", is_flag=True, help="Counts and failures as one object.")
@@ -69,7 +69,7 @@ def command(
 
     Includes and functions must resolve; keys, metrics, filters, aggregations, samplers and group members must exist;
     templates must compile and, where the data are at hand, render; no group may contain itself. Exit code 2 if anything
-    is wrong.
+    is wrong. Python code that task files name is imported, and so runs: read a stranger's first.
 
     \b
     assay validate my_task --include_path my_tasks

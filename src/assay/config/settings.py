@@ -120,4 +120,20 @@ def without_secrets(value: Any) -> Any:
         return {key: without_secrets(item) for key, item in value.items() if not is_secret(str(key))}
     if isinstance(value, list | tuple):
         return [without_secrets(item) for item in value]
+    if isinstance(value, str) and "://" in value and "?" in value:
+        return _without_secret_parameters(value)
     return value
+
+
+def _without_secret_parameters(url: str) -> str:
+    """An address without the keys in its query.
+
+    >>> _without_secret_parameters("https://host/v1?api_key=abc&version=2")
+    'https://host/v1?version=2'
+    >>> _without_secret_parameters("https://host/v1?key=abc")
+    'https://host/v1'
+    """
+    base, _, query = url.partition("?")
+    names = {part: part.partition("=")[0] for part in query.split("&")}
+    kept = [part for part, name in names.items() if name.lower() != "key" and not is_secret(name)]
+    return f"{base}?{'&'.join(kept)}" if kept else base

@@ -145,5 +145,16 @@ def csv_table(result: RunResult) -> str:
             e = row.estimate
             about = [row.name, row.kind, row.depth, row.shots, row.metric, row.filter, row.higher_is_better]
             cells = [*about, e.value, e.stderr, e.low, e.high, e.n, e.method, row.note]
-            writer.writerow(["" if cell is None else cell for cell in cells])
+            writer.writerow([_csv_cell(cell) for cell in cells])
     return buffer.getvalue()
+
+
+def _csv_cell(cell: object) -> object:
+    """A task may be called `=HYPERLINK(…)`: spreadsheets take that for a formula unless an apostrophe stands before it.
+
+    >>> _csv_cell("=1+1"), _csv_cell(-0.5), _csv_cell(None)
+    ("'=1+1", -0.5, '')
+    """
+    if cell is None:
+        return ""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
