@@ -194,6 +194,14 @@ class RunConfig(FrozenConfig):
     def _check(self) -> Self:
         if self.limit is not None and not 0 < self.limit < math.inf:
             raise ConfigError(f"limit is {self.limit}", hint="Give a number of docs (10), or a fraction below 1 (0.1).")
+        if self.limit is not None and self.limit > 1 and self.limit != int(self.limit):
+            raise ConfigError(
+                f"limit is {self.limit}", hint="Give a whole number of docs, or a fraction below 1 (0.1)."
+            )
+        if self.data_dir is not None and not os.path.isdir(os.path.expanduser(self.data_dir)):
+            raise ConfigError(
+                f"data_dir: there is no directory {self.data_dir}", hint="Give the directory of a mirror of datasets."
+            )
         if self.offline and self.fresh:
             raise ConfigError("offline and fresh exclude each other", hint="Drop one of them.")
         if self.limit is not None and self.samples is not None:

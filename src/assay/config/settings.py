@@ -14,10 +14,12 @@ from assay.errors import ConfigError
 def parse_value(text: str) -> Any:
     """A boolean, a number, a Python literal, or the text itself.
 
-    >>> [parse_value(t) for t in ("true", "8", "1e-3", "[1, 2]", "auto")]
-    [True, 8, 0.001, [1, 2], 'auto']
+    >>> [parse_value(t) for t in ("true", "8", "1e-3", "[1, 2]", "auto", "none")]
+    [True, 8, 0.001, [1, 2], 'auto', None]
     """
     lowered = text.strip().lower()
+    if lowered in ("none", "null"):
+        return None
     if lowered in ("true", "false"):
         return lowered == "true"
     try:

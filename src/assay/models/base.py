@@ -312,7 +312,15 @@ class LM(ABC):
         if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
             check_arguments(cls.__name__, arg_dict, names)
         offered = {k: v for k, v in (additional_config or {}).items() if v is not None and k in names}
-        return cls(**{**offered, **arg_dict})
+        given = {**offered, **arg_dict}
+        for name in names:
+            if parameters[name].default is inspect.Parameter.empty and name not in given:
+                example = "smollm2-135m" if name == "pretrained" else "…"
+                raise ConfigError(
+                    f"the model {cls.__name__} needs {name}, which was not given",
+                    hint=f"Add --model_args {name}={example}",
+                )
+        return cls(**given)
 
 
 class StreamingLM(LM):
