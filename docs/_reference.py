@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -146,19 +147,59 @@ def catalog() -> str:
     )
 
 
+PUBLIC = (
+    *(
+        "config",
+        "tasks",
+        "scoring",
+        "metrics",
+        "filters",
+        "groups",
+        "results",
+        "stats",
+        "models",
+        "store",
+        "comparison",
+    ),
+    *("report", "instance", "errors", "registry"),
+)
+"""Where the public names live, in the order of the pages."""
+
+
 def python() -> str:
+    """Every public name with its signature and the first words about it."""
     import assay
 
-    parts = []
-    for name in assay.__all__:
-        value = getattr(assay, name)
-        signature = "" if name == "RunConfig" else _signature(value)
-        parts.append(f"### {name}\n\n`{name}{signature}`\n\n{inspect.getdoc(value) or ''}")
+    parts = ["### assay\n\n" + table(["name", "what"], map(_described, [assay] * len(assay.__all__), assay.__all__))]
+    for folder in PUBLIC:
+        module = importlib.import_module(f"assay.{folder}")
+        names = getattr(module, "__all__", None) or [
+            name
+            for name, value in vars(module).items()
+            if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
+        ]
+        rows = [_described(module, name) for name in sorted(names)]
+        parts.append(f"### assay.{folder}\n\n{_first(module.__doc__)}\n\n" + table(["name", "what"], rows))
     return "\n\n".join(parts)
 
 
+def _described(module: Any, name: str) -> list[str]:
+    value = getattr(module, name)
+    return [f"`{name}{_signature(value)}`", doc(value).partition(">>>")[0] if callable(value) else ""]
+
+
 def _signature(value: Any) -> str:
-    return re.sub(r"(?:\w+\.)+(\w+)", r"\1", str(inspect.signature(value))).replace("'", "")
+    if not callable(value):
+        return ""
+    try:
+        parameters = inspect.signature(value).parameters.values()
+    except (TypeError, ValueError):
+        return ""
+    shown = [p.replace(annotation=inspect.Parameter.empty) for p in parameters if p.name != "self"]
+    try:
+        return re.sub(r"<[^>]*>", "…", str(inspect.Signature(shown)))
+    except ValueError:
+        return "(…)"
 
 
 def _group_sections() -> dict[str, Callable[[], str]]:

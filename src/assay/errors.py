@@ -2,10 +2,12 @@
 
     AssayError
     ├── ConfigError (ValueError)
-    │   └── MissingPackage
+    │   ├── MissingPackage
+    │   ├── UnknownName (KeyError)
+    │   └── WrongKind (TypeError)
     ├── DataError
     ├── ModelError
-    ├── ScoringError
+    ├── ScoringError (ValueError)
     └── StoreError
 
 The command line prints an `AssayError` without a traceback and exits with its `exit_code`: 2 for wrong arguments,
@@ -61,6 +63,14 @@ class MissingPackage(ConfigError):
         return (_rebuild_missing, (self.message, self.hint, self.package))
 
 
+class UnknownName(ConfigError, KeyError):
+    """A name that nothing is registered under."""
+
+
+class WrongKind(ConfigError, TypeError):
+    """An object of a kind that does not belong where it was put."""
+
+
 class DataError(AssayError):
     """A dataset, or a doc in it, is not what the task needs."""
 
@@ -69,7 +79,7 @@ class ModelError(AssayError):
     """A model or server cannot be loaded or does not answer."""
 
 
-class ScoringError(AssayError):
+class ScoringError(AssayError, ValueError):
     """A filter, metric, reducer or aggregation failed; the message names task, doc, filter and metric."""
 
 

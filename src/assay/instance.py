@@ -173,3 +173,8 @@ class Instance:
     @property
     def metadata(self) -> tuple[str, int, int]:
         return (self.task_name, self.doc_id, self.repeats)
+
+
+GenInstance: TypeAlias = Instance
+MCInstance: TypeAlias = Instance
+"""Names under which requests for texts and for choices are also known; both are plain instances."""

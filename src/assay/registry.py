@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from typing import Generic, TypeVar, cast
 
-from assay.errors import ConfigError, MissingPackage, did_you_mean
+from assay.errors import ConfigError, MissingPackage, UnknownName, did_you_mean
 
 T = TypeVar("T")
 
@@ -29,8 +29,17 @@ class Registry(Generic[T]):
     False
     """
 
-    def __init__(self, kind: str, *, group: str | None = None, lazy: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        *,
+        group: str | None = None,
+        lazy: dict[str, str] | None = None,
+        made_of: Callable[[str, object], T] | None = None,
+    ) -> None:
+        """`made_of(name, entry)` turns what people register, a plain function say, into what the kind is."""
         self.kind = kind
+        self._made_of = made_of
         self._entries: dict[str, T] = {}
         self._lazy: dict[str, str] = dict(lazy or {})
         self._group = group
@@ -38,6 +47,7 @@ class Registry(Generic[T]):
 
     def add(self, name: str, entry: T, *, replace: bool = False) -> T:
         """Register an object; a second one under the same name is an error unless `replace` is set."""
+        entry = entry if self._made_of is None else self._made_of(name, entry)
         if not replace and name in self._entries and self._entries[name] is not entry:
             raise ConfigError(f"there is already a {self.kind} named {name!r}", hint="Choose another name.")
         self._entries[name] = entry
@@ -61,8 +71,9 @@ class Registry(Generic[T]):
         if name in self._lazy:
             # Importing the module may register the entry under this very name by its own decorator.
             loaded = cast(T, load_object(self._lazy[name], kind=self.kind))
+            loaded = loaded if self._made_of is None else self._made_of(name, loaded)
             return self._entries.setdefault(name, loaded)
-        raise ConfigError(f"unknown {self.kind} {name!r}", hint=did_you_mean(name, self) or self._listing())
+        raise UnknownName(f"unknown {self.kind} {name!r}", hint=did_you_mean(name, self) or self._listing())
 
     def get(self, name: str) -> T | None:
         return self[name] if name in self else None  # noqa: SIM401 (this is `get`)

@@ -33,7 +33,7 @@ def test_children_behave_like_a_small_dictionary() -> None:
     assert group.pop("anatomy") is None
     assert (len(group), leaf.groups) == (0, [])
     assert bool(group), "an empty group is still a group"
-    assert repr(group) == "Group('mmlu', children=[], version='2.0')"
+    assert repr(group) == "Group(name='mmlu', len_children=0, children=[], version=2.0)"
 
 
 def test_links_go_both_ways_from_either_side() -> None:

@@ -62,6 +62,16 @@ def write_task(folder: Path, name: str, more: str = "", docs: list[dict[str, Any
     return folder
 
 
+def write_mirror(folder: Path, docs: list[dict[str, Any]], *subjects: str) -> str:
+    """The dataset `my/dataset` with these docs in every subset and split, as `data_dir` finds it."""
+    for subject in subjects or ("default",):
+        place = folder / "hub" / "my" / "dataset" / subject
+        place.mkdir(parents=True)
+        for split in ("test", "train"):
+            write_docs(place, docs, split)
+    return str(folder / "hub")
+
+
 def load_task(folder: Path, name: str) -> Task:
     return TaskManager(folder, include_defaults=False).load([name]).tasks[name]
 

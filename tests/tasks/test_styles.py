@@ -23,7 +23,7 @@ from assay.tasks import (
     get_n_letters,
     shuffle_correct_with_distractors,
 )
-from assay.tasks.styles import make_styler
+from assay.tasks.styles import make_styler, metric_name
 
 Q, CHOICES = "Capital of France?", ["Berlin", "Paris", "London"]
 LISTED = "Question: Capital of France?\nA. Berlin\nB. Paris\nC. London\n"
@@ -40,7 +40,8 @@ ASKED = "Question: Capital of France?\n"
     ],
 )
 def test_kind(styler: TaskStyler, response_type: str, task_style: str, metrics: tuple[str, ...]) -> None:
-    assert (styler.response_type, styler.task_style, styler.metrics) == (response_type, task_style, metrics)
+    assert (styler.response_type, styler.task_style) == (response_type, task_style)
+    assert tuple(metric_name(metric) for metric in styler.metrics) == metrics
     assert styler.get_extra_metadata() == {"task_style": task_style}
 
 

@@ -22,9 +22,20 @@ if TYPE_CHECKING:
 @click.option(
     "--seeds", default=1, show_default=True, type=click.IntRange(min=1), help="Draws of the few-shot examples."
 )
+@click.option(
+    "--perturb", metavar="NAMES", help="Perturbations to try beside the clean text, as in typo(0.05),typo(0.1)."
+)
 @click.option("--metric", "-m", help="The metric to look at.  [default: the first that all conditions have]")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def command(styles: str | None, shots: str | None, seeds: int, metric: str | None, as_json: bool, **given: Any) -> None:
+def command(
+    styles: str | None,
+    shots: str | None,
+    seeds: int,
+    perturb: str | None,
+    metric: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
     """Evaluate tasks in every wording with every number of shots, and split the variance of the scores.
 
     \b
@@ -37,11 +48,13 @@ def command(styles: str | None, shots: str | None, seeds: int, metric: str | Non
     import json
 
     from assay.cli.options import resolve_config
-    from assay.comparison import SweepDesign, analyse_sweep, find_sweep_tasks
+    from assay.comparison import SweepDesign, analyse_sweep, find_sweep_tasks, wordings
 
     tasks = find_sweep_tasks(resolve_config(given))
     config = tasks.config
-    design = SweepDesign(tasks.leaves, _split(styles), _shots(shots, config), seeds, tasks.asked)
+    design = SweepDesign(
+        tasks.leaves, wordings(_split(styles), _split(perturb)), _shots(shots, config), seeds, tasks.asked
+    )
     tasks.check(design)
     if config.dry_run:
         _forecast(config, design, as_json=as_json)

@@ -14,8 +14,10 @@ from typing import Any
 import click
 
 from assay.cli.task_files import open_manager, task_files
+from assay.config import ConfigWarning
 from assay.errors import AssayError, ConfigError, MissingPackage
 from assay.run import check_group
+from assay.scoring import idle_settings
 from assay.tasks import Resolved, TaskManager, check_task
 
 
@@ -134,6 +136,8 @@ class _Checker:
             errors = check_task(config, resolved.origins.get(key), data_dir=self.data_dir)
             if errors:
                 self.failed.add(key)
+            for idle in [] if errors else idle_settings(config):
+                warnings.warn(f"task {key}: without effect: {idle}", ConfigWarning, stacklevel=2)
             if plain or key in resolved.roots:
                 self.done.add(key)
                 self.tally.add("tasks", key, _text(resolved.sources.get(key)), errors)
@@ -167,8 +171,6 @@ def _text(path: Path | None) -> str | None:
 
 
 def _config_warnings(caught: list[warnings.WarningMessage]) -> list[str]:
-    from assay.config import ConfigWarning
-
     return list(dict.fromkeys(str(item.message) for item in caught if issubclass(item.category, ConfigWarning)))
 
 

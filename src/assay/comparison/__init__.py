@@ -9,7 +9,7 @@ from assay.comparison.power import PowerAssumptions, SizePlan, plan_from_runs, p
 from assay.comparison.readers import RUN_READERS, open_results, open_run
 from assay.comparison.render import comparison_json, comparison_legend, comparison_table, flip_lines
 from assay.comparison.runs import ColumnBuilder, Columns, ComparedRun, RunReader, SampleColumn, run_of_columns
-from assay.comparison.sweep import SweepDesign, SweepTasks, SweptTask, analyse_sweep, find_sweep_tasks
+from assay.comparison.sweep import SweepDesign, SweepTasks, SweptTask, analyse_sweep, find_sweep_tasks, wordings
 
 __all__ = [
     "RUN_READERS",
@@ -47,4 +47,5 @@ __all__ = [
     "plan_from_runs",
     "plan_without_runs",
     "run_of_columns",
+    "wordings",
 ]

@@ -17,6 +17,7 @@ from assay.comparison.model import (
     NotComparable,
     Refusal,
 )
+from assay.comparison.perturbed import named_like, perturbations_in
 from assay.comparison.runs import ComparedRun, SampleColumn, is_higher_better
 from assay.comparison.task_difference import Alignments, TaskDifference, compare_task, repeatable_aggregation
 from assay.errors import ConfigError, did_you_mean
@@ -34,7 +35,8 @@ def compare_runs(runs: Sequence[ComparedRun], options: CompareOptions | None = N
 
 class _Pair:
     def __init__(self, a: ComparedRun, b: ComparedRun, options: CompareOptions) -> None:
-        self.a, self.b, self.options = a, b, options
+        self.a, self.options = a, options
+        self.b, self.perturbed = named_like(a, b)
         self.members: dict[MetricKey, dict[str, MemberDifference]] = {}
         """By key, then by task or group."""
         self.rows: dict[str, list[ComparisonRow]] = {}
@@ -101,7 +103,9 @@ class _Pair:
         if rule is None or rule != repeatable_aggregation(b, self.b.score(task, b.key)):
             return self._as_reported(task, a.key)
         try:
-            return compare_task(a, b, rule, self.options, alignments)
+            # A perturbation changes prompts and nothing else: its docs are those of the clean run.
+            options = replace(self.options, ignore_prompts=True) if task in self.perturbed else self.options
+            return compare_task(a, b, rule, options, alignments)
         except NotComparable as error:
             if task not in self.refused:
                 self.refusals.append(Refusal(task, str(error)))
@@ -155,6 +159,9 @@ class _Pair:
     def _warnings(self, name: str, key: MetricKey) -> list[str]:
         """What the runs say about the number itself."""
         stopped, judged, withheld = [], [], []
+        if name in self.perturbed:
+            sides = [perturbations_in(name), perturbations_in(self.perturbed[name])]
+            stopped.append(f"perturbed: {sides[0]} in A, {sides[1]} in B")
         for side, run in (("A", self.a), ("B", self.b)):
             reason = run.result.tasks[name].stop_reason if name in run.result.tasks else None
             if reason is not None and not reason.startswith("all docs"):

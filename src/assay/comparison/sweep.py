@@ -45,6 +45,17 @@ class SweepDesign:
         return [variant(name, style, shots) for name in self.asked or self.tasks for style, shots in self.conditions]
 
 
+def wordings(styles: Sequence[str], perturbations: Sequence[str]) -> tuple[str, ...]:
+    """Every style clean and with every perturbation; an empty one is the task's own wording.
+
+    >>> wordings(("mc",), ("typo(0.1)",)), wordings((), ("case",)), wordings((), ())
+    (('mc', 'mc:typo(0.1)'), ('', 'case'), ())
+    """
+    if not perturbations:
+        return tuple(styles)
+    return tuple(":".join(filter(None, pair)) for pair in product(styles or ("",), ("", *perturbations)))
+
+
 def variant(task: str, style: str | None, shots: int | None) -> str:
     return ":".join([task, *([style] if style else []), *([f"{shots}shot"] if shots is not None else [])])
 

@@ -35,6 +35,10 @@ class FrozenConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, frozen=True)
 
+    def to_dict(self) -> dict[str, Any]:
+        """What was set, as the file would say it."""
+        return self.model_dump(exclude_unset=True, exclude_none=True)
+
 
 class MetricConfig(FrozenConfig):
     """One entry of `metric_list`. Keys that are not fields here are arguments of the metric."""
@@ -179,8 +183,20 @@ class TaskConfig(FrozenConfig):
     cluster: str | None = None
     """Column whose equal values mark docs that are not independent (questions on one passage)."""
     language: str | None = None
+    perturbation: Annotated[list[str], BeforeValidator(as_list)] | None = None
+    """What is done to the question of each doc before it is asked: `typo(0.1)`, `case`, `choice_order`, …"""
+    unmodifiable_words: list[str] | None = None
+    """Words that a perturbation leaves as they are."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, frozen=True, populate_by_name=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unfold_repeat_cfg(cls, data: Any) -> Any:
+        """`repeat_cfg: {repeats: 3, reducer: max}` says the same as the two fields."""
+        if isinstance(data, dict) and isinstance(data.get("repeat_cfg"), dict):
+            return {**{key: value for key, value in data.items() if key != "repeat_cfg"}, **data["repeat_cfg"]}
+        return data
 
     @field_validator("metadata", "fewshot_config", mode="before")
     @classmethod
@@ -224,6 +240,22 @@ class TaskConfig(FrozenConfig):
     def eval_split(self) -> str | None:
         """The split that is evaluated: test, else validation."""
         return self.test_split or self.validation_split
+
+    @property
+    def repeat_cfg(self) -> Self:
+        """`config.repeat_cfg.reducer`: the two fields stand in the config itself."""
+        return self
+
+    def get_filters(self) -> list[FilterConfig]:
+        return self.filter_list or [FilterConfig(name="none", filter=[FilterStep(function="take_first")])]
+
+    @property
+    def _filter_list(self) -> list[FilterConfig]:
+        return self.get_filters()
+
+    @property
+    def _metric_list(self) -> list[MetricConfig]:
+        return self.metric_list or []
 
     def override(self, **fields: Any) -> Self:
         """A copy with these fields replaced, validated again."""

@@ -1,6 +1,6 @@
 """Responses to filtered responses: filters, and named chains of them."""
 
-from assay.filters.base import DROPPED, FILTERS, Custom, Filter
+from assay.filters.base import DROPPED, FILTERS, Custom, Filter, register_filter
 from assay.filters.choice import Choice, Reading, ReadLabel, read_choice
 from assay.filters.ensemble import DEFAULT_FILTER, FilterEnsemble, build_filter
 from assay.filters.extraction import Boxed, Extractor, JsonPath, MultiChoiceRegexFilter, Number, POSFilter, RegexFilter
@@ -8,8 +8,11 @@ from assay.filters.selection import Decontaminate, MajorityVote, TakeFirst, Take
 from assay.filters.transformation import (
     FormatSpan,
     Lowercase,
+    LowercaseFilter,
     MapFilter,
     RemoveWhitespace,
+    StripPunctuation,
+    StripPunctuationFilter,
     StripThinking,
     Transformation,
     Uppercase,
@@ -30,6 +33,7 @@ __all__ = [
     "FormatSpan",
     "JsonPath",
     "Lowercase",
+    "LowercaseFilter",
     "MajorityVote",
     "MapFilter",
     "MatchTimeout",
@@ -40,6 +44,8 @@ __all__ = [
     "Reading",
     "RegexFilter",
     "RemoveWhitespace",
+    "StripPunctuation",
+    "StripPunctuationFilter",
     "StripThinking",
     "TakeFirst",
     "TakeFirstK",
@@ -48,4 +54,5 @@ __all__ = [
     "Uppercase",
     "build_filter",
     "read_choice",
+    "register_filter",
 ]

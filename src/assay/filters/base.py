@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, cast
 
 from assay.config import Function
 from assay.instance import Doc
@@ -50,7 +50,31 @@ class Filter(ABC):
         return unparsed
 
 
-FILTERS: Registry[type[Filter]] = Registry("filter", group="assay.filters")
+def _as_filter(name: str, entry: object) -> type[Filter]:
+    """A class as it is; a plain function `f(resps, docs)` as the filter that calls it."""
+    if isinstance(entry, type):
+        return entry
+    function = cast("Callable[..., Iterable[Any]]", entry)
+
+    class Function(Filter):
+        def apply(self, resps: Iterable[Any], docs: Sequence[Doc]) -> Iterable[Any]:
+            return function(resps, docs)
+
+    Function.__name__ = Function.__qualname__ = name
+    return Function
+
+
+FILTERS: Registry[type[Filter]] = Registry("filter", group="assay.filters", made_of=_as_filter)
+
+
+def register_filter(name: str) -> Callable[[Any], Any]:
+    """Decorator: make a class, or a function of `(resps, docs)`, a filter. It stays as it is."""
+
+    def decorate(entry: Any) -> Any:
+        FILTERS.add(name, entry)
+        return entry
+
+    return decorate
 
 
 @FILTERS.register("custom")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from assay.errors import ConfigError
 from assay.filters.base import FILTERS, Filter
 from assay.instance import Doc
+
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 class Transformation(Filter):
@@ -39,6 +42,17 @@ class Lowercase(Transformation):
 class Uppercase(Transformation):
     def transform(self, response: Any) -> Any:
         return response.upper()
+
+
+@FILTERS.register("strip_punctuation")
+class StripPunctuation(Transformation):
+    """`Hello, World!` gives `Hello World`: without ASCII punctuation."""
+
+    def transform(self, response: Any) -> Any:
+        return response.translate(_NO_PUNCTUATION)
+
+
+LowercaseFilter, StripPunctuationFilter = Lowercase, StripPunctuation
 
 
 @FILTERS.register("map")

@@ -14,6 +14,7 @@ from assay.config import AggMetricConfig, FunctionRef, GroupConfig
 from assay.groups.aggregators import AGGREGATORS
 from assay.groups.functions import takes_group
 from assay.groups.group import Group
+from assay.groups.passk import k_of
 
 TaskResults: TypeAlias = Mapping[str, Mapping[str, Any]]
 
@@ -26,14 +27,14 @@ class Aggregator(ABC):
         self.agg_metric_configs: Sequence[AggMetricConfig] = config.aggregate_metric_list or []
 
     @abstractmethod
-    def aggregate(self, group: Group, task_results: TaskResults) -> dict[str, Any]:
+    def aggregate(self, group: Group[Any], task_results: TaskResults) -> dict[str, Any]:
         """`{task: {"acc,none": 0.5, "sample_len": 10}}` → `{"acc,none": 0.5}`."""
 
 
 class NoOpAggregator(Aggregator):
     """A group that only collects."""
 
-    def aggregate(self, group: Group, task_results: TaskResults) -> dict[str, Any]:
+    def aggregate(self, group: Group[Any], task_results: TaskResults) -> dict[str, Any]:
         return {}
 
 
@@ -43,7 +44,7 @@ class ConfiguredAggregator(Aggregator):
     aggregation: ClassVar[str | None] = None
     """Overrides the entries' own: `MeanAggregator` takes means whatever the entries say."""
 
-    def aggregate(self, group: Group, task_results: TaskResults) -> dict[str, Any]:
+    def aggregate(self, group: Group[Any], task_results: TaskResults) -> dict[str, Any]:
         return group.compute_metrics(
             task_results, entries=[self.configured(entry) for entry in self.agg_metric_configs]
         )
@@ -67,16 +68,18 @@ class GeometricMeanAggregator(ConfiguredAggregator):
 
 
 class PassAtKAggregator(ConfiguredAggregator):
-    """`k` is for all entries; without it each entry says its own."""
+    """A `k` that is given is for all entries; without it each entry says its own, and `k` is that of the first."""
 
     aggregation = "pass@k"
 
     def __init__(self, config: GroupConfig, k: int | None = None) -> None:
         super().__init__(config)
-        self.k = k
+        self._for_all = k
+        entries = self.agg_metric_configs
+        self.k = k if k is not None else k_of(entries[0]) if entries else 1
 
     def configured(self, entry: AggMetricConfig) -> AggMetricConfig:
-        kwargs = entry.kwargs if self.k is None else {**entry.kwargs, "k": self.k}
+        kwargs = entry.kwargs if self._for_all is None else {**entry.kwargs, "k": self._for_all}
         return super().configured(entry).model_copy(update={"kwargs": kwargs})
 
 
@@ -87,11 +90,11 @@ class CustomAggregator(Aggregator):
         return {"acc,none": min(results["acc,none"] for results in task_results.values())}
     """
 
-    def __init__(self, config: GroupConfig, agg_fn: Callable[[Group, TaskResults], dict[str, Any]]) -> None:
+    def __init__(self, config: GroupConfig, agg_fn: Callable[[Group[Any], TaskResults], dict[str, Any]]) -> None:
         super().__init__(config)
         self.agg_fn = agg_fn
 
-    def aggregate(self, group: Group, task_results: TaskResults) -> dict[str, Any]:
+    def aggregate(self, group: Group[Any], task_results: TaskResults) -> dict[str, Any]:
         return self.agg_fn(group, task_results)
 
 

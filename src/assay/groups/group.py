@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from assay.config import AggMetricConfig, GroupConfig
-from assay.errors import ConfigError
+from assay.errors import ConfigError, WrongKind
 from assay.groups.members import Scores
 from assay.groups.score import sample_len, score_group, scores_in
+from assay.registry import load_object
 from assay.results import GroupResult, GroupScore, MetricKey, Score, group_entry, read_numbers, write_key
 
 if TYPE_CHECKING:
@@ -19,8 +21,31 @@ else:
     Leaf: TypeAlias = Any
     """A task, or anything with a `task_name`."""
 
+TaskT = TypeVar("TaskT")
 
-class Group:
+
+class Children(list[Any]):
+    """The children of a group as a list that stays true: what is appended to it joins the group."""
+
+    def __init__(self, group: Group[Any]) -> None:
+        super().__init__(group._children.values())
+        self._group = group
+
+    def append(self, item: Any) -> None:
+        Group.add(self._group, item)
+        self[:] = self._group._children.values()
+
+    def extend(self, items: Iterable[Any]) -> None:
+        for item in items:
+            self.append(item)
+
+    def remove(self, item: Any) -> None:
+        self._group.pop(node_name(item))
+        super().remove(item)
+
+
+@dataclass(init=False, repr=False, eq=False)
+class Group(Generic[TaskT]):
     """A collection of tasks and groups, with the numbers it aggregates from them.
 
     A task or group may be a child of many groups. A leaf that is reached twice is one leaf: it is listed once, run
@@ -32,29 +57,49 @@ class Group:
     (['mmlu_stem'], False, 1)
     """
 
+    name: str
+    alias: str | None = None
+    aggregate_metric_list: list[AggMetricConfig] | None = None
+    metadata: dict[str, Any] | None = None
+    _children: dict[str, Group[Any] | Leaf] = field(default_factory=dict)
+    _config: GroupConfig | None = None
+
     def __init__(
         self,
         name: str | GroupConfig,
-        alias: str | None = None,
+        alias: str | Group[Any] | None = None,
         aggregate_metric_list: Sequence[AggMetricConfig | Mapping[str, Any] | str] | None = None,
         metadata: Mapping[str, Any] | None = None,
+        _children: Mapping[str, Group[Any] | Leaf] | None = None,
+        _config: GroupConfig | None = None,
         *,
-        parent: Group | None = None,
+        parent: Group[Any] | None = None,
     ) -> None:
-        config = name if isinstance(name, GroupConfig) else _config(name, alias, aggregate_metric_list, metadata)
-        self.config = config
+        """By name and what the group has, or by a config and maybe the group that it is to join."""
+        if isinstance(alias, Group):
+            alias, parent = None, alias
+        config = name if isinstance(name, GroupConfig) else _config
+        if config is None:
+            assert isinstance(name, str)
+            config = _made_config(name, alias, aggregate_metric_list, metadata)
+        elif isinstance(name, str):
+            given = _made_config(name, alias, aggregate_metric_list, metadata)
+            config = config.model_copy(update={field: getattr(given, field) for field in given.model_fields_set})
+        self.config = self._config = config
         self.name = config.group
         self.alias = config.group_alias
         self.aggregate_metric_list = config.aggregate_metric_list
         self.metadata = dict(config.metadata) if config.metadata else None
-        self.parents: list[Group] = []
-        self._children: dict[str, Group | Leaf] = {}
+        self.parents: list[Group[Any]] = []
+        self._children = {}
+        for child in (_children or {}).values():
+            self.add(child)
         if parent is not None:
             parent.add(self)
 
     # Children
 
-    def add(self, item: Group | Leaf) -> None:
+    def add(self, item: Group[Any] | Leaf) -> None:
         """Add a task or a subgroup and link it back. The same object twice is one child; a namesake is an error."""
         name = node_name(item)
         present = self._children.get(name)
@@ -67,25 +112,23 @@ class Group:
             self._children[name] = item
             self._link(item)
 
-    def add_child(self, child: Group | Leaf) -> None:
+    def add_child(self, child: Group[Any] | Leaf) -> None:
         self.add(child)
 
-    def pop(self, name: str) -> Group | Leaf | None:
+    def pop(self, name: str) -> Group[Any] | Leaf | None:
         """Take a child out, and this group out of its parents."""
         item = self._children.pop(name, None)
-        if isinstance(item, Group):
-            item.parents.remove(self)
-        elif item is not None and self in getattr(item, "groups", ()):
-            item.groups.remove(self)
+        holders: list[Any] = item.parents if isinstance(item, Group) else getattr(item, "groups", [])
+        holders[:] = [group for group in holders if group is not self]
         return item
 
-    def get(self, name: str) -> Group | Leaf | None:
+    def get(self, name: str) -> Group[Any] | Leaf | None:
         return self._children.get(name)
 
     def __contains__(self, name: object) -> bool:
         return name in self._children
 
-    def __iter__(self) -> Iterator[Group | Leaf]:
+    def __iter__(self) -> Iterator[Group[Any] | Leaf]:
         return iter(list(self._children.values()))
 
     def __len__(self) -> int:
@@ -96,14 +139,14 @@ class Group:
         return True
 
     @property
-    def children(self) -> list[Group | Leaf]:
-        return list(self._children.values())
+    def children(self) -> list[Group[Any] | Leaf]:
+        return Children(self)
 
     @property
     def child_names(self) -> list[str]:
         return list(self._children)
 
-    def _accept(self, item: Group | Leaf) -> None:
+    def _accept(self, item: Group[Any] | Leaf) -> None:
         """Refuse a child that does not belong here; a subclass may refuse more."""
         if isinstance(item, Group) and (loop := item.path_to(self)):
             names = " → ".join([self.name, *(group.name for group in loop)])
@@ -111,18 +154,27 @@ class Group:
                 f"groups contain each other: {names}", hint="Take one of them out of the list of the other."
             )
 
-    def _link(self, item: Group | Leaf) -> None:
+    def _link(self, item: Group[Any] | Leaf) -> None:
         if isinstance(item, Group):
             item.parents.append(self)
-        elif hasattr(item, "add_to_group") and self not in item.groups:
+        elif hasattr(item, "add_to_group") and not any(group is self for group in item.groups):
             item.add_to_group(self)
 
     # Position
 
     @property
-    def parent(self) -> Group | None:
+    def parent(self) -> Group[Any] | None:
         """The first of `parents`: the only one in a tree without overlap."""
         return self.parents[0] if self.parents else None
+
+    @parent.setter
+    def parent(self, group: Group[Any] | None) -> None:
+        """Join a group; None leaves all of them."""
+        if group is None:
+            for above in list(self.parents):
+                above.pop(self.name)
+        else:
+            group.add(self)
 
     def depth(self) -> int:
         """Steps to the nearest root: 0 for a group without parents."""
@@ -132,10 +184,10 @@ class Group:
         """Whether there are no subgroups below."""
         return not any(isinstance(child, Group) for child in self._children.values())
 
-    def path_to(self, target: Group) -> list[Group]:
+    def path_to(self, target: Group[Any]) -> list[Group[Any]]:
         """The groups from here down to `target`, both included; empty if it is not below."""
-        previous: dict[int, Group | None] = {id(self): None}
-        stack: list[Group] = [self]
+        previous: dict[int, Group[Any] | None] = {id(self): None}
+        stack: list[Group[Any]] = [self]
         while stack:
             group = stack.pop()
             if group is target:
@@ -151,7 +203,7 @@ class Group:
 
     # What is below
 
-    def get_direct_children(self) -> list[Group | Leaf]:
+    def get_direct_children(self) -> list[Group[Any] | Leaf]:
         return self.children
 
     def get_all_tasks(self, recursive: bool = True) -> list[Leaf]:
@@ -171,28 +223,28 @@ class Group:
         """The names of `get_all_tasks()`."""
         return [node_name(task) for task in self.get_all_tasks()]
 
-    def get_all_groups(self, recursive: bool = True) -> list[Group]:
+    def get_all_groups(self, recursive: bool = True) -> list[Group[Any]]:
         """All subgroups, parents before children, each once; without this group itself."""
         return [node for node, depth in self._below() if isinstance(node, Group) and (recursive or depth == 1)]
 
-    def bottom_up(self) -> list[Group]:
+    def bottom_up(self) -> list[Group[Any]]:
         """All groups below and then this one, children before parents, each once."""
-        ordered: dict[Group, None] = {}
+        ordered: dict[int, Group[Any]] = {}
 
-        def visit(group: Group) -> None:
+        def visit(group: Group[Any]) -> None:
             for child in group:
-                if isinstance(child, Group) and child not in ordered:
+                if isinstance(child, Group) and id(child) not in ordered:
                     visit(child)
-            ordered[group] = None
+            ordered[id(group)] = group
 
         visit(self)
-        return list(ordered)
+        return list(ordered.values())
 
-    def _below(self) -> Iterator[tuple[Group | Leaf, int]]:
+    def _below(self) -> Iterator[tuple[Group[Any] | Leaf, int]]:
         """Each node below, once, depth first, with the steps of its shortest path from here."""
         depths = self._shortest()
         seen: set[int] = set()
-        stack: list[Group | Leaf] = self.children[::-1]
+        stack: list[Group[Any] | Leaf] = self.children[::-1]
         while stack:
             node = stack.pop()
             if id(node) not in seen:
@@ -203,22 +255,31 @@ class Group:
 
     def _shortest(self) -> dict[int, int]:
         depths: dict[int, int] = {}
-        level: list[Group | Leaf] = self.children
+        level: list[Group[Any] | Leaf] = self.children
         step = 1
         while level:
-            new = dict.fromkeys(node for node in level if depths.setdefault(id(node), step) == step)
-            below = [child for node in new if isinstance(node, Group) for child in node]
+            new = {id(node): node for node in level if depths.setdefault(id(node), step) == step}
+            below = [child for node in new.values() if isinstance(node, Group) for child in node]
             level = [node for node in below if id(node) not in depths]
             step += 1
         return depths
 
-    def traverse(self, visitor: Callable[[Group | Leaf], None]) -> None:
+    def traverse(self, visitor: Callable[[Group[Any] | Leaf], None]) -> None:
         """Call `visitor` on this group and on everything below, parents first; a shared node is visited once."""
         visitor(self)
         for node, _ in self._below():
             visitor(node)
 
     # Numbers
+
+    @property
+    def _aggregator(self) -> Any:
+        """The class of `AggregatorFactory` that its entries ask for, over plain dictionaries."""
+        return load_object("assay.groups.faces:AggregatorFactory").create_aggregator(self.config)  # type: ignore[attr-defined]
+
+    @property
+    def _qualified_name(self) -> str:
+        return self.name
 
     @property
     def version(self) -> str:
@@ -267,6 +328,8 @@ class Group:
         lengths = {name: sample_len(metrics) for name, metrics in task_metrics.items()}
         return group_entry(self.result(own), lengths, self.task_names)
 
+    compute_aggregate_metrics = aggregate
+
     def compute_metrics(
         self, task_results: Mapping[str, Mapping[str, Any]], *, entries: Sequence[AggMetricConfig] | None = None
     ) -> dict[str, Any]:
@@ -277,54 +340,71 @@ class Group:
     # In and out
 
     def to_dict(self) -> dict[str, Any]:
-        """The group as its YAML file would say it, without what is not set."""
-        written = self.config.model_dump(exclude_unset=True, exclude_none=True)
+        """The group as its YAML file would say it, without what is not set; what was set later is in it."""
+        entries = self.aggregate_metric_list
+        now = {
+            "group_alias": self.alias,
+            "aggregate_metric_list": None if entries is None else [AggMetricConfig.model_validate(e) for e in entries],
+            "metadata": self.metadata,
+        }
+        config = self.config.model_copy(update=now)
+        written = config.model_dump(exclude_unset=True, exclude_none=True)
         members = self.child_names or written.pop("task", [])
         return {"group": self.name, "task": members, **{k: v for k, v in written.items() if k not in ("group", "task")}}
 
     @classmethod
-    def from_config(cls, config: GroupConfig | Mapping[str, Any]) -> Group:
+    def from_config(cls, config: GroupConfig | Mapping[str, Any]) -> Group[Any]:
         """The group without its children: those are added once they are built."""
         return cls(config if isinstance(config, GroupConfig) else GroupConfig(**config))
 
+    def __eq__(self, other: object) -> bool:
+        """By what it says and what is in it: tasks by identity, groups in their turn."""
+        if not isinstance(other, Group):
+            return NotImplemented
+        return self is other or (self.to_dict(), self._children) == (other.to_dict(), other._children)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, children={self.child_names}, version={self.version!r})"
+        kind, names = type(self).__name__, self.child_names
+        return f"{kind}(name={self.name!r}, len_children={len(names)}, children={names}, version={self.version})"
 
 
 StandardGroup = Group
 
 
-class TagGroup(Group):
+class TagGroup(Group[Any]):
     """The tasks that carry one tag. Flat: a tag holds tasks, never groups."""
 
     def __init__(self, tag_name: str, description: str | None = None) -> None:
         super().__init__(GroupConfig(group=tag_name, group_alias=description or tag_name, metadata={"type": "tag"}))
 
-    def _accept(self, item: Group | Leaf) -> None:
+    def _accept(self, item: Group[Any] | Leaf) -> None:
         if isinstance(item, Group):
-            raise ConfigError(
+            raise WrongKind(
                 f"tag {self.name!r} cannot hold the group {item.name!r}: tags are flat",
                 hint="Make it a group, or tag the tasks themselves.",
             )
 
-    def _link(self, item: Group | Leaf) -> None:
+    def _link(self, item: Group[Any] | Leaf) -> None:
         # A task lists its tags by name; a task-like object without a list is simply not told.
         tags = getattr(item, "tags", None)
         if isinstance(tags, list) and self.name not in tags:
             tags.append(self.name)
 
 
-def node_name(node: Group | Leaf) -> str:
+def node_name(node: Group[Any] | Leaf) -> str:
     """The name under which a node is known in its groups and in results."""
     if isinstance(node, Group):
         return node.name
-    name = getattr(node, "task_name", None)
+    name = getattr(node, "task_name", None) or getattr(node, "_qualified_name", None)
     if not isinstance(name, str) or not name:
         raise ConfigError(f"{node!r} is neither a group nor a task", hint="A member of a group has a task_name.")
     return name
 
 
-def _config(
+def _made_config(
     name: str,
     alias: str | None,
     aggregate_metric_list: Sequence[AggMetricConfig | Mapping[str, Any] | str] | None,

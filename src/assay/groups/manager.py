@@ -49,7 +49,7 @@ class GroupManager:
     """Knows each group and each task by name; a task that sits in several groups is here once."""
 
     def __init__(self) -> None:
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, Group[Any]] = {}
         self.tasks: dict[str, Leaf] = {}
         self.roots: list[str] = []
         """What was asked for, in order: names of groups and tasks. Empty for a hierarchy built by hand."""
@@ -94,7 +94,7 @@ class GroupManager:
                 group.pop(child)
         self.tasks = {name: task for name, task in self.tasks.items() if name in reached}
 
-    def register_group(self, group: Group) -> None:
+    def register_group(self, group: Group[Any]) -> None:
         if self.groups.get(group.name, group) is not group:
             raise ConfigError(f"there are two groups named {group.name!r}", hint="Rename one of them.")
         if group.name in self.tasks:
@@ -118,6 +118,8 @@ class GroupManager:
         """
         pending: list[tuple[str, Sequence[str | Mapping[str, Any]]]] = []
         for config in configs.values():
+            if not isinstance(config, GroupConfig | Mapping):
+                continue  # the config of a task, say: only groups are built here
             group = Group.from_config(config)
             self.register_group(group)
             pending.append((group.name, group.config.task))
@@ -160,7 +162,7 @@ class GroupManager:
         return belongs
 
     @property
-    def root_groups(self) -> list[Group]:
+    def root_groups(self) -> list[Group[Any]]:
         """Groups that are in no other group."""
         return [group for group in self.groups.values() if not group.parents]
 
@@ -173,7 +175,7 @@ class GroupManager:
                 groups.setdefault(tag, TagGroup(tag)).add(task)
         return groups
 
-    def get_groups_for_task(self, task_name: str) -> list[Group]:
+    def get_groups_for_task(self, task_name: str) -> list[Group[Any]]:
         """The groups that have this task as a direct child."""
         return [
             group
@@ -185,11 +187,11 @@ class GroupManager:
         """All leaves below a group."""
         return self.groups[group_name].get_all_tasks() if group_name in self.groups else []
 
-    def traverse_hierarchy(self, visitor: Callable[[Group | Leaf], None], root: Group | None = None) -> None:
+    def traverse_hierarchy(self, visitor: Callable[[Group[Any] | Leaf], None], root: Group[Any] | None = None) -> None:
         """Visit every node below the roots, or below one group, each once."""
         seen: set[int] = set()
 
-        def once(node: Group | Leaf) -> None:
+        def once(node: Group[Any] | Leaf) -> None:
             if id(node) not in seen:
                 seen.add(id(node))
                 visitor(node)
@@ -197,9 +199,10 @@ class GroupManager:
         for group in [root] if root is not None else self.root_groups:
             group.traverse(once)
 
-    def bottom_up(self) -> list[Group]:
+    def bottom_up(self) -> list[Group[Any]]:
         """All groups, children before parents."""
-        return list(dict.fromkeys(group for root in self.root_groups for group in root.bottom_up()))
+        ordered = {id(group): group for root in self.root_groups for group in root.bottom_up()}
+        return list(ordered.values())
 
     def score_groups(self, scores: Scores) -> dict[str, dict[MetricKey, GroupScore]]:
         """The numbers of every group from the scores of the tasks."""
@@ -223,7 +226,7 @@ class GroupManager:
         return {group.name: group.aggregate(results) for group in self.bottom_up()}
 
 
-def check_draws(group: Group) -> None:
+def check_draws(group: Group[Any]) -> None:
     """Refuse a pass@k that could count the draws of several metrics, while nothing has been asked yet."""
     for entry in group.aggregate_metric_list or []:
         if entry.aggregation != "pass@k" or entry.over != "tasks":

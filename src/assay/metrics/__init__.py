@@ -1,6 +1,7 @@
 """Result to value: metrics, aggregations over docs, reducers over repeats, normalisers."""
 
 from assay.metrics import aggregations, confidence, length_control, likelihoods, matching, translation  # noqa: F401
+from assay.metrics.aggregations import mean
 from assay.metrics.base import (
     AGGREGATIONS,
     METRICS,
@@ -10,6 +11,7 @@ from assay.metrics.base import (
     Metric,
     Reduced,
     passed_through,
+    register_aggregation,
     register_metric,
 )
 from assay.metrics.choice import Normalisation, normalise
@@ -18,6 +20,7 @@ from assay.metrics.hub import import_for_task
 from assay.metrics.hub import load as load_metric
 from assay.metrics.reducers import REDUCERS, Reducer, count_right, get_reducer, is_right_or_wrong
 from assay.metrics.sandbox import allow_unsafe_code, require_walls
+from assay.metrics.subtasks import aggregate_subtask_metrics, pooled_sample_stderr
 from assay.stats import Aggregation
 
 __all__ = [
@@ -33,14 +36,18 @@ __all__ = [
     "Normalisation",
     "Reduced",
     "Reducer",
+    "aggregate_subtask_metrics",
     "allow_unsafe_code",
     "count_right",
     "get_reducer",
     "import_for_task",
     "is_right_or_wrong",
     "load_metric",
+    "mean",
     "normalise",
     "passed_through",
+    "pooled_sample_stderr",
+    "register_aggregation",
     "register_metric",
     "require_walls",
 ]

@@ -26,6 +26,18 @@ def median(values: Sequence[Any]) -> Any:
     return sorted(values)[len(values) // 2]
 
 
+def acc_all(items: Sequence[Any]) -> float:
+    """The share of questions all of whose answers are judged right; an item is (prediction, doc) of one answer.
+
+    Docs of one question belong together: name their column in `cluster:` of the task, or the error bar is too short.
+    """
+    questions: dict[tuple[Any, Any], bool] = {}
+    for prediction, doc in items:
+        question = doc["idx"]["paragraph"], doc["idx"]["question"]
+        questions[question] = questions.get(question, True) and (doc["label"] == 1) == prediction
+    return sum(questions.values()) / len(questions)
+
+
 def nanmean(values: Sequence[float]) -> float:
     array = np.asarray(values, dtype=np.float64)
     return float("nan") if array.size == 0 or np.isnan(array).all() else float(np.nanmean(array))
@@ -196,3 +208,5 @@ for _aggregation in (
     Aggregation("bypass", bypass),
 ):
     AGGREGATIONS.add(_aggregation.name, _aggregation)
+
+AGGREGATIONS.add("acc_all", Aggregation("acc_all", acc_all))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,8 +90,27 @@ class Reduced:
     counts: tuple[int, int]
 
 
-METRICS: Registry[Metric] = Registry("metric", group="assay.metrics")
-AGGREGATIONS: Registry[Aggregation] = Registry("aggregation", group="assay.aggregations")
+def _as_metric(name: str, entry: object) -> Metric:
+    return entry if isinstance(entry, Metric) else Metric(name, cast("Callable[..., Value]", entry))
+
+
+def _as_aggregation(name: str, entry: object) -> Aggregation:
+    return entry if isinstance(entry, Aggregation) else Aggregation(name, cast("Callable[..., Any]", entry))
+
+
+METRICS: Registry[Metric] = Registry("metric", group="assay.metrics", made_of=_as_metric)
+AGGREGATIONS: Registry[Aggregation] = Registry("aggregation", group="assay.aggregations", made_of=_as_aggregation)
+"""A plain function may be registered in either: it is a generation metric, or an aggregation whose error bar is resampled."""
+
+
+def register_aggregation(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: make a function of all docs' values an aggregation. The function itself stays as it is."""
+
+    def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
+        AGGREGATIONS.add(name, Aggregation(name, fn))
+        return fn
+
+    return decorate
 
 
 def register_metric(

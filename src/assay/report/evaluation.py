@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from assay.stats import StoppingRule
 if TYPE_CHECKING:
     from assay.models import LM
     from assay.store import ResponseStore
-    from assay.tasks import TaskManager
+    from assay.tasks import Loaded, TaskManager
 
 
 def evaluate(
@@ -31,7 +32,8 @@ def evaluate(
 ) -> RunResult:
     """Evaluate a model on tasks.
 
-    Give a `RunConfig`, or its fields as keyword arguments; `model` may also be a ready model. Nothing is written to
+    Give a `RunConfig`, or its fields as keyword arguments; `model` may also be a ready model, and `tasks` may hold `Task`
+    objects and Python task classes beside names. Nothing is written to
     disk but the response store, unless `output_path` or `run_dir` is set.
 
         result = assay.evaluate(model="hf", model_args={"pretrained": "smollm2-135m"}, tasks=["demo"])
@@ -42,12 +44,13 @@ def evaluate(
         words["model"], model = model, None
     if isinstance(store, str):
         words["store"], store = store, None
+    words, ready = split_tasks(words)
     if config is None:
         config = RunConfig(**words)
     elif words:
         config = config.model_copy(update=words)
     loggers = check_first(config)
-    result = execute(config, model=model, progress=progress, manager=manager, store=store)
+    result = execute(config, model=model, progress=progress, manager=manager, store=store, ready=ready)
     if result.path is not None:
         # Before anything that may fail: a full disk or a tracker must not cost the scores.
         result.save(result.path)
@@ -55,6 +58,30 @@ def evaluate(
             write_sample_files(RunDirectory(result.path), list(result.tasks))
     log_results(result, loggers)
     return result
+
+
+def split_tasks(words: dict[str, Any]) -> tuple[dict[str, Any], Loaded | None]:
+    """The words with names only among their tasks, and those tasks that came as objects or classes."""
+    from assay.tasks import Loaded, tasks_of
+
+    given = words.get("tasks")
+    if isinstance(given, str) or not isinstance(given, Iterable) or all(isinstance(each, str) for each in given):
+        return words, None
+    ready = Loaded({}, {}, [])
+    names: list[str] = []
+    for each in given:
+        if isinstance(each, str):
+            names.append(each)
+            continue
+        tasks, groups = tasks_of(each, words.get("data_dir"))
+        ready.tasks.update({task.task_name: task for task in tasks})
+        ready.groups.update({group.name: group for group in groups})
+        roots = [group.name for group in groups] or [task.task_name for task in tasks]
+        ready.roots.extend(roots)
+        names += roots
+    if twice := [name for name in ready.roots if names.count(name) > 1]:
+        raise ConfigError(f"there are two tasks named {twice[0]!r}", hint="Rename the object: Task(config, name=…).")
+    return {**words, "tasks": names}, ready
 
 
 def score_again(

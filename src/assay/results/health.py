@@ -40,6 +40,8 @@ class Health:
     unfinished_thought: int = 0
     unjudged: int = 0
     """No judge gave a verdict that can be read, also when asked once more. The doc has no score."""
+    unscored: int = 0
+    """A metric, or the task's own scoring, gave no value: the doc is passed over."""
     duplicate_prompts: int = 0
     fewshot_leaks_avoided: int = 0
     unparsed: dict[str, int] = field(default_factory=dict)
@@ -90,7 +92,7 @@ class Health:
         marks = [f"{self.failed} failed"] if self.failed else []
         marks += self._mark("truncated", self.truncated)
         marks += self.filter_marks(filter_name) if filter_name is not None else []
-        for name in ("empty", "unfinished_thought", "unjudged", "unused_labels", "tied", "not_in_top"):
+        for name in ("empty", "unfinished_thought", "unjudged", "unscored", "unused_labels", "tied", "not_in_top"):
             marks += self._mark(name.replace("_", " "), getattr(self, name))
         if self.chance and self.chance.p_value > 0.05:
             marks.append("≈ chance")

@@ -29,7 +29,7 @@ from assay.run.units import Unit
 from assay.store import ResponseStore
 
 if TYPE_CHECKING:
-    from assay.tasks import TaskManager
+    from assay.tasks import Loaded, TaskManager
 
 
 def execute(
@@ -39,8 +39,9 @@ def execute(
     progress: Progress | None = None,
     manager: TaskManager | None = None,
     store: ResponseStore | None = None,
+    ready: Loaded | None = None,
 ) -> RunResult:
-    """Evaluate. `model` and `store` may be given ready-made; else they are what the config names."""
+    """Evaluate. `model`, `store` and some of the tasks may be given ready-made; else they are what the config names."""
     progress, name = progress or Quiet(), model_name(config, model)
     journal = Journal(config, Counts())
     if config.run_dir is not None:
@@ -50,15 +51,16 @@ def execute(
         prepare(config, stack)
         progress.stage("checking tasks")
         manager = manager or manager_for(config)
-        check_tasks(config, manager)
+        own = () if ready is None else ready.roots
+        check_tasks(config, manager, ready=own)
         progress.stage("loading the model")
         lm = ready_model(config, model, progress.message)
         if model is None:  # a model that was handed over may be used again by whoever did
             stack.callback(lm.close)
         journal.lap("load_model")
         progress.stage("reading tasks")
-        config = journal.config = with_style(config, lm, manager)
-        plan = make_plan(config, lm, manager)
+        config = journal.config = with_style(config, lm, manager, ready=own)
+        plan = make_plan(config, lm, manager, ready=ready)
         if not config.offline:
             check_needs(plan, lm)
         plan = settle(plan, config)

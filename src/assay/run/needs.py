@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from assay.config import RunConfig
@@ -61,7 +61,9 @@ def instead(task: Task, name: str, able: Capabilities) -> str:
     return f"Try {', '.join(names[:-1])} or {names[-1]}; --style auto chooses for every choice task."
 
 
-def with_style(config: RunConfig, lm: LM, manager: TaskManager | None = None) -> RunConfig:
+def with_style(
+    config: RunConfig, lm: LM, manager: TaskManager | None = None, *, ready: Collection[str] = ()
+) -> RunConfig:
     """`--style auto`: choice tasks in the form that the model can answer. Their rows carry the form's name."""
     if config.style != "auto":
         return config
@@ -70,7 +72,8 @@ def with_style(config: RunConfig, lm: LM, manager: TaskManager | None = None) ->
         return config
     form = "letters" if able.top_logprobs else "gen"
     manager = manager or manager_for(config)
-    return config.model_copy(update={"tasks": [_named(name, form, manager) for name in config.tasks]})
+    names = [name if name in ready else _named(name, form, manager) for name in config.tasks]
+    return config.model_copy(update={"tasks": names})
 
 
 def _named(name: str, form: str, manager: TaskManager) -> str:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.config import FunctionRef, Origin, RunConfig, Seeds
+from assay.config import ConfigWarning, FunctionRef, Origin, RunConfig, Seeds
 from assay.errors import ConfigError, did_you_mean
 from assay.groups import GroupManager, read_size
 from assay.metrics import require_walls
 from assay.results import RunDirectory, read_columns
 from assay.run.checks import require_sound
 from assay.run.units import Unit
-from assay.scoring import ensembles_of, filters_of, resolve_metrics
-from assay.tasks import DocRequests, RequestOptions, Task, TaskManager, check_docs
+from assay.scoring import ensembles_of, filters_of, idle_settings, resolve_metrics
+from assay.tasks import DocRequests, Loaded, RequestOptions, Task, TaskManager, check_docs
 
 if TYPE_CHECKING:
     from assay.models import LM
@@ -54,12 +55,23 @@ class Plan:
 
 
 def make_plan(
-    config: RunConfig, lm: LM | None, manager: TaskManager | None = None, *, about: Mapping[str, Any] | None = None
+    config: RunConfig,
+    lm: LM | None,
+    manager: TaskManager | None = None,
+    *,
+    about: Mapping[str, Any] | None = None,
+    ready: Loaded | None = None,
 ) -> Plan:
-    """Find the tasks and settle how each is asked. Reads no data. `about` is what an earlier run wrote down of its model."""
+    """Find the tasks and settle how each is asked. Reads no data.
+
+    `about` is what an earlier run wrote down of its model; `ready` are tasks that are objects already, among those named.
+    """
     manager = manager or manager_for(config)
     data_dir = Path(config.data_dir) if config.data_dir else None
-    loaded = manager.load(config.tasks, data_dir=data_dir)
+    own = Loaded({}, {}, []) if ready is None else ready
+    loaded = with_ready(manager.load([name for name in config.tasks if name not in own.roots], data_dir=data_dir), own)
+    if own.roots:
+        loaded.roots.sort(key=lambda name: config.tasks.index(name) if name in config.tasks else len(config.tasks))
     asked = any(spec.conditions for spec in loaded.groups.values())
     groups = GroupManager.from_loaded(loaded, facts=facts_about(config, lm, about or {}) if asked else {})
     if config.samples is not None:
@@ -83,11 +95,25 @@ def manager_for(config: RunConfig) -> TaskManager:
     )
 
 
-def check_tasks(config: RunConfig, manager: TaskManager) -> None:
+def check_tasks(config: RunConfig, manager: TaskManager, *, ready: Collection[str] = ()) -> None:
     """All that can be known of the tasks without their data and without a model."""
     if not config.tasks:
         raise ConfigError("no tasks given", hint="Name some with --tasks; `assay ls tasks` lists what there is.")
-    require_sound(manager, config.tasks, Path(config.data_dir) if config.data_dir else None)
+    named = [name for name in config.tasks if name not in ready]
+    require_sound(manager, named, Path(config.data_dir) if config.data_dir else None)
+
+
+def with_ready(loaded: Loaded, own: Loaded) -> Loaded:
+    """What was loaded by name, and what came as objects."""
+    names = [*own.tasks, *own.groups]
+    if clash := [name for name in names if name in loaded.tasks or name in loaded.groups]:
+        raise ConfigError(f"there are two tasks named {clash[0]!r}", hint="Rename the object: Task(config, name=…).")
+    return replace(
+        loaded,
+        tasks={**loaded.tasks, **own.tasks},
+        groups={**loaded.groups, **own.groups},
+        roots=[*loaded.roots, *own.roots],
+    )
 
 
 def plan_task(task: Task, config: RunConfig, chat: Callable[..., Any] | None) -> PlannedTask:
@@ -166,6 +192,8 @@ def load_scoring_code(plan: Plan, run: RunConfig) -> None:
                 f"task {planned.name!r} has labels, and --until watches the judge's opinion alone",
                 hint="Leave out --until, or the labels.",
             )
+        for idle in idle_settings(config, run.repeats):
+            warnings.warn(f"task {planned.name}: without effect: {idle}", ConfigWarning, stacklevel=2)
         planned.task.scorer.prepare(config, run.labels)
         if isinstance(config.process_results, FunctionRef):
             config.process_results.load()

@@ -3,11 +3,11 @@
 from assay.config import ScorerConfig, TaskConfig
 from assay.errors import ConfigError
 from assay.request_types import OUTPUT_TYPES
-from assay.scoring.base import Scorer, ScoringContext, ScoringResult
+from assay.scoring.base import Scorer, ScoringContext, ScoringResult, by_doc, declared
 from assay.scoring.checks import check_filter, check_metric
-from assay.scoring.choices import MultipleChoiceScorer
+from assay.scoring.choices import MultiChoiceScorer, MultipleChoiceScorer
 from assay.scoring.correction import checked
-from assay.scoring.estimation import aggregate, chance_test, estimate
+from assay.scoring.estimation import aggregate, chance_test, estimate, stderr_for_metric
 from assay.scoring.judges import JudgeScorer, answer_hash, scale_from_json
 from assay.scoring.letters import LettersScorer
 from assay.scoring.registry import SCORERS, scorer_class
@@ -18,6 +18,7 @@ from assay.scoring.resolve import (
     ensembles_of,
     filters_of,
     higher_is_better_of,
+    idle_settings,
     may_be_right_or_wrong,
     metric_configs,
     resolve_metrics,
@@ -58,6 +59,7 @@ __all__ = [
     "LettersScorer",
     "LoglikelihoodScorer",
     "MCResult",
+    "MultiChoiceScorer",
     "MultipleChoiceScorer",
     "ResolvedMetric",
     "Results",
@@ -69,19 +71,23 @@ __all__ = [
     "aggregation_of",
     "answer_hash",
     "apply_filters",
+    "by_doc",
     "chance_test",
     "check_filter",
     "check_metric",
     "checked",
+    "declared",
     "ensembles_of",
     "estimate",
     "filters_of",
     "gold_indices",
     "higher_is_better_of",
+    "idle_settings",
     "may_be_right_or_wrong",
     "metric_configs",
     "resolve_metrics",
     "right_or_wrong_metrics",
     "scale_from_json",
     "scorer_for",
+    "stderr_for_metric",
 ]

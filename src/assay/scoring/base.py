@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from assay.config import FilterConfig, MetricConfig, TaskConfig
-from assay.errors import AssayError, ScoringError
+from assay.errors import AssayError, ScoringError, WrongKind
 from assay.instance import Instance
-from assay.metrics import Aggregation, Reduced
+from assay.metrics import AGGREGATIONS, Aggregation, Reduced
 from assay.results import Flag, MetricColumn, MetricKey
 from assay.scoring.flags import flag_docs, flag_filtered
 from assay.scoring.randomness import RandomStream
@@ -23,6 +23,7 @@ from assay.scoring.resolve import (
     metric_configs,
     resolve_metrics,
 )
+from assay.scoring.results import Results
 
 InstancesByDoc = Mapping[int, Sequence[Instance]]
 
@@ -85,6 +86,13 @@ class ScoringResult:
 
     def is_declared(self, key: MetricKey) -> bool:
         return key in self._declared
+
+    def aggregation_of(self, key: MetricKey) -> Aggregation:
+        return self._declared[key][0]
+
+    def is_bypassed(self, key: MetricKey) -> bool:
+        """Whether nothing is scored on purpose (`--predict_only`)."""
+        return self.aggregation_of(key).name == "bypass"
 
     def add(self, key: MetricKey, doc_id: int, value: Any, draws: tuple[int, int] | None = None) -> None:
         """One more doc's value. A second one for the same doc would count the doc twice: an error."""
@@ -185,6 +193,12 @@ class Scorer:
     """Whether all answers of a conversation are scored, and not the last alone."""
 
     def __init__(self, *, multiple_target: bool | None = None) -> None:
+        ways = ("score", "score_filter", "score_doc", "_compute_metrics")
+        if all(getattr(type(self), way) is getattr(Scorer, way) for way in ways):
+            raise WrongKind(
+                f"{type(self).__name__} does not say how it scores",
+                hint="Derive a class that gives score, score_filter, score_doc or _compute_metrics.",
+            )
         self.multiple_target = multiple_target
         self.randomness = RandomStream()
         self.worked: set[tuple[str, str]] = set()
@@ -194,7 +208,27 @@ class Scorer:
         """The value of one metric for one doc; a dict gives one score per key."""
         raise NotImplementedError(f"{type(self).__name__} does not say how one metric scores one doc")
 
-    def score(self, instances_by_doc: InstancesByDoc, task_config: TaskConfig) -> ScoringResult:
+    def _validate_instances(self, instances: Collection[Any]) -> None:
+        """Refuse what this scorer cannot score; a subclass may refuse more."""
+        if not instances:
+            raise ScoringError("Cannot score empty instances", hint="Build the requests and answer them first.")
+
+    def _prepare_data(self, instances: Sequence[Instance], filter_name: str) -> Any:
+        """One doc's instances as `_compute_metrics` and `score_doc` take them."""
+        return Results.create(instances, filter_name)
+
+    def _compute_metrics(self, data: Any, metrics: Sequence[ResolvedMetric]) -> dict[str, Any]:
+        """All scores of one doc. An override gives `{name: value}`, or a list of values, one per draw.
+
+        Of what is given under the name of a metric, the aggregation is that metric's; anything else is averaged.
+        """
+        return {metric.name: self.score_doc(data.instances, metric, data.filter_name) for metric in metrics}
+
+    def score(self, instances_by_doc: InstancesByDoc | Sequence[Instance], task_config: TaskConfig) -> ScoringResult:
+        """Scores by doc; instances that are not sorted by doc yet are."""
+        if not isinstance(instances_by_doc, Mapping):
+            instances_by_doc = by_doc(instances_by_doc)
+        self._validate_instances(instances_by_doc)
         result = ScoringResult()
         answered = flag_docs(instances_by_doc, result.flag)
         with self.randomness.active(instances_by_doc.keys()):
@@ -231,6 +265,9 @@ class Scorer:
         metrics = self.metrics_of(context)
         for metric in metrics:
             result.declare(MetricKey(metric.name, context.filter_name), metric.aggregation, metric.higher_is_better)
+        if type(self)._compute_metrics is not Scorer._compute_metrics:
+            self._keep_computed(context, metrics, result)
+            return
         jobs = [(doc_id, metric) for doc_id in context.instances for metric in metrics]
         for (doc_id, metric), value in zip(jobs, self._values(context, jobs)):
             if isinstance(value, ScoringError):
@@ -271,6 +308,21 @@ class Scorer:
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             return list(pool.map(value, jobs))
 
+    def _keep_computed(self, context: ScoringContext, metrics: Sequence[ResolvedMetric], result: ScoringResult) -> None:
+        """The scores that a subclass computes for each doc by itself."""
+        by_name = {metric.name: metric for metric in metrics}
+        for doc_id, instances in context.instances.items():
+            where = ("_compute_metrics", context.filter_name, instances[0].task_name, doc_id)
+            data = guarded(where, self._prepare_data, instances, context.filter_name)
+            for name, value in guarded(where, self._compute_metrics, data, metrics).items():
+                key = MetricKey(name, context.filter_name)
+                if not result.is_declared(key):
+                    result.declare(key, *declared(context.task_config, key))
+                if isinstance(value, list) and value and all(isinstance(each, int | float) for each in value):
+                    reducer = by_name[name].reducer if name in by_name else None
+                    value = sum(value) / len(value) if reducer is None else reducer(value)
+                add_or_pass_over(result, key, doc_id, value)
+
     def keep(self, result: ScoringResult, filter_name: str, doc_id: int, metric: ResolvedMetric, value: Any) -> None:
         """A dict gives one score per key; each inherits the aggregation of the metric that it came from."""
         for name, part in value.items() if isinstance(value, dict) else [(metric.name, value)]:
@@ -278,8 +330,10 @@ class Scorer:
             result.declare(key, metric.aggregation, metric.higher_is_better)
             if isinstance(part, Reduced):
                 result.add(key, doc_id, part.value, part.counts)
-            else:
+            elif isinstance(value, dict):
                 result.add(key, doc_id, part)
+            else:
+                add_or_pass_over(result, key, doc_id, part)
 
     @staticmethod
     def _kept(answered: InstancesByDoc, filter_name: str) -> InstancesByDoc:
@@ -287,6 +341,22 @@ class Scorer:
         # Filters drop docs, not single requests, so a doc's first request speaks for all.
         dropped = {i for i, doc in answered.items() if filter_name not in doc[0].filtered_resps}
         return {i: doc for i, doc in answered.items() if i not in dropped} if dropped else answered
+
+
+def by_doc(instances: Iterable[Instance]) -> dict[int, list[Instance]]:
+    """Instances by doc, in whatever order they come: docs by `doc_id`, the requests of each by `idx`."""
+    sorted_by_doc: dict[int, list[Instance]] = {}
+    for instance in sorted(instances, key=lambda each: (each.doc_id, each.idx)):
+        sorted_by_doc.setdefault(instance.doc_id, []).append(instance)
+    return sorted_by_doc
+
+
+def add_or_pass_over(result: ScoringResult, key: MetricKey, doc_id: int, value: Any) -> None:
+    """None is no value: the doc is passed over under this metric, and counted. Code that aggregates may mean it."""
+    if value is None and result.aggregation_of(key).name in AGGREGATIONS and not result.is_bypassed(key):
+        result.flag(doc_id, "unscored")
+        return
+    result.add(key, doc_id, value)
 
 
 def plain_number(value: Any) -> Any:

@@ -25,12 +25,22 @@ class MultipleChoiceScorer(Scorer):
     """Loglikelihoods of choices against the index of the right one."""
 
     def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
-        return metric.fn(MCResult.from_instances(instances, filter_name), **metric.kwargs)
+        return metric.fn(self._prepare_data(instances, filter_name), **metric.kwargs)
+
+    def _prepare_data(self, instances: Sequence[Instance], filter_name: str) -> MCResult:
+        return MCResult.from_instances(instances, filter_name)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether no subclass scores docs in a way of its own, so that many may be scored at once."""
+        hooks = ("score_doc", "_prepare_data", "_compute_metrics")
+        return all(getattr(type(self), hook) is getattr(MultipleChoiceScorer, hook) for hook in hooks)
 
     def score_filter(self, context: ScoringContext, result: ScoringResult) -> None:
         metrics = resolve_metrics(context.task_config, context.filter)
         at_once = [metric for metric in metrics if metric.metric and metric.metric.batch and not metric.kwargs]
-        docs = {} if len(context.instances) < SMALL else by_width(context.instances, context.filter_name)
+        is_small = len(context.instances) < SMALL or not self._is_plain
+        docs = {} if is_small else by_width(context.instances, context.filter_name)
         if not docs or len(at_once) < len(metrics):
             note_choices(context, result)
             super().score_filter(context, result)
@@ -62,6 +72,9 @@ class MultipleChoiceScorer(Scorer):
                 result.flag(doc_ids[row], "no_gold")
         for name, column in values.items():
             result.add_all(MetricKey(name, filter_name), doc_ids, array("d", column.tobytes()))
+
+
+MultiChoiceScorer = MultipleChoiceScorer
 
 
 class SameWidth:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import AssayError, ScoringError
-from assay.metrics import Aggregation, is_right_or_wrong
+from assay.metrics import AGGREGATIONS, Aggregation, is_right_or_wrong
 from assay.results import Chance, Score
 from assay.stats import (
     B_DEFAULT,
@@ -86,13 +86,37 @@ def estimate(
     )
 
 
+def stderr_for_metric(
+    metric: Aggregation | str | Callable[[Sequence[Any]], Any], bootstrap_iters: int = B_DEFAULT
+) -> Callable[[Sequence[Any]], float | None] | None:
+    """What gives the standard error of `metric(values)`, computed as a run does; None where error bars are off.
+
+    Docs count as different ones. A run knows them, and draws docs of equal content together.
+    """
+    if bootstrap_iters <= 0:
+        return None
+    if isinstance(metric, str):
+        found = AGGREGATIONS[metric]
+    elif isinstance(metric, Aggregation):
+        found = metric
+    else:
+        ours = (AGGREGATIONS[name] for name in AGGREGATIONS)
+        found = next((each for each in ours if each.fn is metric), Aggregation("function", metric))
+
+    def stderr(values: Sequence[Any]) -> float | None:
+        keys = np.arange(len(values), dtype=np.uint64)
+        return estimate(list(values), found, keys, bootstrap_iters=bootstrap_iters).estimate.stderr
+
+    return stderr
+
+
 def undefined_reason(values: Sequence[Any]) -> str | None:
     """Why there is no number: no docs, or docs whose value a reducer could not give."""
     if len(values) == 0:
         return "no docs"
     without = sum(value is None for value in values)
     if 0 < without < len(values):
-        return f"{without} of {len(values)} docs have no value (fewer draws than the reducer needs)"
+        return f"{without} of {len(values)} docs have no value, as with fewer draws than a reducer needs"
     return None
 
 

@@ -96,6 +96,30 @@ def metric_configs(config: TaskConfig, of: FilterConfig | None = None) -> Sequen
     return listed or [MetricConfig(metric=name) for name in OUTPUT_TYPES[config.output_type].metrics]
 
 
+def idle_settings(config: TaskConfig, repeats: int | None = None) -> list[str]:
+    """Settings of a task that would do nothing, in words; `repeats` are the run's."""
+    kind = OUTPUT_TYPES[config.output_type].metric_kind
+    idle: list[str] = []
+    if kind == "loglikelihood" and config.doc_to_choice is not None:
+        idle.append("doc_to_choice: output_type loglikelihood scores the target alone; multiple_choice scores choices")
+    if config.process_results is not None:
+        return idle
+    for each in filters_of(config):
+        last = each.filter[-1].function if each.filter else None
+        for metric in metric_configs(config, each):
+            known = METRICS.get(metric.metric) if isinstance(metric.metric, str) else None
+            if known is not None and known.form(kind) is None:
+                idle.append(f"metric {metric.name}: it says nothing about output_type {config.output_type}")
+            elif (metric.reducer or config.reducer) and last in ("take_first", "majority_vote"):
+                idle.append(
+                    f"reducer of {metric.name}: filter {each.name!r} leaves one answer of each doc. To score every draw, "
+                    "add filter_list: [{name: all, filter: []}]"
+                )
+            elif (metric.reducer or config.reducer) and (repeats or config.repeats) == 1:
+                idle.append(f"reducer of {metric.name}: each doc is asked once (repeats: 1)")
+    return list(dict.fromkeys(idle))
+
+
 def right_or_wrong_metrics(config: TaskConfig, of: FilterConfig | None = None) -> list[str]:
     """Metrics that may be 0 or 1 for a draw, so that right draws can be counted; code of a task is not asked."""
     listed = [each.name for each in metric_configs(config, of) if aggregation_of(each).name == "mean"]

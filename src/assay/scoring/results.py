@@ -37,7 +37,9 @@ class Results(Protocol):
 def filtered(instance: Instance, filter_name: str | None) -> Any:
     """What a filter made of an instance's responses; without a filter, the first response."""
     if filter_name is None:
-        return instance.resps[0]
+        resps: Any = instance.resps
+        is_bare = isinstance(resps, tuple) and len(resps) == 2 and isinstance(resps[1], bool)
+        return resps if is_bare else resps[0]  # one (loglikelihood, is_greedy) that was not put into a list
     try:
         return instance.filtered_resps[filter_name]
     except KeyError:
@@ -100,12 +102,18 @@ class MCResult(Results):
 
     @classmethod
     def from_instances(
-        cls, instances: Sequence[Instance], filter_name: str | None = None, *, acc_mutual_info: bool = True
+        cls,
+        instances: Sequence[Instance] = (),
+        filter_name: str | None = None,
+        *,
+        acc_mutual_info: bool = True,
+        results: Sequence[Instance] = (),
     ) -> Self:
         """Where there are twice as many requests as choices, the second half asked for each choice without context.
 
-        `acc_mutual_info` False leaves that half unused.
+        `acc_mutual_info` False leaves that half unused. The instances may also be called `results`.
         """
+        instances = instances or results
         responses = [filtered(instance, filter_name) for instance in instances]
         lls, greedy = [float(ll) for ll, _ in responses], [bool(flag) for _, flag in responses]
         choices = choices_of(instances)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from assay.config import Function, FunctionRef
-from assay.errors import ScoringError
+from assay.errors import ScoringError, WrongKind
 from assay.instance import Instance
 from assay.metrics import Reduced, count_right, is_right_or_wrong
 from assay.results import MetricKey
-from assay.scoring.base import Scorer, ScoringContext, ScoringResult, declared, guarded
+from assay.scoring.base import Scorer, ScoringContext, ScoringResult, add_or_pass_over, declared, guarded
 from assay.scoring.resolve import ResolvedMetric
 from assay.scoring.results import GenResult, filtered
 
@@ -29,7 +29,7 @@ class GenerateScorer(Scorer):
         super().score_filter(context, result)
 
     def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
-        prediction = GenResult.from_instances(instances, filter_name).prediction
+        prediction = self._prepare_data(instances, filter_name).prediction
         if isinstance(prediction, list) and metric.reducer is None and takes_whole(metric):
             return one_value(metric, *self.references(instances[0], prediction), prediction)
         if not isinstance(prediction, list):
@@ -38,6 +38,13 @@ class GenerateScorer(Scorer):
         # The right answers take the type of what they are compared with, so each draw has its own.
         draws = [one_value(metric, *self.references(instances[0], draw), draw) for draw in prediction]
         return reduce_draws(metric, draws)
+
+    def _prepare_data(self, instances: Sequence[Instance], filter_name: str) -> GenResult:
+        return self._create_gen_result(instances, filter_name)
+
+    def _create_gen_result(self, instances: Sequence[Instance], filter_name: str) -> GenResult:
+        """The generations of one doc under one filter, as they are scored."""
+        return GenResult.from_instances(instances, filter_name=filter_name)
 
     def references(self, instance: Instance, prediction: Any) -> tuple[list[Any], bool]:
         """The right answers, and whether the task counts several of them per doc."""
@@ -135,9 +142,23 @@ class CustomScorer(Scorer):
     A doc may give some metrics only. Metrics that the task does not declare are averaged.
     """
 
-    def __init__(self, process_results: Function, *, multiple_target: bool | None = None) -> None:
+    def __init__(
+        self,
+        process_results: Function | None = None,
+        *,
+        process_results_fn: Function | None = None,
+        multiple_target: bool | None = None,
+    ) -> None:
+        """The function may be given under either name."""
         super().__init__(multiple_target=multiple_target)
-        self.process_results = process_results
+        given = process_results if process_results is not None else process_results_fn
+        if given is None:
+            raise WrongKind("a CustomScorer needs the function process_results(doc, responses)")
+        self.process_results: Function = given
+
+    @property
+    def process_results_fn(self) -> Function:
+        return self.process_results
 
     def score_filter(self, context: ScoringContext, result: ScoringResult) -> None:
         function: Callable[..., Any] = self.process_results
@@ -152,16 +173,21 @@ class CustomScorer(Scorer):
                 self.fail(context, result, doc_id, "process_results", error)
                 continue
             self.worked.add(("process_results", context.filter_name))
-            for name, value in scores.items():
+            if scores is None:
+                result.flag(doc_id, "unscored")
+            for name, value in (scores or {}).items():
                 key = MetricKey(name, context.filter_name)
                 if not result.is_declared(key):
                     result.declare(key, *declared(context.task_config, key))
-                result.add(key, doc_id, value)
+                add_or_pass_over(result, key, doc_id, value)
         self.require_one(context, result, "process_results")
 
     @staticmethod
-    def _checked(function: Callable[..., Any], doc: Any, responses: list[Any]) -> dict[str, Any]:
+    def _checked(function: Callable[..., Any], doc: Any, responses: list[Any]) -> dict[str, Any] | None:
         scores = function(doc, responses)
-        if not isinstance(scores, dict):
-            raise ScoringError(f"process_results gave {type(scores).__name__}", hint="It must give {metric: value}.")
+        if scores is not None and not isinstance(scores, dict):
+            raise ScoringError(
+                f"process_results gave {type(scores).__name__}",
+                hint="It gives {metric: value}, or None to pass the doc over.",
+            )
         return scores

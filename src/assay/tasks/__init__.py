@@ -2,35 +2,54 @@
 
 from assay.tasks.answer_styles import CoTStyle, GenerateStyle, LettersStyle
 from assay.tasks.base import Task
+from assay.tasks.base_task import BaseTask
 from assay.tasks.check import check_docs, check_task, code_of_task, functions_in
 from assay.tasks.conversation import ConversationTask
 from assay.tasks.expand import GroupSpec
 from assay.tasks.fewshot import SAMPLERS, Sampler
 from assay.tasks.manager import Loaded, Resolved, TaskManager
+from assay.tasks.perturbation import PERTURBATIONS, is_perturbation, perturbed_text
 from assay.tasks.previewing import as_json, preview, visible
 from assay.tasks.prompt import ChatTemplate, Shot
-from assay.tasks.python_tasks import load_python_tasks
+from assay.tasks.python_tasks import load_python_tasks, tasks_of
 from assay.tasks.requests import DocRequests, RequestOptions
 from assay.tasks.styled import apply_variant
 from assay.tasks.styles import (
     STYLERS,
+    AccuracyCompletion,
+    AccuracyLoglikelihood,
+    AccuracyNormLoglikelihood,
+    BaseMetric,
+    BitsPerByteLoglikelihood,
     BPBStyle,
     ClozeStyle,
+    Language,
     MCCompletionStyle,
     MCStyle,
+    ResponseType,
+    TaskStyle,
     TaskStyler,
+    add_language,
     answer_key_to_index,
     format_mc_prompt,
     get_n_letters,
+    metric_name,
     shuffle_correct_with_distractors,
 )
 from assay.tasks.types import GenerateTask, LettersTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask
 from assay.templates import Template, compile_template
 
 __all__ = [
+    "PERTURBATIONS",
     "SAMPLERS",
     "STYLERS",
+    "AccuracyCompletion",
+    "AccuracyLoglikelihood",
+    "AccuracyNormLoglikelihood",
     "BPBStyle",
+    "BaseMetric",
+    "BaseTask",
+    "BitsPerByteLoglikelihood",
     "ChatTemplate",
     "ClozeStyle",
     "CoTStyle",
@@ -39,6 +58,7 @@ __all__ = [
     "GenerateStyle",
     "GenerateTask",
     "GroupSpec",
+    "Language",
     "LettersStyle",
     "LettersTask",
     "Loaded",
@@ -48,13 +68,16 @@ __all__ = [
     "MultipleChoiceTask",
     "RequestOptions",
     "Resolved",
+    "ResponseType",
     "RollingTask",
     "Sampler",
     "Shot",
     "Task",
     "TaskManager",
+    "TaskStyle",
     "TaskStyler",
     "Template",
+    "add_language",
     "answer_key_to_index",
     "apply_variant",
     "as_json",
@@ -65,8 +88,12 @@ __all__ = [
     "format_mc_prompt",
     "functions_in",
     "get_n_letters",
+    "is_perturbation",
     "load_python_tasks",
+    "metric_name",
+    "perturbed_text",
     "preview",
     "shuffle_correct_with_distractors",
+    "tasks_of",
     "visible",
 ]

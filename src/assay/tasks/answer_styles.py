@@ -44,7 +44,7 @@ class Instructions(NamedTuple):
 class GenerateStyle(MCStyle):
     """Choices are listed with labels, and the model writes the label of its answer."""
 
-    response_type: ClassVar[ResponseType] = "completion"
+    response_type: ClassVar[ResponseType] = ResponseType.COMPLETION
     metrics: ClassVar[tuple[str, ...]] = ("exact_match",)
     task_style: ClassVar[str] = "generate"
     generation_kwargs: ClassVar[Mapping[str, Any]] = {"until": ["\n\n"], "do_sample": False}
@@ -115,7 +115,7 @@ class LettersStyle(GenerateStyle):
     """Worded like `GenerateStyle`, but nothing is written: the labels are compared by the probabilities that the model
     gives the first token of its answer, of which servers return the likeliest (`top_logprobs`)."""
 
-    response_type: ClassVar[ResponseType] = "letters"
+    response_type: ClassVar[ResponseType] = ResponseType.LETTERS
     metrics: ClassVar[tuple[str, ...]] = ("acc",)
     task_style: ClassVar[str] = "letters"
 

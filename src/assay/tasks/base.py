@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
-from assay.config import TaskConfig
+from assay.config import FilterConfig, MetricConfig, TaskConfig
 from assay.data import NUMPY_SEED, RANDOM_SEED, doc_hash, mirror_dir
 from assay.errors import AssayError, ConfigError, DataError
 from assay.instance import Doc, Instance
@@ -17,27 +18,45 @@ from assay.metrics import get_reducer
 from assay.registry import load_object
 from assay.request_types import OUTPUT_TYPES
 from assay.results import MetricKey, write_key
-from assay.scoring import Scorer, ScoringResult, apply_filters, estimate, scorer_for
+from assay.scoring import (
+    Scorer,
+    ScoringResult,
+    aggregation_of,
+    apply_filters,
+    by_doc,
+    declared,
+    estimate,
+    filters_of,
+    metric_configs,
+    resolve_metrics,
+    scorer_for,
+)
 from assay.stats import doc_keys
 from assay.tasks.fewshot import Draw, FewshotPool, ShotBook, make_sampler
+from assay.tasks.perturbation import perturbed_text
 from assay.tasks.prompt import Shot, chat_messages, chat_prompt, join_spaced, plain_prompt
 from assay.tasks.reading import TaskDocs
 from assay.tasks.requests import DocRequests, RequestOptions, ascends, pick, select_docs, select_ids
-from assay.tasks.styled import apply_style
+from assay.tasks.styled import StyledField, apply_style, check_perturbation
+from assay.tasks.styles import ANSWER_WORDS, QUESTION_WORDS
+
+_log = logging.getLogger(__name__)
 
 
 class Task(TaskDocs):
     """One task. A new type gives `OUTPUT_TYPE`, `construct_requests` and a default scorer, nothing else."""
 
-    OUTPUT_TYPE: ClassVar[str]
+    OUTPUT_TYPE: ClassVar[str] = ""
+    """One of `OUTPUT_TYPES`; a name of your own where the class builds its requests and scores them itself."""
     NEEDS_CONTEXT: ClassVar[bool] = True
 
     def __init__(self, config: TaskConfig, *, data_dir: str | Path | None = None, name: str | None = None) -> None:
         self.config = config
         self.task_name = name or config.task
-        self.groups: list[Any] = []
-        """The groups this task sits in, as objects of `assay.groups`; links go both ways."""
-        self.tags: list[str] = list(config.tag or [])
+        self._groups: list[Any] = []
+        self._tags: list[str] = list(config.tag or [])
+        self.sample_len = 0
+        """Docs behind the number that `compute_aggregations` gave last."""
         self.instances: list[Instance] = []
         self.fewshot_replaced = 0
         """Docs of the last request building that would have been among their own shots and got another one."""
@@ -51,7 +70,7 @@ class Task(TaskDocs):
     def from_config(config: TaskConfig, *, data_dir: str | Path | None = None, name: str | None = None) -> Task:
         """The task type that fits the config: by `class`, by `turns`, else by `output_type`."""
         if config.class_ is None:
-            config = apply_style(config)
+            config = check_perturbation(apply_style(config))
         if config.class_ is not None:
             make = load_object("assay.tasks.class_tasks:build_class_task")
         elif config.turns:
@@ -63,16 +82,43 @@ class Task(TaskDocs):
     @classmethod
     def from_task_file(cls, config: TaskConfig, *, data_dir: str | Path | None = None, name: str | None = None) -> Task:
         """An object of this class for a file that says `class:`. Classes of other harnesses take other arguments."""
-        if "output_type" not in config.model_fields_set:
+        if "output_type" not in config.model_fields_set and cls.OUTPUT_TYPE in OUTPUT_TYPES:
             config = config.override(output_type=cls.OUTPUT_TYPE)
         return cls(config, data_dir=data_dir, name=name)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.task_name!r})"
 
+    @property
+    def name(self) -> str:
+        return self.task_name
+
+    @property
+    def _qualified_name(self) -> str:
+        return self.task_name
+
+    @property
+    def groups(self) -> list[Any]:
+        """The groups this task sits in, each once, as objects of `assay.groups`; links go both ways."""
+        self._groups[:] = {id(group): group for group in self._groups}.values()
+        return self._groups
+
+    @property
+    def tags(self) -> list[str]:
+        self._tags[:] = dict.fromkeys(self._tags)
+        return self._tags
+
+    @property
+    def _instances(self) -> list[Instance]:
+        return self.instances
+
+    @property
+    def _filters(self) -> Sequence[FilterConfig]:
+        return filters_of(self.config)
+
     def add_to_group(self, group: Any) -> None:
         """Join a group, and become its child if the group does not know yet."""
-        if group not in self.groups:
+        if not any(each is group for each in self.groups):
             self.groups.append(group)
             group.add(self)
 
@@ -175,7 +221,7 @@ class Task(TaskDocs):
                 return plain_prompt(head, question, prefix, delimiter)
 
         if self.multiple_input:
-            return [assemble(question, "") for question in self.doc_to_choice(doc)]
+            return [assemble(self._perturbed(question, doc), "") for question in self.doc_to_choice(doc)]
         return assemble(self._question(doc), self.config.target_delimiter)
 
     def _system(self, doc: Doc, options: RequestOptions) -> str:
@@ -191,7 +237,15 @@ class Task(TaskDocs):
                 f"the question is {str(question)[:80]}, expected text",
                 hint="Check doc_to_text, or drop such docs in process_docs.",
             )
-        return question
+        return self._perturbed(question, doc)
+
+    def _perturbed(self, question: str, doc: Doc) -> str:
+        """What the task's perturbation makes of a question; a styled task has it perturbed before it is worded."""
+        config = self.config
+        if not config.perturbation or isinstance(config.doc_to_text, StyledField):
+            return question
+        keep = [*(config.unmodifiable_words or ()), *QUESTION_WORDS.split("|"), *ANSWER_WORDS.split("|")]
+        return perturbed_text(question, config.perturbation, doc_hash(doc), keep)
 
     def construct_requests(self, doc: Doc, ctx: str | list[str], **kwargs: Any) -> list[Instance] | Instance:
         raise NotImplementedError(f"{type(self).__name__} does not say what its requests are")
@@ -220,6 +274,14 @@ class Task(TaskDocs):
 
     @cached_property
     def scorer(self) -> Scorer:
+        """Made once, by `_create_scorer`."""
+        return self._create_scorer()
+
+    @property
+    def _scorer(self) -> Scorer:
+        return self.scorer
+
+    def _create_scorer(self) -> Scorer:
         """By the config's `process_results`, else its `scorer`, else the task type's own."""
         if self.config.process_results is not None or self.config.scorer is not None:
             return scorer_for(self.config, multiple_target=self.multiple_target)
@@ -229,13 +291,19 @@ class Task(TaskDocs):
         """The scorer of this type of task; a new type may give another."""
         return scorer_for(self.config, multiple_target=self.multiple_target)
 
-    def apply_filters(self, instances: Sequence[Instance] | None = None) -> None:
-        """Run every filter of the task over the instances that were answered."""
-        apply_filters(self.instances if instances is None else instances, self.config)
+    def apply_filters(self, instances: Sequence[Instance] | None = None) -> Self:
+        """Run every filter of the task over the instances that were answered; the task itself is given back."""
+        chosen = self.instances if instances is None else instances
+        if not chosen:
+            _log.warning("task %s: there are no instances to filter; call build_all_requests first", self.task_name)
+        apply_filters(chosen, self.config)
+        return self
 
     def score_docs(self, instances_by_doc: Mapping[int, Sequence[Instance]]) -> ScoringResult:
         """What the task's scorer gives for these docs, whole even where it is one of the task's own."""
         scored = {doc_id: self.scored_instances(instances) for doc_id, instances in instances_by_doc.items()}
+        if not scored:
+            return ScoringResult()
         return self.scorer.score(scored, self.config).completed(scored, self.config)
 
     def scored_instances(self, instances: Sequence[Instance]) -> Sequence[Instance]:
@@ -243,42 +311,81 @@ class Task(TaskDocs):
         return instances
 
     @staticmethod
-    def sort_instances(instances: Iterable[Instance]) -> dict[int, list[Instance]]:
+    def sort_instances(instances: Iterable[Instance] | None = None) -> dict[int, list[Instance]]:
         """Instances by doc, in whatever order they come: docs by `doc_id`, the requests of each by `idx`."""
-        by_doc: dict[int, list[Instance]] = {}
-        for instance in sorted(instances, key=lambda each: (each.doc_id, each.idx)):
-            by_doc.setdefault(instance.doc_id, []).append(instance)
-        return by_doc
+        return by_doc(instances or ())
 
     def process_instances(self, instances: Iterable[Instance] | None = None) -> dict[MetricKey, list[Any]]:
         """Scores per (metric, filter), one per doc, in the order of the docs."""
-        by_doc = self.sort_instances(self.instances if instances is None else instances)
-        self._result = self.score_docs(by_doc)
-        self._docs = {doc_id: mine[0].doc for doc_id, mine in by_doc.items()}
+        given = self.sort_instances(self.instances if instances is None else instances)
+        if instances is not None and given and "eval_docs" not in vars(self):
+            # Instances that somebody made: they say what the first doc of the dataset would, and it is not read.
+            self.multiple_target = isinstance(next(iter(given.values()))[0].target, list)
+        self._result = self.score_docs(given)
+        self._docs = {doc_id: mine[0].doc for doc_id, mine in given.items()}
         return self._result.sample_scores
+
+    @property
+    def _sample_scores(self) -> dict[MetricKey, list[Any]]:
+        return {} if self._result is None else self._result.sample_scores
+
+    def _create_result(self, instances: Sequence[Instance], filter_name: str) -> Any:
+        """One doc's instances as the scorer's metrics take them."""
+        return self.scorer._prepare_data(instances, filter_name)
+
+    def _compute_metric(self, result: Any, metric: MetricConfig | str) -> Any:
+        """One metric of what `_create_result` made; None where it says nothing about this type of task."""
+        entry = MetricConfig.model_validate(metric) if isinstance(metric, str) else metric
+        own = resolve_metrics(self.config.override(metric_list=[entry], filter_list=None))
+        return self.scorer.score_doc(result.instances, own[0], result.filter_name) if own else None
+
+    def aggregation(self) -> dict[str, Callable[..., Any]]:
+        """The function behind each metric's number."""
+        listed = [each for own in filters_of(self.config) for each in metric_configs(self.config, own)]
+        return {each.name: aggregation_of(each).fn for each in listed}
 
     def compute_aggregations(
         self, scores: Mapping[Any, Sequence[Any]] | None = None, bootstrap_iters: int = 1000
     ) -> dict[str, float | None]:
-        """`{"acc,none": value, "acc_stderr,none": standard error}` for the scores of `process_instances`."""
+        """`{"acc,none": value, "acc_stderr,none": standard error}` for these scores, by default those of `process_instances`.
+
+        Scores alone will do: of a metric that the task does not declare the mean is taken. None stands for no error bar.
+        """
+        if not isinstance(bootstrap_iters, int) or isinstance(bootstrap_iters, bool):
+            raise ConfigError(
+                f"bootstrap_iters is {bootstrap_iters!r}, expected an int", hint="Set it to 0 to turn error bars off."
+            )
         result = self._result
-        if result is None:
+        if result is None and scores is None:
             raise ConfigError(f"task {self.task_name}: nothing was scored yet", hint="Call process_instances first.")
+        result = ScoringResult() if result is None else result
         hashes = {doc_id: doc_hash(doc) for doc_id, doc in self._docs.items()}
         cluster = self.config.cluster
         numbers: dict[str, float | None] = {}
         for key, values in (result.sample_scores if scores is None else scores).items():
-            column = result.columns[MetricKey(*key)]
-            keys = doc_keys([hashes[doc_id] for doc_id in column.doc_ids])
-            clusters = None if cluster is None else [str(self._docs[i].get(cluster, "")) for i in column.doc_ids]
-            # Draws are reduced when they are scored. A list that is left is what the aggregation takes: a pair of texts.
-            score = estimate(values, column.aggregation, keys, clusters, bootstrap_iters)
-            numbers[write_key(column.key)] = score.estimate.value
-            numbers[write_key(column.key, stderr=True)] = score.estimate.stderr
+            metric = MetricKey(*key)
+            column = result.columns.get(metric)
+            if column is not None and len(column) == len(values):
+                keys = doc_keys([hashes[doc_id] for doc_id in column.doc_ids])
+                clusters = None if cluster is None else [str(self._docs[i].get(cluster, "")) for i in column.doc_ids]
+                # Draws are reduced when they are scored; a list that is left is what the aggregation takes: two texts.
+                score = estimate(values, column.aggregation, keys, clusters, bootstrap_iters)
+            else:
+                keys = doc_keys(f"{self.task_name}:{i}" for i in range(len(values)))
+                aggregation, _ = declared(self.config, metric)
+                score = estimate(self.reduce(values, metric.metric), aggregation, keys, None, bootstrap_iters)
+            self.sample_len = len(values)
+            numbers[write_key(metric)] = score.estimate.value
+            numbers[write_key(metric, stderr=True)] = score.estimate.stderr
         return numbers
 
     def reduce(self, items: Sequence[Any], metric: str) -> list[Any]:
-        """One value per doc: lists of values of repeated draws go through the metric's reducer, or the first counts."""
+        """One value per doc: lists of values of repeated draws go through the metric's reducer; the mean, as in a run."""
         named = next((each.reducer for each in self.config.metric_list or [] if each.name == metric), None)
-        reducer = get_reducer(named or self.config.reducer or "first")
-        return [reducer(item) if isinstance(item, list) else item for item in items]
+        reducer = get_reducer(named or self.config.reducer or "mean")
+        return [reducer(item) if is_draws(item) else item for item in items]
+
+
+def is_draws(item: Any) -> bool:
+    """Whether a score is a list of the scores of repeated draws, and not a pair of texts."""
+    return isinstance(item, list) and bool(item) and all(isinstance(each, int | float) for each in item)

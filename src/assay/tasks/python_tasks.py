@@ -1,19 +1,21 @@
 """Python tasks: a class that names its data and gives question, choices and answer of a doc.
 
-    class Capitals:
+    class Capitals(BaseTask[str]):
         NAME = "Capitals"
         DATASET_PATH = "my/capitals"
         SAMPLE_SPLIT = "test"
         FEWSHOT_SPLIT = "train"
         SUBJECTS = ["europe", "asia"]
-        LANGUAGE = "English"
+        LANGUAGE = Language.ENG
         TASK_STYLER = MCStyle()
 
         def _get_raw_question(self, item): return item["question"]
         def _get_choices(self, item): return item["choices"]
         def _get_correct_index(self, item): return item["answer"]
 
-It need not derive from anything. Every subject is a task of its own (`Capitals_europe`), and the class is their group.
+Deriving from `BaseTask` is optional, and so is a styler: a class may word a doc itself, by `_get_instruction_text`,
+`_get_ground_truth`, `_get_possible_completions` and `_get_cue_text`. Every subject is a task of its own
+(`Capitals_europe`), and the class is their group.
 """
 
 from __future__ import annotations
@@ -27,13 +29,17 @@ from typing import Any
 
 from assay.config import AggMetricConfig, GroupConfig, TaskConfig
 from assay.errors import ConfigError
+from assay.tasks.base import Task
+from assay.tasks.base_task import BaseTask, hooked_config, is_worded_by_itself
+from assay.tasks.expand import GroupSpec
 from assay.tasks.questions import HookQuestions
 from assay.tasks.styled import style_config
-from assay.tasks.styles import TaskStyler
+from assay.tasks.styles import TaskStyler, metric_name
 
 NO_SUBJECT = "no_subject"
 HOOKS = ("_get_raw_question", "_get_choices", "_get_correct_index")
-_NEEDED = ("NAME", "DATASET_PATH", "SAMPLE_SPLIT", "TASK_STYLER")
+_NEEDED = ("NAME", "DATASET_PATH", "SAMPLE_SPLIT")
+_WORDED = ("_get_instruction_text", "_get_ground_truth")
 
 
 def load_python_tasks(path: str | Path) -> list[TaskConfig | GroupConfig]:
@@ -51,21 +57,46 @@ def load_python_tasks(path: str | Path) -> list[TaskConfig | GroupConfig]:
     return configs
 
 
+def tasks_of(given: Any, data_dir: str | Path | None = None) -> tuple[list[Task], list[GroupSpec]]:
+    """What an object given as a task stands for: itself, or the tasks of a Python task class and their group."""
+    if isinstance(given, Task):
+        return [given], []
+    cls = given if isinstance(given, type) else type(given)
+    if not hasattr(cls, "NAME"):
+        raise ConfigError(
+            f"{given!r} is no task", hint="Give a name, a Task, or a class with a NAME that derives from BaseTask."
+        )
+    configs = configs_of(cls)
+    tasks = [Task.from_config(config, data_dir=data_dir) for config in configs if isinstance(config, TaskConfig)]
+    groups = [config for config in configs if isinstance(config, GroupConfig)]
+    return tasks, [GroupSpec(group.group, group, tuple(task.task_name for task in tasks)) for group in groups]
+
+
 def configs_of(cls: type[Any]) -> list[TaskConfig | GroupConfig]:
     """A task for every subject of the class, and the group of them where there are several."""
-    missing = [name for name in (*_NEEDED, *HOOKS) if not hasattr(cls, name)]
-    if missing:
-        raise ConfigError(f"the task class {cls.__qualname__} has no {' and no '.join(missing)}")
-    if not isinstance(cls.TASK_STYLER, TaskStyler):
+    styler = getattr(cls, "TASK_STYLER", None)
+    if styler is not None and not isinstance(styler, TaskStyler):
         raise ConfigError(
-            f"the task class {cls.__qualname__}: TASK_STYLER is {cls.TASK_STYLER!r}, expected a styler",
+            f"the task class {cls.__qualname__}: TASK_STYLER is {styler!r}, expected a styler",
             hint="Write, for example, TASK_STYLER = MCStyle().",
         )
+    hooks = HOOKS if styler is not None else _WORDED
+    missing = [name for name in _NEEDED if not getattr(cls, name, None)]
+    missing += [name for name in hooks if getattr(cls, name, None) in (None, getattr(BaseTask, name))]
+    if missing:
+        missing = missing if styler is not None or "_get_instruction_text" not in missing else ["TASK_STYLER", *missing]
+        ways = (
+            ""
+            if styler
+            else "Give a TASK_STYLER with _get_raw_question, _get_choices and _get_correct_index, or these."
+        )
+        raise ConfigError(f"the task class {cls.__qualname__} has no {' and no '.join(missing)}", hint=ways or None)
     subjects = list(getattr(cls, "SUBJECTS", None) or [NO_SUBJECT])
     if subjects == [NO_SUBJECT]:
         return [_config(cls, cls.NAME, None)]
     tasks = [_config(cls, f"{cls.NAME}_{subject}", subject) for subject in subjects]
-    metrics = [AggMetricConfig(metric=name) for name in cls.TASK_STYLER.metrics]
+    listed = tasks[0].metric_list or []
+    metrics = [AggMetricConfig(metric=metric.name) for metric in listed]
     group = GroupConfig(group=cls.NAME, task=[task.task for task in tasks], aggregate_metric_list=metrics)
     return [*tasks, group]
 
@@ -74,6 +105,7 @@ def _config(cls: type[Any], name: str, subject: Any) -> TaskConfig:
     revision = getattr(cls, "HF_REVISION", None)
     language = getattr(cls, "LANGUAGE", None)
     language = language.get(subject) if isinstance(language, dict) else language
+    metrics = getattr(cls, "METRICS", None)
     base = TaskConfig(
         task=name,
         task_alias=None if subject is None else str(subject),
@@ -81,14 +113,19 @@ def _config(cls: type[Any], name: str, subject: Any) -> TaskConfig:
         dataset_name=None if subject is None else str(subject),
         dataset_kwargs={"revision": revision} if revision else None,
         test_split=cls.SAMPLE_SPLIT,
-        fewshot_split=getattr(cls, "FEWSHOT_SPLIT", None),
+        fewshot_split=getattr(cls, "FEWSHOT_SPLIT", None) or None,
         num_fewshot=getattr(cls, "NUM_FEWSHOT", None),
         description=getattr(cls, "DESCRIPTION", ""),
-        metric_list=getattr(cls, "METRICS", None),
+        metric_list=[metric_name(metric) for metric in metrics] if metrics else None,
         language=None if language is None else str(getattr(language, "value", language)),
+        perturbation=getattr(cls, "PERTURBATION", None),
+        unmodifiable_words=list(getattr(cls, "PERTURBATION_UNMODIFIABLE_WORDS", None) or []) or None,
         metadata={"subject": str(subject)} if subject is not None else {},
     )
-    return style_config(base, cls.TASK_STYLER, HookQuestions(cls()))
+    styler = getattr(cls, "TASK_STYLER", None)
+    if styler is None or is_worded_by_itself(cls):
+        return hooked_config(base, cls)
+    return style_config(base, styler, HookQuestions(cls()))
 
 
 def _import(path: Path) -> ModuleType:

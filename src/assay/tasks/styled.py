@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from copy import copy
+from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
 from assay.config import FewshotConfig, FilterConfig, FilterStep, TaskConfig
+from assay.data import doc_hash
 from assay.errors import ConfigError, did_you_mean
 from assay.instance import Doc
 from assay.tasks.answer_styles import GenerateStyle
+from assay.tasks.perturbation import choice_order, is_perturbation, perturbed_text, read_perturbation
 from assay.tasks.questions import FieldQuestions, Question
-from assay.tasks.styles import STYLERS, BPBStyle, ClozeStyle, TaskStyler, make_styler
+from assay.tasks.styles import STYLERS, BPBStyle, ClozeStyle, TaskStyler, make_styler, metric_name
 
 Questions: TypeAlias = Callable[[Doc], Question]
 
@@ -64,10 +67,16 @@ class StyledField:
 class StyledText(StyledField):
     def __call__(self, doc: Doc) -> str:
         question = self.questions(doc)
-        styler = replace(self.styler, question_prefix="") if question.has_prefix else self.styler
+        styler = _without_prefix(self.styler) if question.has_prefix else self.styler
         if not question.asks and isinstance(styler, ClozeStyle):
             return question.text
         return styler.get_instruction_text(question.text, question.choices)
+
+
+def _without_prefix(styler: TaskStyler) -> TaskStyler:
+    bare = copy(styler)
+    object.__setattr__(bare, "question_prefix", "")
+    return bare
 
 
 class StyledCue(StyledField):
@@ -108,10 +117,34 @@ class StyledShot(StyledField):
 _OUTPUT_TYPES = {"completion": "generate_until", "loglikelihoods": "multiple_choice", "letters": "letters"}
 
 
+@dataclass(frozen=True)
+class PerturbedQuestions:
+    """Questions with their text changed, or their choices in another order; choices keep their words."""
+
+    questions: Questions
+    specs: tuple[str, ...]
+    keep: tuple[str, ...] = ()
+
+    def __call__(self, doc: Doc) -> Question:
+        question, seed = self.questions(doc), doc_hash(doc)
+        changed = question._replace(text=perturbed_text(question.text, self.specs, seed, self.keep))
+        if not any(read_perturbation(spec)[0] == "choice_order" for spec in self.specs):
+            return changed
+        order = choice_order(len(question.choices), seed)
+        choices = [question.choices[i] for i in order]
+        return changed._replace(choices=choices, correct_index=order.index(question.correct_index))
+
+
 def style_config(config: TaskConfig, styler: TaskStyler, questions: Questions) -> TaskConfig:
-    """The config with its fields worded by the styler; metrics are the styler's unless the config lists its own."""
+    """The config with its fields worded by the styler; metrics are the styler's unless the config lists its own.
+
+    A perturbation changes what is asked; the solved examples before it stay as they are.
+    """
     is_free, states_label = styler.response_type == "completion", isinstance(styler, GenerateStyle)
-    questions = _LastDoc(questions)
+    clean = questions = _LastDoc(questions)
+    if config.perturbation:
+        keep = tuple(config.unmodifiable_words or ())
+        questions = _LastDoc(PerturbedQuestions(clean, tuple(config.perturbation), keep))
     worded: dict[str, Any] = {
         "output_type": _OUTPUT_TYPES[styler.response_type],
         "doc_to_text": StyledText(styler, questions),
@@ -119,11 +152,11 @@ def style_config(config: TaskConfig, styler: TaskStyler, questions: Questions) -
         "doc_to_choice": None if is_free else StyledChoices(styler, questions),
         "gen_prefix": None if states_label else StyledCue(styler, questions),
         "target_delimiter": " " if states_label else "",
-        "metric_list": config.metric_list or list(styler.metrics),
+        "metric_list": config.metric_list or [metric_name(metric) for metric in styler.metrics],
         "fewshot_config": _fewshot(
             config.fewshot_config,
-            StyledText(styler, questions),
-            StyledShot(styler, questions),
+            StyledText(styler, clean),
+            StyledShot(styler, clean),
             target_delimiter=" " if states_label else "",
         ),
         "metadata": {**config.metadata, **styler.get_extra_metadata()},
@@ -173,11 +206,43 @@ def apply_variant(config: TaskConfig, parts: Sequence[str]) -> TaskConfig:
             config = config.override(num_fewshot=int(shots[1]))
         elif part in STYLERS:
             config = _restyled(config, part)
+        elif is_perturbation(part):
+            config = _perturbed(config, part)
         else:
             raise ConfigError(
                 f"task {config.task}: there is no variant {part!r}",
                 hint=did_you_mean(part, STYLERS)
-                or f"There are: {', '.join(STYLERS)}, and a number of shots such as 5shot.",
+                or f"There are: {', '.join(STYLERS)}, a number of shots such as 5shot, and perturbations such as typo(0.1).",
+            )
+    return config
+
+
+def _perturbed(config: TaskConfig, spec: str) -> TaskConfig:
+    read_perturbation(spec)
+    config = config.override(perturbation=[*(config.perturbation or []), spec])
+    written = config.doc_to_text
+    if isinstance(written, StyledField):  # worded already, so the questions behind the words are perturbed
+        if isinstance(written.styler, GenerateStyle):
+            config = config.override(filter_list=None)  # it reads labels by the order of the choices
+        return style_config(config, written.styler, _clean(written.questions))
+    return config
+
+
+def _clean(questions: Questions) -> Questions:
+    """The questions as they are in the docs."""
+    while isinstance(questions, _LastDoc | PerturbedQuestions):
+        questions = questions.questions
+    return questions
+
+
+def check_perturbation(config: TaskConfig) -> TaskConfig:
+    """Refuse a perturbation that nobody knows, or an order of choices where choices are part of the text."""
+    for spec in config.perturbation or ():
+        name, _ = read_perturbation(spec)
+        if name == "choice_order" and not isinstance(config.doc_to_text, StyledField):
+            raise ConfigError(
+                f"task {config.task}: choice_order needs a task that is worded by a styler",
+                hint=f"Name one: {config.task.partition(':')[0]}:mc:choice_order.",
             )
     return config
 
@@ -186,7 +251,7 @@ def _restyled(config: TaskConfig, name: str) -> TaskConfig:
     written = config.doc_to_text
     if isinstance(written, StyledField):  # a Python task: its questions are known, and are worded again
         styler = make_styler(_style(name, vars(written.styler)), config.language)
-        return style_config(_stripped(config), styler, written.questions)
+        return style_config(_stripped(config), styler, _clean(written.questions))
     if config.class_ is not None or config.doc_to_choice is None:
         raise ConfigError(
             f"task {config.task} has no choices, so there is no {name!r} variant of it",

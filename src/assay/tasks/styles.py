@@ -26,12 +26,58 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, Self
+from enum import StrEnum
+from typing import Any, ClassVar, Self
 
 from assay.errors import ConfigError, DataError, did_you_mean
 from assay.registry import Registry
 
-ResponseType = Literal["loglikelihoods", "completion", "letters"]
+
+class ResponseType(StrEnum):
+    """What a model is asked for."""
+
+    LOGLIKELIHOODS = "loglikelihoods"
+    COMPLETION = "completion"
+    LETTERS = "letters"
+
+
+class TaskStyle(StrEnum):
+    """How a choice question is worded, for metadata."""
+
+    MULTIPLE_CHOICE = "multiple_choice"
+    CLOZE = "cloze"
+    BPB = "bpb"
+
+
+class BaseMetric:
+    """A metric by class, as stylers and Python tasks may list it; `NAME` is the metric that scores."""
+
+    NAME: ClassVar[str]
+
+
+class AccuracyLoglikelihood(BaseMetric):
+    NAME = "acc"
+
+
+class AccuracyNormLoglikelihood(BaseMetric):
+    NAME = "acc_norm"
+
+
+class BitsPerByteLoglikelihood(BaseMetric):
+    NAME = "gold_bits_per_byte"
+
+
+class AccuracyCompletion(BaseMetric):
+    NAME = "exact_match"
+
+
+def metric_name(metric: Any) -> Any:
+    """The name of a metric that is listed by class; anything else as it is.
+
+    >>> metric_name(AccuracyNormLoglikelihood), metric_name("acc")
+    ('acc_norm', 'acc')
+    """
+    return metric.NAME if isinstance(metric, type) and issubclass(metric, BaseMetric) else metric
 
 
 @dataclass(frozen=True)
@@ -39,13 +85,18 @@ class TaskStyler(ABC):
     """The wording and scoring of a choice task. Override `get_question_text` for an unusual question line."""
 
     response_type: ClassVar[ResponseType]
-    metrics: ClassVar[tuple[str, ...]]
-    task_style: ClassVar[str]
+    metrics: ClassVar[Sequence[type[BaseMetric] | str]]
+    task_style: ClassVar[TaskStyle | str]
     generation_kwargs: ClassVar[Mapping[str, Any]] = {"until": ["\n"], "do_sample": False}
     """How a model that writes its answer is asked, unless the task says."""
 
     question_prefix: str = "Question: "
     cue_text: str = "Answer:"
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):  # a styler that sets its attributes itself, as classes do that are no dataclass
+            cls.__setattr__ = object.__setattr__  # type: ignore[method-assign]
 
     @abstractmethod
     def get_instruction_text(self, raw_question: str, choices: Sequence[str]) -> str:
@@ -71,7 +122,7 @@ class TaskStyler(ABC):
         return f"{self.get_cue_text()}{self.get_ground_truth(choices, correct_index)}"
 
     def get_extra_metadata(self) -> dict[str, Any]:
-        return {"task_style": self.task_style}
+        return {"task_style": str(self.task_style)}
 
     @classmethod
     def for_language(cls, language: Any, **options: Any) -> Self:
@@ -97,9 +148,13 @@ class MCStyle(TaskStyler):
     'Question: 1+1?\\n A. 1\\n B. 2\\n'
     """
 
-    response_type: ClassVar[ResponseType] = "loglikelihoods"
-    metrics: ClassVar[tuple[str, ...]] = ("acc", "acc_norm", "gold_bits_per_byte")
-    task_style: ClassVar[str] = "multiple_choice"
+    response_type: ClassVar[ResponseType] = ResponseType.LOGLIKELIHOODS
+    metrics: ClassVar[Sequence[type[BaseMetric] | str]] = [
+        AccuracyLoglikelihood,
+        AccuracyNormLoglikelihood,
+        BitsPerByteLoglikelihood,
+    ]
+    task_style: ClassVar[TaskStyle | str] = TaskStyle.MULTIPLE_CHOICE
 
     space_prefixed_labels: bool = False
     """Each option line starts with a space, as in OLMES."""
@@ -123,8 +178,8 @@ class MCCompletionStyle(MCStyle):
     'Answer: Paris'
     """
 
-    response_type: ClassVar[ResponseType] = "completion"
-    metrics: ClassVar[tuple[str, ...]] = ("exact_match",)
+    response_type: ClassVar[ResponseType] = ResponseType.COMPLETION
+    metrics: ClassVar[Sequence[type[BaseMetric] | str]] = [AccuracyCompletion]
 
     def get_ground_truth(self, choices: Sequence[str], correct_index: int) -> str:
         return choices[correct_index]
@@ -147,9 +202,13 @@ class ClozeStyle(TaskStyler):
     ('The cat sat on the', ' mat')
     """
 
-    response_type: ClassVar[ResponseType] = "loglikelihoods"
-    metrics: ClassVar[tuple[str, ...]] = ("acc", "acc_norm", "gold_bits_per_byte")
-    task_style: ClassVar[str] = "cloze"
+    response_type: ClassVar[ResponseType] = ResponseType.LOGLIKELIHOODS
+    metrics: ClassVar[Sequence[type[BaseMetric] | str]] = [
+        AccuracyLoglikelihood,
+        AccuracyNormLoglikelihood,
+        BitsPerByteLoglikelihood,
+    ]
+    task_style: ClassVar[TaskStyle | str] = TaskStyle.CLOZE
 
     trailing_newline: bool = True
     leading_space_continuations: bool = True
@@ -175,8 +234,8 @@ class BPBStyle(ClozeStyle):
     [' Paris']
     """
 
-    metrics: ClassVar[tuple[str, ...]] = ("gold_bits_per_byte",)
-    task_style: ClassVar[str] = "bpb"
+    metrics: ClassVar[Sequence[type[BaseMetric] | str]] = [BitsPerByteLoglikelihood]
+    task_style: ClassVar[TaskStyle | str] = TaskStyle.BPB
 
     def get_possible_completions(self, choices: Sequence[str], correct_index: int | None = None) -> list[str] | None:
         if correct_index is None:
@@ -303,6 +362,33 @@ _LANGUAGES: dict[tuple[str, str, str], Words] = {
     ("Arabic", "ar", "ara"): Words("السؤال: ", "الإجابة:"),
     ("Hindi", "hi", "hin"): Words("प्रश्न: ", "उत्तर:"),
 }
+
+
+class Language(StrEnum):
+    """The languages that there are words for; also known by their English names and their codes."""
+
+    ENG = "English"
+    DEU = "German"
+    FRA = "French"
+    SPA = "Spanish"
+    ITA = "Italian"
+    POR = "Portuguese"
+    NLD = "Dutch"
+    POL = "Polish"
+    FIN = "Finnish"
+    SWE = "Swedish"
+    DAN = "Danish"
+    CES = "Czech"
+    RUS = "Russian"
+    UKR = "Ukrainian"
+    TUR = "Turkish"
+    ZHO = "Chinese"
+    JPN = "Japanese"
+    KOR = "Korean"
+    ARA = "Arabic"
+    HIN = "Hindi"
+
+
 _BY_NAME = {name.lower(): words for names, words in _LANGUAGES.items() for name in names}
 QUESTION_WORDS = "|".join(sorted({words.question.rstrip(" :：") for words in _LANGUAGES.values()}))
 ANSWER_WORDS = "|".join(sorted({words.answer.rstrip(" :：") for words in _LANGUAGES.values()}))
@@ -327,3 +413,13 @@ def words_of(language: Any) -> Words:
             or f"Known: {', '.join(known)}. Or give question_prefix and cue_text.",
         )
     return words
+
+
+def add_language(*names: str, question: str, answer: str, spaced: bool = True) -> None:
+    """Words for one more language, under these names and codes.
+
+    >>> add_language("Esperanto", "eo", "epo", question="Demando: ", answer="Respondo:")
+    >>> MCStyle.for_language("eo").get_cue_text()
+    'Respondo:'
+    """
+    _BY_NAME.update({name.lower(): Words(question, answer, spaced) for name in names})

@@ -163,7 +163,7 @@ class ConfigurableTask(GenerateTask, LoglikelihoodTask, RollingTask, MultipleCho
     def process_results(self, doc: Doc, results: Any) -> dict[str, Any]:
         raise NotImplementedError(f"{type(self).__name__} gives no process_results")
 
-    def aggregation(self) -> dict[str, Callable[[list[Any]], Any]]:
+    def aggregation(self) -> dict[str, Callable[..., Any]]:
         return {}
 
     def higher_is_better(self) -> dict[str, bool]:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from assay.errors import MissingPackage
+from assay.errors import MissingPackage, UnknownName, did_you_mean
+from assay.metrics.base import METRICS
 from assay.registry import Registry
 
 _HERE = "assay.metrics.hub"
@@ -49,7 +50,13 @@ def load(path: str, *args: Any, **kwargs: Any) -> Any:
             hint=f"pip install evaluate. Without it there are: {', '.join(OFFLINE)}.",
             package="evaluate",
         ) from None
-    return evaluate.load(path, *args, **kwargs)
+    try:
+        return evaluate.load(path, *args, **kwargs)
+    except FileNotFoundError as error:
+        known = [*METRICS, *OFFLINE]
+        raise UnknownName(
+            f"unknown metric {path!r}", hint=did_you_mean(path, known) or f"Known: {', '.join(sorted(set(known)))}."
+        ) from error
 
 
 class EvaluateMetric:

@@ -1,0 +1,167 @@
+"""`BaseTask`: what a Python task may say of itself, each hook with the wording of its styler as the default."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from assay.config import FewshotConfig, FilterConfig, FilterStep, TaskConfig
+from assay.errors import ConfigError, DataError
+from assay.instance import Doc
+from assay.tasks.styles import ResponseType, TaskStyler, metric_name
+
+SubjectT = TypeVar("SubjectT")
+WORDING = (
+    "_get_instruction_text",
+    "_get_ground_truth",
+    "_get_possible_completions",
+    "_get_cue_text",
+    "_get_fewshot_target_text",
+)
+
+
+class BaseTask(Generic[SubjectT]):
+    """A task as a class; `BaseTask[str]` says of what type its subjects are.
+
+    With a `TASK_STYLER`, three methods say what a doc holds: `_get_raw_question`, `_get_choices`, `_get_correct_index`.
+    Any of the others may be overridden beside it. Without a styler, `_get_instruction_text` and `_get_ground_truth` word
+    the doc, and `_get_possible_completions` gives what is scored; where it gives nothing, the model writes freely.
+    """
+
+    NAME: ClassVar[str]
+    DATASET_PATH: ClassVar[str]
+    SAMPLE_SPLIT: ClassVar[str]
+    FEWSHOT_SPLIT: ClassVar[str | None] = None
+    SUBJECTS: ClassVar[Sequence[Any]] = ()
+    """A task for each, and a group over them; each is the name of a subset of the dataset."""
+    RESPONSE_TYPE: ClassVar[ResponseType | None] = None
+    """Of a task without styler: by default `LOGLIKELIHOODS` where it gives possible completions."""
+    METRICS: ClassVar[Sequence[Any] | None] = None
+    """Names or classes of metrics; the styler's own if not given."""
+    LANGUAGE: ClassVar[Any] = None
+    HF_REVISION: ClassVar[str | None] = None
+    NUM_FEWSHOT: ClassVar[int | None] = None
+    TASK_STYLER: ClassVar[TaskStyler | None] = None
+    PERTURBATION: ClassVar[str | Sequence[str] | None] = None
+    PERTURBATION_UNMODIFIABLE_WORDS: ClassVar[Sequence[str] | None] = None
+    """Words that a perturbation leaves as they are."""
+
+    def _get_raw_question(self, item: Doc) -> str:
+        raise NotImplementedError(f"{type(self).__name__} does not say what the question of a doc is")
+
+    def _get_choices(self, item: Doc) -> list[str]:
+        raise NotImplementedError(f"{type(self).__name__} does not say what the choices of a doc are")
+
+    def _get_correct_index(self, item: Doc) -> int:
+        raise NotImplementedError(f"{type(self).__name__} does not say which choice of a doc is right")
+
+    def _get_instruction_text(self, item: Doc) -> str:
+        return self._styler.get_instruction_text(self._get_raw_question(item), self._get_choices(item))
+
+    def _get_ground_truth(self, item: Doc) -> str | list[str] | None:
+        return self._styler.get_ground_truth(self._get_choices(item), self._get_correct_index(item))
+
+    def _get_possible_completions(self, item: Doc) -> list[str] | None:
+        if self.TASK_STYLER is None:
+            return None
+        return self._styler.get_possible_completions(self._get_choices(item), self._get_correct_index(item))
+
+    def _get_cue_text(self, item: Doc) -> str:
+        return "" if self.TASK_STYLER is None else self._styler.get_cue_text()
+
+    def _get_fewshot_target_text(self, item: Doc) -> str:
+        truth = self._get_ground_truth(item)
+        answer = (truth[0] if truth else "") if isinstance(truth, list) else truth
+        return f"{_called(self._get_cue_text, item)}{answer or ''}"
+
+    @property
+    def _styler(self) -> TaskStyler:
+        if self.TASK_STYLER is None:
+            raise ConfigError(
+                f"the task class {type(self).__qualname__} has no TASK_STYLER to word its docs",
+                hint="Set one, or give _get_instruction_text and _get_ground_truth.",
+            )
+        return self.TASK_STYLER
+
+
+def _called(hook: Callable[..., Any], item: Doc) -> Any:
+    """Call a hook with the doc; `_get_cue_text` may be written without."""
+    return hook(item) if inspect.signature(hook).parameters else hook()
+
+
+def is_worded_by_itself(cls: type[Any]) -> bool:
+    """Whether a class words docs in a way of its own, with or without a styler."""
+    return any(getattr(cls, name, None) not in (None, getattr(BaseTask, name)) for name in WORDING)
+
+
+@dataclass(frozen=True)
+class Hook:
+    """A field of a task: what one of its hooks makes of a doc."""
+
+    task: Any
+    name: str
+
+    def __call__(self, doc: Doc) -> Any:
+        return _called(getattr(self.task, self.name), doc)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hook) and (type(self.task), self.name) == (type(other.task), other.name)
+
+    def __hash__(self) -> int:
+        return hash((type(self.task), self.name))
+
+
+class HookTarget(Hook):
+    """The place of the right completion among those that are scored."""
+
+    def __call__(self, doc: Doc) -> int:
+        truth, completions = super().__call__(doc), _called(self.task._get_possible_completions, doc)
+        wanted = truth[0] if isinstance(truth, list) else truth
+        if wanted not in completions:
+            raise DataError(
+                f"the ground truth {wanted!r} is none of the possible completions {completions!r}",
+                hint="They are compared as they are sent, spaces included.",
+            )
+        return int(completions.index(wanted))
+
+
+def hooked_config(config: TaskConfig, cls: type[Any]) -> TaskConfig:
+    """The config with its fields worded by the hooks of the class."""
+    if not issubclass(cls, BaseTask):
+        cls = type(cls.__name__, (cls, BaseTask), {"__module__": cls.__module__, "__qualname__": cls.__qualname__})
+    task, is_free = cls(), _writes_freely(cls)
+    own = getattr(cls, "TASK_STYLER", None)
+    defaults = own.metrics if own is not None else ("exact_match",) if is_free else ("acc", "acc_norm")
+    shots = config.fewshot_config
+    text, answer = Hook(task, "_get_instruction_text"), Hook(task, "_get_fewshot_target_text")
+    worded: dict[str, Any] = {
+        "output_type": "generate_until" if is_free else "multiple_choice",
+        "doc_to_text": text,
+        "doc_to_target": (Hook if is_free else HookTarget)(task, "_get_ground_truth"),
+        "doc_to_choice": None if is_free else Hook(task, "_get_possible_completions"),
+        "gen_prefix": Hook(task, "_get_cue_text"),
+        "target_delimiter": "",
+        "metric_list": config.metric_list or [metric_name(metric) for metric in defaults],
+        "fewshot_config": FewshotConfig(
+            **{name: getattr(shots, name) for name in shots.model_fields_set},
+            doc_to_text=text,
+            doc_to_target=answer,
+            gen_prefix="",
+            target_delimiter="",
+        ),
+        "metadata": {**config.metadata, **(own.get_extra_metadata() if own is not None else {})},
+    }
+    if is_free:
+        worded["generation_kwargs"] = {"until": ["\n"], "do_sample": False}
+        steps = [FilterStep(function="remove_whitespace"), FilterStep(function="take_first")]
+        worded["filter_list"] = [FilterConfig(name="none", filter=steps)]
+    return config.override(**worded)
+
+
+def _writes_freely(cls: type[BaseTask[Any]]) -> bool:
+    said = cls.RESPONSE_TYPE or (cls.TASK_STYLER.response_type if cls.TASK_STYLER is not None else None)
+    if said is not None:
+        return str(said) == ResponseType.COMPLETION
+    return cls._get_possible_completions is BaseTask._get_possible_completions
