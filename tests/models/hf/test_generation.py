@@ -46,7 +46,7 @@ def contexts() -> list[str]:
 @pytest.mark.parametrize(("budget", "rows"), [(512, 64), (40, 3), (4096, 1)])
 def test_greedy_rows_equal_generate_one_by_one(any_model: HFLM, budget: int, rows: int) -> None:
     any_model.generations.engine.budget.tokens = budget
-    any_model.generations.max_rows = rows
+    any_model.generations.max_rows = any_model.generations.most_rows = rows
     for limit in (1, 12):
         prompts = any_model.generations.prepare([(text, {"max_gen_toks": limit}) for text in contexts()], [0] * 10)
         runner = any_model.generations.engine.runner

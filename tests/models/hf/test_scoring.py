@@ -134,6 +134,9 @@ def test_out_of_memory_halves_the_budget_and_loses_nothing(llama: HFLM, monkeypa
     assert budget.tokens == 16
     for ours, theirs in zip(found, expected):
         assert ours[0] == pytest.approx(theirs[0], abs=1e-4)
+    monkeypatch.setattr(TreeRunner, "run", real)
+    llama.loglikelihood(instances)
+    assert budget.tokens == 32  # the memory may be there again
 
 
 def test_order_and_company_do_not_change_an_answer(llama: HFLM) -> None:

@@ -65,7 +65,7 @@ def test_a_shared_prefix_is_computed_once_and_scores_are_those_of_plain_passes(n
 @pytest.mark.parametrize("name", [*STATES, *BATCHES])
 def test_texts_are_those_of_generate_for_one_prompt_at_a_time(name: str, max_rows: int) -> None:
     lm = make(name)
-    lm.generations.max_rows = max_rows
+    lm.generations.max_rows = lm.generations.most_rows = max_rows
     instances = prompts(7)
     assert lm.generate_until(instances) == [alone(lm, instance) for instance in instances]
 

@@ -24,10 +24,15 @@ _KEPT_BYTES = 512 << 20
 
 
 class TokenBudget:
-    """Tokens per forward pass. Out of memory halves it for good."""
+    """Tokens per forward pass. Out of memory halves it for now: others may have had the memory, and give it back."""
 
     def __init__(self, tokens: int) -> None:
         self.tokens = tokens
+        self.most = tokens
+
+    def grow(self) -> None:
+        """Twice as many again, up to what it began with: asked at the start of each lot of requests."""
+        self.tokens = min(self.most, 2 * self.tokens)
 
     def halve(self, error: BaseException) -> None:
         if self.tokens // 2 < _SMALLEST:

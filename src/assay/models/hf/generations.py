@@ -50,6 +50,7 @@ class Generations:
         self.engine = engine
         self.max_gen_toks = max_gen_toks
         self.max_rows = max_rows or _ROWS.get(engine.model.device.type, 128)
+        self.most_rows = self.max_rows
         self.think_end_token = think_end_token
         self.seed = seed
         self.eos, self.eos_text = _end_tokens(engine.model, engine.encoder)
@@ -71,6 +72,8 @@ class Generations:
 
     def _generate(self, prompts: list[Prompt]) -> Iterator[tuple[int, list[int]]]:
         """Out of memory: fewer rows and smaller passes, and on with the prompts that have no answer yet."""
+        self.engine.budget.grow()
+        self.max_rows = min(self.most_rows, 2 * self.max_rows)
         pending = list(range(len(prompts)))
         while pending:
             answered = set()

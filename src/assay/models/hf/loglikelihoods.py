@@ -70,6 +70,7 @@ class LogLikelihoods:
     def _score(self, pairs: list[Pair]) -> Iterator[tuple[int, LogLikelihood]]:
         """Out of memory: halve the budget and go on with the requests that have no answer yet."""
         self.engine.usage.prompt_tokens += sum(len(pair.context) + len(pair.continuation) - 1 for pair in pairs)
+        self.engine.budget.grow()
         pending = list(range(len(pairs)))
         while pending:
             answered = set()
