@@ -170,13 +170,15 @@ class HFLM(StreamingLM):
         )
 
     def _check_tree(self, wanted: bool) -> SelfCheck:
+        from assay.models.hf.kept_check import kept_self_check
         from assay.models.hf.selfcheck import SelfCheck, self_check
 
         if not wanted:
             return SelfCheck("batch", reason="it was switched off (tree=False)")
         if self.model.config.is_encoder_decoder:
             return SelfCheck("batch", reason="it is an encoder-decoder model")
-        check = self_check(self.model)
+        # What was handed over may change in place, and its weights would have to be read whole to tell.
+        check = self_check(self.model) if self.source is None else kept_self_check(self.model, self.fingerprint())
         if check.way == "state":
             logger.info(
                 "the prefix tree does not fit this model (%s): shared prefixes are kept as states", check.reason
@@ -267,8 +269,11 @@ class HFLM(StreamingLM):
         return self._fingerprint
 
     def own_checks(self, tolerance: float) -> Iterator[Check]:
+        from assay.models.hf.kept_check import kept_self_check
         from assay.models.hf.selftest import own_checks
 
+        if self.source is not None and self.check.difference is not None:
+            kept_self_check(self.model, self.fingerprint(), anew=True)
         return own_checks(self.loglikelihoods.engine, self.check, tolerance)
 
     def count_tokens(self, request_type: str, instances: Sequence[Instance]) -> int:
