@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import string
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
@@ -55,6 +55,7 @@ class TemplateLimit(Exception):
     """A template asked for more work than any prompt needs."""
 
 
+_SIZED = (str, bytes, list, tuple, dict, set)
 _spent = threading.local()
 
 
@@ -69,7 +70,7 @@ def spend(work: int) -> None:
 
 
 def size_of(value: Any) -> int:
-    return len(value) if isinstance(value, str | bytes | list | tuple | dict | set) else 1
+    return len(value) if isinstance(value, _SIZED) else 1
 
 
 class Sandbox(SandboxedEnvironment):
@@ -89,7 +90,7 @@ class Sandbox(SandboxedEnvironment):
 
     @staticmethod
     def concat(parts: Iterable[str]) -> str:  # what the blocks of a template are joined with
-        return "".join(_spending(parts))
+        return _joined(parts)
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         """A method of whatever a column holds (an image's `save`) could do anything."""
@@ -120,7 +121,8 @@ class Sandbox(SandboxedEnvironment):
             _check_method(getattr(__obj, "__wrapped__", __obj), args, kwargs)
         spend(_CALL)
         result = super().call(__context, __obj, *args, **kwargs)
-        spend(size_of(result))
+        if isinstance(result, _SIZED) and len(result) > _CALL:
+            spend(len(result))
         return result
 
 
@@ -147,7 +149,7 @@ class Counting(NodeTransformer):
 
 
 def _concatenated(parts: list[Any]) -> str:
-    return "".join(_spending(map(str, parts)))
+    return _joined(map(str, parts))
 
 
 def _sliced(value: Any, start: Any, stop: Any, step: Any) -> Any:
@@ -156,10 +158,13 @@ def _sliced(value: Any, start: Any, stop: Any, step: Any) -> Any:
     return part
 
 
-def _spending(parts: Iterable[str]) -> Iterator[str]:
-    for part in parts:
-        spend(len(part))
-        yield part
+def _joined(parts: Iterable[str]) -> str:
+    parts = list(parts)
+    spend(sum(map(len, parts)))
+    return "".join(parts)
+
+
+_MULTIPLYING = frozenset({"replace", "join", "indent", "wordwrap"})
 
 
 def _charged(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -187,6 +192,15 @@ def _charged(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         spend(size_of(result))
         return result
 
+    if name not in _MULTIPLYING:
+
+        @wraps(function)
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            result = function(*args, **kwargs)
+            spend(len(result) if isinstance(result, _SIZED) else 1)
+            return result
+
+        return counted
     return charged
 
 
