@@ -164,15 +164,16 @@ def test_letters_agree_with_the_likelihoods_of_the_same_prompt(tmp_path: Path) -
         model="hf", model_args={"pretrained": "smollm2-135m"}, output_path=str(tmp_path / "here"), **shared
     )
     del server
-    found, expected = chosen(there), chosen(here)
-    assert len(found) == len(expected) == 100
-    assert sum(one == two for one, two in zip(found, expected)) / len(found) >= 0.95
+    found, expected = log_probabilities(there), log_probabilities(here)
+    assert len(found) == len(expected) == 400
+    # llama.cpp rounds activations as well as weights. The labels of so small a model are often closer than that, so their
+    # order is no measure: only their values are.
+    assert max(abs(one - two) for one, two in zip(found, expected)) < 0.5
 
 
-def chosen(result: assay.Results) -> list[int]:
-    """The likeliest label of each doc, from the samples that the run kept."""
+def log_probabilities(result: assay.Results) -> list[float]:
+    """Of each label of each doc, from the samples that the run kept."""
     assert result.path is not None
     file = next(Path(result.path).rglob("*.parquet"))
     rows = sorted(read_columns(file, ["doc_id", "filtered_resps"]))
-    lls = [[ll for ll, _ in json.loads(text)[0]] for _, text in rows]
-    return [max(range(len(row)), key=row.__getitem__) for row in lls]
+    return [ll for _, text in rows for ll, _ in json.loads(text)[0]]
