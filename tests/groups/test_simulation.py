@@ -113,21 +113,23 @@ def coverage() -> dict[str, float]:
     rng = np.random.default_rng(20)
     managers = {kind: tree(kind) for kind in AGGREGATIONS}
     truth = {kind: true_value(kind, manager) for kind, manager in managers.items()}
-    hits = dict.fromkeys(AGGREGATIONS, 0)
+    hits, given = dict.fromkeys(AGGREGATIONS, 0), dict.fromkeys(AGGREGATIONS, 0)
     for _ in range(RUNS):
         scores = one_run(rng)
         for kind, manager in managers.items():
             e = root_estimate(manager, scores)
-            assert e.low is not None
-            assert e.high is not None
-            hits[kind] += e.low <= truth[kind] <= e.high
-    return {kind: count / RUNS for kind, count in hits.items()}
+            if e.low is not None and e.high is not None:
+                given[kind] += 1
+                hits[kind] += e.low <= truth[kind] <= e.high
+    assert all(given[kind] == RUNS for kind in AGGREGATIONS if kind not in ("median", "function"))
+    return {kind: hits[kind] / given[kind] for kind in AGGREGATIONS}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", AGGREGATIONS)
 def test_intervals_at_the_root_cover_the_truth(kind: str, coverage: dict[str, float]) -> None:
-    assert 0.92 <= coverage[kind] <= 0.98
+    # Šidák's level is on the safe side for the smallest and the largest; where a choice shows, the interval is withheld.
+    assert 0.92 <= coverage[kind] <= {"min": 1, "max": 1, "median": 0.99, "function": 0.99}.get(kind, 0.98)
 
 
 @pytest.mark.slow

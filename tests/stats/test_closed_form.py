@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.stats import clustered_stderr, mean, mean_estimate, mean_stderr, ratio_estimate, ratio_stderr, wilson
+from assay.stats import mean, mean_estimate, mean_stderr, ratio_estimate, ratio_spread, wilson
 
 
 def lm_eval_stderr(xs: list[float]) -> float:
@@ -46,23 +46,27 @@ def test_nan_makes_the_mean_nan_and_not_a_number() -> None:
     assert math.isnan(mean_estimate([1.0, math.nan]).value)
 
 
-def test_clustered_stderr_is_the_double_sum_over_clusters() -> None:
+def test_clustered_stderr_is_cr2_by_its_matrices() -> None:
+    """Bell and McCaffrey's adjustment of a regression on a constant: residuals of a cluster times (I − H)^(−1/2)."""
     rng = np.random.default_rng(0)
     x, c = rng.random(30), rng.integers(0, 7, 30)
-    deviation = x - x.mean()
-    together = np.equal.outer(c, c)
-    groups = len(set(c.tolist()))
-    double_sum = (np.outer(deviation, deviation) * together).sum() / 30**2
-    assert clustered_stderr(x, c) == pytest.approx(math.sqrt(double_sum * groups / (groups - 1)))
+    total = 0.0
+    for cluster in set(c.tolist()):
+        inside = c == cluster
+        n = int(inside.sum())
+        values, vectors = np.linalg.eigh(np.eye(n) - np.full((n, n), 1 / 30))
+        total += float((vectors @ np.diag(values**-0.5) @ vectors.T @ (x - x.mean())[inside]).sum()) ** 2
+    shares = np.bincount(c) / 30
+    assert mean_estimate(x, c).stderr == pytest.approx(math.sqrt(total) / 30)
+    assert mean_estimate(x, c).df == pytest.approx(1 / (shares @ shares) - 1)
 
 
 def test_clusters_of_one_are_no_clusters() -> None:
     x = np.random.default_rng(0).random(25)
-    assert clustered_stderr(x, np.arange(25)) == pytest.approx(mean_stderr(x))
+    assert mean_estimate(x, np.arange(25)).stderr == pytest.approx(mean_stderr(x))
 
 
 def test_one_cluster_has_no_error_bar() -> None:
-    assert clustered_stderr([0.1, 0.9], ["a", "a"]) is None
     assert mean_estimate([0.1, 0.9], ["a", "a"]).method == "one cluster"
 
 
@@ -73,7 +77,7 @@ def test_clusters_without_spread_count_as_docs_once_each() -> None:
 
 def test_ratio_with_equal_denominators_is_a_mean() -> None:
     a = np.random.default_rng(0).random(20)
-    assert ratio_stderr(a, np.full(20, 4.0)) == pytest.approx(mean_stderr(a / 4))
+    assert ratio_spread(a, np.full(20, 4.0)).stderr == pytest.approx(mean_stderr(a / 4))
 
 
 def test_ratio_over_nothing_is_undefined_with_the_reason() -> None:

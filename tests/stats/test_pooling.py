@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from assay.stats import mean_stderr, pooled_stderr, unweighted_stderr, weighted_stderr
+from assay.stats import combined_estimate, mean_estimate, mean_stderr, pooled_stderr, unweighted_stderr
 
 rng = np.random.default_rng(0)
 TASKS = [(rng.random(n) < p).astype(float) for n, p in ((20, 0.2), (50, 0.9), (400, 0.5))]
@@ -37,6 +37,10 @@ def test_fifty_seven_like_subjects_are_far_more_certain_than_one() -> None:
     assert unweighted_stderr([0.03] * 57) == pytest.approx(0.03 / math.sqrt(57))
 
 
-def test_weights_need_not_sum_to_one() -> None:
-    assert weighted_stderr(STDERRS, [2, 2, 2]) == pytest.approx(unweighted_stderr(STDERRS))
-    assert weighted_stderr(STDERRS, [0, 0, 5]) == pytest.approx(STDERRS[2])
+def test_weighted_members_add_their_squares() -> None:
+    members = [mean_estimate(task) for task in TASKS]
+    even = combined_estimate(0.5, members, np.full(3, 1 / 3), sum(SIZES))
+    assert even.stderr == pytest.approx(unweighted_stderr(STDERRS))
+    last = combined_estimate(members[2].value, members, np.array([0.0, 0.0, 1.0]), sum(SIZES))
+    assert last.stderr == pytest.approx(STDERRS[2])
+    assert (last.low, last.high) == pytest.approx((members[2].low, members[2].high), abs=1e-3)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.stats import cluster_index, cluster_keys, doc_key, doc_keys, poisson_weights
+from assay.errors import DataError
+from assay.stats import cluster_index, cluster_key, doc_key, doc_keys, poisson_weights, unit_index, unit_keys
 from assay.stats.bootstrap import _COUNTS, weight_blocks
 
 
@@ -79,14 +80,31 @@ def test_foreign_ids_get_keys_of_their_own() -> None:
     assert len(set(keys.tolist())) == 4
 
 
-def test_clusters_share_weights_and_missing_labels_stand_alone() -> None:
-    keys = keys_of(6)
-    shared = cluster_keys(keys, ["p", None, "p", float("nan"), "q", None])
+def test_clusters_share_weights() -> None:
+    keys = keys_of(4)
+    shared = unit_keys(keys, ["p", "q", "p", "r"])
     assert shared[0] == shared[2] == min(keys[0], keys[2])
-    assert len(set(shared.tolist())) == 5
+    assert len(set(shared.tolist())) == 3
     assert cluster_index(np.array(["b", "a", "b"])).tolist() == [0, 1, 0]
 
 
-def test_same_label_in_two_tasks_does_not_tie_them() -> None:
+@pytest.mark.parametrize("missing", [None, float("nan"), "", " "])
+def test_a_missing_label_is_an_error(missing: object) -> None:
+    with pytest.raises(DataError, match="doc 1 has no cluster label"):
+        unit_keys(keys_of(3), ["p", missing, "p"])
+
+
+def test_same_label_in_two_tasks_ties_them_by_column_and_value() -> None:
     keys = keys_of(4)
-    assert not set(cluster_keys(keys[:2], ["1", "1"])) & set(cluster_keys(keys[2:], ["1", "1"]))
+    left, right, other = (np.array([cluster_key(column, "7")] * 2, dtype=np.uint64) for column in ("p", "p", "q"))
+    assert set(unit_keys(keys[:2], left)) == set(unit_keys(keys[2:], right))
+    assert not set(unit_keys(keys[:2], left)) & set(unit_keys(keys[2:], other))
+
+
+def test_equal_docs_are_one_unit_and_join_their_clusters() -> None:
+    keys = np.array([1, 2, 1, 3, 4], dtype=np.uint64)
+    assert unit_index(keys).tolist() == [0, 1, 0, 2, 3]
+    assert unit_index(keys[1:]) is None
+    joined = unit_keys(keys, ["a", "a", "b", "b", "c"])
+    assert len(set(joined[:4].tolist())) == 1
+    assert joined[4] != joined[0]

@@ -37,6 +37,10 @@ class ArrayAggregator:
     """For code that must know whose numbers it gets, and under which filter: makes `combine` for these children."""
     linear: bool = False
     """Whether the closed forms of errors apply."""
+    extreme: Callable[..., float] | None = None
+    """`min` or `max` where the number is that of one child."""
+    smooth: bool = False
+    """Whether every child counts, a little more or less, so that no choice among them biases its replicates."""
     weighted: bool = False
     """Whether weights change the number."""
     by_size: bool = False
@@ -148,10 +152,14 @@ for _aggregator in (
     ArrayAggregator("mean", mean, linear=True, weighted=True, by_size=True),
     ArrayAggregator("weighted_mean", mean, linear=True, weighted=True, needs_weights=True),
     ArrayAggregator("median", median),
-    ArrayAggregator("harmonic_mean", harmonic_mean, weighted=True, why_undefined=_needs_positive("harmonic")),
-    ArrayAggregator("geometric_mean", geometric_mean, weighted=True, why_undefined=_needs_positive("geometric")),
-    ArrayAggregator("min", minimum),
-    ArrayAggregator("max", maximum),
+    ArrayAggregator(
+        "harmonic_mean", harmonic_mean, smooth=True, weighted=True, why_undefined=_needs_positive("harmonic")
+    ),
+    ArrayAggregator(
+        "geometric_mean", geometric_mean, smooth=True, weighted=True, why_undefined=_needs_positive("geometric")
+    ),
+    ArrayAggregator("min", minimum, extreme=min),
+    ArrayAggregator("max", maximum, extreme=max),
     ArrayAggregator(
         "pass@k",
         mean,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import numpy as np
@@ -16,14 +16,29 @@ from assay.results import Score
 from assay.stats import (
     Estimate,
     bootstrap_estimate,
-    normal_quantile,
+    combined_estimate,
+    ends,
     pooled_stderr,
+    replicate_spread,
+    stratified_estimate,
+    t_quantile,
     unweighted_stderr,
-    weighted_stderr,
 )
 
 Keys = NDArray[np.uint64]
 _AT_A_TIME = 128
+Bounds = tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """A group's number with what it is worth."""
+
+    estimate: Estimate
+    draw: Callable[[], Floats]
+    """Its replicates, computed at most once."""
+    interval: Callable[[float], Bounds]
+    lm_eval_stderr: float | None
 
 
 def lift(
@@ -33,9 +48,7 @@ def lift(
     *,
     by_size: bool,
     select: Select | None = None,
-) -> tuple[Estimate, Callable[[], Floats]]:
-    """The group's number with what it is worth, and its replicates, computed at most once."""
-
+) -> Lifted:
     @cache
     def draw() -> Floats:
         if aggregator.linear and select is None and weights.sum() > 0:
@@ -45,7 +58,10 @@ def lift(
             return np.empty(0)  # a child has no replicates
         return aggregator.combine(table, weights, None if select is None else select(True))
 
-    return _estimate(aggregator, members, weights, draw, by_size=by_size, select=select), draw
+    shared = cache(partial(share_docs, members))
+    at_level = partial(_estimate, aggregator, members, weights, draw, shared, select)
+    theirs = _lm_eval_stderr(members, weights, by_size=by_size) if aggregator.linear and select is None else None
+    return Lifted(at_level(0.95), draw, lambda level: ends(at_level(level)), theirs)
 
 
 def _added_up(members: Sequence[Member], shares: Floats) -> Floats:
@@ -63,11 +79,11 @@ def _estimate(
     members: Sequence[Member],
     weights: Floats,
     draw: Callable[[], Floats],
-    *,
-    by_size: bool,
+    shared: Callable[[], bool | None],
     select: Select | None,
+    level: float,
 ) -> Estimate:
-    n = sum(member.score.size for member in members)
+    n = sum(member.score.estimate.n for member in members)
     values = np.array([member.value for member in members], dtype=np.float64)
     mask = None if select is None else select(False)
     if mask is not None and not mask.any():
@@ -75,22 +91,17 @@ def _estimate(
     value = float(aggregator.combine(values, weights, mask))
     if not math.isfinite(value):
         return Estimate.missing(f"{aggregator.name} has no value here", n)
-    has_closed_form = select is None and aggregator.linear
-    closed_form = partial(_closed_form, value, members, weights, n, by_size=by_size)
-    shared = share_docs(members) if has_closed_form else None
-    if has_closed_form and shared is False:
-        return closed_form()
+    if select is None and aggregator.linear:
+        return _mean_estimate(value, members, weights / weights.sum(), draw, shared, n, level)
+    if select is None and aggregator.extreme is not None:
+        return _extreme_estimate(value, aggregator.extreme, members, draw, n, level)
     draws = draw()
-    if has_closed_form and shared is None and not len(draws):
-        return closed_form()
-    lifted = bootstrap_estimate(value, draws, n)
-    if has_closed_form and len(draws) and all(member.score.repeats_lm_eval for member in members):
-        # lm-evaluation-harness pools them as if they shared no docs. The interval is not taken from it.
-        return replace(lifted, stderr=closed_form().stderr)
-    if aggregator.on_samples or (len(draws) and lifted.stderr != 0.0):
+    selects = select is not None or not aggregator.smooth
+    lifted = bootstrap_estimate(value, draws, n, level=level, selects=selects)
+    if aggregator.on_samples or (replicate_spread(draws) != 0.0 and len(draws)):
         return lifted
     # No replicates; or every doc of every child is right: they cannot vary, but the children's own intervals know better.
-    return _delta(value, aggregator, members, weights, mask, n)
+    return _delta(value, aggregator, members, weights, mask, n, shared=shared(), level=level)
 
 
 def share_docs(members: Sequence[Member]) -> bool | None:
@@ -119,26 +130,95 @@ def docs_below(scores: Sequence[Score]) -> Keys | None:
     return np.unique(np.concatenate(parts)) if parts and len(parts) == len(scores) else None
 
 
-def _closed_form(value: float, members: Sequence[Member], weights: Floats, n: int, *, by_size: bool) -> Estimate:
-    stderrs = [member.stderr for member in members]
-    without = [member.name for member in members if member.stderr is None]
-    if without:
-        return Estimate.bare(value, n, f"{', '.join(without[:3])} has no standard error")
-    known = [stderr for stderr in stderrs if stderr is not None]
+# Means
+
+
+def _mean_estimate(
+    value: float,
+    members: Sequence[Member],
+    shares: Floats,
+    draw: Callable[[], Floats],
+    shared: Callable[[], bool | None],
+    n: int,
+    level: float,
+) -> Estimate:
+    if any(member.score.estimate.method == "confidence sequence" for member in members):
+        # Their intervals outlive looking; one made for a fixed number of docs would not.
+        return _from_sides(value, _stderr(members, shares), shares, members, n, "confidence sequences", level=level)
+    if shared() and all(member.score.docs is not None for member in members):
+        docs = [member.score.docs for member in members if member.score.docs is not None]
+        bounded = all(member.score.estimate.bounded for member in members)
+        return replace(stratified_estimate(docs, shares, bounded=bounded, level=level), value=value, n=n)
+    if shared() is False or (shared() is None and not len(draw())):
+        without = [member.name for member in members if member.stderr is None]
+        if without:
+            return Estimate.bare(value, n, f"{', '.join(without[:3])} has no standard error")
+        return combined_estimate(value, [member.score.estimate for member in members], shares, n, level=level)
+    if replicate_spread(draw()):
+        return bootstrap_estimate(value, draw(), n, level=level)
+    # Nothing to draw from, or nothing that varies: children that share docs may all move together.
+    stderr = None if any(m.stderr is None for m in members) else float(shares @ [m.stderr or 0.0 for m in members])
+    return _from_sides(value, stderr, shares, members, n, "shared docs", level=level, order=1)
+
+
+def _stderr(members: Sequence[Member], shares: Floats) -> float | None:
+    if any(member.stderr is None for member in members):
+        return None
+    return float(np.linalg.norm(shares * [member.stderr or 0.0 for member in members]))
+
+
+def _lm_eval_stderr(members: Sequence[Member], weights: Floats, *, by_size: bool) -> float | None:
+    """lm-evaluation-harness takes members for independent, and pools variances where they count by size."""
+    theirs = [member.score.estimate.stderr for member in members]
+    known = [s if m.score.lm_eval_stderr is None else m.score.lm_eval_stderr for m, s in zip(members, theirs)]
+    errors = [error for error in known if error is not None]
+    if len(errors) < len(members) or any(m.score.estimate.n < m.score.size for m in members):
+        return None
     if by_size:
-        stderr = pooled_stderr(known, [int(w) for w in weights])
-    elif np.ptp(weights) == 0:
-        stderr = unweighted_stderr(known)
-    else:
-        stderr = weighted_stderr(known, weights.tolist())
-    if stderr is None:
-        return Estimate.bare(value, n, "every child has one doc")
-    method = "pooled" if by_size else "independent children"
-    return _with_interval(value, stderr, weights / weights.sum(), members, n, method)
+        return pooled_stderr(errors, [int(w) for w in weights])
+    return unweighted_stderr(errors) if np.ptp(weights) == 0 else None
+
+
+# The best and the worst
+
+
+def _extreme_estimate(
+    value: float,
+    pick: Callable[..., float],
+    members: Sequence[Member],
+    draw: Callable[[], Floats],
+    n: int,
+    level: float,
+) -> Estimate:
+    """Of the smallest child. The least low end holds, for it is below that of the child which is truly the smallest; that
+    all high ends hold takes a level at which none of so many errs (Šidák 1967). Of the largest, the other way round.
+
+    Percentiles do not serve: the smallest of noisy numbers is too small, and the smallest of replicates more so.
+    """
+    tail = 1 - ((1 + level) / 2) ** (1 / len(members))
+    plain, strict = ([member.score.bounds(each) for member in members] for each in (level, 1 - 2 * tail))
+    if any(bounds is None for bounds in (*plain, *strict)):
+        return Estimate.bare(value, n, "a child has no interval")
+    lows, highs = (plain, strict) if pick is min else (strict, plain)
+    low, high = pick(bounds[0] for bounds in lows if bounds), pick(bounds[1] for bounds in highs if bounds)
+    bounded = all(member.score.estimate.bounded for member in members)
+    stderr = replicate_spread(draw()) or next((m.stderr for m in members if m.value == value), None)
+    return Estimate(value, stderr, low, high, n, "Šidák", level=level, bounded=bounded)
+
+
+# First-order errors
 
 
 def _delta(
-    value: float, aggregator: ArrayAggregator, members: Sequence[Member], weights: Floats, mask: Mask | None, n: int
+    value: float,
+    aggregator: ArrayAggregator,
+    members: Sequence[Member],
+    weights: Floats,
+    mask: Mask | None,
+    n: int,
+    *,
+    shared: bool | None,
+    level: float,
 ) -> Estimate:
     """First-order error: how far the number moves when one child moves by its standard error.
 
@@ -151,8 +231,10 @@ def _delta(
     if not np.isfinite(gradient).all():
         return Estimate.bare(value, n, "too close to where it is undefined")
     moves = gradient * np.array([member.stderr or 0.0 for member in members])
-    order = 1 if share_docs(members) else 2
-    return _with_interval(value, float(np.linalg.norm(moves, order)), gradient, members, n, "delta", order=order)
+    order = 1 if shared else 2
+    return _from_sides(
+        value, float(np.linalg.norm(moves, order)), gradient, members, n, "delta", order=order, level=level
+    )
 
 
 def _gradient(aggregator: ArrayAggregator, members: Sequence[Member], weights: Floats, mask: Mask | None) -> Floats:
@@ -168,20 +250,29 @@ def _gradient(aggregator: ArrayAggregator, members: Sequence[Member], weights: F
     return gradient
 
 
-def _with_interval(
-    value: float, stderr: float, slopes: Floats, members: Sequence[Member], n: int, method: str, *, order: int = 2
+def _from_sides(
+    value: float,
+    stderr: float | None,
+    slopes: Floats,
+    members: Sequence[Member],
+    n: int,
+    method: str,
+    *,
+    level: float,
+    order: int = 2,
 ) -> Estimate:
-    """Combine the children's intervals, each side by itself (Zou and Donner 2008).
+    """Combine the children's intervals, each side by itself (Zou and Donner 2008), where there is nothing but those.
 
-    Wilson intervals of the tasks stay lopsided near 0 and 1 and do not collapse when everything is right; a symmetric
-    value ± z·SE would. `order` 2 is the root of the sum of squares, 1 the sum.
+    `order` 2 is the root of the sum of squares, 1 the sum.
     """
-    sides = [(m.score.estimate.low, m.score.estimate.high, m.value) for m in members]
-    if any(low is None or high is None for low, high, _ in sides):
-        reach = normal_quantile(0.975) * stderr
-        return Estimate(value, stderr, value - reach, value + reach, n, method)
-    down = np.array([v - low for low, _, v in sides if low is not None])
-    up = np.array([high - v for _, high, v in sides if high is not None])
+    sides = [member.score.bounds(level) for member in members]
+    if any(bounds is None for bounds in sides):
+        if stderr is None:
+            return Estimate.bare(value, n, "a child has no interval")
+        reach = t_quantile((1 + level) / 2, max(1, n - len(members))) * stderr
+        return Estimate(value, stderr, value - reach, value + reach, n, method, level=level)
+    values = np.array([member.value for member in members])
+    down, up = (np.abs(values - [bounds[side] for bounds in sides if bounds]) for side in (0, 1))
     low = value - float(np.linalg.norm(slopes * np.where(slopes >= 0, down, up), order))
     high = value + float(np.linalg.norm(slopes * np.where(slopes >= 0, up, down), order))
-    return Estimate(value, stderr, low, high, n, method)
+    return Estimate(value, stderr, low, high, n, method, level=level)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from assay.config import AggMetricConfig
 from assay.errors import ConfigError
 from assay.groups.members import Floats, Gathered, Member, Scores, filters_with_metric
 from assay.results import MetricKey, Score
-from assay.stats import bootstrap_replicates, doc_keys, mean_estimate
+from assay.stats import bootstrap_replicates, doc_keys, ends, mean_estimate
 
 PASS_AT = re.compile(r"pass@(\d+)")
 
@@ -144,11 +145,13 @@ def pass_at_k_score(counted: Score, counts: NDArray[np.int64], k: int, name: str
         table = np.column_stack([chances, np.ones(len(chances))])
         return bootstrap_replicates(table, lambda sums: sums[..., 0] / sums[..., 1], keys, B=len(counted.draws))
 
+    at_level = partial(mean_estimate, chances, keys if shared else None)
     return Score(
-        mean_estimate(chances, keys if shared else None),
+        at_level(),
         size=len(chances),
         higher_is_better=True,
         replicates=replicates,
         counts=lambda: counts,
         samples=lambda: (chances, keys),
+        interval=lambda level: ends(at_level(level=level)),
     )

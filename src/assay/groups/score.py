@@ -15,7 +15,7 @@ from assay.groups.functions import aggregator_of, run_scorer
 from assay.groups.lift import docs_below, lift
 from assay.groups.members import Floats, Gathered, GroupLike, Member, Scores, agreed_direction, selection
 from assay.results import GroupScore, JudgeCheck, MetricKey, Score, Share, read_numbers
-from assay.stats import Estimate, doc_keys, normal_quantile
+from assay.stats import Estimate, doc_keys, summary_estimate
 
 _log = logging.getLogger(__name__)
 
@@ -74,18 +74,21 @@ def _score_key(
     try:
         select = selection(group.config.group_filter or [], entry, key, members, scores)
         by_size = counts_by_size(entry, aggregator)
-        estimate, draws = lift(aggregator.bound_to(members, key), members, weights, by_size=by_size, select=select)
+        lifted = lift(aggregator.bound_to(members, key), members, weights, by_size=by_size, select=select)
     except AssayError as error:
         raise type(error)(f"group {group.name!r}, {key}: {error.message}", hint=error.hint) from error
     enters = np.ones(len(members), dtype=bool) if select is None else select(False)
     parts = weights * enters / max(float((weights * enters).sum()), np.finfo(float).tiny)
     shares = [Share(m.name, float(part) if aggregator.weighted else None, m.value) for m, part in zip(members, parts)]
     return GroupScore(
-        estimate,
+        lifted.estimate,
         size=sum(member.size for member, inside in zip(members, enters) if inside),
         aggregation=aggregator.name,
         higher_is_better=direction,
-        replicates=draws,
+        # Its groups know tasks alone.
+        lm_eval_stderr=lifted.lm_eval_stderr if entry.over == "tasks" else None,
+        replicates=lifted.draw,
+        interval=lifted.interval,
         keys=lambda: docs_below([member.score for member in members]),
         children=tuple(share for share, inside in zip(shares, enters) if inside),
         judge=JudgeCheck.of_members([member.score.judge for member, inside in zip(members, enters) if inside]),
@@ -194,8 +197,7 @@ def scores_in(name: str, metrics: Mapping[str, Any]) -> dict[MetricKey, Score]:
         elif not isinstance(stderr, int | float):
             estimate = Estimate.bare(float(value), n, "no standard error in the results")
         else:
-            reach = normal_quantile(0.975) * stderr
-            estimate = Estimate(float(value), float(stderr), value - reach, value + reach, n, "normal")
+            estimate = summary_estimate(float(value), float(stderr), n)
         scores[key] = Score(estimate, n, aggregation=None, keys=lambda: doc_keys([name]))
     return scores
 

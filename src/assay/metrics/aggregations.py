@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 
 from assay.errors import ScoringError
 from assay.metrics.base import AGGREGATIONS
-from assay.stats import Aggregation, Floats
+from assay.stats import (
+    Aggregation,
+    Clusters,
+    Estimate,
+    Floats,
+    correlation_estimate,
+    ratio_estimate,
+    transformed,
+)
 
 
 def mean(values: Sequence[Any]) -> Any:
@@ -81,7 +89,7 @@ def f1(pairs: Sequence[tuple[Any, Any]]) -> float:
 
 
 def _f1_statistics(pairs: Sequence[tuple[Any, Any]]) -> Floats:
-    """Columns: true positives, gold positives, predicted positives.
+    """Columns: true positives, and docs that are positive on either side: F1 is 2J/(1+J) of their ratio J.
 
     Two labels of which neither is 1 have no positive class; one label alone may be the negative one.
     """
@@ -93,13 +101,22 @@ def _f1_statistics(pairs: Sequence[tuple[Any, Any]]) -> Floats:
             hint="Use a macro or weighted F1 (aggregation: !function ...) or another metric.",
         )
     gold, prediction = (labels == 1).T
-    return np.stack([gold & prediction, gold, prediction], axis=1).astype(np.float64)
+    return np.stack([gold & prediction, gold | prediction], axis=1).astype(np.float64)
 
 
 def _f1_finish(sums: Floats) -> Floats:
-    right, gold, predicted = np.moveaxis(sums, -1, 0)
-    total = gold + predicted
+    right, positive = np.moveaxis(sums, -1, 0)
+    total = right + positive
     return np.where(total > 0, 2 * right / np.where(total > 0, total, 1), 0.0)
+
+
+def _f1_estimate(value: float, table: Floats, clusters: Clusters | None, level: float) -> Estimate:
+    """J is a share of docs with a score interval, which does not collapse at 0 and 1."""
+    if not table[:, 1].any():
+        return Estimate.missing("neither the gold labels nor the predictions have a positive", len(table))
+    return transformed(
+        ratio_estimate(table[:, 0], table[:, 1], clusters, level=level), lambda j: 2 * j / (1 + j), value
+    )
 
 
 def matthews_corrcoef(pairs: Sequence[tuple[Any, Any]]) -> float:
@@ -145,6 +162,17 @@ def _mcc_finish(sums: Floats) -> Floats:
     cov_gg = n**2 - (gold**2).sum(-1)
     defined = cov_pp * cov_gg > 0
     return np.where(defined, cov_gp / np.sqrt(np.where(defined, cov_gg * cov_pp, 1.0)), 0.0)
+
+
+def _mcc_estimate(value: float, table: Floats, clusters: Clusters | None, level: float) -> Estimate:
+    gold, predicted = np.split(table[:, 1:], 2, axis=1)
+    for side, labels in (("gold label", gold), ("prediction", predicted)):
+        if labels.any(axis=0).sum() < 2:
+            return Estimate.bare(value, len(table), f"every {side} is the same")
+    k = gold.shape[1]
+    i, j = (axis.ravel() for axis in np.meshgrid(np.arange(k), np.arange(k)))
+    cells = np.column_stack([i == j, np.eye(k)[i], np.eye(k)[j]]).astype(np.float64)
+    return correlation_estimate(value, table, _mcc_finish, cells, clusters, level)
 
 
 def brier_score(pairs: Sequence[tuple[int, Sequence[float]]]) -> float:
@@ -202,8 +230,10 @@ for _aggregation in (
     Aggregation("perplexity", perplexity, _column, _perplexities, transform=_perplexity),
     Aggregation("weighted_perplexity", weighted_perplexity, _pairs, _perplexities, transform=_perplexity),
     Aggregation("bits_per_byte", bits_per_byte, _pairs, lambda sums: _bits(_ratio(sums)), transform=_bits),
-    Aggregation("f1", f1, _f1_statistics, _f1_finish),
-    Aggregation("matthews_corrcoef", matthews_corrcoef, _mcc_statistics, _mcc_finish, _mcc_replicates),
+    Aggregation("f1", f1, _f1_statistics, _f1_finish, estimate=_f1_estimate),
+    Aggregation(
+        "matthews_corrcoef", matthews_corrcoef, _mcc_statistics, _mcc_finish, _mcc_replicates, estimate=_mcc_estimate
+    ),
     Aggregation("brier_score", brier_score, lambda v: _column(_brier(v).tolist()), _ratio, transform=float),
     Aggregation("bypass", bypass),
 ):

@@ -38,7 +38,8 @@ def numbers(scores: Mapping[MetricKey, Score]) -> dict[str, Any]:
     entry: dict[str, Any] = {}
     for key, score in scores.items():
         hidden = score.withheld is not None
-        value, stderr = score.estimate.value, score.estimate.stderr
+        value, stderr = score.estimate.value, score.lm_eval_stderr
+        stderr = score.estimate.stderr if stderr is None else stderr
         entry[write_key(key)] = NOT_AVAILABLE if hidden or value is None else value
         entry[write_key(key, stderr=True)] = NOT_AVAILABLE if hidden or stderr is None else stderr
     return entry

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.results.keys import MetricKey
-from assay.stats import Estimate, Rate
+from assay.stats import Estimate, Rate, rescaled
 
 Floats = NDArray[np.float64]
 Keys = NDArray[np.uint64]
@@ -80,6 +80,9 @@ class Score:
     """Why the number must not be used."""
     judge: JudgeCheck | None = None
     """Where the values are a judge's verdicts: how far they were checked."""
+    lm_eval_stderr: float | None = None
+    """What lm-evaluation-harness gives as the standard error, where it is not the estimate's own; only its part of
+    `results.json` has it."""
     replicates: Callable[[], Floats] = field(default=no_replicates, compare=False, repr=False)
     counts: Callable[[], NDArray[np.int64]] | None = field(default=None, compare=False, repr=False)
     """Per problem (n draws, c right), for aggregators such as pass@k that work on problems."""
@@ -87,8 +90,12 @@ class Score:
     """Per doc, its value and the key of its bootstrap weights (clusters already share theirs). In the order of `counts`."""
     keys: Callable[[], Keys | None] | None = field(default=None, compare=False, repr=False)
     """The keys of all docs behind the number, for numbers that no doc has alone: an f1, a group's mean."""
-    repeats_lm_eval: bool = field(default=False, compare=False)
-    """Whether the standard error is lm-evaluation-harness's own, so that files can be compared (BLEU, chrF, TER)."""
+    interval: Callable[[float], tuple[float, float] | None] | None = field(default=None, compare=False, repr=False)
+    """Level to interval, by the method of the estimate's own."""
+
+    def bounds(self, level: float) -> tuple[float, float] | None:
+        """The interval at another level; read from a file, where the docs are not at hand, its sides are drawn in or out."""
+        return rescaled(self.estimate, level) if self.interval is None else self.interval(level)
 
     @cached_property
     def draws(self) -> Floats:
@@ -146,6 +153,8 @@ def _write_score(score: Score) -> dict[str, Any]:
         entry["withheld"] = score.withheld
     if score.judge is not None:
         entry["judge"] = asdict(score.judge)
+    if score.lm_eval_stderr is not None:
+        entry["lm_eval_stderr"] = score.lm_eval_stderr
     if isinstance(score, GroupScore):
         entry["children"] = [vars(child) for child in score.children]
         entry["missing"] = dict(score.missing)
@@ -175,12 +184,13 @@ def _key(entry: Mapping[str, Any]) -> MetricKey:
 
 def _common(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "estimate": Estimate(**{name: entry[name] for name in _ESTIMATE}),
+        "estimate": Estimate(**{name: entry[name] for name in _ESTIMATE if name in entry}),
         "size": entry["size"],
         "aggregation": entry["aggregation"],
         "higher_is_better": entry["higher_is_better"],
         "withheld": entry.get("withheld"),
         "judge": JudgeCheck.from_json(entry["judge"]) if entry.get("judge") else None,
+        "lm_eval_stderr": entry.get("lm_eval_stderr"),
     }
 
 

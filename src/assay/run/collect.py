@@ -25,9 +25,10 @@ from assay.results import (
     pack_responses,
     to_json,
 )
+from assay.run.drawing import require_label
 from assay.run.units import Unit
 from assay.scoring import ScoringResult, ensembles_of, filters_of
-from assay.stats import doc_key
+from assay.stats import cluster_key, doc_key
 
 if TYPE_CHECKING:
     from assay.config import RunConfig
@@ -59,7 +60,8 @@ class Collector:
         self.doc_ids: array[int] = array("q")
         self.keys: array[int] = array("Q")
         self.prompts: array[int] = array("Q")
-        self.clusters: list[str] | None = [] if task.config.cluster else None
+        self.clusters: array[int] | None = array("Q") if task.config.cluster else None
+        """The key of each doc's cluster."""
         self.choice_counts: Counter[int] = Counter()
         self.drawn_once = True
         """Whether no request was answered more than once."""
@@ -155,7 +157,8 @@ class Collector:
         if doc.instances and doc.instances[0].choices is not None:
             self.choice_counts[len(doc.instances[0].choices)] += 1
         if self.clusters is not None:
-            self.clusters.append(cluster_of(doc, self.task.config.cluster))
+            column = self.task.config.cluster or ""
+            self.clusters.append(int(cluster_key(column, cluster_of(doc, column, self.task.task_name))))
         self.health.note(flags)
         if any(flag.name == "failed" for flag in flags):
             self.health.note_failure(failure or "no reason is known")
@@ -188,7 +191,7 @@ class Collector:
             "resps": kept.resps if kept else to_json([instance.resps for instance in doc.instances]),
             "questions": pack_questions(doc.instances),
             "failure": failure,
-            "cluster": None if self.clusters is None else cluster_of(doc, self.task.config.cluster),
+            "cluster": cluster_of(doc, self.task.config.cluster, self.task.task_name),
         }
         for name in [ensemble.name for ensemble in self.ensembles] if self.scoring else ["none"]:
             metrics = values.get((doc.doc_id, name), {})
@@ -284,5 +287,9 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float)
 
 
-def cluster_of(doc: DocRequests, column: str | None) -> str:
-    return str(doc.doc.get(column, "")) if column else ""
+def cluster_of(doc: DocRequests, column: str | None, task: str) -> str | None:
+    """The label of a doc's cluster; None where the task has none. A doc without a label would be counted wrongly."""
+    if not column:
+        return None
+    require_label(task, doc.doc_id, column, doc.doc)
+    return str(doc.doc[column])

@@ -16,6 +16,7 @@ from assay.groups import GroupManager, read_size
 from assay.metrics import require_walls
 from assay.results import RunDirectory, read_columns
 from assay.run.checks import require_sound
+from assay.run.drawing import draw_units, units_of
 from assay.run.units import Unit
 from assay.scoring import ensembles_of, filters_of, idle_settings, resolve_metrics
 from assay.tasks import DocRequests, Loaded, RequestOptions, Task, TaskManager, check_docs
@@ -33,6 +34,10 @@ class PlannedTask:
     shots: int
     doc_ids: Sequence[int] = ()
     """The docs to ask about, in the order of asking; they are known once the plan is settled."""
+    units: Mapping[int, int] | None = None
+    """Which docs belong together, where docs are drawn; None where each stands alone."""
+    size: int | None = None
+    """Docs the number is about, where a part of them is drawn: the task's own size, whatever is asked."""
 
     @property
     def name(self) -> str:
@@ -218,9 +223,14 @@ def _settled(planned: PlannedTask, config: RunConfig) -> PlannedTask:
     ids = planned.task.select_ids(planned.options)
     if config.until is None and (config.control is None or config.limit is None):
         return replace(planned, doc_ids=ids)
-    options = replace(planned.options, limit=None)
-    drawn = random.Random(f"{config.seed.fewshot}:{planned.name}").sample(planned.task.select_ids(options), len(ids))
-    return replace(planned, options=options, doc_ids=drawn if config.until else sorted(drawn))
+    options, seed = replace(planned.options, limit=None), f"{config.seed.fewshot}:{planned.name}"
+    all_ids = planned.task.select_ids(options)
+    if config.until is None:
+        drawn = sorted(draw_units(all_ids, None, len(ids), seed))
+        return replace(planned, options=options, doc_ids=drawn, size=len(all_ids))
+    units = units_of(planned.task, all_ids)
+    drawn = draw_units(all_ids, units, len(ids), seed)
+    return replace(planned, options=options, doc_ids=drawn, units=units, size=len(all_ids))
 
 
 def settle_kept(plan: Plan, config: RunConfig, source: RunDirectory) -> tuple[Plan, list[str]]:

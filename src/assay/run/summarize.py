@@ -37,6 +37,9 @@ def summarize(
     tasks, notes = {}, []
     for name, planned in plan.tasks.items():
         scores, remarks = controlled(task_scores(collectors[name], config.bootstrap_iters), collectors[name], config)
+        if planned.size is not None:
+            # What a group's mean weighs a task by is the task itself, not the docs that sufficed to measure it.
+            scores = {key: replace(score, size=planned.size) for key, score in scores.items()}
         watch = watches.get(name)
         tasks[name] = task_result(planned, collectors[name], config, directory, anytime(scores, watch), watch)
         notes += remarks
@@ -50,7 +53,7 @@ def task_scores(collector: Collector, bootstrap_iters: int) -> dict[MetricKey, S
     ids = np.frombuffer(collector.doc_ids, dtype=np.int64)
     order = np.argsort(ids, kind="stable")
     keys = np.frombuffer(collector.keys, dtype=np.uint64)[order]
-    clusters = None if collector.clusters is None else np.asarray(collector.clusters, dtype=object)[order]
+    clusters = None if collector.clusters is None else np.frombuffer(collector.clusters, dtype=np.uint64)[order]
     scores: dict[MetricKey, Score] = {}
     for key, unordered in collector.columns.items():
         column = unordered.in_doc_order()
@@ -79,8 +82,8 @@ def anytime(scores: dict[MetricKey, Score], watch: Watch | None) -> dict[MetricK
         return scores
     low, high = watch.interval
     watched = scores[watch.key]
-    interval = replace(watched.estimate, low=low, high=high, method="confidence sequence")
-    return {**scores, watch.key: replace(watched, estimate=interval)}
+    held = replace(watched.estimate, low=low, high=high, method="confidence sequence", caution=None)
+    return {**scores, watch.key: replace(watched, estimate=held, interval=None, lm_eval_stderr=None)}
 
 
 def task_result(

@@ -5,9 +5,9 @@ The rule is anytime-valid: looking after every batch costs nothing in error rate
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,8 +63,8 @@ class Watch:
                 f"--until: task {self.planned.name!r} has a filter that needs all responses at once",
                 hint="Leave --until out for this task.",
             )
-        docs, seen = self.planned.requests(), 0
-        while batch := [Unit(self.planned.name, doc) for doc in islice(docs, BATCH)]:
+        seen = 0
+        for batch in self._batches():
             yield batch
             column = self._column(collector)
             values, doc_ids = np.asarray(column.values[seen:], dtype=np.float64), list(column.doc_ids[seen:])
@@ -72,10 +72,25 @@ class Watch:
             baseline = self._baseline_of({unit.requests.doc_id: unit for unit in batch}, doc_ids)
             if baseline is not None and column.higher_is_better is False:
                 self._turned, values, baseline = True, 1 - values, 1 - baseline
-            self.reason = self.rule.update(values, baseline)
+            units = None if self.planned.units is None else [self.planned.units[doc_id] for doc_id in doc_ids]
+            self.reason = self.rule.update(values, baseline, units)
             if self.reason is not None and not to_the_end:
                 return
         self.reason = self.reason or "all docs were asked before the rule was satisfied"
+
+    def _batches(self) -> Iterator[list[Unit]]:
+        """At least so many docs at a time; a unit is never cut."""
+        batch: list[Unit] = []
+        units, last = self.planned.units, None
+        for doc in self.planned.requests():
+            own = None if units is None else units[doc.doc_id]
+            if len(batch) >= BATCH and (own is None or own != last):
+                yield batch
+                batch = []
+            batch.append(Unit(self.planned.name, doc))
+            last = own
+        if batch:
+            yield batch
 
     def _column(self, collector: Collector) -> MetricColumn:
         if self.key is None:
@@ -109,7 +124,12 @@ def watches_for(plan: Plan, config: RunConfig) -> dict[str, Watch]:
     """A watch for each task; none where the run asks about all docs."""
     if config.until is None:
         return {}
-    return {name: Watch(planned, StoppingRule.parse(config.until)) for name, planned in plan.tasks.items()}
+    return {name: Watch(planned, _rule(config.until, planned)) for name, planned in plan.tasks.items()}
+
+
+def _rule(text: str, planned: PlannedTask) -> StoppingRule:
+    sizes = Counter(() if planned.units is None else planned.units.values())
+    return replace(StoppingRule.parse(text), largest=max(sizes.values(), default=1))
 
 
 def kept_scores(run: str | Path, task: str, key: MetricKey | None) -> dict[str, KeptScore]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,11 +22,14 @@ from assay.stats import (
     bootstrap_replicates,
     bootstrap_values,
     chance_p_value,
-    cluster_index,
-    cluster_keys,
+    ends,
     mean_estimate,
+    mean_stderr,
     poisson_weights,
     ratio_estimate,
+    transformed,
+    unit_index,
+    unit_keys,
 )
 
 Floats = NDArray[np.float64]
@@ -35,8 +37,7 @@ Keys = NDArray[np.uint64]
 Clusters = Sequence[Any] | NDArray[Any] | None
 
 REPEATED_MOST = 200
-REPEATED_SECONDS = 5.0
-"""Bounds for aggregations that are code of the task: each replicate calls it again on as many items as there are docs."""
+"""Replicates of aggregations that are code of the task: each calls it again on as many items as there are docs."""
 RESAMPLED_MOST = 50_000
 """Docs up to which lm-evaluation-harness's resamples of translation metrics are repeated."""
 
@@ -69,20 +70,26 @@ def estimate(
         why = f"the aggregation {aggregation.name} gave {'nothing' if value is None else 'NaN'}"
         return Score(replace(Estimate.missing(why, n), value=value), n, aggregation.name, higher_is_better)
     table = _statistics(values, aggregation)
-    draws = _draws(values, aggregation, table, doc_keys, clusters, bootstrap_iters)
-    found = _estimate(value, values, aggregation, table, clusters, bootstrap_iters, draws)
-    per_doc = _per_doc(aggregation, table, values)
-    shared = cache(partial(cluster_keys, doc_keys, clusters))
+    units = unit_keys(doc_keys, clusters)
+    index = unit_index(units)
+    draws = _draws(values, aggregation, table, units, bootstrap_iters)
+    at_level = partial(_estimate, value, values, aggregation, table, index, bootstrap_iters, draws)
+    found = at_level(0.95)
+    per_doc = _per_doc(aggregation, table)
+    theirs = (
+        None if found.stderr is None else _lm_eval_stderr(values, aggregation, table, clusters, index, bootstrap_iters)
+    )
     return Score(
         found,
         n,
         aggregation.name,
         higher_is_better,
+        lm_eval_stderr=theirs,
         replicates=draws if bootstrap_iters else lambda: np.empty(0),
         counts=_counts(values, counts, drawn_once=drawn_once),
-        samples=None if per_doc is None else lambda: (per_doc, shared()),
-        keys=shared,
-        repeats_lm_eval=found.stderr is not None and _repeats_lm_eval(aggregation, table, clusters),
+        samples=None if per_doc is None else lambda: (per_doc, units),
+        keys=lambda: units,
+        interval=lambda level: ends(at_level(level)),
     )
 
 
@@ -156,9 +163,10 @@ def _estimate(
     values: Sequence[Any],
     aggregation: Aggregation,
     table: Floats | None,
-    clusters: Clusters,
+    index: NDArray[np.int64] | None,
     bootstrap_iters: int,
     draws: Callable[[], Floats],
+    level: float,
 ) -> Estimate:
     n = len(values)
     if not bootstrap_iters:
@@ -169,19 +177,35 @@ def _estimate(
         return Estimate.bare(value, n, "the number is infinite")
     if aggregation.name == "bypass":
         return Estimate.bare(value, n, "nothing was scored")
+    if table is not None and aggregation.estimate is not None:
+        return aggregation.estimate(value, table, index, level)
     if aggregation.name == "mean" and table is not None:
-        return replace(mean_estimate([float(v) for v in values], clusters), value=value)
+        return replace(mean_estimate([float(v) for v in values], index, level=level), value=value)
     if aggregation.transform is not None and table is not None:
-        return transformed(ratio_estimate(table[:, 0], table[:, 1], clusters), aggregation.transform, value)
-    units = n if clusters is None else int(cluster_index(clusters).max()) + 1
-    found = bootstrap_estimate(value, draws(), n, units=units)
-    if table is not None and _repeats_lm_eval(aggregation, table, clusters):
-        return replace(found, stderr=resampled_stderr(table, aggregation, min(aggregation.resamples, bootstrap_iters)))
-    return found
+        return transformed(ratio_estimate(table[:, 0], table[:, 1], index, level=level), aggregation.transform, value)
+    units = n if index is None else int(index.max()) + 1
+    found = bootstrap_estimate(value, draws(), n, units=units, level=level)
+    few = found.method == "bootstrap" and len(draws()) < bootstrap_iters
+    return replace(found, method=f"bootstrap, {len(draws())} replicates") if few else found
 
 
-def _repeats_lm_eval(aggregation: Aggregation, table: Floats | None, clusters: Clusters) -> bool:
-    return bool(aggregation.resamples) and table is not None and clusters is None and len(table) <= RESAMPLED_MOST
+def _lm_eval_stderr(
+    values: Sequence[Any],
+    aggregation: Aggregation,
+    table: Floats | None,
+    clusters: Clusters,
+    index: NDArray[np.int64] | None,
+    bootstrap_iters: int,
+) -> float | None:
+    """What lm-evaluation-harness gives for its task files, where it is another number than ours: it knows neither
+    clusters nor docs of equal content. A task that names its clusters is no file of its."""
+    if clusters is not None or table is None:
+        return None
+    if aggregation.resamples and len(table) <= RESAMPLED_MOST:
+        return resampled_stderr(table, aggregation, min(aggregation.resamples, bootstrap_iters))
+    if aggregation.name == "mean" and index is not None:
+        return mean_stderr([float(v) for v in values])
+    return None
 
 
 def resampled_stderr(table: Floats, aggregation: Aggregation, times: int) -> float | None:
@@ -199,22 +223,11 @@ def resampled_stderr(table: Floats, aggregation: Aggregation, times: int) -> flo
     return float(np.std(found, ddof=1))
 
 
-def transformed(ratio: Estimate, transform: Callable[[float], float], value: float) -> Estimate:
-    """The estimate of a monotone function of a ratio: its interval mapped, its standard error by the delta method."""
-    if ratio.value is None or ratio.stderr is None or ratio.low is None or ratio.high is None:
-        return replace(ratio, value=value if ratio.undefined is None else None)
-    step = max(abs(ratio.value), 1.0) * 1e-6
-    slope = (transform(ratio.value + step) - transform(ratio.value - step)) / (2 * step)
-    low, high = sorted((transform(ratio.low), transform(ratio.high)))
-    return replace(ratio, value=value, stderr=abs(slope) * ratio.stderr, low=low, high=high)
-
-
 def _draws(
     values: Sequence[Any],
     aggregation: Aggregation,
     table: Floats | None,
-    keys: Keys,
-    clusters: Clusters,
+    units: Keys,
     iterations: int,
 ) -> Callable[[], Floats]:
     """The replicates, computed when first asked for and kept."""
@@ -224,10 +237,10 @@ def _draws(
         if len(values) < 2 or aggregation.name == "bypass":
             return np.empty(0)
         if table is not None and aggregation.finish is not None:
-            return bootstrap_replicates(table, aggregation.finish, keys, clusters, iterations)
+            return bootstrap_replicates(table, aggregation.finish, units, B=iterations)
         if aggregation.replicate is not None:
-            return bootstrap_values(values, aggregation.replicate, keys, clusters, iterations)
-        return repeated(values, aggregation, cluster_keys(keys, clusters), iterations)
+            return bootstrap_values(values, aggregation.replicate, units, B=iterations)
+        return repeated(values, aggregation, units, iterations)
 
     def once() -> Floats:
         if not kept:
@@ -240,16 +253,15 @@ def _draws(
 def repeated(values: Sequence[Any], aggregation: Aggregation, keys: Keys, iterations: int) -> Floats:
     """Replicates of an aggregation that is just a function: each item as often as its weight says.
 
-    Bounded in number and time. A draw for which the function fails (a class that is missing) is undefined, not an error.
+    A fixed number, so that the error bar does not depend on the machine. A draw for which the function fails (a class that
+    is missing) is undefined, not an error.
     """
-    began, found = time.monotonic(), []
+    found = []
     most = min(iterations, REPEATED_MOST)
     for b in range(0, most, 4):
         for weights in poisson_weights(keys, (b, min(b + 4, most))):
             items = [value for value, times in zip(values, weights.tolist()) for _ in range(times)]
             found.append(_quietly(aggregation, items))
-        if time.monotonic() - began > REPEATED_SECONDS and len(found) >= 40:
-            break
     return np.asarray(found, dtype=np.float64)
 
 
@@ -268,7 +280,7 @@ def _quietly(aggregation: Aggregation, items: list[Any]) -> float:
             return math.nan
 
 
-def _per_doc(aggregation: Aggregation, table: Floats | None, values: Sequence[Any]) -> Floats | None:
+def _per_doc(aggregation: Aggregation, table: Floats | None) -> Floats | None:
     """Values that belong to one doc each; None where only all docs together have a number."""
     return table[:, 0] if aggregation.name == "mean" and table is not None else None
 

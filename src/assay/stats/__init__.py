@@ -6,27 +6,28 @@ from assay.stats.bootstrap import (
     bootstrap_estimate,
     bootstrap_replicates,
     bootstrap_values,
-    cluster_index,
-    cluster_keys,
-    doc_key,
-    doc_keys,
     poisson_weights,
+    replicate_spread,
 )
 from assay.stats.closed_form import (
-    clustered_stderr,
+    combined_estimate,
     mean,
     mean_estimate,
     mean_stderr,
     pooled_stderr,
     ratio_estimate,
-    ratio_stderr,
+    ratio_spread,
+    rescaled,
+    stratified_estimate,
+    summary_estimate,
+    transformed,
     unweighted_stderr,
-    weighted_stderr,
     wilson,
 )
 from assay.stats.components import Components, variance_components
 from assay.stats.control import control_estimate
-from assay.stats.estimate import B_DEFAULT, Estimate, Floats
+from assay.stats.estimate import B_DEFAULT, Estimate, Floats, ends
+from assay.stats.linear import correlation_estimate, influence_of
 from assay.stats.paired import Difference, paired_difference, replicate_difference, unpaired_difference
 from assay.stats.power import (
     PairedNoise,
@@ -44,7 +45,18 @@ from assay.stats.prediction_powered import (
     corrected_replicates,
 )
 from assay.stats.sequential import ConfidenceSequence, DiscordantEvidence, StoppingRule
-from assay.stats.significance import chance_p_value, holm, mcnemar, normal_cdf, normal_quantile
+from assay.stats.significance import chance_p_value, holm, mcnemar, normal_cdf, normal_quantile, t_quantile
+from assay.stats.units import (
+    Clusters,
+    cluster_index,
+    cluster_key,
+    doc_key,
+    doc_keys,
+    has_repeats,
+    is_missing_label,
+    unit_index,
+    unit_keys,
+)
 from assay.stats.verdict import (
     GateResult,
     Verdict,
@@ -58,6 +70,7 @@ __all__ = [
     "B_DEFAULT",
     "FEWEST_LABELS",
     "Aggregation",
+    "Clusters",
     "Components",
     "ConfidenceSequence",
     "Corrected",
@@ -77,17 +90,22 @@ __all__ = [
     "bootstrap_values",
     "chance_p_value",
     "cluster_index",
-    "cluster_keys",
-    "clustered_stderr",
+    "cluster_key",
+    "combined_estimate",
     "control_estimate",
     "corrected_difference",
     "corrected_mean",
     "corrected_replicates",
+    "correlation_estimate",
     "detectable_effect",
     "doc_key",
     "doc_keys",
     "docs_needed",
+    "ends",
+    "has_repeats",
     "holm",
+    "influence_of",
+    "is_missing_label",
     "judge",
     "krippendorff",
     "mcnemar",
@@ -101,13 +119,20 @@ __all__ = [
     "poisson_weights",
     "pooled_stderr",
     "ratio_estimate",
-    "ratio_stderr",
+    "ratio_spread",
     "repeats_needed",
     "replicate_difference",
+    "replicate_spread",
+    "rescaled",
+    "stratified_estimate",
     "summary_above_threshold",
+    "summary_estimate",
+    "t_quantile",
+    "transformed",
+    "unit_index",
+    "unit_keys",
     "unpaired_difference",
     "unweighted_stderr",
     "variance_components",
-    "weighted_stderr",
     "wilson",
 ]

@@ -8,7 +8,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from assay.stats.estimate import Floats
+from assay.stats.estimate import Estimate, Floats
+from assay.stats.units import Clusters
 
 
 @dataclass(frozen=True)
@@ -27,5 +28,7 @@ class Aggregation:
     replicate: Callable[[Sequence[Any], NDArray[Any]], Floats] | None = None
     transform: Callable[[float], float] | None = None
     """Monotone map from the ratio of the two columns of `statistics` to the number: mean and ratios have a formula."""
+    estimate: Callable[[float, Floats, Clusters | None, float], Estimate] | None = None
+    """(number, table of `statistics`, clusters, level) → estimate, for numbers with a formula of their own: f1, mcc."""
     resamples: int = 0
     """To how many resamples lm-evaluation-harness bounds the standard error of this aggregation; 0: no bound of its own."""

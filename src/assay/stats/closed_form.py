@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from assay.stats.bootstrap import Clusters, cluster_index
-from assay.stats.estimate import Estimate, Floats
+from assay.stats.estimate import Estimate, Floats, Keys
+from assay.stats.intervals import Spread, bounded_interval, skewed_interval, spread_of, wilson_interval
 from assay.stats.significance import normal_quantile, t_quantile
+from assay.stats.units import Clusters, cluster_index, sums_by
 
 
 def mean(values: Iterable[float]) -> float:
@@ -33,72 +35,37 @@ def mean_stderr(values: Iterable[float]) -> float | None:
     return math.sqrt(sum([(x - mu) ** 2 for x in items]) / (n - 1)) / math.sqrt(n)
 
 
-def clustered_stderr(values: Floats | Sequence[float], clusters: Clusters) -> float | None:
-    """Standard error of a mean whose docs come in clusters (Miller 2024), with the C/(C−1) correction.
-
-    Σ_c Σᵢ Σⱼ dᵢdⱼ = Σ_c (Σᵢ dᵢ)², so each cluster adds the square of its summed deviations.
-    """
-    x = np.asarray(values, dtype=np.float64)
-    index = cluster_index(clusters)
-    count = int(index.max(initial=-1)) + 1
-    if count < 2:
-        return None
-    sums = np.bincount(index, weights=x - x.mean(), minlength=count)
-    return math.sqrt(count / (count - 1) * float(sums @ sums)) / len(x)
-
-
 def mean_estimate(
     values: Floats | Sequence[float], clusters: Clusters | None = None, *, level: float = 0.95
 ) -> Estimate:
-    """A mean: Wilson where every value is 0 or 1, Student's t otherwise, clustered where clusters are given."""
+    """A mean: Wilson where every value is 0 or 1, a score interval in [0, 1], else Student's t; by cluster where given."""
     items = _floats(values)
-    n = len(items)
-    if n == 0:
+    if not items:
         return Estimate.missing("no docs")
-    value = sum(items) / n
-    if n == 1:
-        return Estimate.bare(value, 1, "one doc")
-    if clusters is not None:
-        return _clustered_estimate(value, np.asarray(items), clusters, level)
-    stderr = mean_stderr(items)
-    assert stderr is not None
-    if all(x == 0.0 or x == 1.0 for x in items):
-        low, high = wilson(sum(items), n, level=level)
-        return Estimate(value, stderr, low, high, n, "wilson", level=level)
-    reach = t_quantile((1 + level) / 2, n - 1) * stderr
-    return Estimate(value, stderr, value - reach, value + reach, n, "t", level=level)
+    array = np.asarray(items, dtype=np.float64)
+    found = ratio_estimate(array, np.ones(len(array)), clusters, level=level)
+    value = sum(items) / len(items)
+    if clusters is None and found.stderr is not None:
+        return replace(found, value=value, stderr=mean_stderr(items))
+    return replace(found, value=value)
 
 
-def _clustered_estimate(value: float, x: Floats, clusters: Clusters, level: float) -> Estimate:
-    stderr = clustered_stderr(x, clusters)
-    if stderr is None:
-        return Estimate.bare(value, len(x), "one cluster")
-    count = int(cluster_index(clusters).max()) + 1
-    quantile = t_quantile((1 + level) / 2, count - 1)
-    if ((x == 0) | (x == 1)).all():
-        # Wilson for as many independent docs as would have this standard error; with no spread at all, one a cluster.
-        worth = value * (1 - value) / stderr**2 if stderr > 0 else float(count)
-        low, high = _wilson(value, worth, quantile)
-        return Estimate(value, stderr, low, high, len(x), "clustered wilson", level=level)
-    reach = quantile * stderr
-    return Estimate(value, stderr, value - reach, value + reach, len(x), "clustered t", level=level)
-
-
-def ratio_stderr(numerators: Floats, denominators: Floats, clusters: Clusters | None = None) -> float | None:
-    """Standard error of Σa/Σb by the delta method: that of the mean of (a − r·b), divided by the mean of b."""
+def ratio_spread(numerators: Floats, denominators: Floats, clusters: Clusters | None = None) -> Spread | None:
+    """The error of Σa/Σb by the delta method: that of the average of (a − r·b), by units."""
     a, b = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
     total = float(b.sum())
     if total == 0 or len(a) < 2:
         return None
-    residual = a - (float(a.sum()) / total) * b
-    spread = mean_stderr(residual) if clusters is None else clustered_stderr(residual, clusters)
-    return None if spread is None else spread * len(a) / abs(total)
+    return spread_of(a - (float(a.sum()) / total) * b, b, None if clusters is None else cluster_index(clusters))
 
 
 def ratio_estimate(
     numerators: Floats, denominators: Floats, clusters: Clusters | None = None, *, level: float = 0.95
 ) -> Estimate:
-    """A ratio of sums (bits per byte, corpus perplexity before the exponent) with a t interval."""
+    """A ratio of sums (bits per byte, corpus perplexity before the exponent, F1 as a share of hits, a mean).
+
+    Where every numerator lies between 0 and its denominator, so does the ratio, and its interval is a score interval.
+    """
     a, b = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
     n, total = len(a), float(b.sum())
     if n == 0:
@@ -106,12 +73,95 @@ def ratio_estimate(
     if total == 0:
         return Estimate.missing("the denominators add up to zero", n)
     value = float(a.sum()) / total
-    stderr = ratio_stderr(a, b, clusters)
-    if stderr is None:
-        return Estimate.bare(value, n, "one doc" if clusters is None else "one cluster")
-    units = n if clusters is None else int(cluster_index(clusters).max()) + 1
-    reach = t_quantile((1 + level) / 2, units - 1) * stderr
-    return Estimate(value, stderr, value - reach, value + reach, n, "delta", level=level)
+    spread = ratio_spread(a, b, clusters)
+    if spread is None:
+        return Estimate.bare(
+            value, n, "one doc" if n == 1 else "one cluster" if clusters is not None else "one doc counts"
+        )
+    caution = _caution(spread, clusters) if clusters is not None or bool(np.ptp(b)) else None
+    prefix, stderr, df = "" if clusters is None else "clustered ", spread.stderr, spread.df
+    bounded = bool(((a >= 0) & (a <= b)).all())
+    counts = bounded and bool(((b == 0) | (b == 1)).all() and ((a == 0) | (a == 1)).all())
+    if counts and clusters is None:
+        low, high = wilson_interval(value, total, normal_quantile((1 + level) / 2))
+        return Estimate(value, stderr, low, high, n, "wilson", level=level, df=df, bounded=True)
+    if bounded:
+        low, high = _in_range(value, a, b, spread, clusters, level)
+        return Estimate(
+            value, stderr, low, high, n, f"{prefix}score", level=level, df=df, bounded=True, caution=caution
+        )
+    if df < 1:
+        return Estimate.bare(value, n, caution or "too few units")
+    low, high = skewed_interval(value, stderr, df, spread.skew, level)
+    return Estimate(value, stderr, low, high, n, f"{prefix}t", level=level, df=df, caution=caution)
+
+
+def _in_range(
+    value: float, a: Floats, b: Floats, spread: Spread, clusters: Clusters | None, level: float
+) -> tuple[float, float]:
+    """The interval of a ratio of values in [0, 1].
+
+    Only units that are wholly 0 or wholly 1 hide how far a unit can move: it is of these that half a one more is counted
+    at either end. Where hardly any unit is at an end, values may still crowd near it: the wider end of the score interval
+    and of the skewed one is taken.
+    """
+    if clusters is not None:
+        index = cluster_index(clusters)
+        a, b = sums_by(index, a), sums_by(index, b)
+    at_an_end = ((a == 0) | (a == b)) & (b > 0)
+    lost = float((b[at_an_end] ** 2).sum()) / float(b.sum()) ** 2
+    most = float(b.sum()) if bool(np.equal(np.mod(a, 1), 0).all() and np.equal(np.mod(b, 1), 0).all()) else math.inf
+    low, high = bounded_interval(value, spread.stderr, spread.df, level, lost=lost, most=most)
+    if float(at_an_end.mean()) >= _CROWDED or spread.df < 1:
+        return low, high
+    also = skewed_interval(value, spread.stderr, spread.df, spread.skew, level)
+    return max(0.0, min(low, also[0])), min(1.0, max(high, also[1]))
+
+
+_CROWDED = 0.1
+
+
+def _caution(spread: Spread, clusters: Clusters | None) -> str | None:
+    """What to know about an interval that one unit holds up."""
+    if spread.largest <= _TOO_MUCH:
+        return None
+    return f"one {'doc' if clusters is None else 'cluster'} holds {spread.largest:.0%} of the weight"
+
+
+_TOO_MUCH = 0.1
+
+
+def transformed(ratio: Estimate, transform: Callable[[float], float], value: float) -> Estimate:
+    """The estimate of a monotone function of a ratio: its interval mapped, its standard error by the delta method."""
+    if ratio.value is None or ratio.stderr is None or ratio.low is None or ratio.high is None:
+        return replace(ratio, value=value if ratio.undefined is None else None)
+    step = max(abs(ratio.value), 1.0) * 1e-6
+    slope = (transform(ratio.value + step) - transform(ratio.value - step)) / (2 * step)
+    low, high = sorted((transform(ratio.low), transform(ratio.high)))
+    bounded = ratio.bounded and low >= 0 and high <= 1
+    return replace(ratio, value=value, stderr=abs(slope) * ratio.stderr, low=low, high=high, bounded=bounded)
+
+
+def summary_estimate(value: float, stderr: float, n: int, *, level: float = 0.95) -> Estimate:
+    """From a published score and standard error alone. A score in [0, 1] is taken for a mean of such values."""
+    if n < 2:
+        return Estimate.bare(value, n, "one doc")
+    if 0 <= value <= 1:
+        low, high = bounded_interval(value, stderr, n - 1, level)
+        return Estimate(value, stderr, low, high, n, "score", level=level, df=n - 1, bounded=True)
+    low, high = skewed_interval(value, stderr, n - 1, 0.0, level)
+    return Estimate(value, stderr, low, high, n, "t", level=level, df=n - 1)
+
+
+def rescaled(estimate: Estimate, level: float) -> tuple[float, float] | None:
+    """An interval at another level where only the estimate is known: each side by the ratio of the quantiles."""
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return None
+    df = _df(estimate)
+    ratio = t_quantile((1 + level) / 2, df) / t_quantile((1 + estimate.level) / 2, df)
+    low = estimate.value - ratio * (estimate.value - estimate.low)
+    high = estimate.value + ratio * (estimate.high - estimate.value)
+    return (max(0.0, low), min(1.0, high)) if estimate.bounded else (low, high)
 
 
 def wilson(successes: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
@@ -122,13 +172,7 @@ def wilson(successes: float, n: int, *, level: float = 0.95) -> tuple[float, flo
     """
     if n == 0:
         return 0.0, 1.0
-    return _wilson(successes / n, n, normal_quantile((1 + level) / 2))
-
-
-def _wilson(p: float, n: float, z: float) -> tuple[float, float]:
-    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
-    reach = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return (0.0 if p == 0 else max(0.0, centre - reach)), (1.0 if p == 1 else min(1.0, centre + reach))
+    return wilson_interval(successes / n, n, normal_quantile((1 + level) / 2))
 
 
 def pooled_stderr(stderrs: Sequence[float], sizes: Sequence[int]) -> float | None:
@@ -144,19 +188,67 @@ def pooled_stderr(stderrs: Sequence[float], sizes: Sequence[int]) -> float | Non
     return math.sqrt(variance / docs)
 
 
-def weighted_stderr(stderrs: Sequence[float], weights: Sequence[float]) -> float:
-    """√(Σ w²·SE²) of independent members; weights are brought to sum 1.
-
-    >>> weighted_stderr([0.3, 0.4], [1, 1])
-    0.25
-    """
-    total = sum(weights)
-    return math.sqrt(sum([(w * se) ** 2 for w, se in zip(weights, stderrs, strict=True)])) / total
-
-
 def unweighted_stderr(stderrs: Sequence[float]) -> float:
-    """Members count alike: √(Σ SE²) / k."""
+    """Members count alike: √(Σ SE²) / k, in lm-evaluation-harness's order of operations."""
     return math.sqrt(sum([se**2 for se in stderrs])) / len(stderrs)
+
+
+def combined_estimate(
+    value: float, members: Sequence[Estimate], weights: Floats, n: int, *, level: float = 0.95
+) -> Estimate:
+    """A weighted mean of independent members, weights of sum 1: one interval on its own standard error.
+
+    The members' degrees of freedom add up by Satterthwaite's rule. Putting their intervals together instead is too
+    wide where each has few docs, and too short where many are all right.
+    """
+    parts = np.array([m.stderr if m.stderr is not None else math.nan for m in members]) * weights
+    stderr = float(np.linalg.norm(parts))
+    own = np.array([_df(m) for m in members])
+    bounded = all(m.bounded for m in members)
+    if bounded:
+        # Half a unit more at either end, of a typical share: that of a doc where docs count alike.
+        share = float((weights**2 / (own + 1)).sum())
+        df = math.inf if all(m.method == "wilson" for m in members) else _satterthwaite(parts, own)
+        low, high = bounded_interval(value, stderr, df, level, lost=share)
+        found = Estimate(value, stderr, low, high, n, "combined score", level=level, bounded=True)
+        return replace(found, df=1 / share - 1)
+    df = _satterthwaite(parts, own)
+    low, high = skewed_interval(value, stderr, df, 0.0, level)
+    return Estimate(value, stderr, low, high, n, "combined t", level=level, df=None if math.isinf(df) else df)
+
+
+def stratified_estimate(
+    strata: Sequence[tuple[Floats, Keys]], weights: Floats, *, bounded: bool, level: float = 0.95
+) -> Estimate:
+    """A weighted mean of the means of several samples that share docs or clusters, by the (values, unit keys) of each.
+
+    A unit's residuals in all samples add up before they are squared: that is how samples depend on each other.
+    """
+    sizes = np.array([len(values) for values, _ in strata])
+    per_doc = np.repeat(weights / sizes, sizes)
+    values, keys = np.concatenate([v for v, _ in strata]), np.concatenate([k for _, k in strata])
+    means = np.array([v.mean() for v, _ in strata])
+    # Around a mean of its own, a sample of n has n − 1 residuals.
+    few = np.sqrt(sizes / np.maximum(1, sizes - 1))
+    residuals = per_doc * (values - np.repeat(means, sizes)) * np.repeat(few, sizes)
+    spread = spread_of(residuals, per_doc, cluster_index(keys))
+    value, n = float(weights @ means), len(values)
+    if spread is None:
+        return Estimate.bare(value, n, "one cluster")
+    if bounded:
+        low, high = bounded_interval(value, spread.stderr, spread.df, level)
+    else:
+        low, high = skewed_interval(value, spread.stderr, spread.df, spread.skew, level)
+    return Estimate(value, spread.stderr, low, high, n, "shared docs", level=level, df=spread.df, bounded=bounded)
+
+
+def _df(estimate: Estimate) -> float:
+    return estimate.df if estimate.df is not None else max(1.0, estimate.n - 1.0)
+
+
+def _satterthwaite(parts: Floats, df: Floats) -> float:
+    below = float((parts**4 / df).sum())
+    return float((parts**2).sum()) ** 2 / below if below > 0 else math.inf
 
 
 def _floats(values: Iterable[Any]) -> list[float]:

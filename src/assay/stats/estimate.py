@@ -30,6 +30,12 @@ class Estimate:
     method: str
     undefined: str | None = None
     level: float = 0.95
+    df: float | None = None
+    """Degrees of freedom behind the standard error: independent units less one. None: not known, taken for many."""
+    bounded: bool = False
+    """Whether the number is a mean of values in [0, 1]: its interval is then a score interval and stays in there."""
+    caution: str | None = None
+    """What to know before the error bar is trusted."""
 
     @classmethod
     def missing(cls, reason: str, n: int = 0) -> Estimate:
@@ -48,3 +54,8 @@ class Estimate:
     @property
     def half_width(self) -> float | None:
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+
+def ends(estimate: Estimate) -> tuple[float, float] | None:
+    """The interval; None where there is none."""
+    return None if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)

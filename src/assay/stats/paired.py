@@ -13,9 +13,10 @@ from functools import partial
 
 import numpy as np
 
-from assay.stats.bootstrap import Clusters, bootstrap_estimate, bootstrap_replicates, cluster_index
+from assay.stats.bootstrap import bootstrap_estimate, bootstrap_replicates
 from assay.stats.estimate import B_DEFAULT, Estimate, Floats, Keys
 from assay.stats.significance import mcnemar, normal_quantile, t_quantile, t_sf
+from assay.stats.units import Clusters, cluster_index
 
 
 @dataclass(frozen=True)

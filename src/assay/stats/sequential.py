@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.errors import ConfigError
 from assay.stats.estimate import Floats
+from assay.stats.units import cluster_index, sums_by
 
 _CELLS = 1 << 15
 """Docs times candidates that are played at once. Blocks start small and grow as candidates drop out."""
@@ -33,9 +36,12 @@ class ConfidenceSequence:
     Against each candidate mean m two bettors play, one that it is higher and one that it is lower; m is dropped for
     good when half the wealth of either passes 1/α. Bets are sized for the half-width that is wanted: for smaller ones
     the first docs are wasted, for larger ones the last.
+
+    Docs that belong together are one bet, on Σ(x − m) of the unit: units drawn at random win and lose nothing on average
+    if m is the mean of all docs. `largest` is the most docs that a unit has.
     """
 
-    def __init__(self, *, width: float, level: float = 0.95) -> None:
+    def __init__(self, *, width: float, level: float = 0.95, largest: int = 1) -> None:
         if not 0 < width < 0.5:
             raise ValueError(f"the half-width must lie between 0 and 0.5, got {width}")
         self.width = width
@@ -47,33 +53,39 @@ class ConfidenceSequence:
         self._wealth_down = np.ones(len(self._means))
         self._limit = 2 / (1 - level)
         self.n = 0
-        # One imagined doc of each kind keeps the first bets small.
-        self._sum, self._squares, self._prior = 1.0, 1.0, 2.0
+        self._largest = largest
+        # Of the units so far: their number, Σx, Σw, Σx², Σxw, Σw². One imagined doc of each kind keeps the first bets small.
+        self._moments = np.array([2.0, 1.0, 2.0, 1.0, 1.0, 2.0])
+        self._totals = np.zeros(2)
 
-    def update(self, scores: Floats) -> None:
+    def update(self, scores: Floats, sizes: Floats | None = None) -> None:
+        """Scores of docs; with `sizes`, sums over units and the number of docs in each."""
         values = np.asarray(scores, dtype=np.float64)
-        if values.size and not (values.min() >= 0 and values.max() <= 1):
-            raise ValueError(f"scores must lie in [0, 1], got {values.min():g} to {values.max():g}")
+        docs = np.ones(len(values)) if sizes is None else np.asarray(sizes, dtype=np.float64)
+        if values.size and not (values.min() >= 0 and (values <= docs + 1e-9).all()):
+            raise ValueError(f"scores must lie in [0, 1], got {values.min():g} to {(values / docs).max():g}")
+        self.n += int(docs.sum())
+        self._totals += values.sum(), docs.sum()
         start = 0
         while start < len(values):
             stop = start + min(_LONGEST, max(1, _CELLS // (len(self._means) + 1)))
-            self._play(values[start:stop])
+            self._play(values[start:stop] / self._largest, docs[start:stop] / self._largest)
             start = stop
 
-    def _play(self, x: Floats) -> None:
-        # The variance that sizes a bet may know only the docs before it.
-        seen = self.n + self._prior + np.arange(len(x))
-        sums = self._sum + np.concatenate([[0.0], np.cumsum(x)[:-1]])
-        squares = self._squares + np.concatenate([[0.0], np.cumsum(x * x)[:-1]])
-        variance = np.maximum(squares / seen - (sums / seen) ** 2, 1e-4)
-        bet = (self.width / variance)[:, None]
-        self.n += len(x)
-        self._sum += float(x.sum())
-        self._squares += float((x * x).sum())
+    def _play(self, x: Floats, w: Floats) -> None:
+        """`w` is the size of a unit as a part of the largest: 1 where docs stand alone."""
+        rows = np.stack([np.ones(len(x)), x, w, x * x, x * w, w * w])
+        after = self._moments[:, None] + np.cumsum(rows, axis=1)
+        # The variance that sizes a bet may know only the units before it.
+        count, sx, sw, sxx, sxw, sww = np.concatenate([self._moments[:, None], after[:, :-1]], axis=1)
+        mean = sx / sw
+        variance = np.maximum((sxx - 2 * mean * sxw + mean**2 * sww) / count, 1e-4)
+        bet = (self.width * (sw / count) / variance)[:, None]
+        self._moments = after[:, -1]
         if len(self._means) == 0:
             return
         m = self._means[None, :]
-        gain = x[:, None] - m
+        gain = x[:, None] - w[:, None] * m
         # Wealth too small for a float becomes 0 and stays 0, which errs on the side of keeping a candidate.
         up = self._wealth_up * np.cumprod(1 + np.minimum(bet, _CAUTION / m) * gain, axis=0)
         down = self._wealth_down * np.cumprod(1 - np.minimum(bet, _CAUTION / (1 - m)) * gain, axis=0)
@@ -83,7 +95,7 @@ class ConfidenceSequence:
 
     @property
     def mean(self) -> float:
-        return (self._sum - 1.0) / self.n if self.n else math.nan
+        return float(self._totals[0] / self._totals[1]) if self.n else math.nan
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -140,6 +152,8 @@ class StoppingRule:
     baseline: str | None = None
     margin: float | None = None
     alpha: float = 0.05
+    largest: int = 1
+    """Docs in the largest unit: clusters, and docs of equal content, are taken in as one."""
     n: int = 0
     _interval: ConfidenceSequence | None = field(default=None, repr=False)
     _flips: DiscordantEvidence | None = field(default=None, repr=False)
@@ -176,10 +190,13 @@ class StoppingRule:
         return None if watched is None else watched.interval
 
     def fresh(self) -> StoppingRule:
-        return StoppingRule(self.text, self.width, self.baseline, self.margin, self.alpha)
+        return StoppingRule(self.text, self.width, self.baseline, self.margin, self.alpha, self.largest)
 
-    def update(self, scores: Floats, baseline: Floats | None = None) -> str | None:
-        """Take in the scores of further docs (and the baseline's on the same docs); the reason to stop, or None."""
+    def update(self, scores: Floats, baseline: Floats | None = None, units: Sequence[int] | None = None) -> str | None:
+        """Take in the scores of further docs (and the baseline's on the same docs); the reason to stop, or None.
+
+        `units` says which docs belong together; all docs of a unit come in one call.
+        """
         values = np.asarray(scores, dtype=np.float64)
         if values.size and not (np.nanmin(values) >= 0 and np.nanmax(values) <= 1):
             raise ConfigError(
@@ -187,40 +204,45 @@ class StoppingRule:
                 hint="Name a metric such as acc or exact_match, or leave --until out for this task.",
             )
         if self.width is not None:
-            return self._until_narrow(values[~np.isnan(values)])
+            there = ~np.isnan(values)
+            return self._until_narrow(*_by_unit(values, units, there))
         if baseline is None:
             raise ConfigError(f"--until {self.text!r} needs the scores of {self.baseline} on the same docs")
         pair = np.asarray(baseline, dtype=np.float64)
         both = ~(np.isnan(values) | np.isnan(pair))
-        return self._until_decided(values[both], pair[both])
+        sums, sizes = _by_unit(values, units, both)
+        return self._until_decided(sums, _by_unit(pair, units, both)[0], sizes)
 
-    def _until_narrow(self, values: Floats) -> str | None:
+    def _until_narrow(self, values: Floats, sizes: Floats) -> str | None:
         assert self.width is not None
         if self._interval is None:
-            self._interval = ConfidenceSequence(width=self.width, level=1 - self.alpha)
-        self._interval.update(values)
-        self.n += len(values)
+            self._interval = ConfidenceSequence(width=self.width, level=1 - self.alpha, largest=self.largest)
+        self._interval.update(values, sizes)
+        self.n += int(sizes.sum())
         if self._interval.half_width > self.width:
             return None
         low, high = self._interval.interval
         return f"interval [{low:.4f}, {high:.4f}] is within ±{self.width:g} after {self.n} docs"
 
-    def _until_decided(self, b: Floats, a: Floats) -> str | None:
-        self.n += len(a)
-        binary = bool(np.isin(a, (0.0, 1.0)).all() and np.isin(b, (0.0, 1.0)).all())
+    def _until_decided(self, b: Floats, a: Floats, sizes: Floats) -> str | None:
+        self.n += int(sizes.sum())
+        # Flips of docs in a cluster come together, and the e-process of flips is for docs that stand alone.
+        alone = self.largest == 1
+        binary = alone and bool(np.isin(a, (0.0, 1.0)).all() and np.isin(b, (0.0, 1.0)).all())
         if self._interval is None:
             # Differences lie in [−1, 1]; the sequence lives on [0, 1], where no difference is one half.
             wanted = self.margin if self.margin is not None else 0.05
-            self._interval = ConfidenceSequence(width=wanted / 2, level=1 - self.alpha / (2 if self.margin else 1))
+            level = 1 - self.alpha / (2 if self.margin else 1)
+            self._interval = ConfidenceSequence(width=wanted / 2, level=level, largest=self.largest)
             self._flips = DiscordantEvidence()
-            self._score = ConfidenceSequence(width=0.05, level=1 - self.alpha)
+            self._score = ConfidenceSequence(width=0.05, level=1 - self.alpha, largest=self.largest)
         assert self._score is not None
-        self._score.update(b)
+        self._score.update(b, sizes)
         if not binary and self._flips is not None:
             self._flips = None
-        return self._decision(a, b)
+        return self._decision(a, b, sizes)
 
-    def _decision(self, a: Floats, b: Floats) -> str | None:
+    def _decision(self, a: Floats, b: Floats, sizes: Floats) -> str | None:
         assert self._interval is not None
         # Two ways to end share the error rate between them.
         alpha = self.alpha / 2 if self.margin is not None else self.alpha
@@ -230,7 +252,7 @@ class StoppingRule:
                 word = "better" if self._flips.gained > self._flips.lost else "worse"
                 return f"{word} than {self.baseline} after {self.n} docs (anytime p = {self._flips.p_value:.2g})"
         if self._flips is None or self.margin is not None:
-            self._interval.update((1 + b - a) / 2)
+            self._interval.update((sizes + b - a) / 2, sizes)
             low, high = (2 * end - 1 for end in self._interval.interval)
             if self._flips is None and (low > 0 or high < 0):
                 word = "better" if low > 0 else "worse"
@@ -238,6 +260,15 @@ class StoppingRule:
             if self.margin is not None and max(abs(low), abs(high)) < self.margin:
                 return f"no difference larger than {self.margin:g} to {self.baseline} after {self.n} docs"
         return None
+
+
+def _by_unit(values: Floats, units: Sequence[int] | None, there: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Sums and sizes of the units, over the docs that are there."""
+    kept = values[there]
+    if units is None:
+        return kept, np.ones(len(kept))
+    index = cluster_index(np.asarray(units, dtype=np.int64)[there])
+    return sums_by(index, kept), sums_by(index, np.ones(len(kept)))
 
 
 def _number(text: str, whole: str) -> float:

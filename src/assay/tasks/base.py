@@ -367,7 +367,7 @@ class Task(TaskDocs):
             column = result.columns.get(metric)
             if column is not None and len(column) == len(values):
                 keys = doc_keys([hashes[doc_id] for doc_id in column.doc_ids])
-                clusters = None if cluster is None else [str(self._docs[i].get(cluster, "")) for i in column.doc_ids]
+                clusters = None if cluster is None else [self._docs[i].get(cluster) for i in column.doc_ids]
                 # Draws are reduced when they are scored; a list that is left is what the aggregation takes: two texts.
                 score = estimate(values, column.aggregation, keys, clusters, bootstrap_iters)
             else:

@@ -1,0 +1,114 @@
+"""How far an average is off: its spread, counted by independent units, and the intervals that follow from it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.stats.estimate import Floats
+from assay.stats.significance import normal_quantile, t_quantile, t_sf
+from assay.stats.units import sums_by
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The standard error of a ratio of sums Σa/Σb, and what qualifies it. A mean is the ratio with b = 1."""
+
+    stderr: float
+    df: float
+    """1/Σ share² − 1, where a unit's share is its part of Σb: n − 1 for equal units, fewer where one unit outweighs others."""
+    skew: float = 0.0
+    """Skewness of the units' residuals over the root of their number: how lopsided the error of the average itself is."""
+    largest: float = 0.0
+    """The largest share."""
+
+    @property
+    def unit_share(self) -> float:
+        """The share of a typical unit."""
+        return 1 / (self.df + 1)
+
+
+def spread_of(residuals: Floats, weights: Floats, index: NDArray[np.int64] | None) -> Spread | None:
+    """CR2 (Bell and McCaffrey 2002): a unit that holds the share s of the weight pulls the average towards itself, so
+    that its residual is too small by √(1 − s). None with fewer than two units.
+
+    `residuals` are a − (Σa/Σb)·b of the docs, `weights` are b, `index` the docs' units (None: each its own).
+    """
+    total = float(weights.sum())
+    if index is not None:
+        residuals, weights = sums_by(index, residuals), sums_by(index, weights)
+    share = weights / total
+    largest = float(share.max())
+    if len(residuals) < 2 or not largest < 1:
+        return None
+    squares = residuals**2 / (1 - share)
+    variance = float(squares.sum())
+    units = 1 / float(share @ share)
+    skew = 0.0
+    if variance > 0 and units > 3:
+        cubes = float((residuals**3).sum()) / units
+        skew = cubes / (float((residuals**2).sum()) / units) ** 1.5
+        skew *= math.sqrt(units * (units - 1)) / (units - 2) / math.sqrt(units)
+    return Spread(math.sqrt(variance) / abs(total), units - 1, skew, largest)
+
+
+# Any numbers
+
+
+def skewed_reach(quantile: float, skew: float) -> tuple[float, float]:
+    """How many standard errors an interval reaches down and up: Student's t, or where skewness asks for more, Hall (1992).
+
+    Averages of a few skewed values miss on the side of the long tail: with log-normal values and 20 docs, t intervals
+    hold the mean in 87 % of cases and these in 93 %.
+    """
+    return max(quantile, _hall(quantile, skew)), max(quantile, _hall(quantile, -skew))
+
+
+def _hall(quantile: float, a: float) -> float:
+    """The inverse of Hall's monotone cubic, which takes the skewness out of a t statistic."""
+    if abs(a) < 1e-9:
+        return quantile
+    return 3 / a * (math.copysign(abs(x := 1 + a * (quantile - a / 6)) ** (1 / 3), x) - 1)
+
+
+def skewed_interval(value: float, stderr: float, df: float, skew: float, level: float) -> tuple[float, float]:
+    down, up = skewed_reach(t_quantile((1 + level) / 2, df), skew)
+    return value - down * stderr, value + up * stderr
+
+
+def skewed_p_value(value: float, stderr: float, df: float, skew: float) -> float:
+    """The error rate at which the interval just touches zero."""
+    x, a = abs(value) / stderr, skew if value > 0 else -skew
+    reached = x if abs(a) < 1e-9 else min(x, ((1 + a * x / 3) ** 3 - 1) / a + a / 6)
+    return min(1.0, 2 * t_sf(max(0.0, reached), df))
+
+
+# Numbers between 0 and 1
+
+
+def wilson_interval(p: float, n: float, z: float) -> tuple[float, float]:
+    """Wilson's score interval of a proportion of `n` docs, `n` not necessarily whole."""
+    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+    reach = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return (0.0 if p == 0 else max(0.0, centre - reach)), (1.0 if p == 1 else min(1.0, centre + reach))
+
+
+def bounded_interval(
+    value: float, stderr: float, df: float, level: float, *, lost: float | None = None, most: float = math.inf
+) -> tuple[float, float]:
+    """A score interval for an average of values in [0, 1]: Wilson's, for as many independent docs of 0 or 1 as would
+    have this standard error.
+
+    Half a unit more at either end counts in the spread, with a share of `lost`: units that are all right may still go
+    wrong. Left out, it is a typical unit's. `most` bounds the number of docs where it is known: 0/1 scores are worth no more than their own number. An infinite
+    `df` takes the normal quantile.
+    """
+    share = 1 / (df + 1) if lost is None or (lost == 0 and stderr == 0) else lost
+    variance = stderr**2 + 0.5 * (value**2 + (1 - value) ** 2) * share**2
+    centre = (value + 0.5 * share) / (1 + share)
+    worth = min(most, centre * (1 - centre) / variance)
+    half = (1 + level) / 2
+    return wilson_interval(value, worth, normal_quantile(half) if math.isinf(df) else t_quantile(half, df))
