@@ -148,7 +148,7 @@ def test_clusters_of_the_task_are_used(tmp_path: Path) -> None:
     found = compare(
         write_run(tmp_path / "a", BASE, clusters=clusters), write_run(tmp_path / "b", NEW, clusters=clusters)
     )
-    assert found.row("hard", "acc,none").difference.test == "clustered t"
+    assert found.row("hard", "acc,none").difference.test == "paired t, by cluster"
     assert found.row("easy", "acc,none").difference.test == "mcnemar"
 
 
@@ -161,7 +161,7 @@ def test_continuous_scores_get_the_paired_bootstrap(tmp_path: Path) -> None:
         write_run(tmp_path / "b", {"t": {"rouge,none": b.tolist()}}),
     )
     row = found.row("t", "rouge,none")
-    assert row.difference.test == "paired bootstrap"
+    assert row.difference.test == "paired t"
     assert row.verdict.kind == "better"
     assert row.flips is None
 
@@ -194,7 +194,7 @@ def test_metrics_that_are_no_means_are_lifted_by_replicates(tmp_path: Path) -> N
     row = compare(*runs).row("t", "f1,none")
     assert row.difference.a == pytest.approx(f1_score(gold, sides[0]))
     assert row.difference.b == pytest.approx(f1_score(gold, sides[1]))
-    assert (row.difference.test, row.verdict.kind) == ("paired bootstrap", "better")
+    assert (row.difference.test, row.verdict.kind) == ("paired delta", "better")
 
 
 def test_numbers_that_docs_do_not_give_are_compared_as_reported(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_groups_combine_their_members_by_their_own_rule(tmp_path: Path) -> None:
         math.hypot(tasks["easy"].estimate.stderr, tasks["hard"].estimate.stderr) / 2
     )
     assert worst.b == pytest.approx(min(tasks["easy"].b, tasks["hard"].b))
-    assert worst.test == "paired bootstrap"
+    assert worst.test == "t on replicates"
     middle = found.row("middle", "acc,none").difference
     assert middle.a == pytest.approx(2 / (1 / tasks["easy"].a + 1 / tasks["hard"].a))
     assert [row.kind for row in found.rows].count("group") == 4
@@ -248,7 +248,7 @@ def test_bootstrap_of_a_mean_group_agrees_with_its_closed_form(tmp_path: Path) -
         write_run(tmp_path / "d", NEW, groups=GROUPS, docs=shared),
     )  # one doc is in both tasks, so the tasks are dependent
     closed, lifted = apart.row("even", "acc,none").difference, tied.row("even", "acc,none").difference
-    assert (closed.test, lifted.test) == ("paired z", "paired bootstrap")
+    assert (closed.test, lifted.test) == ("paired t", "t on replicates")
     assert lifted.estimate.stderr == pytest.approx(closed.estimate.stderr, rel=0.1)
     assert lifted.estimate.value == pytest.approx(closed.estimate.value)
 

@@ -61,7 +61,7 @@ def test_public_example_is_significant_only_when_paired() -> None:
 @pytest.mark.parametrize("n", [40, 300])
 def test_no_difference_raises_few_alarms(draw, n: int) -> None:
     rng = np.random.default_rng(0)
-    rows = [paired_difference(*draw(rng, n), keys=fresh_keys(rng, n), replicates=300) for _ in range(REPETITIONS)]
+    rows = [paired_difference(*draw(rng, n)) for _ in range(REPETITIONS)]
     assert np.mean([row.p_value < 0.05 for row in rows]) <= ALARM
     verdicts = [judge(row, margin=1e-9).kind for row in rows]
     assert np.mean([v != "undecided" for v in verdicts]) <= ALARM
@@ -71,7 +71,7 @@ def test_no_difference_raises_few_alarms(draw, n: int) -> None:
 @pytest.mark.parametrize(("n", "shift"), [(60, 0.1), (400, 0.03)])
 def test_paired_intervals_cover(draw, n: int, shift: float) -> None:
     rng = np.random.default_rng(1)
-    rows = [paired_difference(*draw(rng, n, shift), keys=fresh_keys(rng, n)) for _ in range(REPETITIONS)]
+    rows = [paired_difference(*draw(rng, n, shift)) for _ in range(REPETITIONS)]
     assert 0.92 <= coverage(shift, [row.estimate for row in rows]) <= 0.98
 
 
@@ -86,7 +86,7 @@ def test_clustered_docs_are_compared_by_cluster() -> None:
 
     pairs = [pair() for _ in range(REPETITIONS)]
     rows = [paired_difference(a, b, clusters) for a, b in pairs]
-    assert rows[0].test == "clustered t"
+    assert rows[0].test == "paired t, by cluster"
     assert np.mean([row.p_value < 0.05 for row in rows]) <= ALARM
     assert 0.92 <= coverage(0.0, [row.estimate for row in rows]) <= 0.98
     assert np.mean([paired_difference(a, b).p_value < 0.05 for a, b in pairs]) > 0.08

@@ -12,11 +12,13 @@ from assay.stats import (
     above_threshold,
     detectable_effect,
     docs_needed,
+    ends,
     judge,
+    mean_estimate,
     non_inferiority,
     paired_difference,
     repeats_needed,
-    summary_above_threshold,
+    summary_estimate,
 )
 from assay.stats.paired import paired_score, tango_interval
 
@@ -119,16 +121,21 @@ def test_gate_passes_an_equal_model_when_there_are_docs_enough() -> None:
 @pytest.mark.parametrize(("p", "n"), [(0.9, 50), (0.6, 400), (0.98, 1000)])
 def test_threshold_gate_passes_a_model_at_the_threshold_one_time_in_twenty(p: float, n: int) -> None:
     rng = np.random.default_rng(3)
-    passes = [above_threshold((rng.random(n) < p).astype(float), p).passed for _ in range(REPETITIONS)]
+    passes = [
+        above_threshold(ends(mean_estimate((rng.random(n) < p).astype(float), level=0.9)), p).passed
+        for _ in range(REPETITIONS)
+    ]
     assert rate(passes) <= ALARM + 0.02  # a step of one doc is up to two points here
 
 
 def test_gate_without_an_error_bar_does_not_pass() -> None:
     assert not non_inferiority(paired_difference(np.array([0.5]), np.array([0.9])), 0.1).passed
-    assert not above_threshold(np.array([1.0]), 0.1).passed
-    assert not summary_above_threshold(0.9, None, 100, 0.5).passed
-    assert summary_above_threshold(0.9, 0.01, 100, 0.88).passed
-    assert not summary_above_threshold(0.9, 0.01, 100, 0.89).passed
+    assert not above_threshold(ends(mean_estimate([1.0])), 0.1).passed
+    assert not above_threshold(None, 0.5).passed
+    reported = ends(summary_estimate(0.9, 0.01, 100, level=0.9))
+    assert above_threshold(reported, 0.88).passed
+    assert above_threshold(reported, 0.89).unclear
+    assert not above_threshold(reported, 0.95).unclear
 
 
 def test_published_worked_numbers_of_power() -> None:

@@ -62,6 +62,13 @@ if TYPE_CHECKING:
 @click.option(
     "--repeats", default=1, show_default=True, type=click.IntRange(min=1), help="Draws per doc that are planned."
 )
+@click.option(
+    "--tests",
+    default=1,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Comparisons that are corrected for together: tasks and groups of one `assay compare`.",
+)
 @with_options(TASK_OPTIONS)
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 def command(
@@ -75,6 +82,7 @@ def command(
     accuracy: float,
     within: float,
     repeats: int,
+    tests: int,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -92,7 +100,7 @@ def command(
 
     from assay.comparison import PowerAssumptions
 
-    wish = PowerAssumptions(effect, alpha, wanted, correlation, within, accuracy, repeats)
+    wish = PowerAssumptions(effect, alpha, wanted, correlation, within, accuracy, repeats, tests)
     names = [name for part in tasks for name in part.split(",") if name]
     plans = _from_runs(runs, names, metric, wish) if runs else _from_tasks(names, given, wish)
     if as_json:
@@ -172,7 +180,8 @@ def _show(plans: list[SizePlan], wish: PowerAssumptions) -> None:
         )
     console().print(table)
     draws = "" if wish.draws == 1 else f", {wish.draws} draws per doc"
-    click.echo(f"Power {wish.power:.0%} at a two-sided error rate of {wish.alpha:g}{draws}; paired, doc by doc.")
+    many = "" if wish.tests == 1 else f", corrected for {wish.tests} tests"
+    click.echo(f"Power {wish.power:.0%} at a two-sided error rate of {wish.alpha:g}{draws}{many}; paired, doc by doc.")
 
 
 def _repeats(plan: SizePlan) -> str:

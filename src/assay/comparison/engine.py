@@ -176,14 +176,11 @@ class _Pair:
 
 
 def _judged(comparisons: list[Comparison], options: CompareOptions) -> list[Comparison]:
-    """Holm over all task rows of all comparisons; groups, which sum them up, are a family of their own."""
-    corrected: dict[tuple[int, str, MetricKey], float | None] = {}
-    family: dict[str, int] = {}
-    for kind in ("task", "group"):
-        members = [(i, row) for i, c in enumerate(comparisons) for row in c.rows if row.kind == kind]
-        family[kind] = sum(row.difference.p_value is not None for _, row in members)
-        adjusted = holm([row.difference.p_value for _, row in members])
-        corrected |= {(i, row.name, row.key): p for (i, row), p in zip(members, adjusted, strict=True)}
+    """Holm over all rows of all comparisons, tasks and groups together: any false verdict is one too many."""
+    members = [(i, row) for i, c in enumerate(comparisons) for row in c.rows]
+    family = sum(row.difference.p_value is not None for _, row in members)
+    adjusted = holm([row.difference.p_value for _, row in members])
+    corrected = {(i, row.name, row.key): p for (i, row), p in zip(members, adjusted, strict=True)}
 
     def judged(i: int, row: ComparisonRow) -> ComparisonRow:
         p = corrected[i, row.name, row.key]
@@ -192,15 +189,12 @@ def _judged(comparisons: list[Comparison], options: CompareOptions) -> list[Comp
             margin=row.margin,
             alpha=options.alpha,
             p_value=p,
-            tests=family[row.kind],
+            tests=family,
             higher_is_better=row.higher_is_better,
         )
         return replace(row, p_adjusted=p, verdict=verdict)
 
-    return [
-        replace(c, rows=tuple(judged(i, row) for row in c.rows), family=family["task"])
-        for i, c in enumerate(comparisons)
-    ]
+    return [replace(c, rows=tuple(judged(i, row) for row in c.rows), family=family) for i, c in enumerate(comparisons)]
 
 
 def _hint(refusals: Sequence[Refusal]) -> str | None:

@@ -8,16 +8,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from assay.comparison.engine import compare_runs
 from assay.comparison.model import CompareOptions, ComparisonRow
 from assay.comparison.readers import open_results, open_run
 from assay.comparison.runs import ComparedRun, is_higher_better
+from assay.comparison.task_difference import repeatable_aggregation
 from assay.errors import ConfigError, did_you_mean
+from assay.metrics import AGGREGATIONS
 from assay.results import MetricKey, Score, matching
-from assay.stats import GateResult, above_threshold, non_inferiority, summary_above_threshold, unpaired_difference
+from assay.scoring import estimate as estimate_of
+from assay.stats import GateResult, above_threshold, non_inferiority, unpaired_difference
 
 
 @dataclass(frozen=True)
@@ -253,23 +253,21 @@ def _reaches(run: ComparedRun, task: str, key: MetricKey, limit: float, options:
     if estimate.value is None or not _is_number(score):
         return GateCheck.failed(task, key, f"undefined: {estimate.undefined or 'not a number'}", options)
     up = is_higher_better(score)
-    values = _averaged(run, task, key)
-    if values is not None:
-        result = above_threshold(values, limit, alpha=options.alpha, higher_is_better=up)
-        return GateCheck(task, key, result, "threshold", float(values.mean()), None, len(values))
-    result = summary_above_threshold(
-        estimate.value, estimate.stderr, estimate.n, limit, alpha=options.alpha, higher_is_better=up
-    )
+    bounds = _own_interval(run, task, key, 1 - 2 * options.alpha)
+    result = above_threshold(bounds, limit, alpha=options.alpha, higher_is_better=up)
     return GateCheck(task, key, result, "threshold", estimate.value, None, estimate.n)
 
 
-def _averaged(run: ComparedRun, task: str, key: MetricKey) -> NDArray[np.float64] | None:
-    """The docs' values, where the score is their mean and each stands by itself."""
+def _own_interval(run: ComparedRun, task: str, key: MetricKey, level: float) -> tuple[float, float] | None:
+    """The interval of the score's own method at this level: from the docs where they give the number, else rescaled."""
+    score = run.result[task].scores[key]
     column = run.columns(task).get(key) if task in run.tasks else None
-    score = run.score(task, key)
-    if score is not None and score.judge is not None and score.judge.is_corrected:
-        return None  # the number is not the mean of the verdicts
-    if column is None or not column.is_numeric or column.clusters is not None or column.aggregation != "mean":
-        return None
-    values: NDArray[np.float64] = column.scored().values
-    return values if len(values) else None
+    rule = None if column is None else repeatable_aggregation(column, score)
+    if column is None or rule is None or score.estimate.method in NOT_OF_THE_DOCS_ALONE:
+        return score.bounds(level)
+    scored = column.scored()
+    made = estimate_of(scored.values.tolist(), AGGREGATIONS[rule], scored.docs, scored.clusters)
+    return made.bounds(level)
+
+
+NOT_OF_THE_DOCS_ALONE = ("confidence sequence", "control variate", "prediction-powered")

@@ -12,7 +12,7 @@ from assay.comparison.model import Floats, MemberDifference, NotComparable
 from assay.comparison.runs import ComparedRun, Keys
 from assay.groups import AGGREGATORS, ArrayAggregator
 from assay.results import GroupScore, MetricKey
-from assay.stats import Difference, Estimate, normal_cdf, replicate_difference
+from assay.stats import Difference, Estimate, replicate_difference, t_quantile, t_sf
 
 
 def compare_group(
@@ -40,7 +40,7 @@ def compare_group(
     if not isinstance(aggregator, ArrayAggregator) or not repeatable:
         raise NotComparable(f"the aggregator {left.aggregation} cannot be repeated from the members' numbers")
     chosen = [members[member] for member in names]
-    weights = _weights(left, a, key, chosen)
+    weights = _weights(left)
     docs = np.concatenate([member.docs for member in chosen])
     if aggregator.linear and not _share_docs(chosen):
         difference = _linear(chosen, weights)
@@ -50,16 +50,12 @@ def compare_group(
     return MemberDifference(difference, size, docs, lambda: _draws(aggregator, chosen, weights))
 
 
-def _weights(group: GroupScore, run: ComparedRun, key: MetricKey, members: Sequence[MemberDifference]) -> Floats:
-    """As reported; where they were the sizes, the sizes of what is compared."""
+def _weights(group: GroupScore) -> Floats:
+    """As reported: what a member weighs is a matter of the group, not of the docs that the runs have in common."""
     shares = [child.weight for child in group.children]
     if any(share is None for share in shares):
         return np.ones(len(shares))
     given = np.array(shares, dtype=np.float64)
-    scores = [run.score(child.name, key) for child in group.children]
-    sizes = np.array([0 if score is None else score.estimate.n for score in scores], dtype=np.float64)
-    if sizes.sum() > 0 and np.allclose(given, sizes / sizes.sum(), rtol=1e-6):
-        given = np.array([member.size for member in members], dtype=np.float64)
     shares_now: Floats = given / given.sum()
     return shares_now
 
@@ -83,20 +79,42 @@ def _linear(members: Sequence[MemberDifference], weights: Floats) -> Difference:
     if any(d.spread is None or d.estimate.stderr is None for d in differences):
         bare = Estimate.bare(b - a, n, "a member has no error bar")
         return Difference(bare, a, b, None, "none", None, math.inf, None)
+    parts = weights * [d.spread or 0.0 for d in differences]
     stderr = float(np.linalg.norm(weights * [d.estimate.stderr or 0.0 for d in differences]))
-    spread = float(np.linalg.norm(weights * [d.spread or 0.0 for d in differences]))
-    interval = partial(_combined, differences, weights)
-    estimate = Estimate(b - a, stderr, *interval(0.95), n, "paired, independent members")
-    p = 1.0 if spread == 0 else 2 * normal_cdf(-abs(b - a) / spread)
+    spread = float(np.linalg.norm(parts))
+    # Satterthwaite: the members' degrees of freedom by what each adds to the variance.
+    below = float(sum(part**4 / d.freedom for part, d in zip(parts.tolist(), differences) if math.isfinite(d.freedom)))
+    freedom = spread**4 / below if below > 0 else math.inf
+    interval = partial(_t_interval, b - a, spread, freedom)
+    cautious = partial(_cautious, b - a, differences, weights)
+    estimate = Estimate(b - a, stderr, *interval(0.95), n, "paired t, independent members")
+    p = 1.0 if spread == 0 else min(1.0, 2 * t_sf(abs(b - a) / spread, freedom))
     gained, lost = (_sum([getattr(d, side) for d in differences]) for side in ("gained", "lost"))
-    return Difference(estimate, a, b, p, "paired z", spread, math.inf, spread**2 * n, gained, lost, interval)
+    return Difference(
+        estimate,
+        a,
+        b,
+        p,
+        "paired t",
+        spread,
+        freedom,
+        spread**2 * n,
+        gained,
+        lost,
+        interval=interval,
+        cautious=cautious,
+    )
 
 
-def _combined(differences: Sequence[Difference], weights: Floats, level: float) -> tuple[float, float]:
-    """The members' intervals put together, each side by itself (Zou and Donner 2008)."""
+def _t_interval(value: float, spread: float, freedom: float, level: float) -> tuple[float, float]:
+    reach = t_quantile((1 + level) / 2, freedom) * spread
+    return value - reach, value + reach
+
+
+def _cautious(value: float, differences: Sequence[Difference], weights: Floats, level: float) -> tuple[float, float]:
+    """The members' cautious intervals put together, each side by itself (Zou and Donner 2008)."""
     values = np.array([d.estimate.value for d in differences], dtype=np.float64)
-    ends = np.array([d.bounds(level) or (math.nan, math.nan) for d in differences])
-    value = float(weights @ values)
+    ends = np.array([d.cautious_bounds(level) or (math.nan, math.nan) for d in differences])
     low, high = (float(np.linalg.norm(weights * (ends[:, side] - values))) for side in (0, 1))
     return value - low, value + high
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +12,16 @@ from assay.comparison.runs import ComparedRun, SampleColumn
 from assay.comparison.task_difference import align
 from assay.errors import ConfigError
 from assay.results import matching
-from assay.stats import PairedNoise, detectable_effect, docs_needed, paired_difference, repeats_needed
+from assay.stats import (
+    PairedNoise,
+    detectable_effect,
+    docs_needed,
+    mean_estimate,
+    paired_difference,
+    repeats_needed,
+    unit_index,
+    unit_keys,
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,8 @@ class PowerAssumptions:
     """Mean variance of one draw of a doc."""
     accuracy: float = 0.5
     draws: int = 1
+    tests: int = 1
+    """Comparisons that the correction counts: Holm's first step, which the smallest p-value must pass."""
 
 
 def plan_from_runs(runs: Sequence[ComparedRun], task: str, metric: str | None, wish: PowerAssumptions) -> SizePlan:
@@ -67,6 +79,11 @@ def _make_plan(
     task: str, metric: str, noise: PairedNoise, source: str, n: int | None, wish: PowerAssumptions
 ) -> SizePlan:
     draws = {"repeats_a": wish.draws, "repeats_b": wish.draws}
+    wish = replace(wish, alpha=wish.alpha / wish.tests)
+    # Runs that differ by δ on average differ by 1 on a share δ of the docs, at least: their variance is δ − δ² or more.
+    least = wish.effect - wish.effect**2 if wish.effect < 1 else 0.0
+    if noise.per_doc() < least:
+        noise = replace(noise, between=noise.between + least - noise.per_doc())
     varies = noise.within_a + noise.within_b > 0
     return SizePlan(
         task,
@@ -81,17 +98,39 @@ def _make_plan(
 
 
 def plan_without_runs(task: str, n: int | None, wish: PowerAssumptions) -> SizePlan:
+    _require_possible(wish)
     variance = wish.accuracy * (1 - wish.accuracy)
     between = max(0.0, 2 * (1 - wish.correlation) * variance - 2 * wish.within)
     source = f"assumed: accuracy {wish.accuracy:g}, correlation {wish.correlation:g}"
     return _make_plan(task, "accuracy", PairedNoise(between, wish.within, wish.within), source, n, wish)
 
 
+def _require_possible(wish: PowerAssumptions) -> None:
+    """Two 0/1 scores of different means cannot agree on every doc, nor disagree on all."""
+    p = wish.accuracy
+    q = p + wish.effect if p + wish.effect <= 1 else p - wish.effect
+    if not 0 <= q <= 1:
+        raise ConfigError(
+            f"a difference of {wish.effect:g} is not possible at an accuracy of {p:g}", hint="Plan for a smaller one."
+        )
+    scale = math.sqrt(p * (1 - p) * q * (1 - q))
+    if scale == 0:
+        return
+    low, high = (max(0.0, p + q - 1) - p * q) / scale, (min(p, q) - p * q) / scale
+    if not low - 1e-9 <= wish.correlation <= high + 1e-9:
+        raise ConfigError(
+            f"accuracies of {p:g} and {q:g} cannot correlate by {wish.correlation:g}: {low:.2f} to {high:.2f} is possible",
+            hint="Give another --correlation, or two earlier runs with --from.",
+        )
+
+
 def _from_one(column: SampleColumn, repeats: int, wish: PowerAssumptions) -> tuple[PairedNoise, str]:
     if len(column) < 2:
         raise ConfigError("one doc has no variance", hint="Plan with a run on more docs, or without --from.")
     within = _within(column, repeats) or wish.within
-    single = float(column.values.var(ddof=1)) + within * (1 - 1 / repeats)
+    index = unit_index(unit_keys(column.docs, column.clusters))
+    own = mean_estimate(column.values, index)
+    single = (own.stderr or 0.0) ** 2 * len(column) + within * (1 - 1 / repeats)
     between = max(0.0, 2 * (1 - wish.correlation) * single - 2 * within)
     return PairedNoise(between, within, within), f"one run, correlation {wish.correlation:g} assumed"
 
@@ -103,7 +142,10 @@ def _from_two(a: SampleColumn, b: SampleColumn, task: str, repeats: int) -> tupl
     left, right = a.take(pairs.a), b.take(pairs.b)
     within_a, within_b = _within(left, repeats), _within(right, repeats)
     # Its variance of a doc counts clusters, and is above zero even where the runs never differed.
-    total = paired_difference(left.values, right.values, left.clusters).doc_variance or 0.0
+    total = (
+        paired_difference(left.values, right.values, unit_index(unit_keys(left.docs, left.clusters))).doc_variance
+        or 0.0
+    )
     between = max(0.0, total - (within_a + within_b) / repeats)
     return PairedNoise(between, within_a, within_b), "paired variance of two runs", len(pairs)
 

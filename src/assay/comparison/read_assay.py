@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from assay.comparison.runs import Columns, ComparedRun, Keys, RunReader, SampleColumn
 from assay.errors import DataError, StoreError
 from assay.results import MetricKey, RunResult
-from assay.stats import doc_keys
+from assay.stats import cluster_key, doc_keys
 
 _METRIC = "metric:"
 _LABEL = "label:"
@@ -27,7 +27,9 @@ def read_assay(path: Path) -> ComparedRun:
         result,
         path,
         tuple(files),
-        read=lambda task: read_sample_columns(files[task], result.tasks[task].scores),
+        read=lambda task: read_sample_columns(
+            files[task], result.tasks[task].scores, str(result.tasks[task].config.get("cluster") or "")
+        ),
         show_docs=lambda task, ids: read_docs(files[task], ids),
     )
 
@@ -35,8 +37,8 @@ def read_assay(path: Path) -> ComparedRun:
 READER = RunReader(finds=lambda path: (path / "run.json").is_file(), read=read_assay)
 
 
-def read_sample_columns(path: Path, keys: Iterable[MetricKey]) -> Columns:
-    """These metrics of a sample file, filter by filter."""
+def read_sample_columns(path: Path, keys: Iterable[MetricKey], cluster: str = "") -> Columns:
+    """These metrics of a sample file, filter by filter. `cluster` is the column that the task's clusters are named by."""
     wanted = list(keys)
     table = _read_table(path, {key.metric for key in wanted})
     filters = np.asarray(table.column("filter").to_numpy(zero_copy_only=False))
@@ -49,13 +51,19 @@ def read_sample_columns(path: Path, keys: Iterable[MetricKey]) -> Columns:
         docs, requests = keys_of_column(part.column("doc_hash")), keys_of_column(part.column("request_hash"))
         doc_ids = part.column("doc_id").to_numpy().astype(np.int64)
         clusters = part.column("cluster")
-        cluster_names = None if clusters.null_count == len(clusters) else clusters.to_numpy(zero_copy_only=False)
+        cluster_keys = None if clusters.null_count == len(clusters) else keys_of_labels(clusters.to_pylist(), cluster)
         for key in (key for key in wanted if key.filter == name):
             values = _values(part, key.metric, other_values)
             if values is not None:
                 labels = _labels(part, key.metric)
-                columns[key] = SampleColumn(key, docs, requests, values, doc_ids, cluster_names, labels=labels)
+                columns[key] = SampleColumn(key, docs, requests, values, doc_ids, cluster_keys, labels=labels)
     return columns
+
+
+def keys_of_labels(labels: list[str | None], column: str) -> Keys:
+    """The clusters' keys, as the run itself made them."""
+    known = {label: cluster_key(column, label) for label in set(labels)}
+    return np.array([known[label] for label in labels], dtype=np.uint64)
 
 
 def _read_table(path: Path, metrics: set[str]) -> Any:

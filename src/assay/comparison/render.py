@@ -101,7 +101,7 @@ def _notes(row: ComparisonRow) -> str:
 def comparison_legend(comparison: Comparison) -> Iterator[str]:
     """What the reader must know beside the table."""
     tests = sorted({row.difference.test for row in comparison.rows} - {"none"})
-    correction = f"corrected (Holm) over {comparison.family} task rows"
+    correction = f"corrected (Holm) over {comparison.family} rows"
     yield f"p: {', '.join(tests) or 'no test'}; {correction}; verdicts at {comparison.alpha:g}."
     for refusal in comparison.refusals:
         yield with_signs(f"not compared: {refusal.name}: {refusal.reason}")
@@ -150,6 +150,7 @@ def row_dict(row: ComparisonRow) -> dict[str, Any]:
         "verdict": None if row.verdict is None else row.verdict.kind,
         "verdict_text": None if row.verdict is None else str(row.verdict),
         "docs_needed": None if row.verdict is None else row.verdict.docs_needed,
+        "detectable": None if row.verdict is None else row.verdict.detectable,
         "gained": d.gained,
         "lost": d.lost,
         "flips": None if row.flips is None else {"gained": row.flips.gained.tolist(), "lost": row.flips.lost.tolist()},

@@ -12,18 +12,21 @@ from numpy.typing import NDArray
 
 from assay.comparison.model import CompareOptions, Flips, Floats, MemberDifference, NotComparable
 from assay.comparison.runs import Keys, SampleColumn
-from assay.metrics import AGGREGATIONS
+from assay.metrics import AGGREGATIONS, Aggregation
 from assay.results import Score
 from assay.scoring import estimate
 from assay.stats import (
     FEWEST_LABELS,
     Difference,
     Judged,
-    cluster_index,
     corrected_difference,
     corrected_replicates,
+    influence_difference,
+    influence_of,
     paired_difference,
     replicate_difference,
+    unit_index,
+    unit_keys,
     unpaired_difference,
 )
 
@@ -126,7 +129,7 @@ def compare_task(
     if difference.gained is not None:
         ids = np.column_stack([a.doc_ids, b.doc_ids])
         flips = Flips(gained=ids[b.values > a.values], lost=ids[b.values < a.values])
-    member = MemberDifference(difference, len(a), a.docs, draws)
+    member = MemberDifference(difference, len(a), _units(a, b), draws)
     return TaskDifference(member, True, pairs.only_a, pairs.only_b, tuple(notes), flips)
 
 
@@ -134,12 +137,12 @@ def _paired(
     a: SampleColumn, b: SampleColumn, aggregation: str, options: CompareOptions
 ) -> tuple[Difference, Callable[[], tuple[Floats, Floats]]]:
     """The difference on the same docs in the same order, and the replicates of both sides."""
-    clusters = a.clusters if a.clusters is not None else b.clusters
+    clusters = unit_index(_units(a, b))
     if aggregation == "mean" and _is_checked(a, b):
         difference = corrected_difference(_judged(a), _judged(b), clusters)
         return difference, lambda: (_corrected_draws(a, clusters, options), _corrected_draws(b, clusters, options))
     if aggregation == "mean" and a.is_numeric and b.is_numeric:
-        difference = paired_difference(a.values, b.values, clusters, keys=a.docs, replicates=options.replicates)
+        difference = paired_difference(a.values, b.values, clusters)
         return difference, lambda: (
             _aggregated(a, aggregation, options).draws,
             _aggregated(b, aggregation, options).draws,
@@ -149,9 +152,37 @@ def _paired(
     if value_a is None or value_b is None:
         difference = unpaired_difference(left.estimate, right.estimate)
     else:
-        units = None if clusters is None else int(cluster_index(clusters).max()) + 1
-        difference = replicate_difference(value_a, value_b, left.draws, right.draws, len(a), units=units)
+        difference = _of_other_numbers(a, b, left, right, AGGREGATIONS[aggregation], clusters)
     return difference, lambda: (left.draws, right.draws)
+
+
+def _units(a: SampleColumn, b: SampleColumn) -> Keys:
+    """Docs of a cluster, and docs of equal content, stand together."""
+    return unit_keys(a.docs, a.clusters if a.clusters is not None else b.clusters)
+
+
+def _of_other_numbers(
+    a: SampleColumn,
+    b: SampleColumn,
+    left: Score,
+    right: Score,
+    rule: Aggregation,
+    clusters: NDArray[np.int64] | None,
+) -> Difference:
+    """Functions of sums by each doc's part in them; a median, which is none, by its replicates."""
+    value_a, value_b = left.estimate.value, right.estimate.value
+    assert value_a is not None
+    assert value_b is not None
+    finish, parts = rule.finish, []
+    for column in (a, b):
+        table = None if rule.statistics is None else rule.statistics(column.values.tolist())
+        if table is not None and finish is not None and np.isfinite(table).all():
+            parts.append(influence_of(np.asarray(table, dtype=np.float64), finish))
+    if len(parts) == 2 and np.isfinite(parts).all() and np.abs(parts[1] - parts[0]).max() > 0:
+        lost = max(float(np.abs(part).max()) for part in parts)
+        return influence_difference(value_a, value_b, parts[1] - parts[0], clusters, lost=lost, test="paired delta")
+    units = None if clusters is None else int(clusters.max()) + 1
+    return replicate_difference(value_a, value_b, left.draws, right.draws, len(a), units=units)
 
 
 def _is_checked(*columns: SampleColumn) -> bool:

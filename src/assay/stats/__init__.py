@@ -28,7 +28,13 @@ from assay.stats.components import Components, variance_components
 from assay.stats.control import control_estimate
 from assay.stats.estimate import B_DEFAULT, Estimate, Floats, ends
 from assay.stats.linear import correlation_estimate, influence_of
-from assay.stats.paired import Difference, paired_difference, replicate_difference, unpaired_difference
+from assay.stats.paired import (
+    Difference,
+    influence_difference,
+    paired_difference,
+    replicate_difference,
+    unpaired_difference,
+)
 from assay.stats.power import (
     PairedNoise,
     detectable_effect,
@@ -45,7 +51,7 @@ from assay.stats.prediction_powered import (
     corrected_replicates,
 )
 from assay.stats.sequential import ConfidenceSequence, DiscordantEvidence, StoppingRule
-from assay.stats.significance import chance_p_value, holm, mcnemar, normal_cdf, normal_quantile, t_quantile
+from assay.stats.significance import chance_p_value, holm, mcnemar, normal_cdf, normal_quantile, t_quantile, t_sf
 from assay.stats.units import (
     Clusters,
     cluster_index,
@@ -63,7 +69,6 @@ from assay.stats.verdict import (
     above_threshold,
     judge,
     non_inferiority,
-    summary_above_threshold,
 )
 
 __all__ = [
@@ -104,6 +109,7 @@ __all__ = [
     "ends",
     "has_repeats",
     "holm",
+    "influence_difference",
     "influence_of",
     "is_missing_label",
     "judge",
@@ -125,9 +131,9 @@ __all__ = [
     "replicate_spread",
     "rescaled",
     "stratified_estimate",
-    "summary_above_threshold",
     "summary_estimate",
     "t_quantile",
+    "t_sf",
     "transformed",
     "unit_index",
     "unit_keys",

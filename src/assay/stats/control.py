@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from assay.stats.closed_form import mean_estimate
 from assay.stats.estimate import Estimate, Floats
-from assay.stats.significance import t_quantile
+from assay.stats.intervals import skewed_interval, spread_of
+from assay.stats.units import Clusters, cluster_index
 
 
 @dataclass(frozen=True)
@@ -22,12 +24,21 @@ class Controlled:
     slope: float
 
 
-def control_estimate(scores: Floats, control: Floats, control_all: Floats, *, level: float = 0.95) -> Controlled:
+def control_estimate(
+    scores: Floats,
+    control: Floats,
+    control_all: Floats,
+    clusters: Clusters | None = None,
+    *,
+    level: float = 0.95,
+) -> Controlled:
     """The mean over all docs, from scores on a random part of them and an earlier run's on that part and on all.
 
     θ = mean(y) − λ·(mean of the control on the part − its mean on all docs), λ the regression slope. With a correlation
     ρ the variance is σ²(1−ρ²)/n + σ²ρ²/N, that of the docs as a sample of the docs there could be, as everywhere else.
-    The docs of the part must be drawn at random; the first so many of a sorted data set are no sample of it.
+    The docs of the part must be drawn at random; the first so many of a sorted data set are no sample of it. Residuals are
+    summed by `clusters`, and one more counts that is as large as scores can differ: where all but a few docs are right,
+    the few that are not decide, and a small part may hold none of them.
     """
     y, f = np.asarray(scores, dtype=np.float64), np.asarray(control, dtype=np.float64)
     everything = np.asarray(control_all, dtype=np.float64)
@@ -38,24 +49,25 @@ def control_estimate(scores: Floats, control: Floats, control_all: Floats, *, le
         why = "fewer than 4 docs in common" if n < 4 else "the earlier run has fewer docs"
         empty = Estimate.missing(why, n)
         return Controlled(empty, empty, float(n), math.nan, math.nan)
-    variance = float(y.var(ddof=1))
-    plain_se = math.sqrt(variance / n)
-    plain = _interval(float(y.mean()), plain_se, n, n - 1, "t", level)
+    plain = mean_estimate(y, clusters, level=level)
+    variance = (plain.stderr or 0.0) ** 2 * n
     spread = float(f.var(ddof=1))
-    if spread == 0 or variance == 0:
+    if spread == 0 or variance == 0 or plain.stderr is None:
         return Controlled(plain, plain, float(n), 0.0, 0.0)
     slope = float(np.cov(y, f)[0, 1]) / spread
     value = float(y.mean() - slope * (f.mean() - everything.mean()))
     residual = y - y.mean() - slope * (f - f.mean())
-    left = float(residual @ residual) / (n - 2)
+    units = spread_of(residual, np.ones(n), None if clusters is None else cluster_index(clusters))
+    assert units is not None, "a mean with a standard error has two units"
+    largest = float(np.ptp(np.concatenate([y, f]))) * units.unit_share
+    left = (units.stderr**2 + largest**2) * n * (n - 1) / (n - 2)
     # Leverage of the point that is predicted, as in any regression: the part may have easier docs than the whole.
     leverage = (f.mean() - everything.mean()) ** 2 / (spread * (n - 1))
     stderr = math.sqrt(left * (1 / n + leverage) + slope**2 * spread / total)
-    estimate = _interval(value, stderr, n, n - 2, "control variate", level)
-    correlation = slope * math.sqrt(spread / variance)
+    freedom = max(1.0, units.df - 1)
+    low, high = skewed_interval(value, stderr, freedom, units.skew, level)
+    if plain.bounded:
+        low, high = max(0.0, low), min(1.0, high)
+    estimate = Estimate(value, stderr, low, high, n, "control variate", level=level, df=freedom)
+    correlation = slope * math.sqrt(spread / float(y.var(ddof=1)))
     return Controlled(estimate, plain, variance / stderr**2, correlation, slope)
-
-
-def _interval(value: float, stderr: float, n: int, freedom: int, method: str, level: float) -> Estimate:
-    reach = t_quantile((1 + level) / 2, freedom) * stderr
-    return Estimate(value, stderr, value - reach, value + reach, n, method, level=level)

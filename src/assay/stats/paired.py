@@ -13,10 +13,12 @@ from functools import partial
 
 import numpy as np
 
-from assay.stats.bootstrap import bootstrap_estimate, bootstrap_replicates
-from assay.stats.estimate import B_DEFAULT, Estimate, Floats, Keys
+from assay.stats.bootstrap import bootstrap_estimate
+from assay.stats.closed_form import rescaled
+from assay.stats.estimate import Estimate, Floats
+from assay.stats.intervals import skewed_interval, skewed_p_value, spread_of
 from assay.stats.significance import mcnemar, normal_quantile, t_quantile, t_sf
-from assay.stats.units import Clusters, cluster_index
+from assay.stats.units import Clusters, cluster_index, sums_by
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,15 @@ class Difference:
     interval: Callable[[float], tuple[float, float]] | None = field(default=None, repr=False, compare=False)
     """Level to interval, where there is a better one than value ± t·SE."""
 
+    cautious: Callable[[float], tuple[float, float]] | None = field(default=None, repr=False, compare=False)
+    """The same with one doc more that is lost, or won: for what must be shown, not estimated."""
+
+    def cautious_bounds(self, level: float) -> tuple[float, float] | None:
+        """For gates and for "no difference": a loss that hits few docs may not have been seen yet."""
+        if self.cautious is None or self.spread is None:
+            return self.bounds(level)
+        return self.cautious(level)
+
     def bounds(self, level: float) -> tuple[float, float] | None:
         """A two-sided interval at this level."""
         if self.spread is None or self.estimate.value is None:
@@ -53,15 +64,12 @@ def paired_difference(
     b: Floats,
     clusters: Clusters | None = None,
     *,
-    keys: Keys | None = None,
-    replicates: int = B_DEFAULT,
     level: float = 0.95,
 ) -> Difference:
     """Means of two runs on the same docs, doc by doc.
 
-    0/1 scores get the exact McNemar test; other scores the paired bootstrap (the paired t test without `keys`);
-    clustered docs the clustered t test. Where every doc, or cluster, differs by the same amount there is no spread to
-    test with, and directions are counted instead.
+    0/1 scores of docs that stand alone get McNemar's test; others, and docs in clusters, the paired t test. Where every
+    doc, or cluster, differs by the same amount there is no spread to test with, and directions are counted instead.
     """
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if len(a) != len(b):
@@ -72,11 +80,9 @@ def paired_difference(
     binary = bool(((a == 0) | (a == 1)).all() and ((b == 0) | (b == 1)).all())
     gained = int(((a == 0) & (b == 1)).sum()) if binary else None
     lost = int(((a == 1) & (b == 0)).sum()) if binary else None
-    if clusters is not None:
-        return _clustered(a, b, clusters, level, gained, lost)
-    if gained is not None and lost is not None:
+    if clusters is None and gained is not None and lost is not None:
         return _binary(a, b, level, gained, lost)
-    return _continuous(a, b, keys, replicates, level)
+    return replace(_continuous(a, b, clusters, level), gained=gained, lost=lost)
 
 
 def _binary(a: Floats, b: Floats, level: float, gained: int, lost: int) -> Difference:
@@ -95,47 +101,51 @@ def _binary(a: Floats, b: Floats, level: float, gained: int, lost: int) -> Diffe
     return Difference(estimate, *means, p, "mcnemar", spread, math.inf, spread**2 * (n + 2), gained, lost, interval)
 
 
-def _clustered(
-    a: Floats, b: Floats, clusters: Clusters, level: float, gained: int | None, lost: int | None
+def influence_difference(
+    a: float,
+    b: float,
+    moves: Floats,
+    clusters: Clusters | None = None,
+    *,
+    lost: float,
+    test: str = "paired t",
+    level: float = 0.95,
 ) -> Difference:
-    index = cluster_index(clusters)
-    count = int(index.max()) + 1
-    d = b - a
-    value = float(d.mean())
-    if count < 2:
-        bare = Estimate.bare(value, len(d), "one cluster")
-        return Difference(bare, float(a.mean()), float(b.mean()), None, "none", None, 1.0, None, gained, lost)
-    sums = np.bincount(index, weights=d - value, minlength=count)
-    stderr = math.sqrt(count / (count - 1) * float(sums @ sums)) / len(d)
-    if _is_nothing(stderr, a, b):
-        return _without_spread(a, b, count, level, gained, lost)
-    reach = t_quantile((1 + level) / 2, count - 1) * stderr
-    estimate = Estimate(value, stderr, value - reach, value + reach, len(d), "paired, clustered t", level=level)
-    p = _t_p_value(value, stderr, count - 1)
-    means = float(a.mean()), float(b.mean())
-    return Difference(estimate, *means, p, "clustered t", stderr, count - 1, stderr**2 * len(d), gained, lost)
+    """Two numbers on the same docs, from each doc's part in their difference (`moves`, of sum 0), by units.
+
+    Interval and p-value are one method: Student's t on CR2, widened for skewness. `lost` is how far a single doc could
+    move the difference, for gates: rare large losses may not have been seen yet.
+    """
+    n, value = len(moves), b - a
+    index = None if clusters is None else cluster_index(clusters)
+    spread = spread_of(moves * n, np.ones(n), index)
+    if spread is None or spread.df < 1:
+        bare = Estimate.bare(value, n, "one doc" if n == 1 else "one cluster" if index is not None else "too few docs")
+        return Difference(bare, a, b, None, "none", None, 1.0, None)
+    stderr, df, skew = spread.stderr, spread.df, spread.skew
+    # A unit that is lost is a doc, or half a cluster of the typical size.
+    unseen = lost if index is None else lost * n * spread.unit_share * math.sqrt(0.5)
+    interval = partial(skewed_interval, value, stderr, df, skew)
+    method = test if index is None else f"{test}, by cluster"
+    estimate = Estimate(value, stderr, *interval(level), n, method, level=level, df=df)
+    p = skewed_p_value(value, stderr, df, skew)
+    cautious = partial(skewed_interval, value, math.hypot(stderr, unseen), df, skew)
+    return Difference(estimate, a, b, p, method, stderr, df, stderr**2 * n, interval=interval, cautious=cautious)
 
 
-def _continuous(a: Floats, b: Floats, keys: Keys | None, replicates: int, level: float) -> Difference:
+def _continuous(a: Floats, b: Floats, clusters: Clusters | None, level: float) -> Difference:
     d = b - a
     n, value = len(d), float(d.mean())
-    stderr = float(d.std(ddof=1)) / math.sqrt(n) if n > 1 else None
-    if stderr is None:
-        bare = Estimate.bare(value, n, "one doc")
-        return Difference(bare, float(a.mean()), float(b.mean()), None, "none", None, 1.0, None)
-    if _is_nothing(stderr, a, b):
-        return _without_spread(a, b, n, level)
-    if keys is None or replicates < 2:
-        reach = t_quantile((1 + level) / 2, n - 1) * stderr
-        estimate, test = Estimate(value, stderr, value - reach, value + reach, n, "paired t", level=level), "paired t"
-    else:
-        draws = bootstrap_replicates(np.column_stack([d, np.ones(n)]), lambda s: s[:, 0] / s[:, 1], keys, B=replicates)
-        drawn = bootstrap_estimate(value, draws, n, level=level)
-        # The closed form is what the bootstrap's spread tends to with more replicates.
-        estimate = Estimate(value, stderr, drawn.low, drawn.high, n, "paired bootstrap", level=level)
-        test = "paired bootstrap"
-    p = _t_p_value(value, stderr, n - 1)
-    return Difference(estimate, float(a.mean()), float(b.mean()), p, test, stderr, n - 1, stderr**2 * n)
+    moves = (d - value) / n
+    units = n if clusters is None else int(cluster_index(clusters).max()) + 1
+    if units > 1 and _is_nothing(float(np.abs(_by_unit(moves, clusters)).max()) * n, a, b):
+        return _without_spread(a, b, units, level)
+    lost = float(np.ptp(np.concatenate([a, b]))) / n
+    return influence_difference(float(a.mean()), float(b.mean()), moves, clusters, lost=lost, level=level)
+
+
+def _by_unit(moves: Floats, clusters: Clusters | None) -> Floats:
+    return moves if clusters is None else sums_by(cluster_index(clusters), moves)
 
 
 def _without_spread(
@@ -191,9 +201,9 @@ def replicate_difference(
         bare = replace(drawn, stderr=0.0, low=None, high=None, method="no spread")
         return Difference(bare, a, b, None, "none", None, freedom, None)
     reach = t_quantile((1 + level) / 2, freedom) * spread
-    estimate = replace(drawn, low=value - reach, high=value + reach, method="paired bootstrap")
+    estimate = replace(drawn, low=value - reach, high=value + reach, method="t on replicates")
     p = _t_p_value(value, spread, freedom)
-    return Difference(estimate, a, b, p, "paired bootstrap", spread, freedom, spread**2 * n)
+    return Difference(estimate, a, b, p, "t on replicates", spread, freedom, spread**2 * n)
 
 
 def unpaired_difference(a: Estimate, b: Estimate) -> Difference:
@@ -206,14 +216,29 @@ def unpaired_difference(a: Estimate, b: Estimate) -> Difference:
     if a.stderr is None or b.stderr is None:
         bare = Estimate.bare(value, n, "no standard error")
         return Difference(bare, a.value, b.value, None, "none", None, math.inf, None)
-    stderr = spread = math.hypot(a.stderr, b.stderr)
+    stderr = math.hypot(a.stderr, b.stderr)
     freedom = _welch(a, b)
-    if _is_nothing(stderr, a.value, b.value):
-        spread, freedom = _least_spread(value, max(abs(a.value), abs(b.value)) or 1.0, n), max(1, n - 1)
-    reach = t_quantile((1 + a.level) / 2, freedom) * spread
-    estimate = Estimate(value, stderr, value - reach, value + reach, n, "unpaired", level=a.level)
-    p = _t_p_value(value, spread, freedom)
-    return Difference(estimate, a.value, b.value, p, "unpaired t", spread, freedom, spread**2 * n)
+    interval = partial(_side_by_side, value, a, b)
+    ends = interval(a.level)
+    # The side that reaches towards zero decides, in step with the interval.
+    side = value - ends[0] if value > 0 else ends[1] - value
+    spread = side / t_quantile((1 + a.level) / 2, freedom)
+    estimate = Estimate(value, stderr, *ends, n, "unpaired", level=a.level)
+    p = 1.0 if spread == 0 else _t_p_value(value, spread, freedom)
+    return Difference(estimate, a.value, b.value, p, "unpaired t", spread, freedom, spread**2 * n, interval=interval)
+
+
+def _side_by_side(value: float, a: Estimate, b: Estimate, level: float) -> tuple[float, float]:
+    """The two intervals put together, each side by itself (Newcombe 1998): near 0 and 1 they are lopsided."""
+    ends_a, ends_b = rescaled(a, level), rescaled(b, level)
+    assert a.value is not None
+    assert b.value is not None
+    if ends_a is None or ends_b is None:
+        reach = t_quantile((1 + level) / 2, _welch(a, b)) * math.hypot(a.stderr or 0.0, b.stderr or 0.0)
+        return value - reach, value + reach
+    low = math.hypot(b.value - ends_b[0], ends_a[1] - a.value)
+    high = math.hypot(ends_b[1] - b.value, a.value - ends_a[0])
+    return value - low, value + high
 
 
 def _welch(a: Estimate, b: Estimate) -> float:

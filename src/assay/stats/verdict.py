@@ -6,10 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from assay.stats.closed_form import mean_estimate
-from assay.stats.estimate import Floats
 from assay.stats.paired import Difference
-from assay.stats.significance import normal_quantile, t_quantile
+from assay.stats.significance import normal_quantile
 
 Kind = Literal["better", "worse", "equivalent", "same", "undecided"]
 
@@ -24,6 +22,8 @@ class Verdict:
     kind: Kind
     margin: float
     docs_needed: int | None = None
+    detectable: float | None = None
+    """For *undecided*: the smallest true difference that this comparison would have shown in 80 % of cases."""
 
     def __str__(self) -> str:
         match self.kind:
@@ -55,12 +55,15 @@ def judge(
     value = difference.estimate.value
     if p is not None and value is not None and p < alpha and value != 0:
         return Verdict("better" if (value > 0) == higher_is_better else "worse", margin)
-    inner = difference.bounds(1 - 2 * alpha)
+    inner = difference.cautious_bounds(1 - 2 * alpha)
     if inner is not None and max(abs(inner[0]), abs(inner[1])) < margin:
         return Verdict("equivalent", margin)
     if value == 0 and difference.estimate.stderr == 0:
         return Verdict("same", margin)
-    return Verdict("undecided", margin, _docs_to_decide(difference, margin, alpha / max(1, tests), alpha))
+    needed = _docs_to_decide(difference, margin, alpha / max(1, tests), alpha)
+    reach = normal_quantile(1 - alpha / max(1, tests) / 2) + normal_quantile(0.8)
+    detectable = None if difference.spread is None else reach * difference.spread
+    return Verdict("undecided", margin, needed, detectable)
 
 
 def _docs_to_decide(difference: Difference, margin: float, alpha_test: float, alpha: float) -> int | None:
@@ -78,37 +81,28 @@ class GateResult:
     bound: float | None
     limit: float
     alpha: float
+    unclear: bool = False
+    """Whether the data allow both: neither shown to be good enough nor shown not to be. More docs would tell."""
 
 
 def non_inferiority(
     difference: Difference, margin: float, *, alpha: float = 0.05, higher_is_better: bool = True
 ) -> GateResult:
     """B is not worse than A by more than `margin`. If it is, this passes with a probability of at most `alpha`."""
-    bounds = difference.bounds(1 - 2 * alpha)
+    bounds = difference.cautious_bounds(1 - 2 * alpha)
     if bounds is None:
         return GateResult(False, None, -margin, alpha)
-    bound = bounds[0] if higher_is_better else -bounds[1]
-    return GateResult(bound > -margin, bound, -margin, alpha)
+    bound, best = bounds if higher_is_better else (-bounds[1], -bounds[0])
+    return GateResult(bound > -margin, bound, -margin, alpha, unclear=bound <= -margin < best)
 
 
 def above_threshold(
-    values: Floats, threshold: float, *, alpha: float = 0.05, higher_is_better: bool = True
+    bounds: tuple[float, float] | None, threshold: float, *, alpha: float = 0.05, higher_is_better: bool = True
 ) -> GateResult:
-    """A one-sided bound (Wilson for 0/1 scores, else t) against a fixed threshold."""
-    estimate = mean_estimate(values, level=1 - 2 * alpha)
-    return bound_against(estimate.low if higher_is_better else estimate.high, threshold, alpha, higher_is_better)
-
-
-def summary_above_threshold(
-    value: float, stderr: float | None, n: int, threshold: float, *, alpha: float = 0.05, higher_is_better: bool = True
-) -> GateResult:
-    """The same from a published score and standard error alone."""
-    if stderr is None or n < 2:
+    """A score's own interval at 1 − 2·alpha against a fixed threshold."""
+    if bounds is None:
         return GateResult(False, None, threshold, alpha)
-    reach = t_quantile(1 - alpha, n - 1) * stderr
-    return bound_against(value - reach if higher_is_better else value + reach, threshold, alpha, higher_is_better)
-
-
-def bound_against(bound: float | None, threshold: float, alpha: float, higher_is_better: bool) -> GateResult:
-    passed = bound is not None and (bound >= threshold if higher_is_better else bound <= threshold)
-    return GateResult(passed, bound, threshold, alpha)
+    low, high = bounds
+    bound = low if higher_is_better else high
+    passed = bound >= threshold if higher_is_better else bound <= threshold
+    return GateResult(passed, bound, threshold, alpha, unclear=not passed and low < threshold < high)

@@ -1,0 +1,38 @@
+"""Simulations of settings in which error bars once failed: clusters, duplicates, values near 0 and 1, rare losses.
+
+The grid is that of `benchmarks/coverage.py`. `make test` runs its every third cell that is not slow, with 500 data sets;
+`make test-wide` all of them, as many times as the benchmark does.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+_PATH = Path(__file__).parents[2] / "benchmarks" / "coverage.py"
+_SPEC = importlib.util.spec_from_file_location("coverage_grid", _PATH)
+assert _SPEC is not None
+assert _SPEC.loader is not None
+grid = importlib.util.module_from_spec(_SPEC)
+sys.modules["coverage_grid"] = grid
+_SPEC.loader.exec_module(grid)
+
+LIMITS = {"log-normal, σ 2, n 50"}
+"""Named in docs/statistics.md: no interval made of the docs alone holds there."""
+CELLS = [cell for cell in grid.CELLS if cell.name not in LIMITS]
+
+
+@pytest.mark.parametrize("cell", [cell for cell in CELLS if not cell.slow][::3], ids=lambda cell: cell.name)
+def test_error_rates_hold_off_the_beaten_track(cell: object) -> None:
+    found = grid.run(cell, 500)
+    assert not found.fails, found
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
+def test_error_rates_hold_over_the_whole_grid(cell: object) -> None:
+    found = grid.run(cell)
+    assert not found.fails, found
