@@ -143,7 +143,7 @@ def made_score(
 
 
 def made_group_score(group: Mapping[str, Any]) -> GroupScore:
-    estimate = Estimate(group.get("value", 0.5), 0.01, 0.0, 1.0, 800, "made", group.get("undefined"))
+    estimate = Estimate(group.get("value", 0.5), 0.01, 0.48, 0.52, 800, "made", group.get("undefined"))
     children = tuple(Share(name, weight, 0.5) for name, weight in group["children"].items())
     return GroupScore(estimate, 800, group.get("aggregator", "mean"), True, children=children)
 

@@ -35,7 +35,7 @@ def test_compare_prints_a_table_with_verdicts(runs: Path, capsys: pytest.Capture
     code, out, _ = call(capsys, "compare", runs / "base", runs / "better")
     assert code == 0
     assert out.count("better") >= 4  # three rows and the title
-    assert "corrected (Holm) over 2 task rows" in out
+    assert "corrected (Holm) over 3 rows" in out
     assert "mcnemar" in out
 
 

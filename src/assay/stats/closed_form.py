@@ -155,9 +155,12 @@ def summary_estimate(value: float, stderr: float, n: int, *, level: float = 0.95
 
 def rescaled(estimate: Estimate, level: float) -> tuple[float, float] | None:
     """An interval at another level where only the estimate is known: each side by the ratio of the quantiles."""
-    if estimate.value is None or estimate.low is None or estimate.high is None:
+    if estimate.value is None:
         return None
     df = _df(estimate)
+    if estimate.low is None or estimate.high is None:
+        known = estimate.stderr is not None and estimate.n > 1
+        return skewed_interval(estimate.value, estimate.stderr or 0.0, df, 0.0, level) if known else None
     ratio = t_quantile((1 + level) / 2, df) / t_quantile((1 + estimate.level) / 2, df)
     low = estimate.value - ratio * (estimate.value - estimate.low)
     high = estimate.value + ratio * (estimate.high - estimate.value)

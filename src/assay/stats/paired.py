@@ -140,7 +140,10 @@ def _continuous(a: Floats, b: Floats, clusters: Clusters | None, level: float) -
     units = n if clusters is None else int(cluster_index(clusters).max()) + 1
     if units > 1 and _is_nothing(float(np.abs(_by_unit(moves, clusters)).max()) * n, a, b):
         return _without_spread(a, b, units, level)
-    lost = float(np.ptp(np.concatenate([a, b]))) / n
+    both = np.concatenate([a, b])
+    # Scores in [0, 1] may move by 1; of others no more is known than the largest move so far.
+    bounded = bool(((both >= 0) & (both <= 1)).all())
+    lost = float(1.0 if bounded else np.abs(d).max()) / n
     return influence_difference(float(a.mean()), float(b.mean()), moves, clusters, lost=lost, level=level)
 
 
@@ -164,7 +167,17 @@ def _without_spread(
     estimate = Estimate(value, 0.0, value - reach, value + reach, n, "paired, no spread", level=level)
     p = mcnemar(units if value > 0 else 0, units if value < 0 else 0)
     means = float(a.mean()), float(b.mean())
-    return Difference(estimate, *means, p, "directions", spread, units - 1, spread**2 * n, gained, lost)
+    cautious = partial(_none_seen, value, float(np.ptp(both)) or 1.0, units, spread)
+    return Difference(
+        estimate, *means, p, "directions", spread, units - 1, spread**2 * n, gained, lost, cautious=cautious
+    )
+
+
+def _none_seen(value: float, most: float, units: int, spread: float, level: float) -> tuple[float, float]:
+    """A loss of `most` that hits a share q of the units stays unseen in all of them with a chance of (1 − q)^units."""
+    tail = (1 - level) / 2
+    reach = max(t_quantile((1 + level) / 2, units - 1) * spread, most * (1 - tail ** (1 / units)))
+    return value - reach, value + reach
 
 
 def _least_spread(value: float, most: float, units: int) -> float:
@@ -223,6 +236,8 @@ def unpaired_difference(a: Estimate, b: Estimate) -> Difference:
     # The side that reaches towards zero decides, in step with the interval.
     side = value - ends[0] if value > 0 else ends[1] - value
     spread = side / t_quantile((1 + a.level) / 2, freedom)
+    if _is_nothing(stderr, a.value, b.value):
+        spread = max(spread, _least_spread(value, max(abs(a.value), abs(b.value)) or 1.0, n))
     estimate = Estimate(value, stderr, *ends, n, "unpaired", level=a.level)
     p = 1.0 if spread == 0 else _t_p_value(value, spread, freedom)
     return Difference(estimate, a.value, b.value, p, "unpaired t", spread, freedom, spread**2 * n, interval=interval)
@@ -245,7 +260,8 @@ def _welch(a: Estimate, b: Estimate) -> float:
     assert a.stderr is not None
     assert b.stderr is not None
     below = a.stderr**4 / max(1, a.n - 1) + b.stderr**4 / max(1, b.n - 1)
-    return (a.stderr**2 + b.stderr**2) ** 2 / below if below > 0 else math.inf
+    # Without a spread on either side nothing tells the degrees of freedom but the number of docs.
+    return (a.stderr**2 + b.stderr**2) ** 2 / below if below > 0 else float(max(1, min(a.n, b.n) - 1))
 
 
 def _t_p_value(value: float, stderr: float, freedom: float) -> float:
