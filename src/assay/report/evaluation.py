@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.config import RunConfig
 from assay.errors import ConfigError
+from assay.report.html import html_report
 from assay.report.jsonl import write_sample_files
 from assay.report.loggers import ReadyLogger, log_results, ready_loggers
 from assay.results import LAYOUT, RunDirectory, RunResult, recorded
@@ -50,12 +51,16 @@ def evaluate(
     elif words:
         config = config.model_copy(update=words)
     loggers = check_first(config)
+    held = held_before(config)
     result = execute(config, model=model, progress=progress, manager=manager, store=store, ready=ready)
     if result.path is not None:
         # Before anything that may fail: a full disk or a tracker must not cost the scores.
         result.save(result.path)
-        if config.log_samples or config.predict_only:
+        if config.log_samples or config.predict_only or held.samples:
             write_sample_files(RunDirectory(result.path), list(result.tasks))
+        if held.report:
+            directory = RunDirectory(result.path)
+            directory.write_text("report.html", html_report(result, directory.read_json("run.json")))
     log_results(result, loggers)
     return result
 
@@ -82,6 +87,20 @@ def split_tasks(words: dict[str, Any]) -> tuple[dict[str, Any], Loaded | None]:
     if twice := [name for name in ready.roots if names.count(name) > 1]:
         raise ConfigError(f"there are two tasks named {twice[0]!r}", hint="Rename the object: Task(config, name=…).")
     return {**words, "tasks": names}, ready
+
+
+class Held(NamedTuple):
+    """What people had made of a run before the same command was given again: it is made anew with the new numbers."""
+
+    report: bool = False
+    samples: bool = False
+
+
+def held_before(config: RunConfig) -> Held:
+    place = Path(config.run_dir or "")
+    if config.run_dir is None or config.fresh or not (place / "run.json").is_file():
+        return Held()
+    return Held((place / "report.html").is_file(), any(place.glob("samples_*.jsonl")))
 
 
 def score_again(

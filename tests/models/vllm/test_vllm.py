@@ -97,7 +97,7 @@ def test_an_output_without_prompt_logprobs_is_said() -> None:
         ("four", "length", None, None, Response("four", "length")),
         ("four\n\nNext", "length", None, None, Response("four", "stop")),
         ("so\n\n 4</think> four\n\nx", "stop", None, "</think>", Response("four", "stop", reasoning="so\n\n 4")),
-        ("never ended", "length", None, "</think>", Response("never ended", "length")),
+        ("never ended", "length", None, "</think>", Response("", "length", reasoning="never ended")),
     ],
 )
 def test_generations_are_read(text: str, finish: str, stop: str | None, think: str | None, expected: Response) -> None:
