@@ -59,7 +59,8 @@ def control_estimate(
     residual = y - y.mean() - slope * (f - f.mean())
     units = spread_of(residual, np.ones(n), None if clusters is None else cluster_index(clusters))
     assert units is not None, "a mean with a standard error has two units"
-    largest = float(np.ptp(np.concatenate([y, f]))) * units.unit_share
+    # Scores without bounds have no full range.
+    largest = units.unit_share if plain.bounded else 0.0
     left = (units.stderr**2 + largest**2) * n * (n - 1) / (n - 2)
     # Leverage of the point that is predicted, as in any regression: the part may have easier docs than the whole.
     leverage = (f.mean() - everything.mean()) ** 2 / (spread * (n - 1))
