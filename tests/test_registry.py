@@ -118,7 +118,7 @@ def test_an_installed_package_adds_its_own_metric_and_filter(tmp_path: Path) -> 
         from assay.metrics import METRICS
         assert "shout" in list(FILTERS) and "always_half" in METRICS
         print("listed")
-        print(FILTERS["shout"]().apply([["a"]], [{}]), METRICS["always_half"]())
+        print(FILTERS["shout"]().apply([["a"]], [{}]), METRICS["always_half"].fn())
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)],

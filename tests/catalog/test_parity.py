@@ -85,6 +85,9 @@ def test_catalog_task_asks_and_scores_the_same(path: Path, tmp_path: Path) -> No
         compare_scores(name, task, [instance for found in by_doc.values() for instance in found], rows)
 
 
+CODE_KEY = ("pass@1", "create_test")
+
+
 def compare_scores(name: str, task: Task, instances: list[Any], rows: list[dict[str, Any]]) -> None:
     task.instances = instances
     task.apply_filters()
@@ -93,7 +96,12 @@ def compare_scores(name: str, task: Task, instances: list[Any], rows: list[dict[
     for row in sorted(rows, key=lambda row: row["doc_id"]):
         for metric, value in row["metrics"].items():
             expected.setdefault((metric, row["filter"]), []).append(value)
-    assert set(scores) == set(expected), name
+    # The code tasks of the catalog agree on names, so that they can meet in one group.
+    expected = {
+        CODE_KEY if metric in ("pass@1", "pass_at_1") else (metric, f): v for (metric, f), v in expected.items()
+    }
+    added = {("compilation_rate", "create_test")} if CODE_KEY in expected else set()
+    assert set(scores) == set(expected) | added, name
     docs = [instance.doc for instance in instances if instance.idx == 0]
     for key, values in expected.items():
         for doc, (ours, theirs) in enumerate(zip(scores[key], values, strict=True)):

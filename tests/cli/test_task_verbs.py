@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -262,10 +263,14 @@ def test_a_file_without_permission(run: Run, root: Path, monkeypatch: pytest.Mon
     """Root may read everything, so the refusal is made here; the loader's own test steps down for a real one."""
     path = put(root, "bad.yaml", "task: bad\n")
 
-    def refuse(self: Path) -> bytes:
-        raise PermissionError(13, "Permission denied")
+    open_file = os.open
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    def refuse(file: Any, *arguments: Any, **options: Any) -> int:
+        if str(file) == str(path):
+            raise PermissionError(13, "Permission denied")
+        return open_file(file, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
     code, out, _ = run("validate", str(path), *options(root))
     assert code == 2
     assert f"{path}: no permission to read it" in out

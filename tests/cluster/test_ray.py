@@ -199,7 +199,7 @@ def test_a_node_lost_in_the_middle_and_another_added_change_nothing(
     first_model = ReplicaPool.first_model
 
     def when_both_are_there(pool: ReplicaPool) -> Any:
-        wait_for(lambda: not pool.wait(()) and len(pool.loaded()) == 2, seconds=300)
+        wait_for(lambda: len(pool.loaded()) == 2 or bool(pool.wait(())), seconds=300)
         return first_model(pool)
 
     monkeypatch.setattr(ReplicaPool, "first_model", when_both_are_there)

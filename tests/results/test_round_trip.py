@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +48,11 @@ group_scores = st.builds(
 by_name = st.dictionaries(names, count, max_size=2)
 healths = st.builds(
     Health,
-    *[count] * 10,
-    by_name,
-    by_name,
-    by_name,
-    st.dictionaries(keys, st.tuples(numbers, numbers), max_size=2),
-    st.none() | st.builds(Chance, numbers, numbers),
-    st.none() | names,
-    reasons=by_name,
+    **{each.name: count for each in fields(Health) if each.type == "int"},
+    **{each.name: by_name for each in fields(Health) if each.type == "dict[str, int]"},
+    bounds=st.dictionaries(keys, st.tuples(numbers, numbers), max_size=2),
+    chance=st.none() | st.builds(Chance, numbers, numbers),
+    withheld=st.none() | names,
 )
 
 

@@ -111,7 +111,8 @@ def test_every_doc_is_drawn_for_once_and_leaks_are_counted(bench: Path, monkeypa
     monkeypatch.setattr(RandomSampler, "draw", counted)
     model = Echo()
     results = run(bench, model, tasks=["colours"], until="ci=0.001")
-    assert results["colours"]["acc"].n == draws == 200
+    assert results["colours"]["acc"].n == 200
+    assert draws == 201, "one for each doc, and one for the doc that is looked at before the run"
     assert model.asked == 0, "every doc has the shots that it has in a run over all docs"
     leaks = plain.tasks["colours"].health.fewshot_leaks_avoided
     assert leaks > 0

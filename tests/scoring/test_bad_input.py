@@ -127,6 +127,6 @@ def test_a_metric_that_raises_names_everything():
     assert error.value.message == "task 'demo', doc 5, filter 'none', metric 'picky': KeyError: 'answer'"
 
 
-def test_no_docs_are_no_scores():
-    found = score(config())
-    assert (found.sample_scores, found.flags) == ({}, {})
+def test_no_docs_are_refused():
+    with pytest.raises(ScoringError, match="Cannot score empty instances"):
+        score(config())

@@ -132,7 +132,7 @@ def test_003_194_and_195_functions_become_aggregations_and_metrics(tmp_path: Pat
 
     AGGREGATIONS.add("plain_sum", sum)  # type: ignore[arg-type]
 
-    @register_metric("starts_alike")
+    @register_metric("begins_alike")
     def starts(references: list[str], predictions: list[str]) -> float:
         return float(references[0][0] == predictions[0][0])
 
@@ -142,11 +142,11 @@ def test_003_194_and_195_functions_become_aggregations_and_metrics(tmp_path: Pat
     def first_letter(resps: Any, docs: Any) -> list[list[str]]:
         return [[text[:1] for text in each] for each in resps]
 
-    listed = "[{metric: starts_alike, aggregation: third_largest}, {metric: length_of, aggregation: plain_sum}]"
+    listed = "[{metric: begins_alike, aggregation: third_largest}, {metric: length_of, aggregation: plain_sum}]"
     chain = "[{name: first, filter: [{function: first_letter}, {function: take_first}]}]"
     write_task(tmp_path, "gsm8k", f"metric_list: {listed}\nfilter_list: {chain}\n")
     found = run(tmp_path, ["gsm8k"], Written(lambda prompt, draw: "22"))["gsm8k"]
-    assert found["starts_alike"].value == 0.0
+    assert found["begins_alike"].value == 0.0
     assert found["length_of"].value == 4.0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,7 @@ def test_keys_give_verdicts_in_a_browser(judged: Path, tmp_path: Path, chromium:
     import time
 
     import uvicorn
+    from playwright.sync_api import expect
 
     path = tmp_path / "labels.jsonl"
     book = LabelBook(path, draw_items(RunDirectory.open(judged / "run"), 3))
@@ -114,7 +116,7 @@ def test_keys_give_verdicts_in_a_browser(judged: Path, tmp_path: Path, chromium:
         page.screenshot(path=str(ARTEFACTS / "label.png"), full_page=True)
         for key, done in (("1", 1), ("2", 2), ("u", 1), ("2", 2), ("1", 3)):
             page.keyboard.press(key)
-            page.wait_for_function(f"document.title.includes('{done}/3')")
+            expect(page).to_have_title(re.compile(f"{done}/3"))
         assert "All labelled" in page.content()
         page.close()
     finally:

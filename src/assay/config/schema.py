@@ -11,9 +11,9 @@ from assay.config.group import GroupConfig
 from assay.config.task import TaskConfig, as_list
 
 _FUNCTION: JsonSchemaValue = {"type": "string", "description": "!function module.name"}
-_NAME_OR_MAPPING = ("MetricConfig", "FilterStep", "AggMetricConfig")
+_NAME_OR_MAPPING = ("MetricConfig", "FilterStep", "AggMetricConfig", "ScorerConfig")
 """Entries that may be a bare name instead of a mapping."""
-_TAKES_ARGUMENTS = ("MetricConfig", "FilterStep")
+_TAKES_ARGUMENTS = ("MetricConfig", "FilterStep", "ScorerConfig")
 """Entries whose further keys are arguments."""
 
 

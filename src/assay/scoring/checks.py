@@ -99,8 +99,8 @@ def check_metric(metric: MetricConfig, task: TaskConfig) -> None:
         AGGREGATIONS[metric.aggregation]  # raises, with the names that are near
     if metric.reducer is not None:
         get_reducer(metric.reducer)
-    # What `process_results` returns may be called anything; nobody but the task knows these names.
-    if not isinstance(metric.metric, str) or task.process_results is not None:
+    # What `process_results` or a scorer of the task's own gives may be called anything; nobody but the task knows the names.
+    if not isinstance(metric.metric, str) or task.process_results is not None or task.scorer is not None:
         return
     if metric.metric in METRICS and not metric.hf_evaluate:
         check_use(METRICS[metric.metric], metric, task)

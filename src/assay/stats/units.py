@@ -44,7 +44,7 @@ def _key_of(content_hash: str | bytes) -> np.uint64:
 def cluster_key(column: str, label: Any) -> np.uint64:
     """The key of a cluster: of its column and its value, so that two tasks on the same passages know it.
 
-    >>> cluster_key("passage", 7) == cluster_key("passage", "7") != cluster_key("page", 7)
+    >>> bool(cluster_key("passage", 7) == cluster_key("passage", "7") != cluster_key("page", 7))
     True
     """
     return doc_key(sha256(f"{column}\0{label}".encode(errors="surrogatepass")).digest())

@@ -127,7 +127,7 @@ def perturbed_text(text: str, specs: Sequence[str], seed: str, keep: Collection[
     """The text with its words changed; `keep` are words that stay, as numbers, labels of choices and code do.
 
     >>> perturbed_text("What is the capital of France?", ["swap(1.0)"], "doc", keep=["France"])
-    'Waht is teh caiptal of France?'
+    'Waht is teh capitla of France?'
     """
     kept = {word.lower() for word in keep}
     for spec in specs:

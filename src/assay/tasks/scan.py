@@ -24,7 +24,10 @@ _QUOTED = re.compile(rb"""(["'])([^"'\\\n]*)\1""")
 _ITEM = re.compile(rb"[ ]*-[ ]+([^\n]*)")
 _COMMENT = re.compile(rb"\s+#.*")
 _NOT_TEXT = frozenset(b"y n yes no true false on off null none nan inf".split())
-_ODD_START = re.compile(rb"\xef\xbb\xbf|(?:\s|#[^\n]*\n|---[^\n]*\n)*(?:[\[{%?&*!|>\-]|\Z)")
+_ODD_START = re.compile(
+    rb"\xef\xbb\xbf|(?:\s|#[^\n]*\n|---[^\n]*\n)*(?:[\[{%?&*!|>\-]|\Z)"
+    rb"|(?:#[^\n]*\n|---[^\n]*\n|[ \t]*\n)*[ \t]+[^\s#]"  # indented as a whole
+)
 
 
 class Facts(NamedTuple):

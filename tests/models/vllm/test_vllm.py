@@ -164,11 +164,14 @@ def failures(answers: Iterator[tuple[int, Response]]) -> list[str | None]:
 
 def test_a_continuation_without_tokens_of_its_own_fails_in_the_words_of_hf(stand_in: None) -> None:
     """Certain by the arithmetic of an empty sum, it would win every choice."""
+    from assay.models.hf.budget import TokenBudget
     from assay.models.hf.loglikelihoods import LogLikelihoods
 
     model: Any = load_model("vllm", {"pretrained": "x", "max_length": 64})
     pairs = [("Which?", ""), ("", ""), ("Which?", " this")]
-    engine: Any = SimpleNamespace(encoder=model.encoder, max_length=64, seq2seq=False, usage=Usage())
+    engine: Any = SimpleNamespace(
+        encoder=model.encoder, max_length=64, seq2seq=False, usage=Usage(), budget=TokenBudget(64)
+    )
     expected = failures(LogLikelihoods(engine).stream(pairs[:2]))
     assert all(expected)
     answers = model.stream("loglikelihood", [ask("loglikelihood", *pair) for pair in pairs], [0, 0, 0])
