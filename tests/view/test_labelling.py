@@ -117,6 +117,7 @@ def test_keys_give_verdicts_in_a_browser(judged: Path, tmp_path: Path, chromium:
         for key, done in (("1", 1), ("2", 2), ("u", 1), ("2", 2), ("1", 3)):
             page.keyboard.press(key)
             expect(page).to_have_title(re.compile(f"{done}/3"))
+            page.wait_for_load_state("networkidle")  # the next answer is on the page, and its keys are listened to
         assert "All labelled" in page.content()
         page.close()
     finally:
