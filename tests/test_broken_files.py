@@ -33,17 +33,6 @@ output_type: generate_until
 doc_to_text: "{{{{q}}}}"
 doc_to_target: "{{{{t}}}}"
 """
-PYTHON = """from assay.tasks import MCStyle
-class Colours:
-    NAME = "colours"
-    DATASET_PATH = "json"
-    DATA_FILES = {"test": "docs.jsonl"}
-    SAMPLE_SPLIT = "test"
-    TASK_STYLER = MCStyle()
-    def _get_raw_question(self, item): return item["q"]
-    def _get_choices(self, item): return item["c"]
-    def _get_correct_index(self, item): return item["a"]
-"""
 MODEL = """import pathlib
 from assay.models import LM
 class Asked(LM):

@@ -22,7 +22,7 @@ from assay.tasks import Resolved, TaskManager, check_task
 
 
 @dataclass
-class Tally:
+class ValidationTally:
     """What was found. A task with three faults is one failed task and three failures."""
 
     loaded: dict[str, int] = field(default_factory=lambda: {"tasks": 0, "groups": 0})
@@ -79,7 +79,7 @@ def command(
     assay validate --lm_eval
     """
     manager = open_manager(include_path, lm_eval, no_defaults)
-    tally = Tally()
+    tally = ValidationTally()
     # Task modules may print while they are imported; what belongs to them goes to stderr.
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -94,7 +94,7 @@ def command(
         context.exit(2)
 
 
-def _validate(manager: TaskManager, names: list[str], tally: Tally, data_dir: Path | None) -> None:
+def _validate(manager: TaskManager, names: list[str], tally: ValidationTally, data_dir: Path | None) -> None:
     index = manager.index
     check = _Checker(manager, tally, data_dir)
     if names:
@@ -115,7 +115,7 @@ def _validate(manager: TaskManager, names: list[str], tally: Tally, data_dir: Pa
 class _Checker:
     """Checks a name and all that it stands for, each task and group once."""
 
-    def __init__(self, manager: TaskManager, tally: Tally, data_dir: Path | None) -> None:
+    def __init__(self, manager: TaskManager, tally: ValidationTally, data_dir: Path | None) -> None:
         self.manager, self.tally, self.data_dir = manager, tally, data_dir
         self.done: set[str] = set()
         self.failed: set[str] = set()
@@ -184,7 +184,7 @@ def _progress(names: list[str], what: str) -> Iterator[str]:
         click.echo("\r\033[K", nl=False, err=True)
 
 
-def _print(tally: Tally, verbose: bool) -> None:
+def _print(tally: ValidationTally, verbose: bool) -> None:
     shown: dict[str, list[dict[str, Any]]] = {}
     for failure in tally.failures:
         kind = f"package {failure['missing_package']}" if failure["missing_package"] else failure["reason"]

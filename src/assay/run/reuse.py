@@ -10,7 +10,7 @@ from assay.config import RunConfig
 from assay.instance import Response
 from assay.models import LM, TIMES_AT_FIRST, Identity, difference
 from assay.run.progress import Counts
-from assay.store import Origin, ResponseStore
+from assay.store import AnswerOrigin, ResponseStore
 
 
 class ModelStore:
@@ -39,7 +39,7 @@ class ModelStore:
         self.store.put(key, response, self._origin)
 
     @cached_property
-    def _origin(self) -> Origin:
+    def _origin(self) -> AnswerOrigin:
         fingerprint = self.lm.fingerprint()
         facts, trusted = self._recognized(fingerprint)
         if self.config.fresh:

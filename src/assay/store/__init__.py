@@ -3,10 +3,10 @@
 from assay.store.codec import decode_answer, encode_answer
 from assay.store.keys import RequestKeys, request_key
 from assay.store.maintenance import OriginStats, Stats, Verification, collect_garbage, export_responses, stats, verify
-from assay.store.responses import Origin, ResponseStore, default_store_path
+from assay.store.responses import AnswerOrigin, ResponseStore, default_store_path
 
 __all__ = [
-    "Origin",
+    "AnswerOrigin",
     "OriginStats",
     "RequestKeys",
     "ResponseStore",

@@ -42,7 +42,7 @@ def default_store_path() -> Path:
 
 
 @dataclass(eq=False)
-class Origin:
+class AnswerOrigin:
     """Where answers come from: a run of a model. Made by `ResponseStore.begin`."""
 
     run: str = ""
@@ -77,10 +77,10 @@ class ResponseStore:
         if message:
             notify(message)
         self._inode = _inode(self.path)
-        self._origin = Origin()
+        self._origin = AnswerOrigin()
         self._begun = [self._origin]
-        self._pending: dict[bytes, tuple[Row, Origin]] = {}
-        self._writing: dict[bytes, tuple[Row, Origin]] = {}
+        self._pending: dict[bytes, tuple[Row, AnswerOrigin]] = {}
+        self._writing: dict[bytes, tuple[Row, AnswerOrigin]] = {}
         self._failure: StoreError | None = None
         self._closed = False
         self._wake = threading.Event()
@@ -94,12 +94,12 @@ class ResponseStore:
         fingerprint: str = "",
         facts: str | None = None,
         trusted: Collection[int] | None = None,
-    ) -> Origin:
+    ) -> AnswerOrigin:
         """Say which run and model answers come from; `gc` and `stats` go by it.
 
         What follows is read and written for it, unless `get_many` and `put` name another.
         """
-        self._origin = Origin(run, model, fingerprint, facts, trusted)
+        self._origin = AnswerOrigin(run, model, fingerprint, facts, trusted)
         self._begun.append(self._origin)
         return self._origin
 
@@ -114,7 +114,7 @@ class ResponseStore:
         query = f"SELECT created FROM origins WHERE id IN ({marks}) ORDER BY created"
         return [at for (at,) in self._guarded(lambda: self._connection.execute(query, [*origins]).fetchall())]
 
-    def get_many(self, keys: Iterable[bytes], origin: Origin | None = None) -> dict[bytes, Response]:
+    def get_many(self, keys: Iterable[bytes], origin: AnswerOrigin | None = None) -> dict[bytes, Response]:
         """The answers that are there. One that does not match its checksum is deleted and counts as missing."""
         origin = origin or self._origin
         found: dict[bytes, Response] = {}
@@ -131,7 +131,7 @@ class ResponseStore:
             found.update(self._guarded(lambda: self._read(wanted, origin)))
         return found
 
-    def put(self, key: bytes, response: Response, origin: Origin | None = None) -> None:
+    def put(self, key: bytes, response: Response, origin: AnswerOrigin | None = None) -> None:
         """Keep a response, which must not be a failure. Returns at once; it is on disk a tenth of a second later."""
         if self._failure is not None:
             self._raise_failure()
@@ -184,16 +184,16 @@ class ResponseStore:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _sees_nothing(self, origin: Origin) -> bool:
+    def _sees_nothing(self, origin: AnswerOrigin) -> bool:
         return self.fresh or (origin.trusted is not None and not origin.trusted)
 
-    def _trusts(self, origin: Origin) -> Collection[int] | None:
+    def _trusts(self, origin: AnswerOrigin) -> Collection[int] | None:
         """Whose answers it may read: None for all."""
         if self.fresh:
             return (origin.id,)
         return None if origin.trusted is None else {*origin.trusted, origin.id}
 
-    def _read(self, keys: Sequence[bytes], origin: Origin) -> dict[bytes, Response]:
+    def _read(self, keys: Sequence[bytes], origin: AnswerOrigin) -> dict[bytes, Response]:
         found: dict[bytes, Response] = {}
         spoiled: list[tuple[bytes]] = []
         keys = sorted(keys)  # neighbours in the tree are read together
@@ -243,9 +243,9 @@ class ResponseStore:
             finally:
                 self._writing = {}
 
-    def _insert(self, waiting: list[tuple[Row, Origin]]) -> None:
+    def _insert(self, waiting: list[tuple[Row, AnswerOrigin]]) -> None:
         connection = self._connection
-        new: list[Origin] = []
+        new: list[AnswerOrigin] = []
         connection.execute("BEGIN IMMEDIATE")
         try:
             for origin in dict.fromkeys(origin for _, origin in waiting):
@@ -262,7 +262,7 @@ class ResponseStore:
                 connection.execute("ROLLBACK")
             raise
 
-    def _add_origin(self, origin: Origin) -> None:
+    def _add_origin(self, origin: AnswerOrigin) -> None:
         origin.id = add_origin(self._connection, origin.run, origin.model)
         if origin.facts is not None:
             add_facts(self._connection, origin.id, origin.fingerprint, origin.facts)

@@ -283,7 +283,7 @@ def _check_files(config: TaskConfig, mirror: Path | None) -> None:
     if not names and not (config.dataset_kwargs or {}).get("data_dir"):
         raise ConfigError(
             f"dataset_path is {config.dataset_path}, which is a file format, and no files are named",
-            hint="Add dataset_kwargs: {data_files: {test: FILE}}; a Python task names them in DATA_FILES.",
+            hint="Add dataset_kwargs: {data_files: {test: FILE}}.",
         )
     for name in names:
         if "://" not in name and not any(sign in name for sign in "*?[") and not Path(name).exists():

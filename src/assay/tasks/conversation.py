@@ -31,7 +31,7 @@ from assay.tasks.types import GenerateTask
 
 
 @dataclass(frozen=True)
-class Conversation:
+class ConversationState:
     """How a doc's first request was made, and what the user said before each answer."""
 
     options: RequestOptions
@@ -80,13 +80,13 @@ class ConversationTask(GenerateTask):
     def _requests_of(self, doc_id: int, doc: Doc, shots: Sequence[Shot], options: RequestOptions) -> DocRequests:
         requests = super()._requests_of(doc_id, doc, shots, options)
         question = self._question(doc)
-        requests.state = Conversation(options, shots, [[{"role": "user", "content": question}]])
+        requests.state = ConversationState(options, shots, [[{"role": "user", "content": question}]])
         for instance in requests.instances:
             instance.note["said"] = question
         return requests
 
     def next_requests(self, requests: DocRequests) -> list[Instance]:
-        state: Conversation = requests.state
+        state: ConversationState = requests.state
         last = requests.instances[-1]
         if last.failure is not None:
             return []

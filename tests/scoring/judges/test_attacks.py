@@ -7,10 +7,10 @@ import hashlib
 import pytest
 from tests.scoring.judges.attacks import ATTACKS
 
-from assay.scoring.judges import JUDGE_KINDS, Case, Grades, Words, read_verdict
+from assay.scoring.judges import JUDGE_KINDS, Case, Grades, NamedScale, read_verdict
 from assay.scoring.judges.fence import disarm, fence
 
-GRADES, WORDS = Grades(1, 10), Words({"correct": 1.0, "incorrect": 0.0})
+GRADES, WORDS = Grades(1, 10), NamedScale({"correct": 1.0, "incorrect": 0.0})
 ATTACK = pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 
 

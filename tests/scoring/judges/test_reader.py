@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import ConfigError
-from assay.scoring.judges import Grades, Points, Words, read_verdict
+from assay.scoring.judges import Grades, NamedScale, Points, read_verdict
 from assay.scoring.judges.scales import scale_of
 
-GRADES, WORDS = Grades(1, 10), Words({"correct": 1.0, "incorrect": 0.0})
+GRADES, WORDS = Grades(1, 10), NamedScale({"correct": 1.0, "incorrect": 0.0})
 
 
 @pytest.mark.parametrize(

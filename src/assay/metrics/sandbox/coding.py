@@ -70,7 +70,7 @@ class ProgramError(Exception):
     """The other side is gone, or what it says cannot be read."""
 
 
-class Encoder:
+class ValueEncoder:
     def __init__(self, peer: Any, mutables: list[Any] | None = None) -> None:
         self._peer = peer
         self.mutables: list[Any] = list(mutables or [])

@@ -18,10 +18,10 @@ import struct
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING or __package__:
-    from assay.metrics.sandbox.coding import Decoder, Encoder, ProgramError, contents, same
+    from assay.metrics.sandbox.coding import Decoder, ProgramError, ValueEncoder, contents, same
     from assay.metrics.sandbox.proxies import Proxy
 else:
-    from coding import Decoder, Encoder, ProgramError, contents, same
+    from coding import Decoder, ProgramError, ValueEncoder, contents, same
     from proxies import Proxy
 
 MOST = 64 << 20
@@ -41,7 +41,7 @@ class Peer:
 
     def ask(self, operation: str, *arguments: Any) -> Any:
         """Have the other side do something; meanwhile do what it asks."""
-        encoder = Encoder(self)
+        encoder = ValueEncoder(self)
         message = [operation, [encoder.encode(each) for each in arguments]]
         self._send(["ask", *message])
         while True:
@@ -69,7 +69,7 @@ class Peer:
         decoder = Decoder(self, [])
         values = [decoder.decode(each) for each in arguments]
         before = [contents(each) for each in decoder.mutables]
-        encoder = Encoder(self, decoder.mutables)
+        encoder = ValueEncoder(self, decoder.mutables)
         try:
             result = encoder.encode(self.perform(operation, values))
             changed = [
@@ -84,7 +84,7 @@ class Peer:
 
     def _describe(self, error: BaseException) -> list[Any]:
         try:
-            arguments = [Encoder(self).encode(each) for each in error.args]
+            arguments = [ValueEncoder(self).encode(each) for each in error.args]
         except BaseException:
             arguments = []
         return [self.encode_exception_class(type(error)), arguments]

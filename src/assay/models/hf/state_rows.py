@@ -25,7 +25,7 @@ from assay.models.prefix_tree import PrefixTree
 
 
 @dataclass(frozen=True, slots=True)
-class _Arrival:
+class _StateArrival:
     """A prompt that has been read: who asked for it, its cache of one row, and the logits after its last token."""
 
     indices: list[int]
@@ -63,7 +63,7 @@ class StateGenerator:
     def run(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, list[int]]]:
         """Yield `(position, generated ids)` as rows end."""
         arrivals = self._read(prompts)
-        waiting: list[_Arrival] = []
+        waiting: list[_StateArrival] = []
         exhausted = False
         while True:
             # Joining copies the cache, so rows wait until half of the places are free.
@@ -81,12 +81,12 @@ class StateGenerator:
             if self._rows:
                 yield from self._advance()
 
-    def _fit_memory(self, arrival: _Arrival, prompt: Prompt) -> None:
+    def _fit_memory(self, arrival: _StateArrival, prompt: Prompt) -> None:
         """No more rows than would fit if all became as long as this one may."""
         grown = 1 + prompt.rules.max_gen_toks / len(prompt.tokens)
         self.max_rows = max(1, min(self.max_rows, int(self.cache_bytes / (grown * size_of(arrival.cache)))))
 
-    def _read(self, prompts: Sequence[Prompt]) -> Iterator[_Arrival]:
+    def _read(self, prompts: Sequence[Prompt]) -> Iterator[_StateArrival]:
         readers: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for index, prompt in enumerate(prompts):
             readers[prompt.tokens].append(index)
@@ -102,11 +102,13 @@ class StateGenerator:
                 cache = self.runner.fresh() if above is None else branch(above, 1)
                 logits = self._extend(cache, [_tokens(tree, stem.path)])
                 if stem.path[-1] in ending:
-                    yield _Arrival(ending[stem.path[-1]], branch(cache, 1), logits[0])
+                    yield _StateArrival(ending[stem.path[-1]], branch(cache, 1), logits[0])
             yield from self._read_rows(tree, stem, cache, ending)
             stack.extend((below, cache) for below in stem.stems)
 
-    def _read_rows(self, tree: PrefixTree, stem: Stem, cache: Any, ending: dict[int, list[int]]) -> Iterator[_Arrival]:
+    def _read_rows(
+        self, tree: PrefixTree, stem: Stem, cache: Any, ending: dict[int, list[int]]
+    ) -> Iterator[_StateArrival]:
         by_length: dict[int, list[tuple[int, ...]]] = defaultdict(list)
         for path in stem.rows:
             by_length[len(_tokens(tree, path))].append(path)
@@ -117,7 +119,7 @@ class StateGenerator:
                 behind = self.runner.fresh() if cache is None else branch(cache, len(some))
                 logits = self._extend(behind, [_tokens(tree, path) for path in some])
                 for row, path in enumerate(some):
-                    yield _Arrival(ending[path[-1]], branch(behind, [row]), logits[row])
+                    yield _StateArrival(ending[path[-1]], branch(behind, [row]), logits[row])
 
     def _extend(self, cache: Any, rows: list[list[int]]) -> Any:
         """Logits after the last token of rows of one length, in pieces that fit a pass."""
@@ -127,7 +129,7 @@ class StateGenerator:
                 logits = self.runner.extend(cache, [row[start : start + step] for row in rows], 1)
         return logits[:, -1]
 
-    def _admit(self, arrivals: Sequence[_Arrival], prompts: Sequence[Prompt]) -> Iterator[tuple[int, list[int]]]:
+    def _admit(self, arrivals: Sequence[_StateArrival], prompts: Sequence[Prompt]) -> Iterator[tuple[int, list[int]]]:
         fresh = [
             _Row(index, prompts[index], StopWatch(prompts[index].rules, self.encoder), [])
             for arrival in arrivals

@@ -4,7 +4,7 @@ from assay.scoring.judges.fence import disarm, fence
 from assay.scoring.judges.kinds import JUDGE_KINDS, Case, JudgeKind, Part
 from assay.scoring.judges.labels import Labels, answer_hash
 from assay.scoring.judges.reader import read_verdict
-from assay.scoring.judges.scales import Grades, Points, Scale, Words, scale_from_json
+from assay.scoring.judges.scales import Grades, NamedScale, Points, Scale, scale_from_json
 from assay.scoring.judges.scorer import JudgeScorer
 
 __all__ = [
@@ -14,10 +14,10 @@ __all__ = [
     "JudgeKind",
     "JudgeScorer",
     "Labels",
+    "NamedScale",
     "Part",
     "Points",
     "Scale",
-    "Words",
     "answer_hash",
     "disarm",
     "fence",

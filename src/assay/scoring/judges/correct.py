@@ -7,7 +7,7 @@ from typing import ClassVar
 from assay.errors import DataError
 from assay.scoring.judges.fence import MATERIAL
 from assay.scoring.judges.kinds import Case, Fields, JudgeKind, Part
-from assay.scoring.judges.scales import Scale, Words
+from assay.scoring.judges.scales import NamedScale, Scale
 
 
 class Correct(JudgeKind):
@@ -58,7 +58,7 @@ The right answer:
 
 The answer that you judge:
 {{{{answer}}}}"""
-    scale: ClassVar[Scale] = Words({"correct": 1.0, "incorrect": 0.0})
+    scale: ClassVar[Scale] = NamedScale({"correct": 1.0, "incorrect": 0.0})
 
     def parts(self, case: Case) -> list[Part]:
         if case.reference is None:

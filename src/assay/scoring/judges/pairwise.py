@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from assay.scoring.judges.fence import MATERIAL, fence
 from assay.scoring.judges.kinds import Case, Fields, JudgeKind, Part
-from assay.scoring.judges.scales import Scale, Words
+from assay.scoring.judges.scales import NamedScale, Scale
 
 MINE_FIRST, MINE_SECOND = "mine first", "mine second"
 
@@ -65,7 +65,7 @@ The first answer:
 
 The second answer:
 {{{{second}}}}"""
-    scale: ClassVar[Scale] = Words({"first": 1.0, "second": 0.0, "tie": 0.5})
+    scale: ClassVar[Scale] = NamedScale({"first": 1.0, "second": 0.0, "tie": 0.5})
 
     def parts(self, case: Case) -> list[Part]:
         mine, theirs = case.answer, case.opponent or ""
@@ -90,4 +90,4 @@ The second answer:
         return {"position_flip": "mean", "length_controlled_win_rate": "length_controlled"}
 
     def label_scale(self, case: Case) -> Scale:
-        return Words({"win": 1.0, "loss": 0.0, "tie": 0.5})
+        return NamedScale({"win": 1.0, "loss": 0.0, "tie": 0.5})

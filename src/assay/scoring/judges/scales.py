@@ -29,10 +29,10 @@ class Scale(Protocol):
 
 
 @dataclass(frozen=True)
-class Words:
+class NamedScale:
     """Named verdicts.
 
-    >>> Words({"correct": 1.0, "incorrect": 0.0}).read("**Incorrect.**")
+    >>> NamedScale({"correct": 1.0, "incorrect": 0.0}).read("**Incorrect.**")
     0.0
     """
 
@@ -116,14 +116,14 @@ class Points:
 def scale_from_json(kept: Mapping[str, Any]) -> Scale:
     """The inverse of `to_json`."""
     if "words" in kept:
-        return Words(kept["words"])
+        return NamedScale(kept["words"])
     return Points(tuple(kept["points"])) if "points" in kept else Grades(kept["low"], kept["high"])
 
 
 def scale_of(given: Any) -> Scale:
     """`[1, 10]`, or `{poor: 0, good: 1}`."""
     if isinstance(given, Mapping) and given and all(isinstance(v, int | float) for v in given.values()):
-        return Words({str(word): float(value) for word, value in given.items()})
+        return NamedScale({str(word): float(value) for word, value in given.items()})
     if (
         isinstance(given, Sequence)
         and len(given) == 2
