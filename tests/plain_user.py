@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -33,22 +34,22 @@ def command_as_plain_user(command: list[str], tmp_path: Path) -> list[str]:
 
 
 def run_as_plain_user(command: list[str], tmp_path: Path, **settings: str) -> str:
-    """What it printed. It has a home and a temporary directory of its own."""
-    home = tmp_path / "home"
-    home.mkdir()
-    os.chown(home, NOBODY, NOBODY) if os.geteuid() == 0 else None
-    for parent in (home, *home.parents):
-        if str(parent).startswith(str(tmp_path.parents[2])) and parent.owner() == "root":
-            parent.chmod(0o755)
-    environment = {**os.environ, "HOME": str(home), "TMPDIR": str(home), "PYTHONDONTWRITEBYTECODE": "1", **settings}
-    done = subprocess.run(
-        command_as_plain_user(command, tmp_path),
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    """What it printed. It has a home and a temporary directory of its own.
+
+    Not below pytest's: every pytest that starts, also one that a test starts, closes that to other users.
+    """
+    with tempfile.TemporaryDirectory(prefix="assay-plain-user-") as home:
+        os.chmod(home, 0o755)
+        os.chown(home, NOBODY, NOBODY) if os.geteuid() == 0 else None
+        environment = {**os.environ, "HOME": home, "TMPDIR": home, "PYTHONDONTWRITEBYTECODE": "1", **settings}
+        done = subprocess.run(
+            command_as_plain_user(command, tmp_path),
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 
