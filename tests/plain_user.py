@@ -13,7 +13,7 @@ import pytest
 
 NOBODY = 65534
 
-# Python may be installed where only root can go (/root/.pyenv). In a mount namespace of its own it is moved into the open.
+# Python may be installed where only root can go. In a mount namespace of its own it is moved into the open.
 _OPEN_UP = """
 mount --make-rprivate / && mount --bind "$1" "$2" && mount -t tmpfs -o mode=755 tmpfs "$3" && mkdir -p "$1" &&
 mount --bind "$2" "$1" && shift 3 && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
