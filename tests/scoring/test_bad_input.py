@@ -57,10 +57,31 @@ def test_empty_and_truncated_answers_are_counted():
 
 def test_ties_and_missing_gold_are_counted():
     docs = [choice([-1.0, -1.0], 0), choice([-1.0, -2.0], 9, 1), choice([-1.0, -2.0], "neither", 2)]
-    found = score(config("multiple_choice"), *docs)
+    found = score(config("multiple_choice", lm_eval_version="0.4"), *docs)
     assert found.sample_scores["acc", "none"] == [1.0, 0.0, 0.0]
     assert (flagged(found, "tied"), flagged(found, "no_gold")) == ({0}, {1, 2})
-    assert flagged(score(config(), generation("x", target=None)), "no_gold") == {0}
+
+
+@pytest.mark.parametrize("size", [3, 30])
+@pytest.mark.parametrize("version", [None, "0.5"])
+def test_a_doc_without_gold_is_left_out_by_our_rules_and_those_of_0_5(version, size):
+    docs = [choice([-1.0, -2.0], i % 3, i) for i in range(size)]
+    found = score(config("multiple_choice", lm_eval_version=version), *docs)
+    assert found.doc_ids["acc", "none"] == [i for i in range(size) if i % 3 < 2]
+    assert flagged(found, "no_gold") == {i for i in range(size) if i % 3 == 2}
+
+
+def test_a_generation_without_right_answer_is_left_out_unless_the_task_has_none_at_all():
+    docs = [generation("x", target=None), generation("x", target="x", doc_id=1)]
+    found = score(config(doc_to_target="t"), *docs)
+    assert (found.doc_ids["exact_match", "none"], flagged(found, "no_gold")) == ([1], {0})
+    assert flagged(score(config(), generation("x", target=None)), "no_gold") == set()
+
+
+def test_an_index_before_the_first_choice_is_not_the_last_choice():
+    docs = [generation("b", target=-1, choices=("a", "b")), generation("b", target=1, doc_id=1, choices=("a", "b"))]
+    found = score(config(doc_to_target="t", doc_to_choice="c"), *docs)
+    assert (found.sample_scores["exact_match", "none"], flagged(found, "no_gold")) == ([1.0], {0})
 
 
 @pytest.mark.parametrize("docs", [5, 50])

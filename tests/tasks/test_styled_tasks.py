@@ -10,8 +10,11 @@ import pytest
 
 from assay.config import GroupConfig, TaskConfig
 from assay.errors import ConfigError, DataError
+from assay.instance import Instance
+from assay.scoring import ensembles_of
 from assay.tasks import RequestOptions, Task, TaskManager, apply_variant, load_python_tasks
 from assay.tasks.questions import derive_question, index_of
+from assay.tasks.styled import apply_style
 
 TEST = [
     {"question": "te0?", "options": ["x", "y"], "answer": 1},
@@ -283,3 +286,26 @@ def test_an_index_outside_the_choices_is_an_error_with_the_doc(mirror: Path, tmp
     file.write_text(SOURCE.replace('return item["answer"]', "return 7"))
     with pytest.raises(DataError, match="task Capitals_europe, doc 0: the right choice is 7, but there are 2 choices"):
         asked(load_python_tasks(file)[0], mirror)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("answer", "read"),
+    [
+        (" breathing mask", "breathing mask"),
+        ("Answer: B. breathing mask", "breathing mask"),
+        ("The answer is **breathing mask**.", "breathing mask"),
+        ("B", "breathing mask"),
+        ("A. radio", "radio"),
+        ("radio", "radio"),  # two choices have this text, and either is it
+        ("I cannot tell.", "[invalid]"),
+    ],
+)
+def test_a_free_answer_is_read_whatever_a_chat_model_writes_around_it(answer: str, read: str) -> None:
+    doc = {"q": "What helps?", "c": ["radio", "breathing mask", "radio"], "a": 1}
+    config = TaskConfig(
+        task="t", doc_to_question="q", doc_to_choice="c", doc_to_target="a", style="mc_completion", dataset_path="x"
+    )
+    [ensemble] = ensembles_of(apply_style(config))
+    asked = Instance("generate_until", doc, ("", {}), 0, resps=[answer])
+    ensemble.apply([asked])
+    assert asked.filtered_resps["none"] == read

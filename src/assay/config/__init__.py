@@ -3,6 +3,7 @@
 from assay.config.build import FILE_FORMATS, build_group_config, build_task_config, split_group
 from assay.config.functions import Function, FunctionRef
 from assay.config.group import AggMetricConfig, GroupConfig, GroupFilter
+from assay.config.lm_eval_version import LmEvalVersion, add_lm_eval_root, lm_eval_version_of
 from assay.config.loader import LoadedFile, Origin, load_file_only, load_yaml, locate, resolve_includes
 from assay.config.parse import is_well_formed
 from assay.config.run import RoleConfig, RunConfig, Seeds, parse_roles
@@ -23,6 +24,7 @@ __all__ = [
     "FunctionRef",
     "GroupConfig",
     "GroupFilter",
+    "LmEvalVersion",
     "LoadedFile",
     "MetricConfig",
     "Origin",
@@ -31,11 +33,13 @@ __all__ = [
     "ScorerConfig",
     "Seeds",
     "TaskConfig",
+    "add_lm_eval_root",
     "add_task_root",
     "build_group_config",
     "build_task_config",
     "file_schema",
     "is_well_formed",
+    "lm_eval_version_of",
     "load_file_only",
     "load_yaml",
     "locate",

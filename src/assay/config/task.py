@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from assay.config.functions import Function
 from assay.config.generation import check_generation
+from assay.config.lm_eval_version import LmEvalVersion, read_line
 from assay.errors import did_you_mean
 from assay.request_types import OUTPUT_TYPES
 
@@ -187,6 +188,8 @@ class TaskConfig(FrozenConfig):
     """What is done to the question of each doc before it is asked: `typo(0.1)`, `case`, `choice_order`, …"""
     unmodifiable_words: list[str] | None = None
     """Words that a perturbation leaves as they are."""
+    lm_eval_version: Annotated[LmEvalVersion | None, BeforeValidator(read_line)] = None
+    """The line of lm-evaluation-harness whose rules score the task; its directory's if not given, none for our own."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, frozen=True, populate_by_name=True)
 
@@ -240,6 +243,11 @@ class TaskConfig(FrozenConfig):
     def eval_split(self) -> str | None:
         """The split that is evaluated: test, else validation."""
         return self.test_split or self.validation_split
+
+    @property
+    def counts_no_gold(self) -> bool:
+        """Whether a doc whose right answer is none of its choices counts as wrong; else it is left out."""
+        return self.lm_eval_version == "0.4"
 
     @property
     def repeat_cfg(self) -> Self:

@@ -23,7 +23,7 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
-from assay.errors import DataError
+from assay.errors import ConfigError, DataError
 from assay.filters.announcements import BY_LABEL, CONNECTIVES, JOINED, KEYS, NEGATED, NEW_QUESTION, STATED, SUPPOSED
 from assay.filters.base import FILTERS
 from assay.filters.extraction import Extractor, labels
@@ -298,7 +298,7 @@ def _line_label(line: str, offer: Offer, *, is_only: bool) -> tuple[str, bool]:
         if label in offer.labels:
             if not match["text"]:
                 return label, True
-            if offer.text_at(match["text"], whole=True)[0] == (label,):
+            if label in offer.text_at(match["text"], whole=True)[0]:
                 return label, False
     whole, _ = offer.text_at(line, whole=True)
     return (whole[0], False) if len(whole) == 1 and (is_only or _WORD.search(line)) else ("", False)
@@ -385,7 +385,7 @@ class Choice(Extractor):
     """The label of the choice that each response states.
 
     `choices` gives the texts on offer: a column of the doc (a list, or a dict with `text`), or a function of the doc.
-    `labels` are A, B, C, … unless the task has its own.
+    `labels` are A, B, C, … unless the task has its own. `give: text` gives the choice's text in place of its label.
     """
 
     def __init__(
@@ -393,15 +393,28 @@ class Choice(Extractor):
         choices: str | Callable[[Doc], Sequence[str]] = "choices",
         labels: Sequence[str] | None = None,
         fallback: str = "[invalid]",
+        give: str = "label",
     ) -> None:
-        self.choices, self.labels, self.fallback = choices, labels, fallback
+        if give not in ("label", "text"):
+            raise ConfigError(f"filter choice: give is {give!r}", hint="Say label or text.")
+        self.choices, self.labels, self.fallback, self.give = choices, labels, fallback, give
 
     def apply(self, resps: Iterable[Any], docs: Sequence[Doc]) -> list[list[Any]]:
         return [self._read(entry, self._texts(doc)) for entry, doc in zip(resps, docs, strict=True)]
 
-    def _read(self, entry: Sequence[Any], texts: Sequence[str]) -> list[str]:
-        readings = [read_choice(each, texts, self.labels) if isinstance(each, str) else None for each in entry]
-        return [self.fallback if reading is None else ReadLabel(*reading) for reading in readings]
+    def _read(self, entry: Sequence[Any], texts: Sequence[str]) -> list[Any]:
+        return [self._read_one(each, texts) if isinstance(each, str) else self.fallback for each in entry]
+
+    def _read_one(self, answer: str, texts: Sequence[str]) -> Any:
+        if self.give == "text" and answer.strip() in texts:
+            return ReadLabel(answer.strip(), "line")  # also where two choices have the same text
+        reading = read_choice(answer, texts, self.labels)
+        if reading is None:
+            return self.fallback
+        if self.give == "label":
+            return ReadLabel(*reading)
+        named = [*(self.labels or islice(labels(), len(texts)))]
+        return ReadLabel(texts[named.index(reading.label)], reading.rule)
 
     def _texts(self, doc: Doc) -> Sequence[str]:
         if callable(self.choices):

@@ -94,6 +94,7 @@ def _rows_of_node(node: TaskResult | GroupResult, depth: int, num_fewshot: int |
         if health is not None and key.filter not in filters:
             marks = tuple(health.filter_marks(key.filter) if position else health.marks(key.filter))
         filters.add(key.filter)
+        marks += () if health is None else tuple(health.score_marks(key))
         marks += () if score.judge is None else (score.judge.mark,)
         yield TableRow(
             depth=depth,

@@ -35,6 +35,7 @@ class Health:
     empty: int = 0
     tied: int = 0
     no_gold: int = 0
+    """The doc's right answer is none of its choices. It is left out, or, by the rules of 0.4, counted as wrong."""
     not_in_top: int = 0
     """A label that the server did not list might be likelier than all that it did."""
     unfinished_thought: int = 0
@@ -52,6 +53,8 @@ class Health:
     """By metric: docs that two filters score differently."""
     bounds: dict[MetricKey, tuple[float, float]] = field(default_factory=dict)
     """The score if all unparsed answers were wrong, and if all were right."""
+    without_no_gold: dict[MetricKey, float] = field(default_factory=dict)
+    """Where docs without gold count as wrong: the score without them."""
     chance: Chance | None = None
     """For choice tasks."""
     withheld: str | None = None
@@ -94,9 +97,20 @@ class Health:
         marks += self.filter_marks(filter_name) if filter_name is not None else []
         for name in ("empty", "unfinished_thought", "unjudged", "unscored", "unused_labels", "tied", "not_in_top"):
             marks += self._mark(name.replace("_", " "), getattr(self, name))
+        marks += [
+            f"{mark}{'' if self.without_no_gold else ', left out'}" for mark in self._mark("no gold", self.no_gold)
+        ]
         if self.chance and self.chance.p_value > 0.05:
             marks.append("≈ chance")
         return marks
+
+    def score_marks(self, key: MetricKey) -> list[str]:
+        """What belongs to one score.
+
+        >>> Health(without_no_gold={MetricKey("acc", "none"): 0.75}).score_marks(MetricKey("acc", "none"))
+        ['0.7500 without them']
+        """
+        return [f"{self.without_no_gold[key]:.4f} without them"] if key in self.without_no_gold else []
 
     def filter_marks(self, filter_name: str) -> list[str]:
         """
@@ -115,11 +129,15 @@ class Health:
             {"metric": key.metric, "filter": key.filter, "low": low, "high": high}
             for key, (low, high) in self.bounds.items()
         ]
-        return {**asdict(self), "bounds": bounds}
+        without = [
+            {"metric": key.metric, "filter": key.filter, "value": value} for key, value in self.without_no_gold.items()
+        ]
+        return {**asdict(self), "bounds": bounds, "without_no_gold": without}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Health:
         bounds = {MetricKey(b["metric"], b["filter"]): (b["low"], b["high"]) for b in data.get("bounds", ())}
+        without = {MetricKey(w["metric"], w["filter"]): w["value"] for w in data.get("without_no_gold", ())}
         chance = Chance(**data["chance"]) if data.get("chance") else None
         known = {name: value for name, value in data.items() if name in cls.__dataclass_fields__}
-        return cls(**{**known, "bounds": bounds, "chance": chance})
+        return cls(**{**known, "bounds": bounds, "without_no_gold": without, "chance": chance})

@@ -57,6 +57,7 @@ class Collector:
         self.health = Health()
         self.unparsed_docs: dict[str, array[int]] = {}
         """By filter."""
+        self.no_gold_docs: set[int] = set()
         self.doc_ids: array[int] = array("q")
         self.keys: array[int] = array("Q")
         self.prompts: array[int] = array("Q")
@@ -154,13 +155,17 @@ class Collector:
         self._digest.update(asked.encode())
         self.health.docs += 1
         self.drawn_once &= all(instance.repeats == 1 for instance in doc.instances)
-        if doc.instances and doc.instances[0].choices is not None:
+        names = {flag.name for flag in flags}
+        if doc.instances and doc.instances[0].choices is not None and not names & {"failed", "no_gold"}:
+            # Guessing cannot be right where no choice is, and what was not answered was not guessed.
             self.choice_counts[len(doc.instances[0].choices)] += 1
         if self.clusters is not None:
             column = self.task.config.cluster or ""
             self.clusters.append(int(cluster_key(column, cluster_of(doc, column, self.task.task_name))))
         self.health.note(flags)
-        if any(flag.name == "failed" for flag in flags):
+        if "no_gold" in names:
+            self.no_gold_docs.add(doc.doc_id)
+        if "failed" in names:
             self.health.note_failure(failure or "no reason is known")
         for flag in flags:
             if flag.name == "unparsed" and flag.filter is not None:

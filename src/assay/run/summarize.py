@@ -22,7 +22,15 @@ from assay.run.collect import Collector
 from assay.run.control import controlled
 from assay.run.plan import Plan, PlannedTask
 from assay.run.until import Watch
-from assay.scoring import chance_test, checked, estimate, higher_is_better_of, may_be_right_or_wrong, metric_configs
+from assay.scoring import (
+    chance_test,
+    checked,
+    estimate,
+    higher_is_better_of,
+    may_be_right_or_wrong,
+    metric_configs,
+    quietly,
+)
 from assay.tasks import Task
 
 
@@ -165,6 +173,7 @@ def finish_health(collector: Collector, config: RunConfig) -> None:
     health.fewshot_leaks_avoided = collector.task.fewshot_replaced
     health.filters_disagree = count_disagreements(collector.columns)
     health.bounds = bounds_of(collector)
+    health.without_no_gold = without_no_gold(collector)
     health.chance = chance_of(collector)
     thresholds = (
         ("failed", health.failed, config.max_failed),
@@ -188,6 +197,17 @@ def bounds_of(collector: Collector) -> dict[MetricKey, tuple[float, float]]:
         unparsed = sum(1 for doc_id in column.doc_ids if doc_id in lost)
         bounds[key] = (parsed / len(column), (parsed + unparsed) / len(column))
     return bounds
+
+
+def without_no_gold(collector: Collector) -> dict[MetricKey, float]:
+    """What each score would be without the docs whose right answer is none of their choices, where they count."""
+    scores: dict[MetricKey, float] = {}
+    goldless = collector.no_gold_docs
+    for key, column in collector.columns.items():
+        kept = [value for doc_id, value in zip(column.doc_ids, column.values) if doc_id not in goldless]
+        if goldless and kept and len(kept) < len(column) and column.aggregation.name != "bypass":
+            scores[key] = quietly(column.aggregation, kept)
+    return {key: value for key, value in scores.items() if value == value}
 
 
 def chance_of(collector: Collector) -> Chance | None:

@@ -7,7 +7,7 @@ from assay.scoring.base import Scorer, ScoringContext, ScoringResult, by_doc, de
 from assay.scoring.checks import check_filter, check_metric
 from assay.scoring.choices import MultiChoiceScorer, MultipleChoiceScorer
 from assay.scoring.correction import checked
-from assay.scoring.estimation import aggregate, chance_test, estimate, stderr_for_metric
+from assay.scoring.estimation import aggregate, chance_test, estimate, quietly, stderr_for_metric
 from assay.scoring.judges import JudgeScorer, answer_hash, scale_from_json
 from assay.scoring.letters import LettersScorer
 from assay.scoring.registry import SCORERS, scorer_class
@@ -85,6 +85,7 @@ __all__ = [
     "idle_settings",
     "may_be_right_or_wrong",
     "metric_configs",
+    "quietly",
     "resolve_metrics",
     "right_or_wrong_metrics",
     "scale_from_json",

@@ -231,11 +231,27 @@ class Scorer:
         self._validate_instances(instances_by_doc)
         result = ScoringResult()
         answered = flag_docs(instances_by_doc, result.flag)
+        answered = self._leave_out_goldless(answered, task_config, result)
         with self.randomness.active(instances_by_doc.keys()):
             for context in self._iterate_scoring_contexts(answered, task_config):
                 flag_filtered(context.filter_name, answered, context.instances, result.flag)
                 self.score_filter(context, result)
         return result
+
+    def lacks_gold(self, instances: Sequence[Instance], task_config: TaskConfig) -> bool:
+        """Whether a doc names no right answer among those that it offers, so that no answer could be right."""
+        return False
+
+    def _leave_out_goldless(
+        self, answered: dict[int, Sequence[Instance]], task_config: TaskConfig, result: ScoringResult
+    ) -> dict[int, Sequence[Instance]]:
+        """The docs to score. One without gold says nothing of the model; files written for 0.4 count it as wrong."""
+        goldless = {doc_id for doc_id, instances in answered.items() if self.lacks_gold(instances, task_config)}
+        for doc_id in goldless:
+            result.flag(doc_id, "no_gold")
+        if not goldless or task_config.counts_no_gold:
+            return answered
+        return {doc_id: instances for doc_id, instances in answered.items() if doc_id not in goldless}
 
     def prepare(self, task_config: TaskConfig, labels: Sequence[str] = ()) -> None:
         """Read what scoring needs, so that what is missing is found before the first request. `labels` are the run's."""

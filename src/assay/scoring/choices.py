@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.config import TaskConfig
 from assay.errors import ScoringError
 from assay.instance import Instance
 from assay.metrics import ChoiceBatch
 from assay.results import MetricKey
 from assay.scoring.base import Scorer, ScoringContext, ScoringResult, guarded
 from assay.scoring.resolve import ResolvedMetric, resolve_metrics
-from assay.scoring.results import MCResult, gold_indices
+from assay.scoring.results import MCResult, choices_of, gold_indices, has_gold
 
 SMALL = 16
 """Docs below which arrays cost more than they save."""
@@ -26,6 +27,9 @@ class MultipleChoiceScorer(Scorer):
 
     def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
         return metric.fn(self._prepare_data(instances, filter_name), **metric.kwargs)
+
+    def lacks_gold(self, instances: Sequence[Instance], task_config: TaskConfig) -> bool:
+        return instances[0].request_type == "loglikelihood" and not has_gold(instances[0].target, choices_of(instances))
 
     def _prepare_data(self, instances: Sequence[Instance], filter_name: str) -> MCResult:
         return MCResult.from_instances(instances, filter_name)
@@ -68,8 +72,6 @@ class MultipleChoiceScorer(Scorer):
             rows = np.asarray(batch.rows)
             for row in rows[ties(arrays.lls)]:
                 result.flag(doc_ids[row], "tied")
-            for row in rows[arrays.gold.sum(axis=1) == 0]:
-                result.flag(doc_ids[row], "no_gold")
         for name, column in values.items():
             result.add_all(MetricKey(name, filter_name), doc_ids, array("d", column.tobytes()))
 
@@ -158,6 +160,3 @@ def note_choices(context: ScoringContext, result: ScoringResult) -> None:
         doc = guarded(where, MCResult.from_instances, instances, context.filter_name)
         if len(doc.lls) > 1 and sum(ll == max(doc.lls) for ll in doc.lls) > 1:
             result.flag(doc_id, "tied")
-        targets = doc.target if isinstance(doc.target, list) else [doc.target]
-        if all(target < 0 for target in targets):
-            result.flag(doc_id, "no_gold")

@@ -261,11 +261,12 @@ def repeated(values: Sequence[Any], aggregation: Aggregation, keys: Keys, iterat
     for b in range(0, most, 4):
         for weights in poisson_weights(keys, (b, min(b + 4, most))):
             items = [value for value, times in zip(values, weights.tolist()) for _ in range(times)]
-            found.append(_quietly(aggregation, items))
+            found.append(quietly(aggregation, items))
     return np.asarray(found, dtype=np.float64)
 
 
-def _quietly(aggregation: Aggregation, items: list[Any]) -> float:
+def quietly(aggregation: Aggregation, items: list[Any]) -> float:
+    """The number, without what task code prints; NaN where some of the docs have none."""
     import contextlib
     import io
     import warnings

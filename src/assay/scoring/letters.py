@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from assay.config import TaskConfig
 from assay.instance import Instance
 from assay.scoring.base import Scorer, ScoringContext, ScoringResult
 from assay.scoring.resolve import ResolvedMetric
-from assay.scoring.results import MCResult, choices_of, filtered, gold_indices
+from assay.scoring.results import MCResult, choices_of, filtered, gold_indices, has_gold
 
 FORMS = 4
 """Tokens that can stand for one label: with and without a space before it, large and small."""
@@ -22,6 +23,9 @@ class LettersScorer(Scorer):
     def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
         return metric.fn(letters_result(instances, filter_name), **metric.kwargs)
 
+    def lacks_gold(self, instances: Sequence[Instance], task_config: TaskConfig) -> bool:
+        return not has_gold(instances[0].target, choices_of(instances))
+
     def score_filter(self, context: ScoringContext, result: ScoringResult) -> None:
         for doc_id, instances in context.instances.items():
             doc = letters_result(instances, context.filter_name)
@@ -29,8 +33,6 @@ class LettersScorer(Scorer):
                 result.flag(doc_id, "not_in_top")
             if len(doc.lls) > 1 and sum(ll == max(doc.lls) for ll in doc.lls) > 1:
                 result.flag(doc_id, "tied")
-            if all(target < 0 for target in (doc.target if isinstance(doc.target, list) else [doc.target])):
-                result.flag(doc_id, "no_gold")
         super().score_filter(context, result)
 
 

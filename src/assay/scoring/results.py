@@ -166,6 +166,17 @@ def gold_indices(target: Any, choices: Sequence[str]) -> int | list[int]:
     return _index(target, choices)
 
 
+def has_gold(target: Any, choices: Sequence[str]) -> bool:
+    """Whether a right answer is among the choices. What is no index and no text is scoring's to refuse."""
+    if type(target) is int:
+        return 0 <= target < len(choices)
+    try:
+        found = gold_indices(target, choices)
+    except ScoringError:
+        return True
+    return any(index >= 0 for index in (found if isinstance(found, list) else [found]))
+
+
 def _index(target: Any, choices: Sequence[str]) -> int:
     if isinstance(target, str):
         return choices.index(target) if target in choices else -1

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from assay.config import Function, FunctionRef
+from assay.config import Function, FunctionRef, TaskConfig
 from assay.errors import ScoringError, WrongKind
 from assay.instance import Instance
 from assay.metrics import Reduced, count_right, is_right_or_wrong
 from assay.results import MetricKey
 from assay.scoring.base import Scorer, ScoringContext, ScoringResult, add_or_pass_over, declared, guarded
 from assay.scoring.resolve import ResolvedMetric
-from assay.scoring.results import GenResult, filtered
+from assay.scoring.results import GenResult, filtered, has_gold
 
 
 class GenerateScorer(Scorer):
@@ -22,11 +22,11 @@ class GenerateScorer(Scorer):
     reducer (the mean if none is named), unless the metric wants the draws together.
     """
 
-    def score_filter(self, context: ScoringContext, result: ScoringResult) -> None:
-        for doc_id, instances in context.instances.items():
-            if instances[0].target is None:
-                result.flag(doc_id, "no_gold")
-        super().score_filter(context, result)
+    def lacks_gold(self, instances: Sequence[Instance], task_config: TaskConfig) -> bool:
+        one = instances[0]
+        if one.target is None:  # a task whose metrics need no right answer names none at all
+            return task_config.doc_to_target is not None
+        return one.choices is not None and not isinstance(one.target, str) and not has_gold(one.target, one.choices)
 
     def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
         prediction = self._prepare_data(instances, filter_name).prediction

@@ -25,6 +25,7 @@ from assay.config import (
     TaskConfig,
     build_group_config,
     build_task_config,
+    lm_eval_version_of,
     load_yaml,
     resolve_includes,
     split_group,
@@ -247,7 +248,10 @@ class Expander:
         metadata = fields.get("metadata") or {}
         if self.metadata:
             metadata = {**(metadata if isinstance(metadata, dict) else {"_metadata": metadata}), **self.metadata}
-        config = build_task_config({**fields, "task": name, "metadata": metadata}, origins)
+        given = {**fields, "task": name, "metadata": metadata}
+        if path is not None and (version := lm_eval_version_of(path)) is not None:
+            given.setdefault("lm_eval_version", version)
+        config = build_task_config(given, origins)
         if not place.overrides and name in self.entries:
             self._built[name, path] = (config, origins)
         return self._register(config, place, path, origins)

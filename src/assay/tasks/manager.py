@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from assay.config import ConfigWarning, GroupConfig, Origin, TaskConfig, add_task_root
+from assay.config import ConfigWarning, GroupConfig, Origin, TaskConfig, add_lm_eval_root, add_task_root
 from assay.errors import ConfigError
 from assay.tasks.base import Task
 from assay.tasks.expand import Built, Expander, GroupSpec
@@ -64,9 +64,10 @@ class TaskManager:
     ) -> None:
         given = self._own = _split_paths(include_path)
         self.python_files = [path for path in given if path.suffix == ".py" and path.is_file()]
+        theirs = lm_eval_roots(lm_eval)
         self.roots = [
             *(default_roots() if include_defaults else []),
-            *lm_eval_roots(lm_eval),
+            *theirs,
             *(path for path in given if path not in self.python_files),
         ]
         for root in self.roots:
@@ -75,6 +76,8 @@ class TaskManager:
                     f"include_path: {root} is no directory", hint="Give a directory of task files, or a Python file."
                 )
             add_task_root(root)
+        for root in theirs:
+            add_lm_eval_root(root)
         self.metadata = dict(metadata or {})
         self._built: Built = {}
 

@@ -20,7 +20,7 @@ from assay.instance import Doc
 from assay.tasks.answer_styles import GenerateStyle
 from assay.tasks.perturbation import choice_order, is_perturbation, perturbed_text, read_perturbation
 from assay.tasks.questions import FieldQuestions, Question
-from assay.tasks.styles import STYLERS, BPBStyle, ClozeStyle, TaskStyler, make_styler, metric_name
+from assay.tasks.styles import STYLERS, BPBStyle, ClozeStyle, MCStyle, TaskStyler, make_styler, metric_name
 
 Questions: TypeAlias = Callable[[Doc], Question]
 
@@ -168,8 +168,10 @@ def style_config(config: TaskConfig, styler: TaskStyler, questions: Questions) -
     if is_free and config.filter_list is None:
         # The cue ends in a colon, so an answer begins with a space that is no part of it.
         read = FilterStep(function="remove_whitespace")
-        if states_label:
-            read = FilterStep(function="choice", kwargs={"choices": ListedChoices(styler, questions)})
+        if isinstance(styler, MCStyle):
+            # A chat model says the cue again, or the label before the text: what it states is read, not compared as it is.
+            kwargs = {"choices": ListedChoices(styler, questions), "give": "label" if states_label else "text"}
+            read = FilterStep(function="choice", kwargs=kwargs)
         steps = [read, FilterStep(function="take_first")]
         worded["filter_list"] = [FilterConfig(name="none", filter=steps)]
     return config.override(**worded)

@@ -63,7 +63,7 @@ class ConfigurableTask(GenerateTask, LoglikelihoodTask, RollingTask, MultipleCho
         # Also the fields that a class may read although they are none of ours (unitxt's `recipe`).
         task = cls(config={**config.class_config, **given}) if takes_config else cls()
         task._data_dir = mirror_dir(data_dir)
-        task.config = task.config.override(task=config.task)
+        task.config = task.config.override(task=config.task, lm_eval_version=config.lm_eval_version)
         task.task_name = name or config.task
         task.adopt_scoring()
         return task
