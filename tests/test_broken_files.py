@@ -194,7 +194,7 @@ def test_a_broken_file_is_answered_before_anything_is_asked(
     broken = YAML[name]
     path = folder / f"{name}.yaml"
     path.write_text((broken.base.format(name=name) if broken.base else "") + broken.text)
-    for words in (["validate", str(path), "--include_path", str(folder)], run_words(folder, str(path))):
+    for words in (["validate", "--trust", str(path), "--include_path", str(folder)], run_words(folder, str(path))):
         code, said = answer(capsys, *words)
         assert re.search(broken.says, said), f"{words[0]} says:\n{said}"
         assert code == 2, f"{words[0]} exits with {code}:\n{said}"
@@ -204,7 +204,7 @@ def test_a_broken_file_is_answered_before_anything_is_asked(
 
 
 def test_the_sound_files_are_sound(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert answer(capsys, "validate", "sound", "--include_path", str(folder))[0] == 0
+    assert answer(capsys, "validate", "--trust", "sound", "--include_path", str(folder))[0] == 0
     code, said = answer(capsys, *run_words(folder, "sound"))
     assert code == 0, said
     assert (folder / "ASKED").exists()
@@ -215,7 +215,7 @@ def test_a_report_over_a_directory_ends_whatever_its_files_hold(
 ) -> None:
     for name, broken in YAML.items():
         (folder / f"{name}.yaml").write_text((broken.base.format(name=name) if broken.base else "") + broken.text)
-    code, said = answer(capsys, "validate", "--no-defaults", "--include_path", str(folder), "-v")
+    code, said = answer(capsys, "validate", "--trust", "--no-defaults", "--include_path", str(folder), "-v")
     assert code == 2
     assert re.search(r"^tasks: 1 loaded, \d+ failed$", said, re.MULTILINE), said
     assert "Traceback" not in said

@@ -4,6 +4,7 @@
     ├── ConfigError (ValueError)
     │   ├── MissingPackage
     │   ├── UnknownName (KeyError)
+    │   ├── UntrustedCode
     │   └── WrongKind (TypeError)
     ├── DataError
     ├── ModelError
@@ -65,6 +66,10 @@ class MissingPackage(ConfigError):
 
 class UnknownName(ConfigError, KeyError):
     """A name that nothing is registered under."""
+
+
+class UntrustedCode(ConfigError):
+    """Code of a task file that would have to run, where nobody has said that it may."""
 
 
 class WrongKind(ConfigError, TypeError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +142,15 @@ def test_mirror_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert mirror_dir("given") == Path("given")
     monkeypatch.delenv("ASSAY_DATA_DIR")
     assert mirror_dir() is None
+
+
+def test_a_pickle_is_not_loaded_as_data(tmp_path: Path) -> None:
+    class Bait:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return Path.touch, (tmp_path / "RAN",)
+
+    (tmp_path / "docs.pkl").write_bytes(pickle.dumps(Bait()))
+    source = DataSource("pandas", kwargs={"data_files": {"test": str(tmp_path / "docs.pkl")}})
+    with pytest.raises(DataError, match="pickles"):
+        source["test"]
+    assert not (tmp_path / "RAN").exists()

@@ -50,7 +50,10 @@ def command(
     if kind in ("models", "metrics", "filters"):
         rows = _registered(kind)
     else:
-        rows = _indexed(open_manager(include_path, lm_eval, no_defaults), kind)
+        from assay.config import reading_only
+
+        with reading_only():
+            rows = _indexed(open_manager(include_path, lm_eval, no_defaults), kind)
     if pattern is not None:
         wanted = pattern if any(sign in pattern for sign in "*?[") else f"*{pattern}*"
         rows = [row for row in rows if fnmatch.fnmatchcase(row["name"], wanted)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.task_files import open_manager, task_files
+from assay.cli.task_files import open_manager, task_files, trusting
 
 if TYPE_CHECKING:
     from assay.config import GroupConfig, Origin, TaskConfig
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 @click.option("--tokens", metavar="MODEL", help="With --doc: show the token boundary of this tokenizer.")
 @click.option("--data_dir", metavar="DIR", envvar="ASSAY_DATA_DIR", help="A local mirror of datasets.")
 @task_files
+@trusting
 def command(
     name: str,
     tree: bool,
@@ -50,9 +51,12 @@ def command(
     assay show arc_easy
     assay show mmlu --tree
     assay show arc_easy --doc 3 --num_fewshot 2
+
+    A doc of a task that names Python code needs --trust: the code makes the prompt. Nothing else here runs any.
     """
     manager = open_manager(include_path, lm_eval, no_defaults)
     if doc is not None:
+        _require_trust(manager.resolve(name))
         loaded = manager.load(name, data_dir)
         for task in loaded.tasks.values():
             show_doc(task, doc, num_fewshot=num_fewshot, chat=apply_chat_template, tokens=tokens, as_json=as_json)
@@ -65,6 +69,19 @@ def command(
         click.echo(json.dumps([_as_json(root, resolved) for root in resolved.roots], ensure_ascii=False, indent=1))
     else:
         click.echo("\n\n".join(_describe(root, resolved) for root in resolved.roots))
+
+
+def _require_trust(resolved: Resolved) -> None:
+    from assay.errors import UntrustedCode
+    from assay.tasks import functions_in
+
+    for name, config in resolved.tasks.items():
+        for location, ref in functions_in(config):
+            try:
+                ref.require_trust()
+            except UntrustedCode as error:
+                field = ".".join(map(str, location))
+                raise error.reworded(f"task {name!r}: {field}: {error.message}") from error
 
 
 def _config(name: str, resolved: Resolved) -> TaskConfig | GroupConfig:

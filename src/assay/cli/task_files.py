@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -36,6 +37,20 @@ def task_files(function: F) -> F:
     for option in reversed(options):
         function = option(function)
     return function
+
+
+def trusting(function: F) -> F:
+    """Adds `--trust`. Without it, the verb reads code of task files and never runs it."""
+
+    @click.option("--trust", is_flag=True, help="Run the Python code that task files name: you have read it.")
+    @functools.wraps(function)
+    def call(*args: Any, trust: bool, **options: Any) -> Any:
+        from assay.config import reading_only
+
+        with reading_only(not trust):
+            return function(*args, **options)
+
+    return cast(F, call)
 
 
 def open_manager(include_path: tuple[str, ...], lm_eval: bool, no_defaults: bool) -> TaskManager:

@@ -1,4 +1,4 @@
-"""`assay validate`: is what the task files say true? Asks no model; Python code that the files name is imported."""
+"""`assay validate`: is what the task files say true? Asks no model, and runs code of task files only with `--trust`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 
 import click
 
-from assay.cli.task_files import open_manager, task_files
+from assay.cli.task_files import open_manager, task_files, trusting
 from assay.config import ConfigWarning
-from assay.errors import AssayError, ConfigError, MissingPackage
+from assay.errors import AssayError, ConfigError, MissingPackage, UntrustedCode
 from assay.run import check_group
 from assay.scoring import idle_settings
 from assay.tasks import Resolved, TaskManager, check_task
@@ -29,9 +29,15 @@ class ValidationTally:
     failed: dict[str, int] = field(default_factory=lambda: {"tasks": 0, "groups": 0})
     failures: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    unchecked: list[dict[str, Any]] = field(default_factory=list)
+    """What only running code of the files could show."""
 
-    def add(self, kind: str, name: str, path: str | None, errors: list[ConfigError]) -> None:
+    def add(self, kind: str, name: str, path: str | None, found: list[ConfigError]) -> None:
+        errors = [error for error in found if not isinstance(error, UntrustedCode)]
         (self.failed if errors else self.loaded)[kind] += 1
+        for error in found:
+            if isinstance(error, UntrustedCode):
+                self.unchecked.append({"name": name, "path": path, "reason": error.message})
         for error in errors:
             package = error.package if isinstance(error, MissingPackage) else None
             self.failures.append({"name": name, "path": path, "reason": str(error), "missing_package": package})
@@ -39,7 +45,9 @@ class ValidationTally:
     def to_json(self) -> str:
         counts = {kind: {"loaded": self.loaded[kind], "failed": self.failed[kind]} for kind in self.loaded}
         return json.dumps(
-            {**counts, "failures": self.failures, "warnings": self.warnings}, ensure_ascii=False, indent=1
+            {**counts, "failures": self.failures, "unchecked": self.unchecked, "warnings": self.warnings},
+            ensure_ascii=False,
+            indent=1,
         )
 
 
@@ -55,6 +63,7 @@ class ValidationTally:
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show every failure and warning, not one of each kind.")
 @task_files
+@trusting
 @click.pass_context
 def command(
     context: click.Context,
@@ -71,7 +80,8 @@ def command(
 
     Includes and functions must resolve; keys, metrics, filters, aggregations, samplers and group members must exist;
     templates must compile and, where the data are at hand, render; no group may contain itself. Exit code 2 if anything
-    is wrong. Python code that task files name is imported, and so runs: read a stranger's first.
+    is wrong. Python code that task files name is read, not run, and what was therefore not checked is listed: --trust
+    runs it, as a run would.
 
     \b
     assay validate my_task --include_path my_tasks
@@ -134,7 +144,7 @@ class _Checker:
             if key in (self.done if plain else self.failed):
                 continue  # a group that changes a task is not to blame for what was wrong before
             errors = check_task(config, resolved.origins.get(key), data_dir=self.data_dir)
-            if errors:
+            if any(not isinstance(error, UntrustedCode) for error in errors):
                 self.failed.add(key)
             for idle in [] if errors else idle_settings(config):
                 warnings.warn(f"task {key}: without effect: {idle}", ConfigWarning, stacklevel=2)
@@ -192,12 +202,15 @@ def _print(tally: ValidationTally, verbose: bool) -> None:
     for failures in shown.values():
         first, rest = failures[0], len(failures) - 1
         click.echo(f"✗ {first['name']}: {first['reason']}" + (f"\n  and {rest:,} more" if rest and not verbose else ""))
+    _print_unchecked(tally, verbose)
     for warning in tally.warnings if verbose else tally.warnings[:5]:
         click.echo(f"! {warning}")
     if len(tally.warnings) > 5 and not verbose:
         click.echo(f"! and {len(tally.warnings) - 5:,} more warnings (-v)")
     for kind in ("tasks", "groups"):
         click.echo(f"{kind}: {tally.loaded[kind]:,} loaded, {tally.failed[kind]:,} failed")
+    if tally.unchecked:
+        click.echo("Python code was read, not run: what it does is not checked. Read it, then use --trust.")
     packages: dict[str, int] = {}
     for failure in tally.failures:
         if failure["missing_package"]:
@@ -207,3 +220,12 @@ def _print(tally: ValidationTally, verbose: bool) -> None:
             f"{name} ({count:,})" for name, count in sorted(packages.items(), key=lambda item: -item[1])
         )
         click.echo(f"missing packages: {listing}")
+
+
+def _print_unchecked(tally: ValidationTally, verbose: bool) -> None:
+    """One line for each thing that was not checked; ten of them without `-v`."""
+    shown = tally.unchecked if verbose else tally.unchecked[:10]
+    for item in shown:
+        click.echo(f"? not checked: {item['reason']}")
+    if rest := len(tally.unchecked) - len(shown):
+        click.echo(f"? and {rest:,} more not checked (-v)")

@@ -5,17 +5,20 @@ from assay.config.functions import Function, FunctionRef
 from assay.config.group import AggMetricConfig, GroupConfig, GroupFilter
 from assay.config.lm_eval_version import LmEvalVersion, add_lm_eval_root, lm_eval_version_of
 from assay.config.loader import LoadedFile, Origin, load_file_only, load_yaml, locate, resolve_includes
+from assay.config.outlines import ClassOutline, outline
 from assay.config.parse import is_well_formed
 from assay.config.run import RoleConfig, RunConfig, Seeds, parse_roles
 from assay.config.schema import file_schema
 from assay.config.settings import merge_settings, parse_settings, without_secrets
 from assay.config.task import FewshotConfig, FilterConfig, FilterStep, MetricConfig, ScorerConfig, TaskConfig
 from assay.config.task_package import add_task_root
+from assay.config.trust import may_run, reading_only, untrusted
 from assay.errors import ConfigWarning
 
 __all__ = [
     "FILE_FORMATS",
     "AggMetricConfig",
+    "ClassOutline",
     "ConfigWarning",
     "FewshotConfig",
     "FilterConfig",
@@ -43,10 +46,14 @@ __all__ = [
     "load_file_only",
     "load_yaml",
     "locate",
+    "may_run",
     "merge_settings",
+    "outline",
     "parse_roles",
     "parse_settings",
+    "reading_only",
     "resolve_includes",
     "split_group",
+    "untrusted",
     "without_secrets",
 ]

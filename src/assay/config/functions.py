@@ -9,15 +9,24 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import module_from_spec
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from assay.config.task_package import import_stand_in, module_name, package_for, path_in_package, spec_of
+from assay.config.outlines import ModuleOutline, outline
+from assay.config.task_package import (
+    STAND_INS,
+    import_stand_in,
+    module_name,
+    package_for,
+    path_in_package,
+    spec_of,
+)
+from assay.config.trust import may_run, untrusted
 from assay.errors import ConfigError, MissingPackage, did_you_mean
 
 
@@ -35,6 +44,20 @@ class FunctionRef:
     def load(self) -> Any:
         """The object itself, a function or a class. The module is imported once, when first needed."""
         return load_function(self.path, self.directory)
+
+    def require_trust(self) -> None:
+        """Raise `UntrustedCode`, or what is wrong with the reference, where loading it may not run its code."""
+        module_path, name = _split(self.path)
+        file = _beside(module_path, self.directory)
+        if not may_run(file or self.directory):
+            _read(self, module_path, name, file)
+            raise untrusted(str(self))
+
+    def outline(self) -> ModuleOutline | None:
+        """What the source of the module says; None where there is no source that can be read."""
+        module_path, _ = _split(self.path)
+        file = _beside(module_path, self.directory) or _source_of(module_path)
+        return None if file is None else outline(file)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.load()(*args, **kwargs)
@@ -60,24 +83,79 @@ _lock = threading.RLock()
 
 def load_function(path: str, directory: Path | None = None) -> Any:
     """The function or class that `path` names, as seen from a YAML file in `directory`."""
+    FunctionRef(path, directory).require_trust()
+    module_path, name = _split(path)
+    file = _beside(module_path, directory)
+    if file is not None:
+        module = _load_file(file.resolve(), file.stat().st_mtime_ns)
+    else:
+        module = _load_importable(module_path, path, _place_beside(module_path, directory))
+    try:
+        return getattr(module, name)
+    except AttributeError:
+        raise _no_name(path, module.__file__ or module_path, name, vars(module)) from None
+
+
+def _split(path: str) -> tuple[str, str]:
     module_path, _, name = path.rpartition(".")
     if not module_path:
         raise ConfigError(
             f"!function {path}: no module", hint=f"Write module.function, e.g. utils.{path or 'process_docs'}."
         )
-    file = None if directory is None else directory / f"{module_path.replace('.', '/')}.py"
-    if file is not None and file.is_file():
-        module = _load_file(file.resolve(), file.stat().st_mtime_ns)
-    else:
-        module = _load_importable(module_path, path, file)
+    return module_path, name
+
+
+def _place_beside(module_path: str, directory: Path | None) -> Path | None:
+    return None if directory is None else directory / f"{module_path.replace('.', '/')}.py"
+
+
+def _beside(module_path: str, directory: Path | None) -> Path | None:
+    file = _place_beside(module_path, directory)
+    return file if file is not None and file.is_file() else None
+
+
+def _no_name(path: str, where: object, name: str, known: Iterable[str]) -> ConfigError:
+    return ConfigError(
+        f"!function {path}: {where} has no {name!r}",
+        hint=did_you_mean(name, known) or "Define it there, or correct the name.",
+    )
+
+
+def _read(ref: FunctionRef, module_path: str, name: str, file: Path | None) -> None:
+    """Raise what can be seen to be wrong with a reference without importing its module."""
+    found = ref.outline()
+    if file is None and module_path.partition(".")[0] not in STAND_INS and not _is_importable(module_path):
+        raise _not_importable(ref.path, module_path, _place_beside(module_path, ref.directory))
+    if found is None:
+        return
+    for package in found.packages:
+        if package not in STAND_INS and not _is_importable(package):
+            raise _missing(ModuleNotFoundError(name=package), str(file or module_path))
+    if name not in found.names and not found.is_open:
+        raise _no_name(ref.path, file or module_path, name, found.names)
+
+
+def _is_importable(module_path: str) -> bool:
+    """Whether the top of the path is there; looking for what lies inside a package would run the package."""
     try:
-        return getattr(module, name)
-    except AttributeError:
-        where = module.__file__ or module_path
-        raise ConfigError(
-            f"!function {path}: {where} has no {name!r}",
-            hint=did_you_mean(name, vars(module)) or "Define it there, or correct the name.",
-        ) from None
+        return find_spec(module_path.partition(".")[0]) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _source_of(module_path: str) -> Path | None:
+    """The source of an importable module, where it can be found without running the packages above it."""
+    top, *inside = module_path.split(".")
+    spec = find_spec(top) if _is_importable(top) and top not in STAND_INS else None
+    if spec is None:
+        return None
+    if not inside:
+        return Path(spec.origin) if spec.origin and spec.origin.endswith(".py") else None
+    for folder in spec.submodule_search_locations or []:
+        for file in (Path(folder, *inside).with_suffix(".py"), Path(folder, *inside, "__init__.py")):
+            if file.is_file():
+                return file
+    return None
 
 
 def _load_file(file: Path, mtime_ns: int) -> ModuleType:
@@ -157,14 +235,18 @@ def _load_importable(module_path: str, path: str, beside: Path | None) -> Module
     except ModuleNotFoundError as error:
         top = module_path.partition(".")[0]
         if error.name == top or module_path.startswith(f"{error.name}."):
-            looked = f"there is no file {beside} and " if beside is not None else ""
-            raise ConfigError(
-                f"!function {path}: {looked}no module {module_path!r} can be imported",
-                hint=_near_modules(module_path, beside),
-            ) from None
+            raise _not_importable(path, module_path, beside) from None
         raise _missing(error, module_path) from error
     except ImportError as error:
         raise ConfigError(f"!function {path}: importing {module_path!r} failed: {error}") from error
+
+
+def _not_importable(path: str, module_path: str, beside: Path | None) -> ConfigError:
+    looked = f"there is no file {beside} and " if beside is not None else ""
+    return ConfigError(
+        f"!function {path}: {looked}no module {module_path!r} can be imported",
+        hint=_near_modules(module_path, beside),
+    )
 
 
 def _missing(error: ModuleNotFoundError, who: str) -> ConfigError:

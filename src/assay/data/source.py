@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import datasets
 
 _SHARD = re.compile(r"-\d+-of-\d+$")
+PICKLE_BUILDERS = frozenset({"pandas"})
+"""File formats of the `datasets` library that hold code. Newer versions refuse them; we do it whatever the version."""
 HUB_PREFIX = "hf://datasets/"
 
 
@@ -134,6 +136,11 @@ class DataSource:
 
         if self.path is None:
             raise DataError("the task names no dataset", hint="Give dataset_path or custom_dataset.")
+        if self.path in PICKLE_BUILDERS:
+            raise DataError(
+                f"dataset_path is {self.path}, which reads pickles: they can run any code",
+                hint="Convert the file to parquet or JSON lines.",
+            )
         if self.mirror is not None and _is_offline() and not self._is_local():
             where = self.mirror / self.path / (self.name or "default")
             wanted = self.kwargs.get("data_files") or f"{where}/<split>.{{jsonl,json,parquet,csv,tsv}}"

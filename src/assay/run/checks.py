@@ -11,7 +11,7 @@ from assay.config import AggMetricConfig, Origin
 from assay.errors import ConfigError, ConfigWarning, did_you_mean
 from assay.groups import AGGREGATORS, names_in
 from assay.scoring import filters_of, metric_configs
-from assay.tasks import GroupSpec, Resolved, TaskManager, check_task, code_of_task, functions_in
+from assay.tasks import GroupSpec, Resolved, TaskManager, check_task, code_of_task, functions_in, may_be_registered
 
 
 def require_sound(manager: TaskManager, names: list[str], data_dir: Path | None) -> None:
@@ -38,6 +38,7 @@ def check_group(spec: GroupSpec, resolved: Resolved) -> list[ConfigError]:
             with code_of_task():
                 look()
         except ConfigError as error:
+            error = may_be_registered(error, spec.config) if errors else error
             place = _place(origins.get(field) or origins.get("group"))
             errors.append(error.reworded(f"{place}group {spec.name!r}: {error.message}"))
     return errors

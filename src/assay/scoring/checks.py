@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from assay.config import FilterStep, MetricConfig, TaskConfig
-from assay.errors import AssayError, ConfigError, ConfigWarning, MissingPackage, did_you_mean
+from assay.errors import AssayError, ConfigError, ConfigWarning, MissingPackage, UnknownName, did_you_mean
 from assay.filters import FILTERS, Filter, build_filter
 from assay.metrics import AGGREGATIONS, METRICS, OFFLINE_METRICS, Metric, get_reducer, passed_through
 from assay.request_types import OUTPUT_TYPES
@@ -83,7 +83,7 @@ _OF_NUMBERS = ("mean", "nanmean", "median", "perplexity")
 
 def check_filter(step: FilterStep) -> None:
     if isinstance(step.function, str) and step.function not in FILTERS:
-        raise ConfigError(f"unknown filter {step.function!r}", hint=did_you_mean(step.function, FILTERS))
+        raise UnknownName(f"unknown filter {step.function!r}", hint=did_you_mean(step.function, FILTERS))
     try:
         made = build_filter(step)
     except AssayError:
@@ -115,7 +115,7 @@ def check_metric(metric: MetricConfig, task: TaskConfig) -> None:
                 package="evaluate",
             )
         return
-    raise ConfigError(
+    raise UnknownName(
         f"unknown metric {metric.metric!r}",
         hint=did_you_mean(metric.metric, METRICS) or "A metric of the `evaluate` library needs `hf_evaluate: true`.",
     )

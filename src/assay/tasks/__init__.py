@@ -3,7 +3,7 @@
 from assay.tasks.answer_styles import CoTStyle, GenerateStyle, LettersStyle
 from assay.tasks.base import Task
 from assay.tasks.base_task import BaseTask
-from assay.tasks.check import check_docs, check_task, code_of_task, functions_in
+from assay.tasks.check import check_docs, check_task, code_of_task, functions_in, may_be_registered
 from assay.tasks.conversation import ConversationTask
 from assay.tasks.expand import GroupSpec
 from assay.tasks.fewshot import SAMPLERS, Sampler
@@ -90,6 +90,7 @@ __all__ = [
     "get_n_letters",
     "is_perturbation",
     "load_python_tasks",
+    "may_be_registered",
     "metric_name",
     "perturbed_text",
     "preview",

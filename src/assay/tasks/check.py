@@ -2,6 +2,8 @@
 
 To check a task everything is really looked up, the way a run would: functions are imported, filters built, templates
 compiled and, where the data are at hand, rendered for the first doc. No model is asked and nothing is downloaded.
+Inside `reading_only`, code of strangers is read instead, and each thing that only running it could show is
+an `UntrustedCode` among what is returned.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +21,7 @@ from pydantic import BaseModel
 
 from assay.config import FILE_FORMATS, FunctionRef, MetricConfig, Origin, TaskConfig, locate
 from assay.data import iter_docs, mirror_dir
-from assay.errors import AssayError, ConfigError, ConfigWarning, did_you_mean
+from assay.errors import AssayError, ConfigError, ConfigWarning, UnknownName, UntrustedCode, did_you_mean
 from assay.instance import Doc
 from assay.metrics import get_reducer
 from assay.scoring import check_filter, check_metric, filters_of, gold_indices
@@ -45,18 +47,21 @@ def check_task(
     """
     # Functions first: importing a task's module may register the filters and metrics that its file names.
     faults: list[ConfigError] = []
+    known: set[str] = set()
     for looks in (_function_looks, partial(_looks, data_dir=data_dir)):
-        known: set[str] = set()
         for location, look in looks(config):
             try:
                 with code_of_task():
                     look()
             except ConfigError as error:
+                error = may_be_registered(error, config) if faults else error
                 if error.message not in known:  # one broken module behind five fields is one fault
                     faults.append(_placed(error, location, config, origins or {}))
                 known.add(error.message)
-        if faults:
+        if not all(isinstance(fault, UntrustedCode) for fault in faults):
             return faults
+    if faults:  # docs go through the code
+        return faults
     try:
         if read_docs and (task := _at_hand(config, data_dir)) is not None:
             check_docs(task, origins, count=True)
@@ -65,6 +70,19 @@ def check_task(
     except AssayError as error:
         faults.append(_placed(ConfigError(error.message, hint=error.hint), ("dataset_path",), config, origins or {}))
     return faults
+
+
+def may_be_registered(error: ConfigError, config: BaseModel) -> ConfigError:
+    """An unknown name may become known once the code of the file runs: then nobody can tell before."""
+    if isinstance(error, UnknownName):
+        for _, ref in functions_in(config):
+            with suppress(UntrustedCode):
+                ref.require_trust()
+                continue
+            source = ref.outline()
+            if source is None or source.registers:
+                return UntrustedCode(f"{error.message}, unless the code of {ref} registers it", hint=error.hint)
+    return error
 
 
 @contextmanager

@@ -27,7 +27,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from assay.config import AggMetricConfig, GroupConfig, TaskConfig
+from assay.config import (
+    AggMetricConfig,
+    ClassOutline,
+    FunctionRef,
+    GroupConfig,
+    TaskConfig,
+    may_run,
+    outline,
+    untrusted,
+)
 from assay.errors import ConfigError
 from assay.tasks.base import Task
 from assay.tasks.base_task import BaseTask, hooked_config, is_worded_by_itself
@@ -43,7 +52,12 @@ _WORDED = ("_get_instruction_text", "_get_ground_truth")
 
 
 def load_python_tasks(path: str | Path) -> list[TaskConfig | GroupConfig]:
-    """The tasks of a Python file, and a group for every class with several subjects, in the order of the file."""
+    """The tasks of a Python file, and a group for every class with several subjects, in the order of the file.
+
+    Inside `reading_only` they are those that its source shows; none of it runs.
+    """
+    if not may_run(Path(path)):
+        return _outlined(Path(path))
     module = _import(Path(path))
     configs: list[TaskConfig | GroupConfig] = []
     for value in vars(module).values():
@@ -51,10 +65,74 @@ def load_python_tasks(path: str | Path) -> list[TaskConfig | GroupConfig]:
         if isinstance(value, type) and value.__module__ == module.__name__ and "NAME" in vars(value):
             configs += configs_of(value)
     if not configs:
-        raise ConfigError(
-            f"{path}: no task class", hint="A task class has a NAME, a TASK_STYLER and the three data hooks."
-        )
+        raise _no_class(path)
     return configs
+
+
+def _no_class(path: str | Path) -> ConfigError:
+    return ConfigError(
+        f"{path}: no task class", hint="A task class has a NAME, a TASK_STYLER and the three data hooks."
+    )
+
+
+def _outlined(path: Path) -> list[TaskConfig | GroupConfig]:
+    """The tasks as far as the source says; `class:` marks each as code that was not run."""
+    found = outline(path)
+    named = [each for each in found.classes if "NAME" in each.binds]
+    if not named and not found.is_open:
+        raise _no_class(path)
+    configs: list[TaskConfig | GroupConfig] = []
+    for each in named:
+        fields = _fields_of(each, found.classes)
+        name, subjects = fields.get("NAME"), fields.get("SUBJECTS")
+        if not isinstance(name, str):
+            raise untrusted(f"{path}:{each.line}: the NAME of the task class {each.name}")
+        listed = [str(subject) for subject in subjects] if isinstance(subjects, list | tuple) else []
+        several = bool(listed) and listed != [NO_SUBJECT]
+        names = [f"{name}_{subject}" for subject in listed] if several else [name]
+        for task, subject in zip(names, listed if several else [None]):
+            configs.append(
+                _outlined_config(task, subject, fields, FunctionRef(f"{path.stem}.{each.name}", path.parent))
+            )
+        if several:
+            configs.append(GroupConfig(group=name, task=[*names]))
+    return configs
+
+
+def _fields_of(given: ClassOutline, classes: tuple[ClassOutline, ...]) -> dict[str, Any]:
+    """The literals of a class and its bases in the same file; a needed name that none of them has is an error."""
+    by_name = {each.name: each for each in classes}
+    line, unseen, todo = [], False, [given.name]
+    while todo:
+        one = by_name.get(todo.pop(0))
+        if one is None or one in line:
+            continue
+        line.append(one)
+        todo += one.bases
+        unseen = unseen or any(base not in by_name and base not in ("BaseTask", "object") for base in one.bases)
+    missing = [name for name in _NEEDED if not any(name in each.binds for each in line)]
+    if missing and not unseen:
+        raise ConfigError(f"the task class {given.name} has no {' and no '.join(missing)}")
+    return {name: value for each in reversed(line) for name, value in each.literals.items()}
+
+
+def _outlined_config(task: str, subject: str | None, fields: dict[str, Any], code: FunctionRef) -> TaskConfig:
+    def text(name: str) -> str | None:
+        return value if isinstance(value := fields.get(name), str) and value else None
+
+    shots = fields.get("NUM_FEWSHOT")
+    fields_of_file = {
+        "task": task,
+        "task_alias": subject,
+        "class": code,
+        "dataset_path": text("DATASET_PATH"),
+        "dataset_name": subject,
+        "test_split": text("SAMPLE_SPLIT"),
+        "fewshot_split": text("FEWSHOT_SPLIT"),
+        "num_fewshot": shots if isinstance(shots, int) else None,
+        "description": text("DESCRIPTION") or "",
+    }
+    return TaskConfig.model_validate(fields_of_file)
 
 
 def tasks_of(given: Any, data_dir: str | Path | None = None) -> tuple[list[Task], list[GroupSpec]]:
