@@ -198,7 +198,7 @@ def test_000_068_and_069_children_that_are_appended_stay(task: Task) -> None:
     assert (len(group), inner.parents) == (0, [other])
 
 
-def test_000_072_the_manager_gives_group_objects(tmp_path: Path) -> None:
+def test_000_066_and_072_the_manager_gives_group_objects(tmp_path: Path) -> None:
     from assay.tasks import TaskManager
 
     write_task(tmp_path, "ner")

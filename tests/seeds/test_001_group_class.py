@@ -64,7 +64,7 @@ def test_001_089_a_leaf_reached_twice_is_one_leaf() -> None:
     assert root.get_all_tasks() == [a]
 
 
-def test_001_091_an_unweighted_mean_has_the_error_of_an_unweighted_mean() -> None:
+def test_001_091_and_003_223_an_unweighted_mean_has_the_error_of_an_unweighted_mean() -> None:
     group = Group("g", None, [AggMetricConfig(metric="acc", weight_by_size=False)])
     group.add(leaf("a"))
     group.add(leaf("b"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from assay.filters import FilterEnsemble, LowercaseFilter, StripPunctuationFilte
 from assay.instance import GenInstance, Instance, MCInstance
 from assay.metrics import AGGREGATIONS, METRICS, mean, register_aggregation, register_metric
 from assay.scoring import GenResult, MCResult, stderr_for_metric
-from assay.tasks import Task
+from assay.tasks import GenerateTask, MultipleChoiceTask, Task
 
 
 def choice(idx: int, ll: float) -> Instance:
@@ -61,6 +62,60 @@ def test_003_165_and_166_result_and_metric_of_one_doc(tmp_path: Path) -> None:
     assert isinstance(result, GenResult)
     assert task._compute_metric(result, "exact_match") == {"exact_match": 1.0}
     assert task._compute_metric(result, MetricConfig(metric="exact_match")) == {"exact_match": 1.0}
+
+
+def test_003_165_a_run_scores_what_create_result_made(tmp_path: Path) -> None:
+    class Trimmed(GenerateTask):
+        def _create_result(self, instances: Any, filter_name: str) -> GenResult:
+            result = GenResult.from_instances(instances, filter_name=filter_name)
+            result.prediction = result.prediction.strip("!")
+            return result
+
+    found = run(tmp_path, [Trimmed(sums(tmp_path).config)], Written(lambda prompt, draw: "2!"))
+    assert found["gsm8k"]["exact_match"].value == 0.25
+
+
+def test_003_165_a_run_flags_choices_whose_result_the_task_made(tmp_path: Path) -> None:
+    class Flat(MultipleChoiceTask):
+        def _create_result(self, instances: Any, filter_name: str) -> MCResult:
+            result = MCResult.from_instances(instances, filter_name)
+            return dataclasses.replace(result, lls=[-ll for ll in result.lls])
+
+    docs = [{"question": "?", "choices": ["a", "bb"], "answer": 1, "id": n} for n in range(20)]
+    write_task(
+        tmp_path,
+        "pick",
+        "output_type: multiple_choice\ndoc_to_choice: choices\ndoc_to_target: answer\nmetric_list: [acc]\n",
+        docs,
+    )
+    model = Written(lambda prompt, draw: "")
+    assert run(tmp_path, ["pick"], model)["pick"]["acc"].value == 0.0
+    assert run(tmp_path, [Flat(load_task(tmp_path, "pick").config)], model)["pick"]["acc"].value == 1.0
+
+
+def test_003_166_a_run_calls_compute_metric_and_reduces_what_it_gives(tmp_path: Path) -> None:
+    class PerDraw(GenerateTask):
+        def _compute_metric(self, gen_result: Any, metric: Any) -> list[float]:
+            calls = [metric.fn(references=["2"], predictions=[text], **metric.kwargs) for text in gen_result.results]
+            return [each[metric.name] for each in calls]
+
+    sampled = "generation_kwargs: {do_sample: true, temperature: 1.0}\nrepeats: 4\n"
+    kept = "filter_list: [{name: all, filter: [{function: take_first_k, k: 4}]}]\n"
+    for reducer, value in (("", 0.25), ("reducer: max\n", 1.0)):
+        config = sums(tmp_path, f"{sampled}{kept}{reducer}metric_list: [exact_match]\n").config
+        found = run(tmp_path, [PerDraw(config)], Written(lambda prompt, draw: "2" if draw == 1 else "3"))
+        assert found["gsm8k"]["exact_match", "all"].value == value
+
+
+def test_003_166_what_the_file_names_goes_before_the_class(tmp_path: Path) -> None:
+    class Never(GenerateTask):
+        def _compute_metric(self, result: Any, metric: Any) -> Any:
+            raise AssertionError("the file's own process_results scores")
+
+    (tmp_path / "own.py").write_text("def score(doc, results):\n    return {'length': len(results[0])}\n")
+    config = sums(tmp_path, "process_results: !function own.score\nmetric_list: [{metric: length}]\n").config
+    found = run(tmp_path, [Never(config)], Written(lambda prompt, draw: "abc"))
+    assert found["gsm8k"]["length"].value == 3.0
 
 
 def test_003_167_what_is_called_stands_in_the_registry(tmp_path: Path) -> None:
@@ -210,6 +265,8 @@ def test_003_209_and_210_choices_of_a_loglikelihood_task_are_told_to_do_nothing(
     said = " ".join(str(each.message) for each in told)
     assert "metric acc_norm: it says nothing about output_type loglikelihood" in said
     assert "multiple_choice scores choices" in said
+    told_by_validate = CliRunner().invoke(command, ["validate", "text_target", "--include_path", str(tmp_path)])
+    assert "metric acc_norm: it says nothing about output_type loglikelihood" in told_by_validate.output
 
 
 def test_003_222_a_metric_without_a_value_passes_the_doc_over(tmp_path: Path) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import nltk.corpus
 import pytest
 from click.testing import CliRunner
+from nltk.corpus.reader.wordnet import WordNetCorpusReader
+from nltk.corpus.util import LazyCorpusLoader
 from tests.seeds.parts import Written, run, write_mirror, write_task
+from tests.seeds.tiny_wordnet import write_wordnet
 
 from assay.cli.entry import assay as command
 from assay.comparison import compare_runs, open_run
-from assay.errors import ConfigError
+from assay.errors import ConfigError, MissingPackage
 from assay.tasks import PERTURBATIONS, BaseTask, MCStyle, TaskManager, perturbed_text
 
 LONG = [
@@ -31,6 +35,32 @@ def test_a_perturbation_is_the_same_in_every_run_and_spares_what_it_must(name: s
     assert once != perturbed_text(TEXT, [f"{name}(1.0)"], "doc 2", keep=["Answer"])
     for kept in ("12", "A.", "(B)", "```\nfor planet in planets:\n```", "\n    indented code\n", "Answer:"):
         assert kept in once, kept
+
+
+def test_a_synonym_stands_for_the_usual_meaning_of_a_word_and_spares_grammar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader is nltk's; the dictionary is a tiny one in WordNet's format."""
+    write_wordnet(tmp_path / "corpora" / "wordnet")
+    monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
+    monkeypatch.setattr(nltk.corpus, "wordnet", LazyCorpusLoader("wordnet", WordNetCorpusReader, None))
+    text = "Where was the car of the doctor, and which Cars shine in the sun?"
+    drawn = {perturbed_text(text, ["synonyms(1.0)"], str(seed)) for seed in range(20)}
+    assert drawn == {
+        f"Where was the {car} of the physician, and which Cars shine in the sun?" for car in ("auto", "motorcar")
+    }
+    assert perturbed_text("Car", ["synonyms(1.0)"], "1", keep=["car"]) == "Car"
+    assert perturbed_text("Car", ["synonyms(1.0)"], "1") in ("Auto", "Motorcar")
+
+
+def test_without_wordnet_synonyms_are_refused_before_anything_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = LazyCorpusLoader("no_such_wordnet", WordNetCorpusReader, None)
+    monkeypatch.setattr(nltk.corpus, "wordnet", missing)
+    choice_task(tmp_path)
+    with pytest.raises(MissingPackage, match="synonyms come from WordNet"):
+        TaskManager(tmp_path, include_defaults=False).load(["planets:synonyms"])
 
 
 def test_004_258_unmodifiable_words_stay() -> None:

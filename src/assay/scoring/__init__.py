@@ -8,6 +8,7 @@ from assay.scoring.checks import check_filter, check_metric
 from assay.scoring.choices import MultiChoiceScorer, MultipleChoiceScorer
 from assay.scoring.correction import checked
 from assay.scoring.estimation import aggregate, chance_test, estimate, quietly, stderr_for_metric
+from assay.scoring.hooks import hooked
 from assay.scoring.judges import JudgeScorer, answer_hash, scale_from_json
 from assay.scoring.letters import LettersScorer
 from assay.scoring.registry import SCORERS, scorer_class
@@ -82,6 +83,7 @@ __all__ = [
     "filters_of",
     "gold_indices",
     "higher_is_better_of",
+    "hooked",
     "idle_settings",
     "may_be_right_or_wrong",
     "metric_configs",

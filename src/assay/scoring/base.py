@@ -208,6 +208,15 @@ class Scorer:
         """The value of one metric for one doc; a dict gives one score per key."""
         raise NotImplementedError(f"{type(self).__name__} does not say how one metric scores one doc")
 
+    @property
+    def unhooked(self) -> Scorer:
+        """Itself; of a scorer that leaves steps to its task, the one that does them."""
+        return self
+
+    def score_result(self, data: Any, metric: ResolvedMetric) -> Any:
+        """The value of one metric for what `_prepare_data` made of a doc."""
+        return self.score_doc(data.instances, metric, data.filter_name)
+
     def _validate_instances(self, instances: Collection[Any]) -> None:
         """Refuse what this scorer cannot score; a subclass may refuse more."""
         if not instances:

@@ -26,7 +26,10 @@ class MultipleChoiceScorer(Scorer):
     """Loglikelihoods of choices against the index of the right one."""
 
     def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
-        return metric.fn(self._prepare_data(instances, filter_name), **metric.kwargs)
+        return self.score_result(self._prepare_data(instances, filter_name), metric)
+
+    def score_result(self, data: MCResult, metric: ResolvedMetric) -> Any:
+        return metric.fn(data, **metric.kwargs)
 
     def lacks_gold(self, instances: Sequence[Instance], task_config: TaskConfig) -> bool:
         return instances[0].request_type == "loglikelihood" and not has_gold(instances[0].target, choices_of(instances))
@@ -37,7 +40,7 @@ class MultipleChoiceScorer(Scorer):
     @property
     def _is_plain(self) -> bool:
         """Whether no subclass scores docs in a way of its own, so that many may be scored at once."""
-        hooks = ("score_doc", "_prepare_data", "_compute_metrics")
+        hooks = ("score_doc", "score_result", "_prepare_data", "_compute_metrics")
         return all(getattr(type(self), hook) is getattr(MultipleChoiceScorer, hook) for hook in hooks)
 
     def score_filter(self, context: ScoringContext, result: ScoringResult) -> None:

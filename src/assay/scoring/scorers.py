@@ -29,7 +29,10 @@ class GenerateScorer(Scorer):
         return one.choices is not None and not isinstance(one.target, str) and not has_gold(one.target, one.choices)
 
     def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
-        prediction = self._prepare_data(instances, filter_name).prediction
+        return self.score_result(self._prepare_data(instances, filter_name), metric)
+
+    def score_result(self, data: GenResult, metric: ResolvedMetric) -> Any:
+        instances, prediction = data.instances, data.prediction
         if isinstance(prediction, list) and metric.reducer is None and takes_whole(metric):
             return one_value(metric, *self.references(instances[0], prediction), prediction)
         if not isinstance(prediction, list):

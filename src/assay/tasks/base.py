@@ -19,6 +19,7 @@ from assay.registry import load_object
 from assay.request_types import OUTPUT_TYPES
 from assay.results import MetricKey, write_key
 from assay.scoring import (
+    ResolvedMetric,
     Scorer,
     ScoringResult,
     aggregation_of,
@@ -27,6 +28,7 @@ from assay.scoring import (
     declared,
     estimate,
     filters_of,
+    hooked,
     metric_configs,
     resolve_metrics,
     scorer_for,
@@ -274,8 +276,15 @@ class Task(TaskDocs):
 
     @cached_property
     def scorer(self) -> Scorer:
-        """Made once, by `_create_scorer`."""
-        return self._create_scorer()
+        """Made once, by `_create_scorer`; a class that overrides `_create_result` or `_compute_metric` scores by them.
+
+        What the config names (`process_results`, `scorer`) goes before what the class says.
+        """
+        made, own = self._create_scorer(), type(self)
+        is_hooked = (own._create_result, own._compute_metric) != (Task._create_result, Task._compute_metric)
+        if not is_hooked or self.config.process_results is not None or self.config.scorer is not None:
+            return made
+        return hooked(made, self._create_result, self._compute_metric)
 
     @property
     def _scorer(self) -> Scorer:
@@ -331,13 +340,20 @@ class Task(TaskDocs):
 
     def _create_result(self, instances: Sequence[Instance], filter_name: str) -> Any:
         """One doc's instances as the scorer's metrics take them."""
-        return self.scorer._prepare_data(instances, filter_name)
+        return self.scorer.unhooked._prepare_data(instances, filter_name)
 
-    def _compute_metric(self, result: Any, metric: MetricConfig | str) -> Any:
-        """One metric of what `_create_result` made; None where it says nothing about this type of task."""
-        entry = MetricConfig.model_validate(metric) if isinstance(metric, str) else metric
-        own = resolve_metrics(self.config.override(metric_list=[entry], filter_list=None))
-        return self.scorer.score_doc(result.instances, own[0], result.filter_name) if own else None
+    def _compute_metric(self, result: Any, metric: ResolvedMetric | MetricConfig | str) -> Any:
+        """One metric of what `_create_result` made; None where it says nothing about this type of task.
+
+        A run gives the metric ready to be called, with `fn`, `name` and `kwargs`.
+        """
+        if not isinstance(metric, ResolvedMetric):
+            entry = MetricConfig.model_validate(metric) if isinstance(metric, str) else metric
+            own = resolve_metrics(self.config.override(metric_list=[entry], filter_list=None))
+            if not own:
+                return None
+            metric = own[0]
+        return self.scorer.unhooked.score_result(result, metric)
 
     def aggregation(self) -> dict[str, Callable[..., Any]]:
         """The function behind each metric's number."""

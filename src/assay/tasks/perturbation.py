@@ -56,20 +56,143 @@ def add_space(space: str, rng: random.Random) -> str:
     return space if "\n" in space else rng.choice([space * 2, space * 3])
 
 
+_GRAMMAR = frozenset(
+    [
+        "a",
+        "about",
+        "after",
+        "all",
+        "am",
+        "an",
+        "and",
+        "any",
+        "are",
+        "as",
+        "at",
+        "be",
+        "been",
+        "before",
+        "being",
+        "both",
+        "but",
+        "by",
+        "can",
+        "could",
+        "did",
+        "do",
+        "does",
+        "each",
+        "either",
+        "every",
+        "few",
+        "for",
+        "from",
+        "had",
+        "has",
+        "have",
+        "he",
+        "her",
+        "him",
+        "his",
+        "how",
+        "i",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "less",
+        "many",
+        "may",
+        "me",
+        "might",
+        "more",
+        "most",
+        "much",
+        "must",
+        "my",
+        "neither",
+        "no",
+        "nor",
+        "not",
+        "of",
+        "off",
+        "on",
+        "one",
+        "only",
+        "or",
+        "other",
+        "our",
+        "out",
+        "over",
+        "shall",
+        "she",
+        "should",
+        "so",
+        "some",
+        "such",
+        "than",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "those",
+        "to",
+        "too",
+        "up",
+        "us",
+        "very",
+        "was",
+        "we",
+        "were",
+        "what",
+        "when",
+        "where",
+        "whether",
+        "which",
+        "who",
+        "whom",
+        "whose",
+        "why",
+        "will",
+        "with",
+        "would",
+        "you",
+        "your",
+    ]
+)
+"""Words that hold a sentence together. WordNet knows many as something else: `was` as Washington, `as` as arsenic."""
+
+
 def synonym(word: str, rng: random.Random) -> str:
-    """Another word of the same meaning, by WordNet; the word itself where it has none."""
+    """Another word for what the word means most often, by WordNet; the word itself where there is none.
+
+    Only words in the form in which a dictionary lists them: `planets` would lose its plural.
+    """
+    plain = word.lower()
+    if plain in _GRAMMAR:
+        return word
     try:
         from nltk.corpus import wordnet  # type: ignore[import-untyped]
 
-        meanings = wordnet.synsets(word.lower())
+        meanings = wordnet.synsets(plain)
     except (ImportError, LookupError) as error:
         raise MissingPackage(
             "synonyms come from WordNet, which is not installed",
             hint="pip install nltk && python -m nltk.downloader wordnet",
             package="nltk",
         ) from error
-    lemmas = {lemma.replace("_", " ") for meaning in meanings for lemma in meaning.lemma_names()}
-    others = sorted(lemma for lemma in lemmas if lemma.lower() != word.lower())
+    listed = [lemma for meaning in meanings for lemma in meaning.lemmas() if lemma.name() == plain]
+    if not listed:
+        return word
+    usual = max(listed, key=lambda lemma: lemma.count()).synset()
+    others = sorted(name for name in usual.lemma_names() if name.isalpha() and name.islower() and name != plain)
     if not others:
         return word
     chosen: str = rng.choice(others)

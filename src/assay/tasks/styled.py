@@ -246,6 +246,8 @@ def check_perturbation(config: TaskConfig) -> TaskConfig:
                 f"task {config.task}: choice_order needs a task that is worded by a styler",
                 hint=f"Name one: {config.task.partition(':')[0]}:mc:choice_order.",
             )
+        if name == "synonyms":
+            perturbed_text("word", ["synonyms(1.0)"], "")  # raises where WordNet is missing
     return config
 
 
