@@ -11,7 +11,9 @@ from parts import ACC, PLAIN, Leaf, fresh_keys, group_score, manager_of, mean_sc
 
 from assay.errors import ConfigError
 from assay.groups import Group
+from assay.metrics import AGGREGATIONS
 from assay.results import MetricKey, Score, Share
+from assay.scoring import estimate
 from assay.stats import Estimate
 
 
@@ -298,3 +300,19 @@ def test_means_keep_their_order_and_stay_between_the_extremes(values: list[float
     slack = 1e-12
     assert low <= harmonic + slack <= geometric + 2 * slack <= mean + 3 * slack <= high + 4 * slack
     assert low <= number("median") <= high
+
+
+def test_an_undefined_share_of_the_replicates_is_said_with_the_ends_of_the_others() -> None:
+    """A harmonic mean is undefined where a draw of six docs has no right one."""
+    keys = fresh_keys(np.random.default_rng(3), 106)
+    few = estimate([1.0, 0.0, 0.0, 0.0, 0.0, 0.0], AGGREGATIONS["mean"], keys[:6])
+    many = estimate([1.0, 0.0] * 50, AGGREGATIONS["mean"], keys[6:])
+    configs = {
+        "g": {"task": ["few", "many"], "aggregate_metric_list": [{"metric": "acc", "aggregation": "harmonic_mean"}]}
+    }
+    manager = manager_of(configs, ["few", "many"])
+    found = manager.score_groups({"few": {ACC: few}, "many": {ACC: many}})["g"][ACC].estimate
+    undefined = np.mean(~np.isfinite(manager.score_groups({"few": {ACC: few}, "many": {ACC: many}})["g"][ACC].draws))
+    assert found.value is not None
+    assert found.low is None
+    assert found.method.startswith(f"undefined in {undefined:.0%} of the replicates; in the others [0.")

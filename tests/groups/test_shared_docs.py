@@ -115,3 +115,22 @@ def test_nothing_is_drawn_for_means() -> None:
         for n in "ab"
     }
     assert group_score(scores).estimate.stderr == pytest.approx(0.1 / math.sqrt(2))
+
+
+def test_a_group_counts_each_doc_once() -> None:
+    keys = fresh_keys(np.random.default_rng(0), 300)
+    values = np.resize([0.0, 1.0, 1.0], 300)
+
+    def some(chosen: slice, clusters: Any = None) -> Score:
+        return estimate(list(values[chosen]), AGGREGATIONS["mean"], keys[chosen], clusters)
+
+    passages = np.arange(100, dtype=np.uint64) // 10
+    scores = {"a": some(slice(0, 100), passages), "b": some(slice(50, 200)), "c": some(slice(200, 300))}
+    assert root({"A": ["a", "b"], "B": ["b", "c"]}, scores, P=["A", "B"]).estimate.n == 300
+    assert root({"A": ["a"], "B": ["c"]}, scores, P=["A", "B"]).estimate.n == 200
+
+
+def test_two_rows_of_one_task_stay_two_docs() -> None:
+    keys = np.repeat(fresh_keys(np.random.default_rng(0), 50), 2)
+    twice = estimate([0.0, 1.0] * 50, AGGREGATIONS["mean"], keys)
+    assert root({"A": ["a"], "B": ["a"]}, {"a": twice}, P=["A", "B"]).estimate.n == 100

@@ -68,11 +68,15 @@ def test_one_doc_or_one_cluster_has_no_error_bar() -> None:
 def test_rare_undefined_replicates_are_left_out_and_many_are_an_honest_gap() -> None:
     draws = np.linspace(0, 1, 1000)
     draws[:10] = np.nan
-    assert bootstrap_estimate(0.5, draws, 50).stderr is not None
+    some = bootstrap_estimate(0.5, draws, 50)
+    assert some.stderr is not None
+    assert some.caution == "undefined in 1% of the replicates, which are left out"
     draws[:200] = np.nan
     gap = bootstrap_estimate(0.5, draws, 50)
     assert gap.stderr is None
-    assert gap.method == "undefined in 20% of the replicates"
+    assert gap.method.startswith("undefined in 20% of the replicates; in the others [0.2")
+    draws[:980] = np.nan
+    assert bootstrap_estimate(0.5, draws, 50).method == "undefined in 98% of the replicates"
 
 
 def test_rows_must_match_docs() -> None:

@@ -83,7 +83,7 @@ def _estimate(
     select: Select | None,
     level: float,
 ) -> Estimate:
-    n = sum(member.score.estimate.n for member in members)
+    n = count_docs(members, shared)
     values = np.array([member.value for member in members], dtype=np.float64)
     mask = None if select is None else select(False)
     if mask is not None and not mask.any():
@@ -122,6 +122,25 @@ def share_docs(members: Sequence[Member]) -> bool | None:
     order = np.argsort(keys, kind="stable")
     same_key = keys[order[1:]] == keys[order[:-1]]
     return bool((same_key & (owner[order[1:]] != owner[order[:-1]])).any())
+
+
+def count_docs(members: Sequence[Member], shared: Callable[[], bool | None]) -> int:
+    """How many docs the number rests on: one that two children ask is one doc."""
+    if len(members) > 1 and shared() and (docs := documents_below([member.score for member in members])) is not None:
+        return len(docs)
+    return sum(member.score.estimate.n for member in members)
+
+
+def documents_below(scores: Sequence[Score]) -> Keys | None:
+    """The docs behind these numbers, each as often as the child that has it most often: two rows of one task stay two."""
+    parts = [docs for score in scores if score.documents is not None and (docs := score.documents()) is not None]
+    if not parts or len(parts) < len(scores):
+        return None
+    counted = [np.unique(part, return_counts=True) for part in parts]
+    keys, times = (np.concatenate(column) for column in zip(*counted))
+    order = np.argsort(keys, kind="stable")
+    keys, starts = np.unique(keys[order], return_index=True)
+    return np.repeat(keys, np.maximum.reduceat(times[order], starts)) if len(keys) else keys
 
 
 def docs_below(scores: Sequence[Score]) -> Keys | None:

@@ -62,7 +62,12 @@ class TableRow:
 
     @property
     def note(self) -> str:
-        return "; ".join(part for part in (*self.marks, self.estimate.undefined) if part)
+        """What to know, and why there is no interval where there is none."""
+        e = self.estimate
+        blank = (
+            f"no interval: {e.method.removeprefix('no interval: ')}" if e.value is not None and e.low is None else ""
+        )
+        return "; ".join(part for part in (*self.marks, e.undefined or blank) if part)
 
 
 def format_number(value: float) -> str:

@@ -90,6 +90,8 @@ class Score:
     """Per doc, its value and the key of its bootstrap weights (clusters already share theirs). In the order of `counts`."""
     keys: Callable[[], Keys | None] | None = field(default=None, compare=False, repr=False)
     """The keys of all docs behind the number, for numbers that no doc has alone: an f1, a group's mean."""
+    documents: Callable[[], Keys | None] | None = field(default=None, compare=False, repr=False)
+    """The keys of the docs themselves, clusters or not, as often as the number counts each."""
     interval: Callable[[float], tuple[float, float] | None] | None = field(default=None, compare=False, repr=False)
     """Level to interval, by the method of the estimate's own."""
 

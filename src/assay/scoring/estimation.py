@@ -89,6 +89,7 @@ def estimate(
         counts=_counts(values, counts, drawn_once=drawn_once),
         samples=None if per_doc is None else lambda: (per_doc, units),
         keys=lambda: units,
+        documents=lambda: doc_keys,
         interval=lambda level: ends(at_level(level)),
     )
 

@@ -24,6 +24,9 @@ from assay.stats.units import Clusters, unit_keys
 _UNDEFINED_SHARE = 0.05
 """A replicate may be undefined (f1 of a draw without positives). Beyond this share the error bar would be a lie."""
 
+_BOUND_FROM = 40
+"""Defined replicates from which the ends of their interval are worth naming."""
+
 _BIAS_SHARE = 0.25
 """A bias of the replicates beyond this share of their spread: their percentiles would be off by twice as much."""
 
@@ -172,14 +175,20 @@ def bootstrap_estimate(
     if units < 2:
         return Estimate.bare(value, n, "one doc" if n < 2 else "one cluster")
     stderr = replicate_spread(replicates)
-    if stderr is None:
-        share = float(np.mean(~np.isfinite(replicates)))
-        return Estimate.bare(value, n, f"undefined in {share:.0%} of the replicates")
     finite = replicates[np.isfinite(replicates)]
+    reach = t_quantile((1 + level) / 2, units - 1) * math.sqrt(units / (units - 1))
+    undefined = f"undefined in {1 - len(finite) / len(replicates):.0%} of the replicates"
+    if stderr is None:
+        if len(finite) < _BOUND_FROM:
+            return Estimate.bare(value, n, undefined)
+        low, high = np.quantile(finite, [normal_cdf(-reach), normal_cdf(reach)])
+        # No interval: nobody knows where the undefined ones lie. The others' ends are what can be said.
+        return Estimate.bare(value, n, f"{undefined}; in the others [{low:.4f}, {high:.4f}]")
     bias = abs(float(finite.mean()) - value)
     if selects and bias > _BIAS_SHARE * stderr + 1e-9 * abs(value):
         found = f"{bias / stderr:.1f} times its spread" if stderr else "without a spread"
         return Estimate.bare(value, n, f"no interval: choosing among children biases the bootstrap ({found})")
-    reach = t_quantile((1 + level) / 2, units - 1) * math.sqrt(units / (units - 1))
     low, high = np.quantile(finite, [normal_cdf(-reach), normal_cdf(reach)])
-    return Estimate(value, stderr, float(low), float(high), n, "bootstrap", level=level, df=float(units - 1))
+    caution = f"{undefined}, which are left out" if len(finite) < len(replicates) else None
+    df = float(units - 1)
+    return Estimate(value, stderr, float(low), float(high), n, "bootstrap", level=level, df=df, caution=caution)

@@ -1,7 +1,8 @@
 """Results and samples of lm-evaluation-harness as a run directory of ours.
 
-Scores are taken as that harness wrote them; a standard error becomes a normal interval. Samples bring prompts,
-responses and per-doc values, so the run can be viewed, compared, and scored again where its task files are at hand.
+Values are taken as that harness wrote them. Samples bring prompts, responses and per-doc values, so the run gets error bars
+of ours (`estimating`), and can be viewed, compared, and scored again where its task files are at hand; without samples a
+standard error becomes a normal interval.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from assay.compat.lm_eval.estimating import SampleValues, with_our_estimates
 from assay.config import RunConfig
 from assay.data import doc_hash
 from assay.errors import ConfigError, DataError
@@ -55,8 +57,10 @@ def import_lm_eval(source: str | Path, run_dir: str | Path) -> RunResult:
     data = read_results(newest)
     directory = RunDirectory.create(RunConfig(run_dir=str(run_dir)), "")
     assert directory is not None
-    samples = {task: _convert(path, task, data, directory) for task, path in sample_files(newest, data)}
-    result = to_run_result(data, samples, path=directory.path)
+    samples, columns = {}, {}
+    for task, path in sample_files(newest, data):
+        samples[task], columns[task] = _convert(path, task, data, directory)
+    result = with_our_estimates(to_run_result(data, samples, path=directory.path), columns)
     directory.write_json(
         "run.json",
         {
@@ -102,21 +106,30 @@ def sample_files(results: Path, data: dict[str, Any]) -> Iterator[tuple[str, Pat
             yield task, next((path for path in found if path.name == f"samples_{task}{stamp}.jsonl"), found[-1])
 
 
-def _convert(path: Path, task: str, data: dict[str, Any], directory: RunDirectory) -> str:
+def _convert(
+    path: Path, task: str, data: dict[str, Any], directory: RunDirectory
+) -> tuple[str, dict[MetricKey, SampleValues]]:
+    """The samples as a file of ours, by its name, and the values of every metric in them."""
+    columns: dict[MetricKey, SampleValues] = {}
     writer = SampleWriter(directory.sample_file(task))
     kind = data["configs"][task].get("output_type", "generate_until")
     with open(path, encoding="utf-8", errors="surrogatepass") as lines:
         for number, line in enumerate(lines, 1):
             if line.strip():
                 try:
-                    writer.add(_row(json.loads(line), kind, task))
+                    row = _row(json.loads(line), kind, task)
+                    writer.add(row)
+                    for metric, value in {**row.metrics, **row.other}.items():
+                        column = columns.setdefault(MetricKey(metric, row.filter), SampleValues())
+                        column.hashes.append(row.doc_hash)
+                        column.values.append(value)
                 except (ValueError, KeyError, TypeError) as error:
                     writer.discard()
                     raise DataError(
                         f"{path}, line {number}: not a sample of {ORIGIN} ({type(error).__name__}: {error})"
                     ) from error
     writer.close()
-    return str(directory.sample_file(task).relative_to(directory.path))
+    return str(directory.sample_file(task).relative_to(directory.path)), columns
 
 
 def sample_instances(sample: dict[str, Any], kind: str, task: str) -> list[Instance]:
