@@ -441,3 +441,21 @@ def test_a_run_that_died_is_not_running_for_as_long_as_the_server_lives(
     assert statuses() == {"killed": "running", "stopped": "interrupted", "broken": "failed"}
     monkeypatch.setattr("assay.view.library.time.time", lambda: now + 1000)
     assert statuses()["killed"] == "stopped"
+
+
+def test_runs_are_ranked_with_bars_and_pairs(client: TestClient, ids: dict[str, str]) -> None:
+    address = f"/rank?run={ids['blunt-1b']}&run={ids['sharp-7b']}"
+    rows = [json.loads(line) for line in client.get(f"{address}&download=jsonl").text.splitlines()]
+    assert rows[0]["run"] == "sharp-7b"
+    assert {(row["rank_low"], row["rank_high"]) for row in rows} <= {(1, 1), (2, 2), (1, 2)}
+    page = client.get(address).text
+    assert "sharp-7b − blunt-1b: +" in html.unescape(page)
+    assert f"/run/{ids['sharp-7b']}" in page
+    assert "Choose two or more runs" in client.get(f"/rank?run={ids['sharp-7b']}").text
+    assert client.get("/rank?run=nothing&run=here").status_code == 404
+
+
+def test_runs_that_cannot_be_ranked_say_why(client: TestClient, ids: dict[str, str]) -> None:
+    address = f"/rank?run={ids['foreign-1b']}&run={ids['sharp-7b']}"
+    client.get(f"{address}&download=jsonl")
+    assert "cannot be ranked" in client.get(address).text

@@ -6,6 +6,21 @@ from assay.comparison.judge_check import CheckedJudge, check_judges
 from assay.comparison.model import CompareOptions, Comparison, ComparisonRow, Flips, Refusal
 from assay.comparison.page import comparison_page
 from assay.comparison.power import PowerAssumptions, SizePlan, plan_from_runs, plan_without_runs
+from assay.comparison.ranking import (
+    Ranking,
+    RankMark,
+    RankOptions,
+    open_runs,
+    rank,
+    rank_marks,
+    ranking_json,
+    ranking_legend,
+    ranking_markdown,
+    ranking_page,
+    ranking_table,
+    thin_runs,
+    thinned_lines,
+)
 from assay.comparison.readers import RUN_READERS, open_results, open_run
 from assay.comparison.render import comparison_json, comparison_legend, comparison_table, flip_lines
 from assay.comparison.runs import ColumnBuilder, Columns, ComparedRun, RunReader, SampleColumn, run_of_columns
@@ -24,6 +39,9 @@ __all__ = [
     "GateCheck",
     "GateReport",
     "PowerAssumptions",
+    "RankMark",
+    "RankOptions",
+    "Ranking",
     "Refusal",
     "RunReader",
     "SampleColumn",
@@ -44,8 +62,18 @@ __all__ = [
     "gate_thresholds",
     "open_results",
     "open_run",
+    "open_runs",
     "plan_from_runs",
     "plan_without_runs",
+    "rank",
+    "rank_marks",
+    "ranking_json",
+    "ranking_legend",
+    "ranking_markdown",
+    "ranking_page",
+    "ranking_table",
     "run_of_columns",
+    "thin_runs",
+    "thinned_lines",
     "wordings",
 ]

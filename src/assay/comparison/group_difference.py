@@ -40,7 +40,7 @@ def compare_group(
     if not isinstance(aggregator, ArrayAggregator) or not repeatable:
         raise NotComparable(f"the aggregator {left.aggregation} cannot be repeated from the members' numbers")
     chosen = [members[member] for member in names]
-    weights = _weights(left)
+    weights = reported_weights(left)
     docs = np.concatenate([member.docs for member in chosen])
     if aggregator.linear and not _share_docs(chosen):
         difference = _linear(chosen, weights)
@@ -50,7 +50,7 @@ def compare_group(
     return MemberDifference(difference, size, docs, lambda: _draws(aggregator, chosen, weights))
 
 
-def _weights(group: GroupScore) -> Floats:
+def reported_weights(group: GroupScore) -> Floats:
     """As reported: what a member weighs is a matter of the group, not of the docs that the runs have in common."""
     shares = [child.weight for child in group.children]
     if any(share is None for share in shares):

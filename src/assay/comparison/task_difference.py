@@ -52,8 +52,8 @@ class Alignment:
 
 def align(a: SampleColumn, b: SampleColumn) -> Alignment:
     """Pair docs by content. Copies of a doc are paired in the order of their prompts, then of their place."""
-    keys_a, copies = _distinct_keys(a)
-    keys_b, _ = _distinct_keys(b)
+    keys_a, copies = distinct_keys(a)
+    keys_b, _ = distinct_keys(b)
     _, at_a, at_b = np.intersect1d(keys_a, keys_b, assume_unique=True, return_indices=True)
     order = np.argsort(at_a, kind="stable")
     at_a, at_b = at_a[order].astype(np.int64), at_b[order].astype(np.int64)
@@ -66,7 +66,7 @@ def align(a: SampleColumn, b: SampleColumn) -> Alignment:
 _STRIDE = np.uint64(0x9E3779B97F4A7C15)
 
 
-def _distinct_keys(column: SampleColumn) -> tuple[Keys, int]:
+def distinct_keys(column: SampleColumn) -> tuple[Keys, int]:
     """Keys made different for the second, third, … copy of a doc, and how many docs have copies."""
     requests = column.requests if column.requests is not None else np.zeros(len(column), dtype=np.uint64)
     order = np.lexsort((np.arange(len(column)), requests, column.docs))
@@ -138,16 +138,16 @@ def _paired(
 ) -> tuple[Difference, Callable[[], tuple[Floats, Floats]]]:
     """The difference on the same docs in the same order, and the replicates of both sides."""
     clusters = unit_index(_units(a, b))
-    if aggregation == "mean" and _is_checked(a, b):
-        difference = corrected_difference(_judged(a), _judged(b), clusters)
-        return difference, lambda: (_corrected_draws(a, clusters, options), _corrected_draws(b, clusters, options))
+    if aggregation == "mean" and is_checked(a, b):
+        difference = corrected_difference(as_judged(a), as_judged(b), clusters)
+        return difference, lambda: (corrected_draws(a, clusters, options), corrected_draws(b, clusters, options))
     if aggregation == "mean" and a.is_numeric and b.is_numeric:
         difference = paired_difference(a.values, b.values, clusters)
         return difference, lambda: (
-            _aggregated(a, aggregation, options).draws,
-            _aggregated(b, aggregation, options).draws,
+            aggregated(a, aggregation, options).draws,
+            aggregated(b, aggregation, options).draws,
         )
-    left, right = _aggregated(a, aggregation, options), _aggregated(b, aggregation, options)
+    left, right = aggregated(a, aggregation, options), aggregated(b, aggregation, options)
     value_a, value_b = left.estimate.value, right.estimate.value
     if value_a is None or value_b is None:
         difference = unpaired_difference(left.estimate, right.estimate)
@@ -185,30 +185,30 @@ def _of_other_numbers(
     return replicate_difference(value_a, value_b, left.draws, right.draws, len(a), units=units)
 
 
-def _is_checked(*columns: SampleColumn) -> bool:
+def is_checked(*columns: SampleColumn) -> bool:
     """Whether people judged some of the docs of either run, so that the judge's error is known there."""
-    return all(column.is_numeric for column in columns) and any(_judged(column).n for column in columns)
+    return all(column.is_numeric for column in columns) and any(as_judged(column).n for column in columns)
 
 
-def _judged(column: SampleColumn) -> Judged:
+def as_judged(column: SampleColumn) -> Judged:
     """With too few labels a run stands as its judge sees it, as in its own results."""
     unlabelled = np.full(len(column), np.nan)
     labels = unlabelled if column.labels is None else column.labels
     return Judged(column.values, labels if Judged(column.values, labels).n >= FEWEST_LABELS else unlabelled)
 
 
-def _corrected_draws(column: SampleColumn, clusters: NDArray[Any] | None, options: CompareOptions) -> Floats:
-    judged = _judged(column)
+def corrected_draws(column: SampleColumn, clusters: NDArray[Any] | None, options: CompareOptions) -> Floats:
+    judged = as_judged(column)
     if not judged.n:
-        return _aggregated(column, "mean", options).draws
+        return aggregated(column, "mean", options).draws
     return corrected_replicates(judged.verdicts, judged.labels, column.docs, clusters, options.replicates)()
 
 
 def _unpaired(
     a: SampleColumn, b: SampleColumn, aggregation: str, options: CompareOptions, notes: list[str]
 ) -> TaskDifference:
-    left, right = _aggregated(a, aggregation, options), _aggregated(b, aggregation, options)
-    if aggregation == "mean" and _is_checked(a, b):
+    left, right = aggregated(a, aggregation, options), aggregated(b, aggregation, options)
+    if aggregation == "mean" and is_checked(a, b):
         notes.append("unpaired: the judge's error is not in it")
     difference = unpaired_difference(left.estimate, right.estimate)
     docs = np.concatenate([a.docs, b.docs])
@@ -216,7 +216,7 @@ def _unpaired(
     return TaskDifference(member, False, len(a), len(b), tuple(notes))
 
 
-def _aggregated(column: SampleColumn, aggregation: str, options: CompareOptions) -> Score:
+def aggregated(column: SampleColumn, aggregation: str, options: CompareOptions) -> Score:
     rule = AGGREGATIONS[aggregation]
     return estimate(column.values.tolist(), rule, column.docs, column.clusters, options.replicates)
 

@@ -21,6 +21,7 @@ from starlette.staticfiles import StaticFiles
 
 from assay.errors import AssayError, ConfigError
 from assay.view import downloads
+from assay.view.ranks import rank_page, rank_rows
 from assay.view.render import render
 from assay.view.security import RequestGuard
 from assay.view.site import PATIENCE, NotFound, Site, compare_page, live_part, run_page, runs_page
@@ -88,6 +89,7 @@ def create_app(
         Route("/samples/{run_id}/{task:path}", shown(handlers.samples)),
         Route("/sample/{run_id}/{doc_id:int}/{task:path}", shown(handlers.sample)),
         Route("/compare", shown(handlers.compare)),
+        Route("/rank", shown(handlers.rank)),
         Route("/static/plotly.min.js", plotly_script),
         Mount("/static", StaticFiles(directory=static_directory())),
     ]
@@ -167,6 +169,13 @@ class Handlers:
         if form:
             return attachment(context["compared"]["rows"] if context["compared"] else [], form, "comparison")
         return html("compare.html", **context)
+
+    def rank(self, request: Request) -> Response:
+        form = wants(request)
+        context = rank_page(self.site, request.query_params.getlist("run"), 60.0 if form else PATIENCE)
+        if form:
+            return attachment(rank_rows(context["ranked"]), form, "ranks")
+        return html("rank.html", **context)
 
 
 def html(template: str, status: int = 200, **context: Any) -> HTMLResponse:

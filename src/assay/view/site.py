@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from assay.errors import AssayError
 from assay.report import Axis, Bar, bars_of
@@ -23,6 +24,7 @@ from assay.view.queries import Samples
 from assay.view.task_statistics import TaskStatistics
 
 PageValues = dict[str, Any]
+Result = TypeVar("Result")
 PATIENCE = 0.25
 """Seconds a page waits before it says that the comparison is under way."""
 SMALL = 30_000
@@ -174,20 +176,26 @@ class Comparisons:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(1, "compare")
-        self._known: OrderedDict[tuple[Any, ...], Future[Compared]] = OrderedDict()
+        self._known: OrderedDict[tuple[Any, ...], Future[Any]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, directories: Sequence[Path], samples: int, patience: float = PATIENCE) -> Compared | None:
-        """The comparison of every further run with the first; None while it is computed."""
+    def get(
+        self,
+        work: Callable[[Sequence[str]], Result],
+        directories: Sequence[Path],
+        samples: int,
+        patience: float = PATIENCE,
+    ) -> Result | None:
+        """What `work` (`compare`, `rank_here`) says of these runs; None while it is computed."""
         stamps = tuple((directory / "results.json").stat().st_mtime_ns for directory in directories)
-        key = (*directories, *stamps)
+        key = (work.__name__, *directories, *stamps)
         with self._lock:
             if key not in self._known:
-                work = compare if samples <= SMALL else compare_apart
-                self._known[key] = self._threads.submit(work, [str(path) for path in directories])
+                chosen = work if samples <= SMALL else partial(apart, work)
+                self._known[key] = self._threads.submit(chosen, [str(path) for path in directories])
                 while len(self._known) > 32:
                     self._known.popitem(last=False)
-            future = self._known[key]
+            future: Future[Result] = self._known[key]
         try:
             return future.result(timeout=patience)
         except NotYet:
@@ -197,10 +205,10 @@ class Comparisons:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def compare_apart(directories: Sequence[str]) -> Compared:
-    """`compare` in a process that ends with it."""
+def apart(work: Callable[[Sequence[str]], Result], directories: Sequence[str]) -> Result:
+    """In a process that ends with it."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-        return process.submit(compare, directories).result()
+        return process.submit(work, directories).result()
 
 
 def compare(directories: Sequence[str]) -> Compared:
@@ -256,7 +264,7 @@ def compare_page(site: Site, run_ids: Sequence[str], key: str = "", patience: fl
     for run in runs:
         site.results_of(run)
     directories = [site.library.directory(run) for run in runs]
-    compared = site.comparisons.get(directories, max(s.samples for s in summaries), patience)
+    compared = site.comparisons.get(compare, directories, max(s.samples for s in summaries), patience)
     if compared is None:
         return context | {"pending": True}
     problem = compared.problem

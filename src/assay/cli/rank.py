@@ -1,0 +1,126 @@
+"""`assay rank`: a leaderboard that admits what it does not know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from assay.comparison import ComparedRun, RankOptions
+
+
+@click.command("rank", short_help="Many runs, and the ranks each may have.")
+@click.argument("runs", nargs=-1, required=True, metavar="RUNS…")
+@click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="Rank by these tasks or groups.  [what was run]")
+@click.option("--metric", "-m", metavar="NAME", help="acc, or acc,none.  [the first that all runs have]")
+@click.option(
+    "--min_difference",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    help="Ranks that matter: a run is ahead only if it is by more than this.",
+)
+@click.option(
+    "--level",
+    default=0.95,
+    show_default=True,
+    type=click.FloatRange(0.5, 1, max_open=True),
+    help="Of all ranges together.",
+)
+@click.option("--ignore_prompts", is_flag=True, help="Pair docs by content even where their prompts differ.")
+@click.option("--bootstrap_iters", default=2000, show_default=True, type=click.IntRange(min=200), help="Replicates.")
+@click.option(
+    "--thin",
+    is_flag=False,
+    flag_value=0,
+    type=click.IntRange(min=0),
+    metavar="[N]",
+    help="Which N docs would do for a further run, and what its score on them is worth.  [several sizes]",
+)
+@click.option("--thin_docs", type=click.Path(dir_okay=False), help="Write the chosen docs, for `assay run --samples`.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@click.option("--markdown", is_flag=True, help="Print Markdown.")
+@click.option("--html", type=click.Path(dir_okay=False), help="Write a page with the ranges as bars.")
+def command(
+    runs: tuple[str, ...],
+    tasks: tuple[str, ...],
+    metric: str | None,
+    min_difference: float,
+    level: float,
+    ignore_prompts: bool,
+    bootstrap_iters: int,
+    thin: int | None,
+    thin_docs: str | None,
+    as_json: bool,
+    markdown: bool,
+    html: str | None,
+) -> None:
+    """Rank runs by their scores on the same docs, each with the range of ranks it may have.
+
+    \b
+    assay rank runs/*                                 # a line for each run: 1–3, 1–3, 2–5
+    assay rank runs/* --tasks mmlu --metric acc --html ranks.html
+    assay rank scores.csv --min_difference 0.01       # a plain table: run, doc, score
+    assay rank runs/* --tasks gsm8k --thin 100 --thin_docs docs.json
+
+    A run is a directory of ours, files of lm-evaluation-harness, lighteval or inspect, or a table of scores (CSV, Parquet,
+    npz) that holds several. Ranges of all runs hold together at 95 %.
+    """
+    from assay.cli.display import console
+    from assay.comparison import (
+        RankOptions,
+        open_runs,
+        rank,
+        ranking_json,
+        ranking_legend,
+        ranking_markdown,
+        ranking_page,
+        ranking_table,
+    )
+    from assay.results import write_whole
+
+    names = tuple(name for part in tasks for name in part.split(",") if name)
+    options = RankOptions(names, metric, min_difference, level, ignore_prompts, bootstrap_iters)
+    opened = [each for path in runs for each in open_runs(path)]
+    if thin is not None:
+        _thin(opened, thin or None, thin_docs, options)
+        return
+    if thin_docs:
+        raise click.UsageError("--thin_docs writes what --thin N chose; give both")
+    rankings = rank(opened, options)
+    if html:
+        write_whole(Path(html), ranking_page(rankings).encode())
+    if as_json:
+        click.echo(ranking_json(rankings))
+        return
+    out = console()
+    for ranking in rankings:
+        if markdown:
+            click.echo(ranking_markdown(ranking))
+            continue
+        out.print(ranking_table(ranking))
+        for line in ranking_legend(ranking):
+            click.echo(line)
+    if html:
+        click.echo(html)
+
+
+def _thin(runs: list[ComparedRun], thin: int | None, file: str | None, options: RankOptions) -> None:
+    import json
+
+    from assay.comparison import thin_runs, thinned_lines
+    from assay.results import write_whole
+
+    if file and thin is None:
+        raise click.UsageError("--thin_docs needs the number of docs: --thin N")
+    shared = [task for task in runs[0].tasks if all(task in run.tasks for run in runs)]
+    chosen = [thin_runs(runs, task, thin, options) for task in options.tasks or shared]
+    for each in chosen:
+        for line in thinned_lines(each):
+            click.echo(line)
+    if file:
+        docs = {each.task: each.ids(each.sizes[0]) for each in chosen}
+        write_whole(Path(file), json.dumps(docs).encode())
+        click.echo(file)

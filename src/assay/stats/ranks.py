@@ -1,0 +1,260 @@
+"""Which place may each of many runs have? Differences of all pairs, bounded together.
+
+All runs share the bootstrap's weights, so replicate *b* of every pair saw the same docs. The largest studentised deviation
+over all pairs (max-t) bounds every difference at once; whoever is above a run in all of these is above it in rank. If all
+bounds hold, all ranks hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.stats.bootstrap import weight_blocks
+from assay.stats.estimate import Floats, Keys
+from assay.stats.significance import holm
+from assay.stats.units import cluster_index, sums_by
+
+Places = NDArray[np.int64]
+
+
+def pair_places(runs: int) -> tuple[Places, Places]:
+    """All pairs i < j in a fixed order.
+
+    >>> [places.tolist() for places in pair_places(3)]
+    [[0, 0, 1], [1, 2, 2]]
+    """
+    first, second = np.triu_indices(runs, 1)
+    return first.astype(np.int64), second.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class PairDraws:
+    """The differences (first − second) of all pairs of runs, with replicates.
+
+    `floor` is what one doc more could do to a difference: two runs that agree on every doc seen are not known to be equal.
+    """
+
+    difference: Floats
+    draws: Floats
+    """[pairs, B]"""
+    floor: Floats
+    freedom: Floats
+    common: Places
+    """Docs that both runs of the pair have."""
+    values: Floats | None = None
+    """[runs], where all runs have the same docs."""
+    of_runs: Floats | None = None
+    """[runs, B], likewise."""
+
+    @property
+    def spread(self) -> Floats:
+        """Standard error as the replicates show it, corrected for few units."""
+        corrected = np.std(self.draws, axis=1) * np.sqrt((self.freedom + 1) / self.freedom)
+        return np.asarray(corrected, dtype=np.float64)
+
+    @property
+    def stderr(self) -> Floats:
+        return np.asarray(np.hypot(self.spread, self.floor), dtype=np.float64)
+
+
+def mean_pairs(values: Floats, units: Keys, replicates: int) -> PairDraws:
+    """Pairs of means. `values` is [runs, docs] with NaN where a run lacks a doc; each pair is compared on what both have."""
+    first, second = pair_places(len(values))
+    present = ~np.isnan(values)
+    filled = np.where(present, values, 0.0)
+    whole = present.all(axis=0)
+    sums, drawn = _weighted(filled[:, whole], units[whole], replicates)
+    difference = filled[first][:, whole].sum(axis=1) - filled[second][:, whole].sum(axis=1)
+    common = np.full(len(first), int(whole.sum()), dtype=np.int64)
+    draws, weight = sums[first] - sums[second], np.repeat(drawn[None], len(first), axis=0)
+    if not whole.all():
+        for p, (i, j) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
+            both = present[i] & present[j] & ~whole
+            gap = (filled[i] - filled[j])[None, both]
+            more, count = _weighted(gap, units[both], replicates)
+            draws[p] += more[0]
+            weight[p] += count
+            difference[p] += gap.sum()
+            common[p] += int(both.sum())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        difference, draws = difference / common, draws / weight
+        numbers = (filled.mean(axis=1), sums / drawn) if whole.all() else (None, None)
+    # A replicate that drew no doc of a pair says nothing about it.
+    draws = np.where(np.isfinite(draws), draws, difference[:, None])
+    floor, freedom = _floor_and_freedom(filled, present, units)
+    return PairDraws(difference, draws, floor, freedom, common, *numbers)
+
+
+def _weighted(values: Floats, units: Keys, replicates: int) -> tuple[Floats, Floats]:
+    """Weighted sums [rows, B] and the weight drawn [B]."""
+    sums, drawn = np.zeros((len(values), replicates)), np.zeros(replicates)
+    for docs, draws, weights in weight_blocks(units, replicates):
+        sums[:, draws] += values[:, docs] @ weights.astype(np.float64)
+        drawn[draws] += weights.sum(axis=0)
+    return sums, drawn
+
+
+def _floor_and_freedom(filled: Floats, present: NDArray[np.bool_], units: Keys) -> tuple[Floats, Floats]:
+    first, second = pair_places(len(filled))
+    index = cluster_index(units)
+    seen = filled[present]
+    # Scores in [0, 1] may differ by 1 on a doc, also where every answer so far was right.
+    reach = 1.0 if len(seen) and seen.min() >= 0 and seen.max() <= 1 else float(np.ptp(seen)) if len(seen) else 0.0
+    floor, freedom = np.zeros(len(first)), np.ones(len(first))
+    for p, (i, j) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
+        both = present[i] & present[j]
+        if both.any():
+            sizes = sums_by(index[both], np.ones(int(both.sum())))
+            sizes = sizes[sizes > 0]
+            # One unit of middling size, on which the two differ as far as scores can.
+            floor[p] = reach * float(sizes.mean()) / float(sizes.sum())
+            freedom[p] = max(1, len(sizes) - 1)
+    return floor, freedom
+
+
+def drawn_pairs(values: Floats, draws: Floats, units: int, docs: int) -> PairDraws:
+    """Pairs of numbers that are no means, from each run's replicates [runs, B] on the same docs."""
+    first, second = pair_places(len(values))
+    everywhere = np.ones(len(first))
+    # What one unit more does is not known of such a number; of its size at most it is 1/units.
+    floor = float(np.ptp(draws)) / max(1, units)
+    return PairDraws(
+        values[first] - values[second],
+        draws[first] - draws[second],
+        floor * everywhere,
+        max(1, units - 1) * everywhere,
+        np.full(len(first), docs, dtype=np.int64),
+        values,
+        draws,
+    )
+
+
+def weighted_pairs(members: Sequence[PairDraws], weights: Sequence[float]) -> PairDraws:
+    """Pairs of Σ w·member. Members that share docs share their weights, so nothing need be known of their dependence."""
+    parts = [(member, weight) for member, weight in zip(members, weights, strict=True) if weight]
+    variances = np.array([(weight * member.stderr) ** 2 for member, weight in parts])
+    freedoms = np.array([member.freedom for member, _ in parts])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Satterthwaite: the members' degrees of freedom by what each adds to the variance.
+        freedom = variances.sum(axis=0) ** 2 / (variances**2 / freedoms).sum(axis=0)
+    numbers = [
+        (weight * member.values, weight * member.of_runs)
+        for member, weight in parts
+        if member.values is not None and member.of_runs is not None
+    ]
+    whole = len(numbers) == len(parts)
+    return PairDraws(
+        np.sum([weight * member.difference for member, weight in parts], axis=0),
+        np.sum([weight * member.draws for member, weight in parts], axis=0),
+        np.sqrt(np.sum([(weight * member.floor) ** 2 for member, weight in parts], axis=0)),
+        np.where(np.isfinite(freedom), freedom, freedoms.min(axis=0)),
+        np.sum([member.common for member, _ in parts], axis=0),
+        np.sum([values for values, _ in numbers], axis=0) if whole else None,
+        np.sum([draws for _, draws in numbers], axis=0) if whole else None,
+    )
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """For each run the places it may have, its tier, and how often it came first. Matrices are [run, other]: run − other."""
+
+    rank: Places
+    low: Places
+    high: Places
+    tier: Places
+    best: Floats
+    difference: Floats
+    lower: Floats
+    upper: Floats
+    p_adjusted: Floats
+    common: Places
+
+
+def rank_runs(pairs: PairDraws, *, level: float = 0.95, min_difference: float = 0.0) -> Ranks:
+    """Ranks where higher is better. `min_difference`: how far another must be ahead to count as ahead."""
+    runs = round((1 + (1 + 8 * len(pairs.difference)) ** 0.5) / 2)
+    difference = _square(pairs.difference, runs)
+    reach = _square(simultaneous_reach(pairs, level), runs, symmetric=True)
+    lower, upper = difference - reach, difference + reach
+    p = _square(np.array(holm(_p_values(pairs, min_difference).tolist())), runs, symmetric=True)
+    behind = min_difference < difference.T
+    order = np.argsort(-difference.mean(axis=1), kind="stable")
+    return Ranks(
+        rank=1 + behind.sum(axis=1),
+        low=1 + (upper < -min_difference).sum(axis=1),
+        high=1 + (lower < -min_difference).sum(axis=1),
+        tier=_tiers(order, (p < 1 - level) & (difference < 0)),
+        best=_share_first(pairs, runs),
+        difference=difference,
+        lower=lower,
+        upper=upper,
+        p_adjusted=p,
+        common=_square(pairs.common, runs, symmetric=True).astype(np.int64),
+    )
+
+
+def simultaneous_reach(pairs: PairDraws, level: float) -> Floats:
+    """How far each difference may be off, such that all hold together at this level."""
+    from scipy.special import ndtr, stdtrit
+
+    spread = np.std(pairs.draws, axis=1)
+    moving = spread > 0
+    if not moving.any():
+        return np.asarray(stdtrit(pairs.freedom, (1 + level) / 2) * pairs.stderr)
+    largest = np.zeros(pairs.draws.shape[1])
+    for draws, middle, scale in zip(
+        pairs.draws[moving], pairs.difference[moving], spread[moving], strict=True
+    ):  # a pair at a time: the table of all may be large
+        np.maximum(largest, np.abs(draws - middle) / scale, out=largest)
+    critical = float(np.quantile(largest, level))
+    # Few units: the quantile of Student's t in place of the normal one (Hesterberg 2015).
+    return np.asarray(stdtrit(pairs.freedom, ndtr(critical)) * pairs.stderr)
+
+
+def _p_values(pairs: PairDraws, min_difference: float) -> Floats:
+    """Two-sided, that a difference is no larger than one that does not matter."""
+    from scipy.special import stdtr
+
+    stderr = pairs.stderr
+    beyond = np.maximum(0.0, np.abs(pairs.difference) - min_difference)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(stderr > 0, beyond / stderr, 0.0)
+    return np.asarray(np.minimum(1.0, 2 * stdtr(pairs.freedom, -t)))
+
+
+def _tiers(order: Places, below: NDArray[np.bool_]) -> Places:
+    """A tier begins with the first run that is told apart from the leader of the tier before.
+
+    >>> _tiers(np.array([2, 0, 1]), np.array([[0, 0, 0], [0, 0, 1], [0, 0, 0]], dtype=bool)).tolist()
+    [1, 2, 1]
+    """
+    tiers = np.ones(len(order), dtype=np.int64)
+    leader, tier = order[0], 1
+    for run in order[1:]:
+        if below[run, leader]:
+            leader, tier = run, tier + 1
+        tiers[run] = tier
+    return tiers
+
+
+def _share_first(pairs: PairDraws, runs: int) -> Floats:
+    """How often each run came first among the replicates; ties share. Its worst difference to any other decides: with
+    docs missing here and there, no run need be ahead of all others."""
+    first, second = pair_places(runs)
+    worst = np.full((runs, pairs.draws.shape[1]), np.inf)
+    np.minimum.at(worst, first, pairs.draws)
+    np.minimum.at(worst, second, -pairs.draws)
+    leads = worst >= worst.max(axis=0) - 1e-12
+    return np.asarray((leads / leads.sum(axis=0)).mean(axis=1))
+
+
+def _square(values: NDArray[np.generic], runs: int, *, symmetric: bool = False) -> Floats:
+    first, second = pair_places(runs)
+    square = np.zeros((runs, runs))
+    square[first, second] = values
+    square[second, first] = values if symmetric else -np.asarray(values, dtype=np.float64)
+    return square
