@@ -29,7 +29,7 @@ def test_rows_hold_the_paired_difference_and_the_exact_test(tmp_path: Path) -> N
     assert row.difference.estimate.stderr == pytest.approx(mean_stderr(b - a), rel=1e-12)
     assert row.difference.p_value == mcnemar(int((b > a).sum()), int((b < a).sum()))
     assert row.p_adjusted == max(min(1.0, 2 * row.difference.p_value), 0.0)
-    assert (row.verdict.kind, row.paired, row.difference.test) == ("better", True, "mcnemar")
+    assert (row.verdict.kind, row.paired, row.difference.test) == ("better", True, "mcnemar mid-P")
     assert row.flips.gained[:, 0].tolist() == np.flatnonzero(b > a).tolist()
     assert row.flips.lost[:, 1].tolist() == np.flatnonzero(b < a).tolist()
 
@@ -149,7 +149,7 @@ def test_clusters_of_the_task_are_used(tmp_path: Path) -> None:
         write_run(tmp_path / "a", BASE, clusters=clusters), write_run(tmp_path / "b", NEW, clusters=clusters)
     )
     assert found.row("hard", "acc,none").difference.test == "paired t, by cluster"
-    assert found.row("easy", "acc,none").difference.test == "mcnemar"
+    assert found.row("easy", "acc,none").difference.test == "mcnemar mid-P"
 
 
 def test_continuous_scores_get_the_paired_bootstrap(tmp_path: Path) -> None:

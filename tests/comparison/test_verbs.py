@@ -99,13 +99,36 @@ def test_gate_fails_where_nothing_can_be_shown(tmp_path: Path, runs: Path, capsy
     assert "FAIL  hard: prompts differ on 400 of 400 docs in common" in out
     write_run(tmp_path / "few", {"easy": {"acc,none": [1.0, 1.0]}}, docs={"easy": ["easy-0", "easy-1"]})
     code, out, _ = call(capsys, "gate", tmp_path / "few", "--baseline", tmp_path / "few")
+    assert code == 4
+    assert out.startswith("CANNOT TELL  easy acc,none: 1.0000 vs 1.0000 (n = 2, paired)")
+    assert "cannot tell with 2 docs" in out
+    assert "gate CANNOT TELL (1 of 1 checks have too few docs)" in out
+    for choice, expected in (("pass", 0), ("fail", 1)):
+        words = ("gate", tmp_path / "few", "--baseline", tmp_path / "few", "--cannot_tell", choice)
+        assert call(capsys, *words)[0] == expected
+
+
+def test_a_gate_that_fails_one_check_fails_though_others_cannot_tell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(3)
+    good = right(rng, 400, 0.9)
+    few = {"acc,none": good[:30]}
+    write_run(tmp_path / "base", {"big": {"acc,none": good}, "small": few})
+    write_run(tmp_path / "new", {"big": {"acc,none": right(rng, 400, 0.5)}, "small": few})
+    code, out, _ = call(capsys, "gate", tmp_path / "new", "--baseline", tmp_path / "base", "--cannot_tell", "pass")
     assert code == 1
-    assert "bound on the difference -0." in out
+    assert "FAIL  big acc,none" in out
+    assert "CANNOT TELL  small acc,none" in out
+    assert "gate FAILED (1 of 2 checks)" in out
+    code, out, _ = call(capsys, "gate", tmp_path / "new", "--baseline", tmp_path / "base", "-t", "small", "--json")
+    report = json.loads(out)
+    assert (code, report["outcome"], report["passed"]) == (4, "cannot tell", False)
 
 
 def test_gate_against_thresholds(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     share = float(np.mean(BASE["easy"]["acc,none"]))
-    for limit, expected in ((share - 0.06, 0), (share - 0.01, 1)):
+    for limit, expected in ((share - 0.06, 0), (share - 0.01, 4), (share + 0.1, 1)):
         code, out, _ = call(capsys, "gate", runs / "base", "--threshold", limit, "--tasks", "easy")
         assert code == expected
         assert f"threshold {limit:g}" in out

@@ -36,7 +36,7 @@ plain = st.dictionaries(names, st.none() | st.booleans() | count | numbers | nam
 keys = st.builds(MetricKey, names, names)
 estimates = st.builds(Estimate, maybe, maybe, maybe, maybe, count, names, st.none() | names, numbers)
 common = (estimates, count, st.none() | names, flags, st.none() | names)
-scores = st.builds(Score, *common)
+scores = st.builds(Score, *common, lm_eval_stderr=maybe, asked=st.none() | count)
 shares = st.builds(Share, names, maybe, numbers)
 group_scores = st.builds(
     GroupScore,
@@ -44,6 +44,8 @@ group_scores = st.builds(
     children=st.lists(shares, max_size=3).map(tuple),
     missing=st.dictionaries(names, names, max_size=2),
     filtered_out=st.lists(names, max_size=2).map(tuple),
+    asked=st.none() | count,
+    lm_eval_value=maybe,
 )
 by_name = st.dictionaries(names, count, max_size=2)
 healths = st.builds(
@@ -51,7 +53,8 @@ healths = st.builds(
     **{each.name: count for each in fields(Health) if each.type == "int"},
     **{each.name: by_name for each in fields(Health) if each.type == "dict[str, int]"},
     bounds=st.dictionaries(keys, st.tuples(numbers, numbers), max_size=2),
-    chance=st.none() | st.builds(Chance, numbers, numbers),
+    chance=st.none()
+    | st.builds(Chance, numbers, st.sampled_from(["above", "below", "equal", "nothing"]), numbers, count),
     withheld=st.none() | names,
 )
 

@@ -164,8 +164,47 @@ def test_scores_hand_counts_and_docs_to_groups():
     assert of([0.5, 0.0, 1.0]).draw_counts is None
 
 
-def test_guessing_is_tested_exactly():
-    assert chance_test(25, {4: 100}).accuracy == 0.25
-    assert chance_test(25, {4: 100}).p_value == pytest.approx(0.5383, abs=1e-3)
-    assert chance_test(60, {4: 100}).p_value < 1e-12
-    assert chance_test(2, {2: 1, 4: 1}).p_value == pytest.approx(1 / 8)
+@pytest.mark.parametrize(
+    ("right", "docs", "choices", "shown"),
+    [
+        (10, 100, 4, "below"),
+        (40, 120, 2, "below"),
+        (25, 100, 4, "nothing"),
+        (31, 100, 4, "nothing"),
+        (500, 2000, 4, "equal"),
+        (520, 2000, 4, "equal"),
+        (560, 2000, 4, "above"),
+        (60, 100, 4, "above"),
+    ],
+)
+def test_chance_is_a_statement_of_its_own_and_not_the_lack_of_one(
+    right: int, docs: int, choices: int, shown: str
+) -> None:
+    chance = chance_test(of([1.0] * right + [0.0] * (docs - right)), {choices: docs})
+    assert (chance.accuracy, chance.shown) == (1 / choices, shown)
+
+
+def test_chance_counts_docs_with_unequal_numbers_of_choices_and_small_chances() -> None:
+    chance = chance_test(of([1.0, 0.0] * 50), {2: 50, 100: 50})
+    assert chance.accuracy == pytest.approx(0.255)
+    assert chance_test(of([0.0] * 2000), {100: 2000}).margin == pytest.approx(0.005)
+    assert chance_test(of([1.0]), {4: 1}).shown == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("p", "wrong"), [(0.25, {"above", "below"}), (0.3, {"equal", "below"}), (0.2, {"equal", "above"})]
+)
+def test_statements_about_chance_err_seldom_with_clusters_and_many_tasks(p: float, wrong: set[str]) -> None:
+    """Ten tasks of 60 clusters of ten docs, at chance or at the margin: any wrong statement in a run counts."""
+    rng = np.random.default_rng(5)
+    index = np.repeat(np.arange(60), 10)
+    errors = 0
+    for _ in range(150):
+        said = set()
+        for _ in range(10):
+            values = rng.random(600) < rng.beta(4 * p, 4 * (1 - p), 60)[index]
+            keys = rng.integers(0, 2**63, 600, dtype=np.uint64)
+            score = estimate(values.astype(float).tolist(), AGGREGATIONS["mean"], keys, index)
+            said.add(chance_test(score, {4: 600}, tests=10).shown)
+        errors += bool(said & wrong)
+    assert errors / 150 <= 0.05 + 3 * 0.0178

@@ -14,6 +14,7 @@ from assay.stats import (
     docs_needed,
     ends,
     judge,
+    mcnemar,
     mean_estimate,
     non_inferiority,
     paired_difference,
@@ -42,17 +43,45 @@ def test_equal_runs_are_called_so_when_there_are_docs_enough() -> None:
     assert rate([k == "equivalent" for k in kinds]) > 0.9
 
 
-def test_the_docs_asked_for_do_decide() -> None:
-    rng = np.random.default_rng(0)
-    undecided = judge(paired_difference(*answers(rng, 200, 0.03)), margin=0.05)
+def flipped(n: int, gained: int, lost: int) -> tuple[np.ndarray, np.ndarray]:
+    a = np.repeat([0.0, 1.0, 1.0], [gained, lost, n - gained - lost])
+    b = np.repeat([1.0, 0.0, 1.0], [gained, lost, n - gained - lost])
+    return a, b
+
+
+def test_an_undecided_verdict_says_what_could_have_been_shown_and_what_the_observed_difference_takes() -> None:
+    undecided = judge(paired_difference(*flipped(120, 40, 28)), margin=0.01)
     assert undecided.kind == "undecided"
-    assert str(undecided) == f"undecided: would need {undecided.docs_needed:,} docs"
-    for shift in (0.0, 0.02, 0.03, 0.05):
-        kinds = [
-            judge(paired_difference(*answers(rng, round(undecided.docs_needed * 1.15), shift)), margin=0.05).kind
-            for _ in range(100)
-        ]
-        assert np.mean([k == "undecided" for k in kinds]) <= 0.03
+    assert undecided.detectable == pytest.approx(0.19, abs=0.005)
+    assert undecided.docs_needed == pytest.approx(440, abs=10)
+    words = f"undecided: could have shown a difference of 0.19; the observed one takes {undecided.docs_needed} docs"
+    assert str(undecided) == words
+    even = judge(paired_difference(*flipped(120, 30, 30)), margin=0.01)
+    assert str(even) == "undecided: could have shown a difference of 0.18"
+
+
+def test_what_an_undecided_verdict_says_comes_true_in_four_of_five_cases() -> None:
+    rng = np.random.default_rng(0)
+    undecided = judge(paired_difference(*answers(rng, 2000, 0.01)), margin=0.001)
+    assert undecided.detectable is not None
+    assert undecided.docs_needed is not None
+    observed = paired_difference(*answers(np.random.default_rng(0), 2000, 0.01)).estimate.value
+    for n, effect in ((2000, undecided.detectable), (undecided.docs_needed, abs(observed))):
+        kinds = [judge(paired_difference(*answers(rng, n, effect)), margin=0.001).kind for _ in range(400)]
+        assert np.mean([kind == "better" for kind in kinds]) == pytest.approx(0.8, abs=0.06)
+
+
+@pytest.mark.parametrize("discordant", [0.02, 0.1, 0.3, 0.6])
+@pytest.mark.parametrize("n", [20, 100, 500])
+def test_mid_p_errs_in_at_most_five_percent_of_cases(n: int, discordant: float) -> None:
+    """Exactly, over all outcomes."""
+    from scipy.stats import binom
+
+    error = 0.0
+    for flips in range(n + 1):
+        wrong = [k for k in range(flips + 1) if mcnemar(k, flips - k) < 0.05]
+        error += binom.pmf(flips, n, discordant) * binom.pmf(wrong, flips, 0.5).sum()
+    assert error <= 0.0525
 
 
 def test_lower_may_be_better() -> None:
@@ -132,10 +161,49 @@ def test_gate_without_an_error_bar_does_not_pass() -> None:
     assert not non_inferiority(paired_difference(np.array([0.5]), np.array([0.9])), 0.1).passed
     assert not above_threshold(ends(mean_estimate([1.0])), 0.1).passed
     assert not above_threshold(None, 0.5).passed
+    assert above_threshold(None, 0.5).unclear
     reported = ends(summary_estimate(0.9, 0.01, 100, level=0.9))
     assert above_threshold(reported, 0.87).passed
     assert above_threshold(reported, 0.89).unclear
     assert not above_threshold(reported, 0.95).unclear
+
+
+def test_a_gate_tells_worse_from_too_few_docs() -> None:
+    worse, few = paired_difference(*flipped(400, 5, 90)), paired_difference(*flipped(40, 3, 3))
+    assert not non_inferiority(worse, 0.05).passed
+    assert not non_inferiority(worse, 0.05).unclear
+    unclear = non_inferiority(few, 0.05)
+    assert (unclear.passed, unclear.unclear) == (False, True)
+    assert unclear.docs_needed is not None
+    assert unclear.docs_needed > 40
+    # Lower may be better: the same flips the other way round.
+    assert non_inferiority(worse, 0.05, higher_is_better=False).passed
+
+
+@pytest.mark.parametrize(("gained", "lost", "higher_is_better"), [(20, 22, True), (22, 20, False)])
+def test_the_docs_that_a_gate_asks_for_tell_in_four_of_five_cases(
+    gained: int, lost: int, higher_is_better: bool
+) -> None:
+    rng = np.random.default_rng(4)
+    asked = non_inferiority(paired_difference(*flipped(200, gained, lost)), 0.04, higher_is_better=higher_is_better)
+    assert asked.unclear
+    n = asked.docs_needed
+    assert n is not None
+    passes = []
+    for _ in range(400):
+        up, down, _ = rng.multinomial(n, [gained / 200, lost / 200, 1 - (gained + lost) / 200])
+        row = paired_difference(*flipped(n, int(up), int(down)))
+        passes.append(non_inferiority(row, 0.04, higher_is_better=higher_is_better).passed)
+    assert np.mean(passes) == pytest.approx(0.8, abs=0.06)
+
+
+def test_a_threshold_near_the_score_asks_for_more_docs() -> None:
+    bounds = ends(mean_estimate([1.0] * 60 + [0.0] * 40, level=0.9))
+    near, far = (above_threshold(bounds, limit, value=0.6, n=100) for limit in (0.58, 0.53))
+    assert near.unclear
+    assert near.docs_needed == pytest.approx(2.4865**2 * 0.24 / 0.02**2, rel=0.04)
+    assert far.docs_needed < near.docs_needed / 5
+    assert above_threshold(bounds, 0.6, value=0.6, n=100).docs_needed is None
 
 
 def test_published_worked_numbers_of_power() -> None:

@@ -85,7 +85,7 @@ def assay() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 a gate failed or a score is withheld, 2 wrong arguments, config or local file,
-    3 data, model or server failed, 130 interrupted."""
+    3 data, model or server failed, 4 a gate cannot tell, 130 interrupted."""
     given = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in given or bool(os.environ.get("ASSAY_DEBUG"))
     given = foreign_flags().add_verb([argument for argument in given if argument != "--debug"])

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from assay.comparison import GateReport
 
 
 @click.command("gate", short_help="Fail a build when a run is worse than another.")
@@ -34,6 +38,11 @@ import click
     help="Only this metric: acc, or acc,none; may be given many times.  [default: all; with --threshold, each task's first]",
 )
 @click.option("--unpaired", is_flag=True, help="Allow tasks whose prompts or docs differ, with errors added up.")
+@click.option(
+    "--cannot_tell",
+    type=click.Choice(["pass", "fail"]),
+    help="End with 0 or 1 where there are too few docs to tell.  [default: 4]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 @click.pass_context
 def command(
@@ -46,9 +55,11 @@ def command(
     tasks: tuple[str, ...],
     metric: tuple[str, ...],
     unpaired: bool,
+    cannot_tell: str | None,
     as_json: bool,
 ) -> None:
-    """Exit with 0 if a run is shown to be no worse than a baseline by more than the margin, else with 1.
+    """Exit with 0 if a run is shown to be no worse than a baseline by more than the margin, with 1 if it is shown to be
+    worse, and with 4 if there are too few docs to tell.
 
     \b
     assay gate runs/new --baseline runs/main --margin 0.01
@@ -56,8 +67,8 @@ def command(
     assay gate runs/new --threshold 0.6 --tasks gsm8k --metric exact_match
 
     A model that is worse by the margin or more passes each check with a probability of at most --alpha. All checks
-    must pass. Too few docs fail too, and so does a score that is missing, undefined or withheld: nothing has been
-    shown then.
+    must pass. A score that is missing, undefined or withheld fails. One check that fails outweighs others that cannot
+    tell.
     """
     import json
 
@@ -82,9 +93,22 @@ def command(
             click.echo(check.line())
         for note in report.notes:
             click.echo(f"note: {note}")
-        failed = sum(not check.result.passed for check in report.checks)
-        against = f"threshold {threshold:g}" if threshold is not None else str(Path(str(baseline)))
-        word = "passed" if report.passed else f"FAILED ({failed} of {len(report.checks)} checks)"
-        click.echo(f"gate {word}: {run} against {against}, error rate {alpha:g}")
-    if not report.passed:
-        context.exit(1)
+        click.echo(
+            _last_line(
+                report, run, f"threshold {threshold:g}" if threshold is not None else str(Path(str(baseline))), alpha
+            )
+        )
+    codes = {"passed": 0, "failed": 1, "cannot tell": {None: 4, "pass": 0, "fail": 1}[cannot_tell]}
+    if codes[report.outcome]:
+        context.exit(codes[report.outcome])
+
+
+def _last_line(report: GateReport, run: str, against: str, alpha: float) -> str:
+    failed = sum(not check.result.passed and not check.result.unclear for check in report.checks)
+    unclear = sum(check.result.unclear for check in report.checks)
+    words = {
+        "passed": "passed",
+        "failed": f"FAILED ({failed} of {len(report.checks)} checks)",
+        "cannot tell": f"CANNOT TELL ({unclear} of {len(report.checks)} checks have too few docs)",
+    }
+    return f"gate {words[report.outcome]}: {run} against {against}, error rate {alpha:g}"

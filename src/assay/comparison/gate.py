@@ -1,4 +1,7 @@
-"""May this run pass? Every number of a baseline, or of a list of thresholds, must hold. What cannot be shown fails."""
+"""May this run pass? Every number of a baseline, or of a list of thresholds, must hold.
+
+A number may be shown to be good enough, shown not to be, or there are too few docs to tell.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from assay.comparison.engine import compare_runs
 from assay.comparison.model import CompareOptions, ComparisonRow
@@ -18,6 +21,8 @@ from assay.metrics import AGGREGATIONS
 from assay.results import MetricKey, Score, matching
 from assay.scoring import estimate as estimate_of
 from assay.stats import GateResult, above_threshold, non_inferiority, unpaired_difference
+
+GateOutcome = Literal["passed", "failed", "cannot tell"]
 
 
 @dataclass(frozen=True)
@@ -41,18 +46,26 @@ class GateCheck:
 
     def line(self) -> str:
         """For the log of a build."""
-        word = "PASS" if self.result.passed else "FAIL"
+        word = "PASS" if self.result.passed else "CANNOT TELL" if self.result.unclear else "FAIL"
         what = f"{word}  {self.name} {self.key or ''}".rstrip()
         if self.kind not in ("paired", "unpaired", "threshold"):
             return f"{what}: {self.kind}"
+        return f"{what}: {self._numbers()}" + (f"; {self._too_few()}" if self.result.unclear else "")
+
+    def _numbers(self) -> str:
         confidence = f"{1 - self.result.alpha:.0%}"
         value = "undefined" if self.value is None else f"{self.value:.4f}"
         if self.kind == "threshold":
             bound = "no error bar" if self.result.bound is None else f"{self.result.bound:.4f}"
-            return f"{what}: {value} (n = {self.n:,}), {confidence} bound {bound}, threshold {self.result.limit:g}"
+            return f"{value} (n = {self.n:,}), {confidence} bound {bound}, threshold {self.result.limit:g}"
         bound = "no error bar" if self.result.bound is None else f"{self.result.bound:+.4f}"
         numbers = f"{value} vs {self.against:.4f} (n = {self.n:,}, {self.kind})"
-        return f"{what}: {numbers}, {confidence} bound on the difference {bound}, margin {self.result.limit:+g}"
+        return f"{numbers}, {confidence} bound on the difference {bound}, margin {self.result.limit:+g}"
+
+    def _too_few(self) -> str:
+        text = f"cannot tell with {self.n:,} docs"
+        needed = self.result.docs_needed
+        return text if needed is None else f"{text}: about {needed:,} would tell, if it stays at this value"
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "key": "" if self.key is None else str(self.key)}
@@ -64,11 +77,23 @@ class GateReport:
     notes: tuple[str, ...] = ()
 
     @property
+    def outcome(self) -> GateOutcome:
+        """One number that is not good enough fails the whole; one that cannot be told leaves it open."""
+        if any(not check.result.passed and not check.result.unclear for check in self.checks) or not self.checks:
+            return "failed"
+        return "passed" if all(check.result.passed for check in self.checks) else "cannot tell"
+
+    @property
     def passed(self) -> bool:
-        return bool(self.checks) and all(check.result.passed for check in self.checks)
+        return self.outcome == "passed"
 
     def to_dict(self) -> dict[str, Any]:
-        return {"passed": self.passed, "checks": [c.to_dict() for c in self.checks], "notes": self.notes}
+        return {
+            "passed": self.passed,
+            "outcome": self.outcome,
+            "checks": [c.to_dict() for c in self.checks],
+            "notes": self.notes,
+        }
 
 
 def gate_against(run: str | Path, baseline: str | Path, options: CompareOptions) -> GateReport:
@@ -254,7 +279,9 @@ def _reaches(run: ComparedRun, task: str, key: MetricKey, limit: float, options:
         return GateCheck.failed(task, key, f"undefined: {estimate.undefined or 'not a number'}", options)
     up = is_higher_better(score)
     bounds = _own_interval(run, task, key, 1 - 2 * options.alpha)
-    result = above_threshold(bounds, limit, alpha=options.alpha, higher_is_better=up)
+    result = above_threshold(
+        bounds, limit, alpha=options.alpha, higher_is_better=up, value=estimate.value, n=estimate.n
+    )
     return GateCheck(task, key, result, "threshold", estimate.value, None, estimate.n)
 
 

@@ -92,7 +92,8 @@ def p_text(row: ComparisonRow) -> str:
 
 
 def _notes(row: ComparisonRow) -> str:
-    notes = list(row.notes)
+    caution = row.difference.estimate.caution
+    notes = [*row.notes, *([caution] if caution else [])]
     if row.only_a or row.only_b:
         notes.append(f"left out: {row.only_a:,} docs of A, {row.only_b:,} of B")
     return f" ({'; '.join(notes)})" if notes else ""
@@ -142,6 +143,7 @@ def row_dict(row: ComparisonRow) -> dict[str, Any]:
         "paired": row.paired,
         "method": e.method,
         "undefined": e.undefined,
+        "caution": e.caution,
         "test": d.test,
         "p_value": d.p_value,
         "p_adjusted": row.p_adjusted,

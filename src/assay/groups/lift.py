@@ -191,10 +191,10 @@ def _lm_eval_stderr(members: Sequence[Member], weights: Floats, *, by_size: bool
     theirs = [member.score.estimate.stderr for member in members]
     known = [s if m.score.lm_eval_stderr is None else m.score.lm_eval_stderr for m, s in zip(members, theirs)]
     errors = [error for error in known if error is not None]
-    if len(errors) < len(members) or any(m.score.estimate.n < m.score.size for m in members):
+    if len(errors) < len(members) or any(m.score.estimate.n < (m.score.asked or m.score.size) for m in members):
         return None
     if by_size:
-        return pooled_stderr(errors, [int(w) for w in weights])
+        return pooled_stderr(errors, [m.asked for m in members])
     return unweighted_stderr(errors) if np.ptp(weights) == 0 else None
 
 

@@ -36,11 +36,13 @@ class GroupLike(Protocol):
 
 @dataclass(frozen=True)
 class Member:
-    """A child with its number. `size` is what it weighs where children count by size."""
+    """A child with its number. `size` is what it weighs where children count by size, `asked` the same for
+    lm-evaluation-harness, which counts the docs that `--limit` left."""
 
     name: str
     score: Score
     size: int
+    asked: int
 
     @property
     def value(self) -> float:
@@ -93,8 +95,10 @@ def gather_numbers(entry: AggMetricConfig, key: MetricKey, names: Sequence[str],
         elif not math.isfinite(score.estimate.value):
             missing[name] = f"has {key} = {score.estimate.value}"
         else:
-            size = max(other.size for other in own.values()) if by_largest else score.size
-            members.append(Member(name, score, size))
+            counted = list(own.values()) if by_largest else [score]
+            size = max(other.size for other in counted)
+            asked = max(other.size if other.asked is None else other.asked for other in counted)
+            members.append(Member(name, score, size, asked))
     return Gathered(tuple(members), missing)
 
 
@@ -154,7 +158,7 @@ def _by_metric(metric: str, key: MetricKey, members: Sequence[Member], scores: S
         score = own.get(MetricKey(metric, key.filter)) or (options[0] if len(options) == 1 else None)
         if score is None or score.estimate.value is None:
             raise ConfigError(f"group_filter looks at {metric!r}, which {member.name!r} does not have")
-        chosen.append(Member(member.name, score, member.size))
+        chosen.append(Member(member.name, score, member.size, member.asked))
     return chosen
 
 

@@ -90,7 +90,7 @@ def _member(name: str, own: Mapping[str, Score], k: int, of: str | None, filter_
     """A child with its pass@k, or why it has none."""
     ready = own.get(f"pass@{k}")
     if ready is not None and ready.estimate.value is not None and math.isfinite(ready.estimate.value):
-        return Member(name, ready, ready.size)
+        return Member(name, ready, ready.size, ready.asked or ready.size)
     counted = counted_score(own, of, k)
     if isinstance(counted, str):
         return f"{counted} under filter {filter_name!r}"
@@ -101,7 +101,7 @@ def _member(name: str, own: Mapping[str, Score], k: int, of: str | None, filter_
         return "has no problems"
     if short:
         return f"has {short} of {len(counts)} problems with fewer than {k} draws"
-    return Member(name, pass_at_k_score(counted, counts, k, name), len(counts))
+    return Member(name, pass_at_k_score(counted, counts, k, name), counted.size, counted.asked or counted.size)
 
 
 def counted_score(own: Mapping[str, Score], of: str | None, k: int) -> Score | str:
@@ -148,7 +148,7 @@ def pass_at_k_score(counted: Score, counts: NDArray[np.int64], k: int, name: str
     at_level = partial(mean_estimate, chances, keys if shared else None)
     return Score(
         at_level(),
-        size=len(chances),
+        size=counted.size,
         higher_is_better=True,
         replicates=replicates,
         counts=lambda: counts,

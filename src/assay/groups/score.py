@@ -73,8 +73,9 @@ def _score_key(
         return _undefined(aggregator, reason, direction, missing)
     try:
         select = selection(group.config.group_filter or [], entry, key, members, scores)
-        by_size = counts_by_size(entry, aggregator)
+        by_size, as_lm_eval = counts_by_size(entry, aggregator), entry.speaks_lm_eval and select is None
         lifted = lift(aggregator.bound_to(members, key), members, weights, by_size=by_size, select=select)
+        limited = any(member.asked != member.size for member in members)
     except AssayError as error:
         raise type(error)(f"group {group.name!r}, {key}: {error.message}", hint=error.hint) from error
     enters = np.ones(len(members), dtype=bool) if select is None else select(False)
@@ -85,8 +86,8 @@ def _score_key(
         size=sum(member.size for member, inside in zip(members, enters) if inside),
         aggregation=aggregator.name,
         higher_is_better=direction,
-        # Its groups know tasks alone.
-        lm_eval_stderr=lifted.lm_eval_stderr if entry.over == "tasks" else None,
+        # Its groups know tasks alone, and nothing of the docs that were not asked.
+        lm_eval_stderr=lifted.lm_eval_stderr if entry.over == "tasks" and (as_lm_eval or not limited) else None,
         replicates=lifted.draw,
         interval=lifted.interval,
         keys=lambda: docs_below([member.score for member in members]),
@@ -95,7 +96,15 @@ def _score_key(
         judge=JudgeCheck.of_members([member.score.judge for member, inside in zip(members, enters) if inside]),
         missing=missing,
         filtered_out=tuple(member.name for member, inside in zip(members, enters) if not inside),
+        asked=sum(member.asked for member in members) if limited and as_lm_eval else None,
+        lm_eval_value=_by_docs_asked(aggregator, members) if limited and as_lm_eval and by_size else None,
     )
+
+
+def _by_docs_asked(aggregator: ArrayAggregator, members: Sequence[Member]) -> float:
+    """The number as lm-evaluation-harness makes it after `--limit`."""
+    values, weights = (np.array(each, dtype=np.float64) for each in zip(*((m.value, m.asked) for m in members)))
+    return float(aggregator.combine(values, weights, None))
 
 
 def _why_undefined(

@@ -67,7 +67,7 @@ class TableRow:
         blank = (
             f"no interval: {e.method.removeprefix('no interval: ')}" if e.value is not None and e.low is None else ""
         )
-        return "; ".join(part for part in (*self.marks, e.undefined or blank) if part)
+        return "; ".join(part for part in (*self.marks, e.caution, e.undefined or blank) if part)
 
 
 def format_number(value: float) -> str:

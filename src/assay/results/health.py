@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from assay.results.keys import MetricKey
 
@@ -18,10 +18,32 @@ class Flag(NamedTuple):
 
 @dataclass(frozen=True)
 class Chance:
-    """The accuracy of guessing, and the probability that guessing gets at least as many right as were seen."""
+    """The accuracy of guessing, and what the docs show of the model's beside it.
+
+    `equal` is a statement, not the lack of one: the accuracy is shown to lie within `margin` of guessing.
+    """
 
     accuracy: float
-    p_value: float
+    shown: Literal["above", "below", "equal", "nothing"]
+    margin: float
+    tests: int = 1
+    """Tasks that the error rate of 5 % counts together."""
+
+    @property
+    def mark(self) -> str | None:
+        """
+        >>> Chance(0.25, "equal", 0.05).mark, Chance(0.25, "nothing", 0.05).mark
+        ('≈ chance', 'chance not ruled out')
+        """
+        marks = {"below": "below chance", "equal": "≈ chance", "nothing": "chance not ruled out"}
+        return marks.get(self.shown)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Chance:
+        """Earlier files have the p-value of a test that only knew "above"."""
+        if "p_value" in data:
+            return cls(data["accuracy"], "above" if data["p_value"] <= 0.05 else "nothing", 0.0)
+        return cls(**data)
 
 
 @dataclass
@@ -100,8 +122,8 @@ class Health:
         marks += [
             f"{mark}{'' if self.without_no_gold else ', left out'}" for mark in self._mark("no gold", self.no_gold)
         ]
-        if self.chance and self.chance.p_value > 0.05:
-            marks.append("≈ chance")
+        if self.chance and self.chance.mark:
+            marks.append(self.chance.mark)
         return marks
 
     def score_marks(self, key: MetricKey) -> list[str]:
@@ -138,6 +160,6 @@ class Health:
     def from_json(cls, data: Mapping[str, Any]) -> Health:
         bounds = {MetricKey(b["metric"], b["filter"]): (b["low"], b["high"]) for b in data.get("bounds", ())}
         without = {MetricKey(w["metric"], w["filter"]): w["value"] for w in data.get("without_no_gold", ())}
-        chance = Chance(**data["chance"]) if data.get("chance") else None
+        chance = Chance.from_json(data["chance"]) if data.get("chance") else None
         known = {name: value for name, value in data.items() if name in cls.__dataclass_fields__}
         return cls(**{**known, "bounds": bounds, "without_no_gold": without, "chance": chance})

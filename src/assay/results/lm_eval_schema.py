@@ -11,7 +11,7 @@ from typing import Any
 
 from assay.results.keys import MetricKey, write_key
 from assay.results.nodes import GroupResult, TaskResult
-from assay.results.scores import Score
+from assay.results.scores import GroupScore, Score
 
 NOT_AVAILABLE = "N/A"
 
@@ -27,7 +27,11 @@ def group_entry(group: GroupResult, lengths: Mapping[str, int], leaves: list[str
         return entry
     entry["sample_len"] = sum(lengths.get(name, 0) for name in leaves)
     entry |= numbers(group.scores)
-    counts = {write_key(k): s.size for k, s in group.scores.items() if s.estimate.value is not None}
+    counts = {
+        write_key(k): s.size if s.asked is None else s.asked
+        for k, s in group.scores.items()
+        if s.estimate.value is not None
+    }
     if counts:
         entry["sample_count"] = counts
     return entry
@@ -39,6 +43,8 @@ def numbers(scores: Mapping[MetricKey, Score]) -> dict[str, Any]:
     for key, score in scores.items():
         hidden = score.withheld is not None
         value, stderr = score.estimate.value, score.lm_eval_stderr
+        if isinstance(score, GroupScore) and score.lm_eval_value is not None:
+            value = score.lm_eval_value
         stderr = score.estimate.stderr if stderr is None else stderr
         entry[write_key(key)] = NOT_AVAILABLE if hidden or value is None else value
         entry[write_key(key, stderr=True)] = NOT_AVAILABLE if hidden or stderr is None else stderr

@@ -72,7 +72,7 @@ class Score:
 
     estimate: Estimate
     size: int
-    """What the score weighs where members count by size: its docs."""
+    """What the score weighs where members count by size: the docs it is about, whether or not all were asked."""
     aggregation: str | None = "mean"
     """The aggregation over docs, by name; of a group's score the aggregator over its members. None: a file did not say."""
     higher_is_better: bool | None = None
@@ -83,6 +83,8 @@ class Score:
     lm_eval_stderr: float | None = None
     """What lm-evaluation-harness gives as the standard error, where it is not the estimate's own; only its part of
     `results.json` has it."""
+    asked: int | None = None
+    """Docs asked, where `--limit` left out others: lm-evaluation-harness weighs by these."""
     replicates: Callable[[], Floats] = field(default=no_replicates, compare=False, repr=False)
     counts: Callable[[], NDArray[np.int64]] | None = field(default=None, compare=False, repr=False)
     """Per problem (n draws, c right), for aggregators such as pass@k that work on problems."""
@@ -137,6 +139,8 @@ class GroupScore(Score):
     missing: Mapping[str, str] = field(default_factory=dict)
     """Members without the number, and why."""
     filtered_out: tuple[str, ...] = ()
+    lm_eval_value: float | None = None
+    """What lm-evaluation-harness gives as the number, where it is another one: with `--limit` it weighs by docs asked."""
 
 
 def write_scores(scores: Mapping[MetricKey, Score]) -> list[dict[str, Any]]:
@@ -157,10 +161,14 @@ def _write_score(score: Score) -> dict[str, Any]:
         entry["judge"] = asdict(score.judge)
     if score.lm_eval_stderr is not None:
         entry["lm_eval_stderr"] = score.lm_eval_stderr
+    if score.asked is not None:
+        entry["asked"] = score.asked
     if isinstance(score, GroupScore):
         entry["children"] = [vars(child) for child in score.children]
         entry["missing"] = dict(score.missing)
         entry["filtered_out"] = list(score.filtered_out)
+        if score.lm_eval_value is not None:
+            entry["lm_eval_value"] = score.lm_eval_value
     return entry
 
 
@@ -175,6 +183,7 @@ def read_group_scores(entries: list[dict[str, Any]]) -> dict[MetricKey, GroupSco
             children=tuple(Share(**child) for child in entry["children"]),
             missing=entry["missing"],
             filtered_out=tuple(entry["filtered_out"]),
+            lm_eval_value=entry.get("lm_eval_value"),
         )
         for entry in entries
     }
@@ -193,6 +202,7 @@ def _common(entry: Mapping[str, Any]) -> dict[str, Any]:
         "withheld": entry.get("withheld"),
         "judge": JudgeCheck.from_json(entry["judge"]) if entry.get("judge") else None,
         "lm_eval_stderr": entry.get("lm_eval_stderr"),
+        "asked": entry.get("asked"),
     }
 
 

@@ -37,7 +37,7 @@ class PlannedTask:
     units: Mapping[int, int] | None = None
     """Which docs belong together, where docs are drawn; None where each stands alone."""
     size: int | None = None
-    """Docs the number is about, where a part of them is drawn: the task's own size, whatever is asked."""
+    """Docs the number is about, where only a part of them is asked: the task's own size."""
 
     @property
     def name(self) -> str:
@@ -221,10 +221,12 @@ def _settled(planned: PlannedTask, config: RunConfig) -> PlannedTask:
     Shots are then those of a run over all docs, so that answers are shared with it.
     """
     ids = planned.task.select_ids(planned.options)
-    if config.until is None and (config.control is None or config.limit is None):
+    if config.until is None and config.limit is None:
         return replace(planned, doc_ids=ids)
     options, seed = replace(planned.options, limit=None), f"{config.seed.fewshot}:{planned.name}"
     all_ids = planned.task.select_ids(options)
+    if config.until is None and config.control is None:
+        return replace(planned, doc_ids=ids, size=len(all_ids))
     if config.until is None:
         drawn = sorted(draw_units(all_ids, None, len(ids), seed))
         return replace(planned, options=options, doc_ids=drawn, size=len(all_ids))

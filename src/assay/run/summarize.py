@@ -10,7 +10,6 @@ import numpy as np
 
 from assay.config import RunConfig, without_secrets
 from assay.results import (
-    Chance,
     GroupResult,
     MetricKey,
     RunDirectory,
@@ -45,15 +44,35 @@ def summarize(
     tasks, notes = {}, []
     for name, planned in plan.tasks.items():
         scores, remarks = controlled(task_scores(collectors[name], config.bootstrap_iters), collectors[name], config)
-        if planned.size is not None:
-            # What a group's mean weighs a task by is the task itself, not the docs that sufficed to measure it.
-            scores = {key: replace(score, size=planned.size) for key, score in scores.items()}
+        scores = {key: with_own_size(score, planned, collectors[name], config) for key, score in scores.items()}
         watch = watches.get(name)
         tasks[name] = task_result(planned, collectors[name], config, directory, anytime(scores, watch), watch)
         notes += remarks
+    mark_chance(tasks, collectors)
     scores_of_groups = plan.groups.score_groups({name: task.scores for name, task in tasks.items()})
     groups = {name: group.result(scores_of_groups.get(name, {})) for name, group in plan.groups.groups.items()}
-    return tasks, groups, notes
+    return tasks, groups, notes + [note for group in groups.values() for note in other_numbers(group)]
+
+
+def with_own_size(score: Score, planned: PlannedTask, collector: Collector, config: RunConfig) -> Score:
+    """What a group's mean weighs a task by is the task itself, not the docs that were asked to measure it."""
+    asked = collector.health.docs
+    if planned.size is None or not asked:
+        return score
+    # A metric that only some docs have is about as many of the others.
+    size = round(planned.size * score.size / asked)
+    first_docs = config.until is None and config.control is None
+    return replace(score, size=size, asked=score.size if first_docs and size > score.size else None)
+
+
+def other_numbers(group: GroupResult) -> list[str]:
+    """Where tools of lm-evaluation-harness read another number than ours, and why."""
+    return [
+        f"{group.name} {key}: {score.estimate.value:.4f} weighs tasks by their own sizes; with --limit lm-evaluation-harness "
+        f"weighs them by the docs asked, which gives {score.lm_eval_value:.4f}, as its part of results.json says"
+        for key, score in group.scores.items()
+        if score.lm_eval_value is not None and f"{score.lm_eval_value:.4f}" != f"{score.estimate.value:.4f}"
+    ]
 
 
 def task_scores(collector: Collector, bootstrap_iters: int) -> dict[MetricKey, Score]:
@@ -174,7 +193,6 @@ def finish_health(collector: Collector, config: RunConfig) -> None:
     health.filters_disagree = count_disagreements(collector.columns)
     health.bounds = bounds_of(collector)
     health.without_no_gold = without_no_gold(collector)
-    health.chance = chance_of(collector)
     thresholds = (
         ("failed", health.failed, config.max_failed),
         ("truncated", health.truncated, config.max_truncated),
@@ -210,10 +228,13 @@ def without_no_gold(collector: Collector) -> dict[MetricKey, float]:
     return {key: value for key, value in scores.items() if value == value}
 
 
-def chance_of(collector: Collector) -> Chance | None:
-    """For choice tasks: the accuracy of guessing, and how likely guessing gives at least the accuracy that was seen."""
-    if collector.task.config.output_type != "multiple_choice" or not collector.choice_counts:
-        return None
-    accuracies = (c for key, c in collector.columns.items() if key.metric == "acc" and c.is_numeric and len(c))
-    column = next(accuracies, None)
-    return None if column is None else chance_test(round(sum(column.values)), collector.choice_counts)
+def mark_chance(tasks: Mapping[str, TaskResult], collectors: Mapping[str, Collector]) -> None:
+    """For choice tasks: whether their accuracy differs from that of guessing, corrected for all of them together."""
+    found: dict[str, Score] = {}
+    for name, task in tasks.items():
+        if task.output_type == "multiple_choice" and collectors[name].choice_counts:
+            accuracies = (s for k, s in task.scores.items() if k.metric == "acc" and s.aggregation == "mean")
+            score = next((each for each in accuracies if each.estimate.value is not None), None)
+            found |= {} if score is None else {name: score}
+    for name, score in found.items():
+        tasks[name].health.chance = chance_test(score, collectors[name].choice_counts, tests=len(found))

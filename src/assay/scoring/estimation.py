@@ -21,7 +21,6 @@ from assay.stats import (
     bootstrap_estimate,
     bootstrap_replicates,
     bootstrap_values,
-    chance_p_value,
     ends,
     mean_estimate,
     mean_stderr,
@@ -298,11 +297,25 @@ def _counts(
     return None
 
 
-def chance_test(right: int, choice_counts: Mapping[int, int]) -> Chance:
-    """An exact test. `choice_counts` says how many docs have how many choices; docs may differ.
+def chance_test(score: Score, choice_counts: Mapping[int, int], *, tests: int = 1, alpha: float = 0.05) -> Chance:
+    """Whether an accuracy lies above that of guessing, below it, or within 0.05 of it, by the score's own interval.
 
-    >>> chance_test(10, {4: 10}).accuracy
-    0.25
+    `choice_counts` says how many docs have how many choices; docs may differ. Over `tests` tasks together, guessing is
+    called above or below with a probability of at most `alpha`, and so is what differs by more than the margin called
+    within it (two one-sided tests). Where guessing gets less than 0.1, the margin is half of that.
     """
-    chances = [1 / choices for choices, docs in choice_counts.items() for _ in range(docs)]
-    return Chance(sum(chances) / len(chances), chance_p_value(right, chances))
+    docs = sum(choice_counts.values())
+    guessing = sum(count / choices for choices, count in choice_counts.items()) / docs
+    margin = min(CHANCE_MARGIN, guessing / 2)
+    outer, inner = score.bounds(1 - alpha / tests), score.bounds(1 - 2 * alpha / tests)
+    if outer is None or inner is None:
+        return Chance(guessing, "nothing", margin, tests)
+    if outer[0] > guessing:
+        return Chance(guessing, "above", margin, tests)
+    if outer[1] < guessing:
+        return Chance(guessing, "below", margin, tests)
+    within = guessing - margin <= inner[0] and inner[1] <= guessing + margin
+    return Chance(guessing, "equal" if within else "nothing", margin, tests)
+
+
+CHANCE_MARGIN = 0.05

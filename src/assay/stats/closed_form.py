@@ -78,7 +78,9 @@ def ratio_estimate(
         return Estimate.bare(
             value, n, "one doc" if n == 1 else "one cluster" if clusters is not None else "one doc counts"
         )
-    caution = _caution(spread, clusters) if clusters is not None or bool(np.ptp(b)) else None
+    caution = None
+    if clusters is not None or bool(np.ptp(b)):
+        caution = spread.caution("doc" if clusters is None else "cluster")
     prefix, stderr, df = "" if clusters is None else "clustered ", spread.stderr, spread.df
     bounded = bool(((a >= 0) & (a <= b)).all())
     counts = bounded and bool(((b == 0) | (b == 1)).all() and ((a == 0) | (a == 1)).all())
@@ -119,16 +121,6 @@ def _in_range(
 
 
 _CROWDED = 0.1
-
-
-def _caution(spread: Spread, clusters: Clusters | None) -> str | None:
-    """What to know about an interval that one unit holds up."""
-    if spread.largest <= _TOO_MUCH:
-        return None
-    return f"one {'doc' if clusters is None else 'cluster'} holds {spread.largest:.0%} of the weight"
-
-
-_TOO_MUCH = 0.1
 
 
 def transformed(ratio: Estimate, transform: Callable[[float], float], value: float) -> Estimate:
@@ -242,7 +234,8 @@ def stratified_estimate(
         low, high = bounded_interval(value, spread.stderr, spread.df, level)
     else:
         low, high = skewed_interval(value, spread.stderr, spread.df, spread.skew, level)
-    return Estimate(value, spread.stderr, low, high, n, "shared docs", level=level, df=spread.df, bounded=bounded)
+    found = Estimate(value, spread.stderr, low, high, n, "shared docs", level=level, df=spread.df, bounded=bounded)
+    return replace(found, caution=spread.caution("doc or cluster"))
 
 
 def _df(estimate: Estimate) -> float:

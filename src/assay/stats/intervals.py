@@ -30,6 +30,13 @@ class Spread:
         """The share of a typical unit."""
         return 1 / (self.df + 1)
 
+    def caution(self, unit: str) -> str | None:
+        """What to know about an interval that one unit holds up."""
+        return f"one {unit} holds {self.largest:.0%} of the weight" if self.largest > _TOO_MUCH else None
+
+
+_TOO_MUCH = 0.1
+
 
 def spread_of(residuals: Floats, weights: Floats, index: NDArray[np.int64] | None) -> Spread | None:
     """CR2 (Bell and McCaffrey 2002): a unit that holds the share s of the weight pulls the average towards itself, so

@@ -17,7 +17,7 @@ from assay.stats.bootstrap import bootstrap_estimate
 from assay.stats.closed_form import rescaled
 from assay.stats.estimate import Estimate, Floats
 from assay.stats.intervals import skewed_interval, skewed_p_value, spread_of
-from assay.stats.significance import mcnemar, normal_quantile, t_quantile, t_sf
+from assay.stats.significance import mcnemar, normal_quantile, sign_test, t_quantile, t_sf
 from assay.stats.units import Clusters, cluster_index, sums_by
 
 
@@ -92,13 +92,17 @@ def _binary(a: Floats, b: Floats, level: float, gained: int, lost: int) -> Diffe
     means = float(a.mean()), float(b.mean())
     p = mcnemar(gained, lost)
     if n == 1:
-        return Difference(Estimate.bare(value, 1, "one doc"), *means, p, "mcnemar", None, math.inf, None, gained, lost)
+        return Difference(
+            Estimate.bare(value, 1, "one doc"), *means, p, "mcnemar mid-P", None, math.inf, None, gained, lost
+        )
     # Σ(d − d̄)² of differences that are −1, 0 or 1.
     stderr = math.sqrt(max(0.0, gained + lost - n * value**2) / (n - 1) / n)
     spread = math.sqrt((gained + lost + 1) - (gained - lost) ** 2 / (n + 2)) / (n + 2)
     interval = partial(tango_interval, gained, lost, n)
     estimate = Estimate(value, stderr, *interval(level), n, "paired score", level=level)
-    return Difference(estimate, *means, p, "mcnemar", spread, math.inf, spread**2 * (n + 2), gained, lost, interval)
+    return Difference(
+        estimate, *means, p, "mcnemar mid-P", spread, math.inf, spread**2 * (n + 2), gained, lost, interval
+    )
 
 
 def influence_difference(
@@ -127,7 +131,8 @@ def influence_difference(
     unseen = lost if index is None else lost * n * spread.unit_share * math.sqrt(0.5)
     interval = partial(skewed_interval, value, stderr, df, skew)
     method = test if index is None else f"{test}, by cluster"
-    estimate = Estimate(value, stderr, *interval(level), n, method, level=level, df=df)
+    caution = None if index is None else spread.caution("cluster")
+    estimate = Estimate(value, stderr, *interval(level), n, method, level=level, df=df, caution=caution)
     p = skewed_p_value(value, stderr, df, skew)
     cautious = partial(skewed_interval, value, math.hypot(stderr, unseen), df, skew)
     return Difference(estimate, a, b, p, method, stderr, df, stderr**2 * n, interval=interval, cautious=cautious)
@@ -165,7 +170,7 @@ def _without_spread(
     spread = _least_spread(value, float(np.ptp(both)) or 1.0, units)
     reach = t_quantile((1 + level) / 2, units - 1) * spread
     estimate = Estimate(value, 0.0, value - reach, value + reach, n, "paired, no spread", level=level)
-    p = mcnemar(units if value > 0 else 0, units if value < 0 else 0)
+    p = sign_test(units if value > 0 else 0, units if value < 0 else 0)
     means = float(a.mean()), float(b.mean())
     cautious = partial(_none_seen, value, float(np.ptp(both)) or 1.0, units, spread)
     return Difference(

@@ -6,10 +6,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from statistics import NormalDist
 
-import numpy as np
-
-from assay.stats.estimate import Floats
-
 _NORMAL = NormalDist()
 
 
@@ -39,40 +35,35 @@ def binomial_tail(successes: int, n: int, p: float) -> float:
     """P(X ≥ successes) for n tries of probability p."""
     from scipy.special import betainc
 
-    return 1.0 if successes <= 0 else float(betainc(successes, n - successes + 1, p))
+    if not 0 < successes <= n:
+        return float(successes <= 0)
+    return float(betainc(successes, n - successes + 1, p))
 
 
-def binomial_probabilities(n: int, p: float) -> Floats:
-    """P(X = 0), …, P(X = n). Through logarithms of the gamma function: `scipy.stats` takes a second to import."""
-    from scipy.special import gammaln, xlog1py, xlogy
+def sign_test(up: int, down: int) -> float:
+    """Two-sided exact p-value that both directions are equally likely.
 
-    k = np.arange(n + 1)
-    return np.asarray(np.exp(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + xlogy(k, p) + xlog1py(n - k, -p)))
+    >>> sign_test(1, 9)
+    0.021484375
+    """
+    n = up + down
+    return 1.0 if n == 0 else min(1.0, 2 * binomial_tail(max(up, down), n, 0.5))
 
 
 def mcnemar(gained: int, lost: int) -> float:
-    """Two-sided exact p-value that flips in both directions are equally likely.
+    """Two-sided mid-P value that flips in both directions are equally likely: only half of the outcome itself counts.
 
-    Only the docs on which two runs disagree say anything about which is better.
+    Only the docs on which two runs disagree say anything about which is better. The exact test errs in 0.5 to 3 % of
+    cases where 5 % are allowed, and misses differences for it; mid-P stays below 5 % (Fagerland and others 2013).
 
-    >>> mcnemar(1, 9)
-    0.021484375
+    >>> round(mcnemar(1, 9), 6)
+    0.011719
     """
     n = gained + lost
-    return 1.0 if n == 0 else min(1.0, 2 * binomial_tail(max(gained, lost), n, 0.5))
-
-
-def chance_p_value(correct: int, chances: Floats | Sequence[float]) -> float:
-    """P(guessing gets at least this many right), exact, where `chances` holds 1/choices of every doc.
-
-    >>> round(chance_p_value(2, [0.5, 0.5]), 6)
-    0.25
-    """
-    distribution = np.ones(1)
-    for p, count in zip(*np.unique(np.asarray(chances, dtype=np.float64), return_counts=True), strict=True):
-        # Docs with equally many choices are one binomial; their sums add up by convolution.
-        distribution = np.convolve(distribution, binomial_probabilities(int(count), float(p)))
-    return float(min(1.0, distribution[max(0, correct) :].sum()))
+    if gained == lost:
+        return 1.0
+    most = max(gained, lost)
+    return binomial_tail(most, n, 0.5) + binomial_tail(most + 1, n, 0.5)
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

@@ -14,14 +14,12 @@ Kind = Literal["better", "worse", "equivalent", "same", "undecided"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """`docs_needed` is set for *undecided*: with so many docs, one of the other verdicts is certain to come.
-
-    *same* says nothing of docs that were not asked: too few to call the runs equivalent, but not one differs.
-    """
+    """*same* says nothing of docs that were not asked: too few to call the runs equivalent, but not one differs."""
 
     kind: Kind
     margin: float
     docs_needed: int | None = None
+    """For *undecided*: docs that would show the observed difference in 80 % of cases, if it is the true one."""
     detectable: float | None = None
     """For *undecided*: the smallest true difference that this comparison would have shown in 80 % of cases."""
 
@@ -31,8 +29,9 @@ class Verdict:
                 return f"no difference larger than {self.margin:g}"
             case "same":
                 return "the same on every doc"
-            case "undecided" if self.docs_needed is not None:
-                return f"undecided: would need {self.docs_needed:,} docs"
+            case "undecided" if self.detectable is not None:
+                seen = f"undecided: could have shown a difference of {self.detectable:.2g}"
+                return seen if self.docs_needed is None else f"{seen}; the observed one takes {self.docs_needed:,} docs"
             case _:
                 return self.kind
 
@@ -48,8 +47,8 @@ def judge(
 ) -> Verdict:
     """The verdict on B against A. `p_value` is the corrected one of a family of `tests`; None takes the row's own.
 
-    Significance goes first; equivalence is two one-sided tests at `alpha`. When neither holds, the docs needed are
-    those at which both intervals together are narrower than the margin, so that every outcome is a verdict.
+    Significance goes first; equivalence is two one-sided tests at `alpha`. When neither holds, the verdict says what a
+    comparison of this size can show.
     """
     p = difference.p_value if p_value is None else p_value
     value = difference.estimate.value
@@ -60,17 +59,22 @@ def judge(
         return Verdict("equivalent", margin)
     if value == 0 and difference.estimate.stderr == 0:
         return Verdict("same", margin)
-    needed = _docs_to_decide(difference, margin, alpha / max(1, tests), alpha)
-    reach = normal_quantile(1 - alpha / max(1, tests) / 2) + normal_quantile(0.8)
-    detectable = None if difference.spread is None else reach * difference.spread
-    return Verdict("undecided", margin, needed, detectable)
+    if difference.spread is None:
+        return Verdict("undecided", margin)
+    # The smallest p-value of the family must pass alpha over its number (Holm's first step).
+    reach = normal_quantile(1 - alpha / max(1, tests) / 2) + normal_quantile(_POWER)
+    needed = _docs_to_show(value or 0.0, difference.doc_variance, difference.estimate.n, reach)
+    return Verdict("undecided", margin, needed, reach * difference.spread)
 
 
-def _docs_to_decide(difference: Difference, margin: float, alpha_test: float, alpha: float) -> int | None:
-    if not difference.doc_variance or margin <= 0:
+_POWER = 0.8
+
+
+def _docs_to_show(distance: float, doc_variance: float | None, n: int, reach: float) -> int | None:
+    """Docs at which a distance from the limit is `reach` standard errors; None where no number of docs is likely to do."""
+    if not doc_variance or abs(distance) < 1e-9 * math.sqrt(doc_variance):
         return None
-    reach = normal_quantile(1 - alpha_test / 2) + normal_quantile(1 - alpha)
-    return max(difference.estimate.n + 1, math.ceil(reach**2 * difference.doc_variance / margin**2))
+    return max(n + 1, math.ceil(reach**2 * doc_variance / distance**2))
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,8 @@ class GateResult:
     alpha: float
     unclear: bool = False
     """Whether the data allow both: neither shown to be good enough nor shown not to be. More docs would tell."""
+    docs_needed: int | None = None
+    """Where it is unclear: docs that would tell in 80 % of cases, if the number that was seen is the true one."""
 
 
 def non_inferiority(
@@ -91,18 +97,37 @@ def non_inferiority(
     """B is not worse than A by more than `margin`. If it is, this passes with a probability of at most `alpha`."""
     bounds = difference.cautious_bounds(1 - 2 * alpha)
     if bounds is None:
-        return GateResult(False, None, -margin, alpha)
+        return GateResult(False, None, -margin, alpha, unclear=True)
     bound, best = bounds if higher_is_better else (-bounds[1], -bounds[0])
-    return GateResult(bound > -margin, bound, -margin, alpha, unclear=bound <= -margin < best)
+    if bound > -margin or best <= -margin:
+        return GateResult(bound > -margin, bound, -margin, alpha)
+    value = difference.estimate.value or 0.0
+    distance = (value if higher_is_better else -value) + margin
+    reach = normal_quantile(1 - alpha) + normal_quantile(_POWER)
+    needed = _docs_to_show(distance, difference.doc_variance, difference.estimate.n, reach)
+    return GateResult(False, bound, -margin, alpha, unclear=True, docs_needed=needed)
 
 
 def above_threshold(
-    bounds: tuple[float, float] | None, threshold: float, *, alpha: float = 0.05, higher_is_better: bool = True
+    bounds: tuple[float, float] | None,
+    threshold: float,
+    *,
+    alpha: float = 0.05,
+    higher_is_better: bool = True,
+    value: float | None = None,
+    n: int = 0,
 ) -> GateResult:
-    """A score's own interval at 1 − 2·alpha against a fixed threshold."""
+    """A score's own interval at 1 − 2·alpha against a fixed threshold. `value` and `n` tell how many docs are needed."""
     if bounds is None:
-        return GateResult(False, None, threshold, alpha)
+        return GateResult(False, None, threshold, alpha, unclear=True)
     low, high = bounds
-    bound = low if higher_is_better else high
+    bound, best = (low, high) if higher_is_better else (high, low)
     passed = bound >= threshold if higher_is_better else bound <= threshold
-    return GateResult(passed, bound, threshold, alpha, unclear=not passed and low < threshold < high)
+    if passed or (best < threshold if higher_is_better else best > threshold):
+        return GateResult(passed, bound, threshold, alpha)
+    needed = None
+    if value is not None:
+        one_sided = normal_quantile(1 - alpha)
+        doc_variance = n * (high - low) ** 2 / (2 * one_sided) ** 2
+        needed = _docs_to_show(value - threshold, doc_variance, n, one_sided + normal_quantile(_POWER))
+    return GateResult(False, bound, threshold, alpha, unclear=True, docs_needed=needed)

@@ -247,7 +247,7 @@ def plain_row(row: Any, number: int) -> dict[str, Any]:
         "gained": difference.gained,
         "lost": difference.lost,
         "verdict": None if row.verdict is None else row.verdict.kind,
-        "docs_needed": None if row.verdict is None else row.verdict.docs_needed,
+        "verdict_text": None if row.verdict is None else str(row.verdict),
         "higher_is_better": row.higher_is_better,
         "paired": row.paired,
         "notes": list(row.notes),
