@@ -60,6 +60,9 @@ def test_twenty_languages_are_announced() -> None:
         "The answer is a mixture of things",
         "Statement B is correct.",
         "The answer is unknown, perhaps Paris",
+        "The closest option is B, Paris, which is not the correct answer.",
+        "The answer is:\nB. in the north\nC. in the south",  # a list is no choice
+        "The answer is (A). But the answer is (B",  # cut off while it says otherwise
         "We compute 3 \\times 4 = B",
         "Ответ: В",  # a Cyrillic letter is another label in a Russian list
     ],
@@ -78,6 +81,7 @@ def test_nothing_is_guessed(text: str) -> None:
         ("The answer is (B), not (C).", "B"),
         ("(B) Paris\n\nQuestion: Capital of Italy?\nThe answer is (C).", "B"),
         ("The answer is B as in Paris", "B"),
+        ("The answer is (B).\n===\nThe answer is (B", "B"),
         ("The answer is B. Berlin is elsewhere.", "B"),
     ],
 )
@@ -138,17 +142,48 @@ def _read(row: dict[str, Any]) -> str | None:
     return None if reading is None else reading.label
 
 
+DIFFERENCES = {
+    "names several labels and chooses none": {
+        "Mistral-7B-Instruct-v0.2": "2759 11472 2098 11655 11245 7536 6320 1888 6541 2624 6457 1175 10412 1878 10832 6629 9698 2520",
+        "Phi-3-mini-4k-instruct": "7508 6702",
+        "Qwen1.5-7B-Chat": "6724 6320 945 5890 1127 7490 6629 4085 5905",
+        "gemma-7b": "6320 6629",
+    },
+    "states another label later": {
+        "Mistral-7B-Instruct-v0.2": "9785 590",
+        "Phi-3-mini-4k-instruct": "2107 2519",
+        "Qwen1.5-7B-Chat": "6157 2154 10252 1171",
+    },
+    "is cut off while it states another label": {
+        "Mistral-7B-Instruct-v0.2": "479",
+        "Phi-3-mini-4k-instruct": "4808",
+    },
+    "says that the label is wrong": {"Mistral-7B-Instruct-v0.2": "1010 2496"},
+    "names a label that is not on offer": {"Mistral-7B-Instruct-v0.2": "11275"},
+}
+"""Every answer whose published letter (the first one stated) is not ours, by its question, gone through by eye."""
+
+
 @needs_answers
-def test_stated_letters_are_read_as_published() -> None:
-    """The published letter is the first one stated. Where ours differs, the text names several labels or none on offer,
-    takes its statement back, or corrects it; in all others the letters are the same."""
-    rows = [row for model in STATING for row in _answers(model) if row["published"]]
-    read = [(row["published"], _read(row)) for row in rows]
-    assert len(read) == 1997
-    one = [(published, ours) for published, ours in read if ours is not None]
-    assert sum(published == ours for published, ours in one) / len(one) >= 0.99
-    assert sum(published == ours for published, ours in read) / len(read) >= 0.975
-    assert sum(ours is None for _, ours in read) / len(read) <= 0.02
+def test_stated_letters_are_read_as_published_but_where_the_text_says_otherwise() -> None:
+    rows = [(model, row) for model in STATING for row in _answers(model) if row["published"]]
+    differing = {(model, row["question_id"]): _read(row) for model, row in rows if _read(row) != row["published"]}
+    known = {
+        (m, int(i)): why for why, by_model in DIFFERENCES.items() for m, ids in by_model.items() for i in ids.split()
+    }
+    assert (len(rows), len(known)) == (1997, 44)
+    assert differing.keys() == known.keys()
+    assert {known[one] for one, ours in differing.items() if ours is not None} == {"states another label later"}
+    several = list(known.values()).count("names several labels and chooses none")
+    assert (len(rows) - len(known)) / (len(rows) - several) >= 0.99
+
+
+@needs_answers
+def test_texts_without_a_published_letter_stay_unread_unless_they_state_one() -> None:
+    """All that ours reads, and 90 others, were gone through by eye: each states its letter, mostly as "the closest
+    option is (X)", which the publishers' pattern does not know."""
+    rows = [row for model in STATING for row in _answers(model) if not row["published"]]
+    assert (len(rows), sum(_read(row) is not None for row in rows)) == (403, 65)
 
 
 @needs_answers

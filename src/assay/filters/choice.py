@@ -115,6 +115,8 @@ _ENDS = re.compile(
 )
 _JOIN = re.compile(JOINED)
 _JOINED_ON = re.compile(rf"(?:{JOINED})[(\[]?[A-Z0-9]{{1,2}}(?![A-Za-z0-9])")
+_ITEM = re.compile(r"^\s*[(\[]?([A-Z]{1,2})[.)\]:]+\s", re.MULTILINE)
+_LIST = re.compile(r"(?:\s*[(\[]?[A-Z]{1,2}[.)\]:]+[ \t][^\n]*(?:\n|\Z)){2,}")
 _FOLLOWED = re.compile(rf"\s+(?:{CONNECTIVES})(?!\w)", re.IGNORECASE)
 
 
@@ -150,11 +152,18 @@ def labels_at(text: str, start: int, offer: Offer) -> tuple[tuple[str, ...], int
 
     >>> labels_at("either A or (B).", 7, Offer(("A", "B")))
     (('A', 'B'), 15)
+
+    So are the items of a list, whatever stands behind their labels:
+
+    >>> labels_at("A. in the north\\nB. in the south", 0, Offer(("A", "B")))[0]
+    ('A', 'B')
     """
     first = label_at(text, start, offer)
     if first is None:
         return None
     found, end = [first[0]], first[1]
+    if listed := _LIST.match(text, start):
+        return tuple(dict.fromkeys(_ITEM.findall(listed[0]))), listed.end()
     while join := _JOIN.match(text, _after_text(text, end, found[-1], offer)):
         following = label_at(text, join.end(), offer)
         if following is None:
@@ -219,17 +228,23 @@ _NONE = re.compile(
 )
 
 
+_BROKEN_OFF = re.compile(r"\s*[(\[]([A-Za-z0-9]{1,2})\Z")
+
+
 def stated(text: str, offer: Offer) -> Iterator[tuple[int, int, tuple[str, ...]]]:
     """After an announcement, unless it denies or supposes what follows: "the answer is not", "if the answer is"."""
-    position = 0
+    position, before_that = 0, tuple[str, ...]()
     while match := _STATED.search(text, position):
         position = match.start() + 1  # an announcement may hold another: "Final answer: the answer is"
         before = text[max(0, match.start() - 40) : match.start()]
         found = choice_at(text, match.end(), offer)
+        broken_off = _BROKEN_OFF.match(text, match.end())
+        if broken_off and (broken_off[1],) != before_that:  # it was about to say otherwise
+            yield match.start(), len(text), ()
         if found is None or _NEGATED.search(match[0]) or _SUPPOSED.search(before) or _DENIED.match(text, found[1]):
             continue
         yield match.start(), found[1], found[0]
-        position = found[1]
+        position, before_that = found[1], found[0]
 
 
 def denied(text: str, offer: Offer) -> Iterator[tuple[int, int, tuple[str, ...]]]:
@@ -368,6 +383,8 @@ def _last(statements: Iterable[Statement], text: str) -> Statement | None:
     if not ordered:
         return None
     last = ordered[-1]
+    if not last.labels:  # no choice on offer is right, which also takes back what its own sentence said before
+        return last
     breaks = (match.end() for mark in (_SENTENCE_END, _CORRECTION) for match in mark.finditer(text, 0, last.start + 1))
     sentence = max(breaks, default=0)
     named = list(last.labels)
