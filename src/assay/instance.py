@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 Doc: TypeAlias = dict[str, Any]
@@ -100,12 +101,19 @@ class Response(NamedTuple):
     """Calls that the model asked for, as the server writes them."""
     model: str | None = None
     """The server's own name for what answered, which may be more exact than the name that was asked for."""
+    refusal: str | None = None
+    """The model's own words for declining, where the server gives them apart from the answer."""
+    reasoning_tokens: int | None = None
+    """Of the answer's tokens, those that went into reasoning, where the backend or server counts them."""
+    more: Mapping[str, Any] = MappingProxyType({})
+    """What else came with the answer and has no name above, as the server writes it: kept and shown, never scored."""
 
     def extras(self) -> dict[str, Any] | None:
         """The fields that most answers lack, as files keep them; None where this answer lacks all of them."""
-        if not (self.reasoning or self.tool_calls or self.model):
+        if self[4:] == _NO_EXTRAS:
             return None
         named = {"reasoning": self.reasoning, "tool_calls": list(self.tool_calls), "model": self.model}
+        named |= {"refusal": self.refusal, "reasoning_tokens": self.reasoning_tokens, "more": dict(self.more)}
         return {name: value for name, value in named.items() if value}
 
     def with_extras(self, extras: Mapping[str, Any] | None) -> Response:
@@ -120,7 +128,14 @@ class Response(NamedTuple):
             reasoning=extras.get("reasoning"),
             tool_calls=tuple(extras.get("tool_calls") or ()),
             model=extras.get("model"),
+            refusal=extras.get("refusal"),
+            reasoning_tokens=extras.get("reasoning_tokens"),
+            more=extras.get("more") or _NOTHING,
         )
+
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NO_EXTRAS = Response(None)[4:]
 
 
 @dataclass(slots=True)

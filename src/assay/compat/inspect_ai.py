@@ -237,9 +237,7 @@ def _inspect_samples(file: Path) -> Iterator[dict[str, Any]]:
                 "messages": [],
                 "output": {
                     "model": "",
-                    "choices": [
-                        {"message": {"role": "assistant", "content": _plain_text(resps)}, "stop_reason": "stop"}
-                    ],
+                    "choices": [{"message": _message(resps, row.get("extras")), "stop_reason": "stop"}],
                 },
                 "scores": {},
                 "metadata": {"doc_hash": row["doc_hash"], "request_hash": row["request_hash"]},
@@ -253,6 +251,18 @@ def _inspect_samples(file: Path) -> Iterator[dict[str, Any]]:
                 key = write_key(MetricKey(name.removeprefix("metric:"), row["filter"]))
                 sample["scores"][key] = {"value": value, "answer": _plain_text(json.loads(row["filtered_resps"]))}
     yield from samples.values()
+
+
+def _message(responses: Any, extras: str | None) -> dict[str, Any]:
+    """The answer; thoughts before it as a part of its content, as inspect has them, and the rest as metadata."""
+    text = _plain_text(responses)
+    given = json.loads(extras) if extras else []
+    first = next((each for draws in given for each in draws if each), {})
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    if thoughts := first.get("reasoning"):
+        message["content"] = [{"type": "reasoning", "reasoning": thoughts}, {"type": "text", "text": text}]
+    rest = {name: value for name, value in first.items() if name != "reasoning"}
+    return {**message, "metadata": rest} if rest else message
 
 
 def _plain_text(responses: Any) -> str:

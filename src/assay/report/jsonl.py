@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +72,16 @@ def sample_object(row: dict[str, Any]) -> dict[str, Any]:
         "doc_hash": _sha(json.dumps(doc, indent=2, ensure_ascii=False)),
         "prompt_hash": _sha(str(arguments[0][0])) if arguments else "",
         "target_hash": _sha(str(target)),
+        **came_with(row),
         **metrics,
     }
+
+
+def came_with(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Reasoning, tool calls, refusals and whatever else came with the answers, with their token counts, if there is any."""
+    if not row.get("extras"):
+        return {}
+    return {name: json.loads(row[name]) if row.get(name) else None for name in ("extras", "tokens")}
 
 
 def _sha(text: str) -> str:

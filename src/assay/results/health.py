@@ -61,6 +61,8 @@ class Health:
     not_in_top: int = 0
     """A label that the server did not list might be likelier than all that it did."""
     unfinished_thought: int = 0
+    refused: int = 0
+    """The model declined to answer, and the server said so apart from the answer."""
     unjudged: int = 0
     """No judge gave a verdict that can be read, also when asked once more. The doc has no score."""
     unscored: int = 0
@@ -117,7 +119,16 @@ class Health:
         marks = [f"{self.failed} failed"] if self.failed else []
         marks += self._mark("truncated", self.truncated)
         marks += self.filter_marks(filter_name) if filter_name is not None else []
-        for name in ("empty", "unfinished_thought", "unjudged", "unscored", "unused_labels", "tied", "not_in_top"):
+        for name in (
+            "empty",
+            "unfinished_thought",
+            "refused",
+            "unjudged",
+            "unscored",
+            "unused_labels",
+            "tied",
+            "not_in_top",
+        ):
             marks += self._mark(name.replace("_", " "), getattr(self, name))
         marks += [
             f"{mark}{'' if self.without_no_gold else ', left out'}" for mark in self._mark("no gold", self.no_gold)

@@ -1,7 +1,7 @@
 """Samples on disk: one Parquet file a task, one row a doc and filter, written while the run goes on.
 
 Columns: `doc_id`, `doc_hash`, `request_hash`, `filter`; as JSON text `doc`, `target`, `arguments`, `resps`, `filtered_resps`,
-what came with the responses (`stops`, `tokens`, and `extras`: reasoning, tool calls, the server's model name), and
+what came with the responses (`stops`, `tokens`, and `extras`: reasoning, tool calls, refusals and all else), and
 `questions` to other models; `failure` (why a request has no response), `flags` (what health counts: unparsed, truncated,
 empty, tied, failed), `cluster`, and `metric:<name>` with the value of every numeric metric; values that are no numbers
 are JSON text in `other`; `label:<name>` is what people say of a metric that a judge gives, on docs that they judged.

@@ -43,6 +43,8 @@ def _is_sound(doc_id: int, instances: Sequence[Instance], flag: TakeNote) -> boo
             flag(doc_id, "truncated")
         if any(each is not None and is_unfinished_thought(each) for each in instance.responses):
             flag(doc_id, "unfinished_thought")
+        elif any(each is not None and each.refusal for each in instance.responses):
+            flag(doc_id, "refused")
         elif any(isinstance(response, str) and not response.strip() for response in instance.resps):
             flag(doc_id, "empty")
     return True
@@ -80,4 +82,4 @@ def _loglikelihoods(response: Any) -> Sequence[float]:
 def is_unfinished_thought(response: Response) -> bool:
     """Whether the model was still thinking when it was cut off: there are thoughts, and no answer after them."""
     has_answer = isinstance(response.answer, str) and bool(response.answer.strip())
-    return bool(response.reasoning) and not has_answer and not response.tool_calls
+    return bool(response.reasoning) and not has_answer and not (response.tool_calls or response.refusal)

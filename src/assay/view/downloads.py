@@ -96,7 +96,7 @@ def sample_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
             "filter": row["filter"],
             **{name.removeprefix(METRIC): value for name, value in row.items() if name.startswith(METRIC)},
             "flags": row.get("flags") or [],
-            **{name: _value(row.get(name)) for name in ("target", "filtered_resps", "resps", "doc")},
+            **{name: _value(row.get(name)) for name in ("target", "filtered_resps", "resps", "extras", "doc")},
             "arguments": requests_of(row, as_logged=True),
             "doc_hash": row["doc_hash"],
             "request_hash": row["request_hash"],

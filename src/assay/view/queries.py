@@ -27,7 +27,7 @@ BUDGET = 0.2
 MOST_HITS = 100_000
 FLAGS = (
     *("unparsed", "truncated", "empty", "tied", "failed"),
-    *("left_out", "no_gold", "unfinished_thought", "unjudged"),
+    *("left_out", "no_gold", "unfinished_thought", "refused", "unjudged"),
 )
 """What health counts of single docs."""
 LISTED = ("disagree", "flips", "gained", "lost")

@@ -41,6 +41,11 @@ class ShownResponse:
     """What was said to the model before, where that is not the prompt: a further turn of a conversation."""
     reasoning: str = ""
     tool_calls: tuple[Any, ...] = ()
+    reasoning_tokens: int | None = None
+    refusal: str = ""
+    model: str = ""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """What else came with the answer, as the server wrote it."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +202,10 @@ def responses_of(
                         turn=turns_text(context[-1:]) if is_chat(context) else context,
                         reasoning=as_text(more.get("reasoning") or ""),
                         tool_calls=tuple(_list(more.get("tool_calls"))),
+                        reasoning_tokens=more.get("reasoning_tokens"),
+                        refusal=as_text(more.get("refusal") or ""),
+                        model=as_text(more.get("model") or ""),
+                        more=more["more"] if isinstance(more.get("more"), dict) else {},
                     )
                 )
     return tuple(texts)

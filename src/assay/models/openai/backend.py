@@ -13,12 +13,13 @@ from typing import Any, ClassVar
 from assay.errors import ConfigError, ModelError
 from assay.instance import Context, Instance, Response, TokenCounts, context_text
 from assay.models.base import LM, Capabilities, ModelInfo, Stop, Usage
-from assay.models.generation import GenerationSettings, cut_at_stop, draw_seed, split_reasoning
+from assay.models.generation import GenerationSettings, draw_seed
 from assay.models.identity import PROBE_TOKENS, PROBES, Identity, ProbeReply
 from assay.models.letters import letters_of
 from assay.models.openai.address import endpoint_address, request_headers, sibling_address
 from assay.models.openai.bundles import bundle, groups_of
 from assay.models.openai.probing import LISTED, entry_of, read_reply, read_tops
+from assay.models.openai.reading import read_response
 from assay.models.openai.tokens import Encoder, make_encoder
 from assay.models.openai.transport import Transport
 from assay.models.openai.wire import (
@@ -30,7 +31,6 @@ from assay.models.openai.wire import (
     Job,
     Settings,
     Unusable,
-    whole_characters,
     why_unsendable,
 )
 from assay.models.prefix_tree import prefix_order
@@ -193,10 +193,6 @@ class ServerLM(LM):
     def write_generation(self, context: Context, settings: GenerationSettings, seed: int | None) -> dict[str, Any]:
         """The body of a request."""
 
-    @abstractmethod
-    def read_text(self, choice: Mapping[str, Any]) -> str:
-        """The text of a reply; raises `Unusable` when there is none."""
-
     def stream_generation(
         self, instances: Sequence[Instance], draws: Sequence[int], stop: Stop
     ) -> Iterator[tuple[int, Response]]:
@@ -312,25 +308,9 @@ class ServerLM(LM):
         return [*settings.until, *ends][:4]
 
     def _read_response(self, settings: GenerationSettings, reply: Any) -> Response:
-        choice = reply["choices"][0]
-        reason = choice.get("finish_reason")
-        if reason == "content_filter":
-            self.count(reply)
-            return Response(None, failure="the server's content filter withheld the answer")
-        text = whole_characters(self.read_text(choice))
-        tokens = self.count(reply)
-        reasoning, text = split_reasoning(text, self.think_end_token, cut_off=reason == "length")
-        text, was_cut = cut_at_stop(text, [*settings.until, *([self.eos_string] if self.eos_string else [])])
-        message = choice.get("message") or choice  # completions servers give the same fields beside the text
-        given = message.get("reasoning_content") or message.get("reasoning") or message.get("thinking")
-        return Response(
-            text,
-            "stop" if was_cut or not reason else str(reason),
-            tokens=tokens,
-            reasoning=whole_characters(given) if isinstance(given, str) else reasoning,
-            tool_calls=tuple(call for call in message.get("tool_calls") or () if isinstance(call, dict)),
-            model=str(reply["model"]) if reply.get("model") else None,
-        )
+        until = [*settings.until, *([self.eos_string] if self.eos_string else [])]
+        response = read_response(reply, until, self.think_end_token)
+        return response._replace(tokens=self.count(reply))
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -340,7 +320,7 @@ class ServerLM(LM):
         def read(reply: Any) -> ProbeReply:
             if build := reply.get("system_fingerprint"):
                 builds[str(build)] = None
-            return read_reply(reply, self.read_text(reply["choices"][0]))
+            return read_reply(reply)
 
         settings = GenerationSettings(max_gen_toks=PROBE_TOKENS)
         tops = self.TOP_LOGPROBS if with_tops else {}

@@ -14,7 +14,6 @@ from assay.models.openai.backend import ServerLM
 from assay.models.openai.completions import sampling_fields
 from assay.models.openai.images import with_images
 from assay.models.openai.probing import TOPS
-from assay.models.openai.wire import Unusable
 
 _REASONING = re.compile(r"(^|/)(o[1-9]|gpt-5)(-|$|\.)")
 
@@ -79,17 +78,6 @@ class LocalChat(ServerLM):
         if turns[-1].role == "assistant":  # an answer that is to be continued, in the words of vLLM
             body |= {"add_generation_prompt": False, "continue_final_message": True}
         return body if seed is None else {**body, "seed": seed}
-
-    def read_text(self, choice: Mapping[str, Any]) -> str:
-        content = choice["message"].get("content")
-        if isinstance(content, list):  # parts, as some servers answer
-            content = "".join(str(part.get("text", "")) for part in content)
-        if content is None:
-            # All tokens went into thinking or a tool call: an empty answer, not a broken one.
-            return ""
-        if not isinstance(content, str):
-            raise Unusable("its message has no text")
-        return content
 
     def _no_likelihoods(self, request_type: str) -> NoReturn:
         raise NoLikelihoods(

@@ -108,12 +108,6 @@ class LocalCompletions(ServerLM):
             return kept or ([] if encoder.prefix is None else [encoder.prefix])
         return context if len(kept) == len(ids) else encoder.decode(kept)
 
-    def read_text(self, choice: Mapping[str, Any]) -> str:
-        text = choice.get("text")
-        if not isinstance(text, str):
-            raise Unusable("it has no text")
-        return text
-
     def _stream_pairs(self, instances: Sequence[Instance], stop: Stop) -> Iterator[tuple[int, Response]]:
         echoes: list[tuple[int, EchoRequest]] = []
         for position, instance in enumerate(instances):

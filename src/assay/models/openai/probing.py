@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from assay.models.identity import ProbeReply
+from assay.models.openai.reading import read_response
 
 TOPS = 5
 LISTED = 20
@@ -49,9 +50,7 @@ def read_tops(choice: Mapping[str, Any]) -> tuple[dict[str, float], ...]:
     return tuple({str(t): round(float(p), 5) for t, p in place.items()} for place in places[:PLACES])
 
 
-def read_reply(reply: Any, text: str) -> ProbeReply:
+def read_reply(reply: Any) -> ProbeReply:
     """The answer with the thoughts before it: some models get no further within a probe."""
-    choice = reply["choices"][0]
-    message = choice.get("message") or choice
-    thoughts = message.get("reasoning_content") or message.get("reasoning") or ""
-    return ProbeReply(f"{thoughts}{text}", read_tops(choice))
+    response = read_response(reply)
+    return ProbeReply(f"{response.reasoning or ''}{response.answer or ''}", read_tops(reply["choices"][0]))

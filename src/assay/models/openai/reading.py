@@ -1,0 +1,169 @@
+"""A server's reply as a response. Every field of it is read, kept under its own name, or named below as left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from assay.instance import Response
+from assay.models.generation import cut_at_stop, split_reasoning
+from assay.models.openai.wire import Unusable, whole_characters
+
+READ: Mapping[str, frozenset[str]] = {
+    "reply": frozenset({"choices", "model", "usage"}),
+    "choice": frozenset({"message", "finish_reason"}),
+    "message": frozenset({"content", "reasoning_content", "reasoning", "thinking", "tool_calls", "refusal"}),
+    "completion": frozenset(
+        {"text", "finish_reason", "reasoning_content", "reasoning", "thinking", "tool_calls", "refusal"}
+    ),
+    "usage": frozenset({"prompt_tokens", "completion_tokens"}),
+}
+"""Fields that become a response, by where they stand: a completion is a choice without a message."""
+
+LEFT_OUT: Mapping[str, Mapping[str, str]] = {
+    "reply": {
+        "id": "names the reply, not the answer",
+        "object": "the kind of reply that was asked for",
+        "created": "when it was sent; the store keeps when it was answered",
+        "system_fingerprint": "part of what tells one build of a model from another, kept once a run",
+        "timings": "how fast it went",
+    },
+    "choice": {"index": "one choice is asked for"},
+    "message": {"role": "always the assistant's"},
+    "completion": {"index": "one completion is asked for"},
+    "usage": {
+        "total_tokens": "the sum of the two that are kept",
+        "prompt_tokens_details": "what was cached is counted for the run",
+        "cost": "the run counts by the prices that it was given",
+    },
+}
+"""Fields that are not kept, and why."""
+
+_THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+
+
+def read_response(reply: Mapping[str, Any], until: Sequence[str] = (), think_end: str | None = None) -> Response:
+    """The response. A text that the server's content filter withheld is a failed request."""
+    choice = reply["choices"][0]
+    reason = choice.get("finish_reason")
+    if reason == "content_filter":
+        return Response(None, failure="the server's content filter withheld the answer")
+    message = choice["message"] if _is_chat(choice) else choice  # completions have the same fields beside the text
+    content, thoughts, parts = read_content(choice)
+    reasoning, text = split_reasoning(whole_characters(content), think_end, cut_off=reason == "length")
+    text, was_cut = cut_at_stop(text, until)
+    given = next((message[name] for name in _THOUGHTS if _is_text(message.get(name))), thoughts)
+    calls = message.get("tool_calls")
+    calls = calls if isinstance(calls, list | tuple) else []
+    refusal = message.get("refusal")
+    return Response(
+        text,
+        "stop" if was_cut or not reason else str(reason),
+        reasoning=whole_characters(given) if given else reasoning,
+        tool_calls=tuple(call for call in calls if isinstance(call, dict)),
+        model=str(reply["model"]) if reply.get("model") else None,
+        refusal=whole_characters(refusal) if _is_text(refusal) else None,
+        reasoning_tokens=_reasoning_tokens(reply),
+        more=_whole({**parts, **unread(reply, message, given)}),
+    )
+
+
+def read_content(choice: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    """The text of an answer, thoughts among its parts, and the parts that are neither.
+
+    All tokens may have gone into thinking or a tool call: then it is an empty answer, not a broken one.
+    """
+    content = choice["message"].get("content") if _is_chat(choice) else choice.get("text")
+    if content is None and _is_chat(choice):
+        return "", "", {}
+    if isinstance(content, str):
+        return content, "", {}
+    if not isinstance(content, list):
+        raise Unusable("its message has no text")
+    texts: list[str] = []
+    thoughts: list[str] = []
+    other: list[Any] = []
+    for part in content:
+        kind = part.get("type", "text") if isinstance(part, Mapping) else None
+        said = part.get("text", part.get(str(kind))) if isinstance(part, Mapping) else None
+        if kind in ("text", "output_text") and isinstance(said, str):
+            texts.append(said)
+        elif kind in ("thinking", "reasoning") and isinstance(said, str):
+            thoughts.append(said)
+        else:
+            other.append(part)
+    return "".join(texts), "\n".join(thoughts), {"parts": other} if other else {}
+
+
+def unread(reply: Mapping[str, Any], message: Mapping[str, Any], thoughts: str = "") -> dict[str, Any]:
+    """What no field of a response stands for, by where it stood; fields without a value say nothing.
+
+    >>> unread({"choices": [{"message": {}, "score": 3}], "id": "x", "citations": ["a"]}, {"audio": 7})
+    {'reply': {'citations': ['a']}, 'choice': {'score': 3}, 'message': {'audio': 7}}
+    """
+    choice, *others = reply["choices"]
+    found = {
+        "reply": _rest("reply", reply),
+        "choice": _rest("choice", choice) if _is_chat(choice) else {},
+        "message": {
+            **_rest("message" if _is_chat(choice) else "completion", message),
+            **_odd_values(message, thoughts),
+        },
+        "usage": _without_counts(_rest("usage", reply.get("usage"))),
+        "choices": others,
+    }
+    return {place: rest for place, rest in found.items() if rest}
+
+
+def _without_counts(usage: dict[str, Any]) -> dict[str, Any]:
+    """Without the tokens of reasoning, which a response has, and details that count nothing."""
+    details = usage.get("completion_tokens_details")
+    if isinstance(details, Mapping):
+        rest = {name: value for name, value in details.items() if value and name != "reasoning_tokens"}
+        usage = {**usage, "completion_tokens_details": rest}
+    return {name: value for name, value in usage.items() if not _is_nothing(value)}
+
+
+def _rest(place: str, fields: Any) -> dict[str, Any]:
+    if not isinstance(fields, Mapping):
+        return {} if fields is None else {"value": fields}
+    known = READ[place] | LEFT_OUT[place].keys()
+    return {str(name): value for name, value in fields.items() if name not in known and not _is_nothing(value)}
+
+
+def _odd_values(message: Mapping[str, Any], thoughts: str) -> dict[str, Any]:
+    """Fields that are read, with a value of another kind than is read, or with other thoughts than those that were."""
+    calls = message.get("tool_calls")
+    odd = {name: message[name] for name in ("refusal", *_THOUGHTS) if not isinstance(message.get(name) or "", str)}
+    odd |= {name: message[name] for name in _THOUGHTS if _is_text(message.get(name)) and message[name] != thoughts}
+    if calls and not (isinstance(calls, list) and all(isinstance(call, dict) for call in calls)):
+        odd["tool_calls"] = calls
+    return odd
+
+
+def _is_chat(choice: Mapping[str, Any]) -> bool:
+    return isinstance(choice.get("message"), Mapping)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _is_nothing(value: Any) -> bool:
+    return value is None or (isinstance(value, str | list | tuple | dict) and not value)
+
+
+def _reasoning_tokens(reply: Mapping[str, Any]) -> int | None:
+    used = reply.get("usage")
+    details = used.get("completion_tokens_details") if isinstance(used, Mapping) else None
+    counted = details.get("reasoning_tokens") if isinstance(details, Mapping) else None
+    return counted if isinstance(counted, int) and counted > 0 else None
+
+
+def _whole(more: dict[str, Any]) -> dict[str, Any]:
+    """Half characters made whole: the store and the samples hold text."""
+    if not more:
+        return more
+    kept: dict[str, Any] = json.loads(whole_characters(json.dumps(more, ensure_ascii=False, default=str)))
+    return kept
