@@ -112,7 +112,7 @@ class Response(NamedTuple):
         """The fields that most answers lack, as files keep them; None where this answer lacks all of them."""
         if self[4:] == _NO_EXTRAS:
             return None
-        named = {"reasoning": self.reasoning, "tool_calls": list(self.tool_calls), "model": self.model}
+        named: dict[str, Any] = {"reasoning": self.reasoning, "tool_calls": list(self.tool_calls), "model": self.model}
         named |= {"refusal": self.refusal, "reasoning_tokens": self.reasoning_tokens, "more": dict(self.more)}
         return {name: value for name, value in named.items() if value}
 

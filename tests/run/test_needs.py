@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -14,33 +15,43 @@ from typing import Any
 import pytest
 
 import assay
+from assay.config import RunConfig
 from assay.errors import ConfigError
-from assay.models import Capabilities, load_model
+from assay.models import Capabilities, ModelInfo, load_model
+from assay.models.ngram import NgramLM
 from assay.models.openai.images import data_url
+from assay.report import score_again
 from assay.results import MetricKey
+from assay.run import abilities_of, forecast
+from assay.store import ResponseStore
 
 PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=")
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @contextmanager
-def chat_server(answer: Answer) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A chat server whose replies are what `answer` makes of a request's body."""
+def chat_server(
+    answer: Answer, *, lacks: str = "", listing: dict[str, Any] | None = None
+) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A chat server whose replies are what `answer` makes of a request's body. It declines requests with what it lacks."""
     bodies: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self._send({"data": [{"id": "m"}]})
+            self._send({"data": [listing or {"id": "m"}]})
 
         def do_POST(self) -> None:
             bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            if lacks and lacks in bodies[-1]:
+                self._send({"error": {"message": f"{lacks} is not known here"}}, 400)
+                return
             self._send(
                 {"model": "m", "usage": {"prompt_tokens": 5, "completion_tokens": 2}, "choices": [answer(bodies[-1])]}
             )
 
-        def _send(self, reply: dict[str, Any]) -> None:
+        def _send(self, reply: dict[str, Any], status: int = 200) -> None:
             content = json.dumps(reply).encode()
-            self.send_response(200)
+            self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
@@ -109,9 +120,67 @@ def test_capabilities_of_a_server_are_asked_once() -> None:
     with chat_server(lists_b) as (url, bodies):
         model = load_model("local-chat-completions", {"base_url": url, "model": "m"})
         found = [model.capabilities() for _ in range(3)]
-        assert len(bodies) == 1
+        assert len(bodies) == 4  # tokens listed, images, tools, stop strings
+        assert model.capabilities(["images"]) == found[0]
+        assert len(bodies) == 4
         assert found[0] == Capabilities(likelihoods=False, top_logprobs=True, images=True, tools=True)
         model.close()
+
+
+def test_what_a_server_can_do_is_kept_in_the_store(tmp_path: Path) -> None:
+    with chat_server(lists_b) as (url, bodies), ResponseStore(tmp_path / "store.sqlite") as store:
+        for asked in (4, 4):
+            model = load_model("local-chat-completions", {"base_url": url, "model": "m"})
+            assert abilities_of(model, store).top_logprobs
+            assert len(bodies) == asked
+            model.close()
+        other = load_model("local-chat-completions", {"base_url": url, "model": "another"})
+        abilities_of(other, store)
+        assert len(bodies) == 8
+        other.close()
+
+
+@pytest.mark.parametrize(
+    ("fields", "missing", "reason"),
+    [
+        ({"tools": [{"name": "add", "parameters": {"type": "object"}}]}, "tools", "gives the model tools to call"),
+        (
+            {"generation_kwargs": {"until": ["x"], "max_gen_toks": 9000}},
+            "",
+            "answers of 9,000 tokens, and this model reads",
+        ),
+    ],
+)
+def test_tools_and_long_answers_are_refused_where_they_cannot_be_had(
+    tmp_path: Path, fields: dict[str, Any], missing: str, reason: str
+) -> None:
+    (tmp_path / "docs.jsonl").write_text('{"q": "2 + 2?", "a": "4"}\n')
+    task: dict[str, Any] = {
+        "task": "sums",
+        "dataset_path": "json",
+        "test_split": "test",
+        "output_type": "generate_until",
+    }
+    task |= {"dataset_kwargs": {"data_files": {"test": str(tmp_path / "docs.jsonl")}}, "doc_to_text": "q"}
+    (tmp_path / "sums.yaml").write_text(json.dumps({**task, "doc_to_target": "a", **fields}))
+    with chat_server(says("B"), lacks=missing, listing={"id": "m", "max_model_len": 8192}) as (url, bodies):
+        with pytest.raises(ConfigError, match=reason):
+            evaluate(url, tmp_path, "sums", include_path=[str(tmp_path)])
+        assert all("2 + 2?" not in json.dumps(body) for body in bodies)
+
+
+class NeverStops(NgramLM):
+    """Takes no stop strings, and says so."""
+
+    def info(self) -> ModelInfo:
+        return replace(super().info(), capabilities=Capabilities(stop_strings=False))
+
+
+def test_a_task_with_stop_strings_is_refused_where_a_model_takes_none(tmp_path: Path) -> None:
+    shared: dict[str, Any] = {"limit": 2, "bootstrap_iters": 0, "store": str(tmp_path / "store.sqlite")}
+    with pytest.raises(ConfigError, match="ends its answers at stop strings"):
+        assay.evaluate(model=NeverStops(), tasks=["demo_capitals_en:gen"], **shared)
+    assay.evaluate(model=NeverStops(), tasks=["demo_capitals_en"], **shared)
 
 
 PICTURES = """
@@ -170,3 +239,74 @@ def test_a_thought_that_never_ended_is_counted_as_that(tmp_path: Path, answer: A
     health = result.tasks["demo_capitals_en:gen"].health
     assert (health.unfinished_thought, health.empty) == (4, 0)
     assert "unfinished thoughts" in str(health.withheld)
+
+
+# ---------------------------------------------------------------------- models that think
+
+
+def free_task(folder: Path, **fields: Any) -> str:
+    """A task that says nothing of its answers' length."""
+    (folder / "docs.jsonl").write_text('{"q": "2 + 2?", "a": "4"}\n')
+    task: dict[str, Any] = {
+        "task": "sums",
+        "dataset_path": "json",
+        "test_split": "test",
+        "output_type": "generate_until",
+    }
+    task |= {"dataset_kwargs": {"data_files": {"test": str(folder / "docs.jsonl")}}, "doc_to_text": "q"}
+    (folder / "sums.yaml").write_text(json.dumps({**task, "doc_to_target": "a", **fields}))
+    return "sums"
+
+
+def asked(bodies: list[dict[str, Any]]) -> dict[str, Any]:
+    (body,) = [body for body in bodies if "2 + 2?" in json.dumps(body)]
+    return body
+
+
+@pytest.mark.parametrize(
+    ("context", "arguments", "fields", "length"),
+    [
+        (131_072, {"enable_thinking": True}, {}, 32_768),
+        (8_192, {"reasoning_effort": "high"}, {}, 4_096),
+        (8_192, {}, {}, 256),
+        (8_192, {"enable_thinking": False}, {}, 256),
+        (131_072, {"enable_thinking": True, "max_gen_toks": 99}, {}, 256),
+        (131_072, {"enable_thinking": True}, {"generation_kwargs": {"max_gen_toks": 64}}, 64),
+        (131_072, {"enable_thinking": True}, {"generation_kwargs": {"until": ["x"]}}, 32_768),
+    ],
+)
+def test_a_model_that_thinks_has_the_room_that_its_context_allows(
+    tmp_path: Path, context: int, arguments: dict[str, Any], fields: dict[str, Any], length: int
+) -> None:
+    with chat_server(says("4"), listing={"id": "m", "max_model_len": context}) as (url, bodies):
+        config: dict[str, Any] = {"model_args": {"base_url": url, "model": "m", "price_out": 1.0, **arguments}}
+        config |= {"model": "local-chat-completions", "tasks": [free_task(tmp_path, **fields)]}
+        config |= {"include_path": [str(tmp_path)], "store": str(tmp_path / "store.sqlite"), "bootstrap_iters": 0}
+        assert forecast(RunConfig(**config)).generated_tokens == length
+        assay.evaluate(**config, run_dir=str(tmp_path / "run"))
+    assert asked(bodies)["max_tokens"] == length
+    assert score_again(tmp_path / "run").tasks["sums"].health.failed == 0
+
+
+def test_how_much_to_think_goes_to_the_server_and_into_the_fingerprint(tmp_path: Path) -> None:
+    with chat_server(says("4")) as (url, bodies):
+        free_task(tmp_path)
+        for effort in ("low", "high"):
+            bodies.clear()
+            arguments = {"base_url": url, "model": "m", "enable_thinking": False}
+            assay.evaluate(
+                model="local-chat-completions",
+                model_args=arguments,
+                tasks=["sums"],
+                include_path=[str(tmp_path)],
+                store=str(tmp_path / "store.sqlite"),
+                reasoning_effort=effort,
+                bootstrap_iters=0,
+            )
+            assert asked(bodies)["reasoning_effort"] == effort
+            assert asked(bodies)["chat_template_kwargs"] == {"enable_thinking": False}
+
+
+def test_a_model_that_cannot_be_told_how_much_to_think_says_so() -> None:
+    with pytest.raises(ConfigError, match="takes no argument 'reasoning_effort'"):
+        assay.evaluate(model="ngram", tasks=["demo_capitals_en"], limit=1, reasoning_effort="high")

@@ -161,6 +161,8 @@ RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
     _flag("--max_truncated", type=float, help="… of answers was cut off."),
     _flag("--max_unparsed", type=float, help="… of answers could not be read by any filter."),
     _flag("--max_unfinished", type=float, help="… of answers ended before the model's thoughts did."),
+    _flag("--max_cost", type=float, help="Stop before the next request would pass this cost; all answers are kept."),
+    _flag("--reasoning_effort", metavar="LEVEL", help="How much a model that thinks is asked to: low, medium, high."),
     _flag("--until", metavar="RULE", help='Stop when the score is known: "ci=0.01" or "decided vs RUN".'),
     _flag("--control", metavar="RUN", help="Tighten intervals by the scores of an earlier run on the full set."),
     _flag(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from assay.models import Capabilities
 
 
@@ -37,6 +38,8 @@ def command(
     from assay.cli.display import console
     from assay.cli.options import resolve_config
     from assay.models import MODELS, load_model, run_checks
+    from assay.run import abilities_of
+    from assay.store import ResponseStore
 
     name, arguments = model, resolve_config({"model_args": model_args}).model_args
     if model not in MODELS and ".py:" not in model and not model.endswith(".py"):
@@ -46,7 +49,8 @@ def command(
     table = Table("check", "", "largest difference", "flipped", "", title=title, title_justify="left")
     try:
         checks = list(run_checks(lm, tolerance=tolerance))
-        able = lm.capabilities()
+        with ResponseStore() as store:
+            able = abilities_of(lm, store)
     finally:
         lm.close()
     for check in checks:
@@ -55,16 +59,28 @@ def command(
         flipped = "" if check.flipped is None else f"{check.flipped:.0%}"
         table.add_row(check.name, verdict, difference, flipped, escape(check.note))
     console().print(table)
-    console().print(f"It can be asked for: {abilities(able)}.")
+    console().print(ability_table(able))
     verdicts = {check.passed for check in checks}
     if False in verdicts or True not in verdicts:
         raise SystemExit(1)
 
 
-def abilities(able: Capabilities) -> str:
-    """
-    >>> from assay.models import Capabilities
-    >>> abilities(Capabilities(likelihoods=False, top_logprobs=True, seeds=False))
-    'likelihoods no, top logprobs yes, images no, tools no, seeds no, stop strings yes, continues yes'
-    """
-    return ", ".join(f"{name.replace('_', ' ')} {'yes' if value else 'no'}" for name, value in asdict(able).items())
+_WITHOUT = {
+    "likelihoods": "choice tasks run as :letters, :gen or :cot",
+    "top_logprobs": "no :letters; :gen and :cot",
+    "images": "tasks with doc_to_image are refused",
+    "tools": "tasks with tools: are refused",
+    "seeds": "a sampled draw cannot be had again",
+    "stop_strings": "answers are cut here, after they were written whole",
+    "continues": "gen_prefix opens no answer",
+}
+
+
+def ability_table(able: Capabilities) -> Table:
+    """One row for each thing that a model may be asked for, and what follows where it is missing."""
+    from rich.table import Table
+
+    table = Table("it can be asked for", "", "", title_justify="left")
+    for name, there in able.named().items():
+        table.add_row(name.replace("_", " "), "yes" if there else "no", "" if there else _WITHOUT[name])
+    return table

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
@@ -94,8 +94,8 @@ class ClusterLM(StreamingLM):
         """That of the model itself; its fingerprint too, so that answers are shared with runs on one machine."""
         return replace(self.model.info, window_requests=WINDOW_PER_REPLICA * self.replicas)
 
-    def capabilities(self) -> Capabilities:
-        found: Capabilities = self.pool.ask("capabilities")
+    def capabilities(self, wanted: Collection[str] = (), known: Collection[str] = ()) -> Capabilities:
+        found: Capabilities = self.pool.ask("capabilities", tuple(wanted), tuple(known))
         return found
 
     def fingerprint(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -107,8 +107,8 @@ class Replica:
     def identify(self, times: int) -> Identity | None:
         return self.lm.identify(times)
 
-    def capabilities(self) -> Capabilities:
-        return self.lm.capabilities()
+    def capabilities(self, wanted: Collection[str], known: Collection[str]) -> Capabilities:
+        return self.lm.capabilities(wanted, known)
 
 
 def _pickled(renderer: ChatRenderer | None) -> bytes | None:

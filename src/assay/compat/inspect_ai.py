@@ -257,7 +257,7 @@ def _message(responses: Any, extras: str | None) -> dict[str, Any]:
     """The answer; thoughts before it as a part of its content, as inspect has them, and the rest as metadata."""
     text = _plain_text(responses)
     given = json.loads(extras) if extras else []
-    first = next((each for draws in given for each in draws if each), {})
+    first: dict[str, Any] = next((each for draws in given for each in draws if each), {})
     message: dict[str, Any] = {"role": "assistant", "content": text}
     if thoughts := first.get("reasoning"):
         message["content"] = [{"type": "reasoning", "reasoning": thoughts}, {"type": "text", "text": text}]

@@ -170,6 +170,10 @@ class RunConfig(FrozenConfig):
     max_truncated: float | None = Field(default=None, ge=0, le=1)
     max_unparsed: float | None = Field(default=None, ge=0, le=1)
     max_unfinished: float | None = Field(default=None, ge=0, le=1)
+    max_cost: float | None = Field(default=None, ge=0)
+    """Ask nothing more once the next request might pass this, in the currency of the model's prices."""
+    reasoning_effort: str | None = None
+    """How much a model that thinks is asked to, passed on to it: `low`, `medium`, `high`, …"""
     style: Literal["auto"] | None = None
     """`auto`: choice tasks in the form that the model can answer, where it gives no likelihoods."""
     until: str | None = None

@@ -179,6 +179,8 @@ class TaskConfig(FrozenConfig):
     """The bare question, for `style`."""
     reducer: str | Function | None = None
     """How the values of repeated draws of one doc become one."""
+    tools: list[dict[str, Any]] | None = None
+    """Functions that the model may call, each `{name, description, parameters}` with a JSON Schema of its arguments."""
     turns: list[str | Function] | None = None
     """What the user says in the further turns of a conversation; a template may use the answers so far."""
     cluster: str | None = None

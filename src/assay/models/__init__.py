@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from assay.models.base import (
+    ABILITIES,
     LM,
     Capabilities,
     ChatRenderer,
@@ -17,6 +18,7 @@ from assay.models.base import (
     object_fingerprint,
 )
 from assay.models.catalog import CATALOG, PulledModel, pulled
+from assay.models.generation import DEFAULT_TOKS, LENGTH_NAMES, GenerationSettings
 from assay.models.identity import TIMES_AT_FIRST, Identity, difference
 from assay.models.lazy import LazyLM
 from assay.models.pulling import pull
@@ -27,12 +29,16 @@ if TYPE_CHECKING:
     from assay.models.prefix_tree import count_distinct
 
 __all__ = [
+    "ABILITIES",
     "CATALOG",
+    "DEFAULT_TOKS",
+    "LENGTH_NAMES",
     "LM",
     "MODELS",
     "TIMES_AT_FIRST",
     "Capabilities",
     "ChatRenderer",
+    "GenerationSettings",
     "Identity",
     "LazyLM",
     "ModelInfo",

@@ -9,8 +9,8 @@ import hashlib
 import inspect
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, cast
 
 from assay.config import without_secrets
@@ -58,6 +58,16 @@ class Capabilities:
     continues: bool = True
     """Whether an assistant's message that was begun can be continued."""
 
+    def named(self) -> dict[str, bool]:
+        """
+        >>> Capabilities(likelihoods=False).named()["likelihoods"]
+        False
+        """
+        return {name: getattr(self, name) for name in ABILITIES}
+
+
+ABILITIES = tuple(field.name for field in fields(Capabilities))
+
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
@@ -81,6 +91,8 @@ class ModelInfo:
     """Of a million tokens of prompts, and of answers."""
     computes_here: bool = False
     """Whether it is known to ask no server, which may charge: such a model may be tried out for a forecast."""
+    max_gen_toks: int = 256
+    """Tokens of an answer where neither task nor run says; more for a model that thinks first."""
     window_requests: int = 0
     """Requests that it needs at once to keep busy, where that is more than a run holds anyway."""
 
@@ -268,9 +280,16 @@ class LM(ABC):
         """Parameters of the model, for conditions on group members. Only asked where there are any: it may cost a request."""
         return self.info().num_parameters
 
-    def capabilities(self) -> Capabilities:
-        """What the model can be asked for. A server is asked once, with tiny requests; any other model knows."""
+    def capabilities(self, wanted: Collection[str] = ABILITIES, known: Collection[str] = ()) -> Capabilities:
+        """What the model can be asked for, right as far as `wanted` goes.
+
+        A server is asked once, with tiny requests, and not about what is `known` to be there; any other model knows.
+        """
         return self.info().capabilities
+
+    def context_length(self) -> int | None:
+        """Tokens that the model reads in all, its answer included; None where nobody says."""
+        return None
 
     def get_model_info(self) -> dict[str, Any]:
         """Further facts for results files. The name is lm-evaluation-harness's, whose classes may have this method."""

@@ -6,13 +6,15 @@ Shared by backends that decode by themselves and by those that write the setting
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from assay.errors import ConfigError
 
-_LENGTH_NAMES = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
+DEFAULT_TOKS = 256
+MOST_THINKING = 32_768
+LENGTH_NAMES = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,8 @@ class GenerationSettings:
         """
         left = dict(kwargs or {})
         until = left.pop("until", None)
-        lengths = [left.pop(name) for name in _LENGTH_NAMES if left.get(name) is not None]
-        for name in _LENGTH_NAMES:
+        lengths = [left.pop(name) for name in LENGTH_NAMES if left.get(name) is not None]
+        for name in LENGTH_NAMES:
             left.pop(name, None)
         do_sample = left.pop("do_sample", None)
         temperature = left.pop("temperature", None)
@@ -98,6 +100,21 @@ _THOUGHTS = (
 """How thoughts begin and end, and what stands before the answer after them."""
 
 
+def thoughts_named_in(template: str | None, tokens: Collection[str]) -> tuple[str, str] | None:
+    """How this model's thoughts begin and end, by the marks that its chat template or tokenizer names.
+
+    >>> thoughts_named_in("{{ '<think>' }} … </think>", ()), thoughts_named_in(None, {"[THINK]", "[/THINK]"})
+    (('<think>', '</think>'), ('[THINK]', '[/THINK]'))
+    """
+    for opening, closing, answers in _THOUGHTS:
+        parts = (opening, closing) if not answers else ("<|channel|>", "<|message|>", "analysis")
+        if closing in tokens and opening in tokens:
+            return opening, closing
+        if template is not None and all(part in template for part in parts):
+            return opening, answers or closing
+    return None
+
+
 def split_reasoning(text: str, think_end: str | None, *, cut_off: bool = False) -> tuple[str | None, str]:
     """What stands before the last end of thinking, and the answer behind it; all is answer where there is no such end.
 
@@ -135,6 +152,15 @@ def room_for_prompt(max_length: int, max_gen_toks: int) -> int:
             hint="Lower max_gen_toks (--gen_kwargs max_gen_toks=…) or raise max_length.",
         )
     return room
+
+
+def thinking_room(context: int | None) -> int:
+    """Tokens for thoughts and answer where nobody says: half the context, up to 32,768. The prompt needs room too.
+
+    >>> thinking_room(131_072), thinking_room(8192), thinking_room(None)
+    (32768, 4096, 32768)
+    """
+    return MOST_THINKING if context is None else max(1, min(MOST_THINKING, context // 2))
 
 
 def draw_seed(seed: int, context: bytes, draw: int) -> int:

@@ -1,5 +1,6 @@
 """All of it, in order: plan, answer, score, summarize; streaming, resumable, on one machine or many."""
 
+from assay.run.abilities import abilities_of
 from assay.run.checks import check_group
 from assay.run.execution import execute, model_for, rescore
 from assay.run.forecasting import Forecast, forecast
@@ -19,6 +20,7 @@ __all__ = [
     "PlannedTask",
     "Progress",
     "Quiet",
+    "abilities_of",
     "check_group",
     "execute",
     "forecast",

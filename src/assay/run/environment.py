@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from assay.config import RunConfig, without_secrets
-from assay.models import LM
+from assay.models import DEFAULT_TOKS, LM
 
 PACKAGES = ("assay", "torch", "transformers", "datasets", "numpy", "jinja2", "sacrebleu", "scikit-learn", "vllm", "ray")
 
@@ -44,6 +44,7 @@ def describe_model(lm: LM, config: RunConfig, name: str) -> dict[str, Any]:
         "tokenizer": info.tokenizer,
         "max_length": info.max_length,
         "chat_template": lm.chat_template(config.apply_chat_template) if config.apply_chat_template else None,
+        **({"max_gen_toks": info.max_gen_toks} if info.max_gen_toks > DEFAULT_TOKS else {}),
         **({} if info.num_parameters is None else {"model_num_parameters": info.num_parameters}),
         **info.details,
     }

@@ -59,10 +59,12 @@ def execute(
             stack.callback(lm.close)
         journal.lap("load_model")
         progress.stage("reading tasks")
-        config = journal.config = with_style(config, lm, manager, ready=own)
+        if store is None:
+            store = stack.enter_context(ResponseStore(config.store, fresh=config.fresh, notify=progress.message))
+        config = journal.config = with_style(config, lm, manager, ready=own, store=store)
         plan = make_plan(config, lm, manager, ready=ready)
         if not config.offline:
-            check_needs(plan, lm)
+            check_needs(plan, lm, store)
         plan = settle(plan, config)
         load_scoring_code(plan, config)
         journal.counts.docs_total = plan.doc_total()
@@ -73,8 +75,6 @@ def execute(
             journal.directory.clear()
         journal.write_status("running")
         try:
-            if store is None:
-                store = stack.enter_context(ResponseStore(config.store, fresh=config.fresh, notify=progress.message))
             run = str(journal.directory.path) if journal.directory else ""
             kept = ModelStore(store, lm, config, run=run, model=name, notify=progress.message)
             shared: dict[str, Any] = {"stop": stop, "progress": progress, "counts": journal.counts}
@@ -182,7 +182,9 @@ def model_for(config: RunConfig, notify: Callable[[str], None] = lambda text: No
         "trust_remote_code": config.trust_remote_code,
     }
     load = load_model if config.apply_chat_template else load_when_asked
-    return load(config.model, config.model_args, **words)
+    # Among the arguments, so that a model that knows no such thing says so.
+    effort = {} if config.reasoning_effort is None else {"reasoning_effort": config.reasoning_effort}
+    return load(config.model, {**effort, **config.model_args}, **words)
 
 
 def ready_model(config: RunConfig, model: LM | object | None, notify: Callable[[str], None]) -> LM:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from assay.config import RunConfig
 from assay.instance import Instance, context_text, is_chat
-from assay.models import LM, LazyLM, count_distinct, load_model
+from assay.models import LM, GenerationSettings, LazyLM, count_distinct, load_model
 from assay.run.answerers import WINDOW_REQUESTS, AnswerKeys, is_sampled
 from assay.run.execution import model_for
 from assay.run.needs import check_needs, with_style
@@ -65,12 +65,12 @@ def forecast(config: RunConfig, *, model: LM | object | None = None, progress: P
     progress.stage("building requests")
     manager = manager_for(config)
     check_tasks(config, manager)
-    config = with_style(config, lm, manager)
-    plan = make_plan(config, lm, manager)
-    check_needs(plan, lm)
-    plan = settle(plan, config)
     counter = _Counter(lm)
     with ResponseStore(config.store, fresh=config.fresh, notify=progress.message) as store:
+        config = with_style(config, lm, manager, store=store)
+        plan = make_plan(config, lm, manager)
+        check_needs(plan, lm, store)
+        plan = settle(plan, config)
         answerer = ForecastAnswerer(AnswerKeys(lm.fingerprint()), store, counter, list(plan.tasks))
         for window in windows(plan, answerer.window_requests):
             answer_rounds(plan, answerer, window, lambda unit: None)
@@ -119,6 +119,7 @@ class _Counter:
     def __init__(self, lm: LM) -> None:
         self.lm = lm
         self.exact = lm.count_tokens("generate_until", []) is not None
+        self.max_gen_toks = lm.info().max_gen_toks
         self.prompt = self.distinct = self.generated = 0
         self.first: list[Instance] = []
 
@@ -128,7 +129,7 @@ class _Counter:
             by_type.setdefault(instance.request_type, []).append(instance)
             if instance.request_type == "generate_until":
                 settings = instance.arguments[1]
-                self.generated += int(settings.get("max_gen_toks") or settings.get("max_new_tokens") or 256)
+                self.generated += GenerationSettings.parse(settings, max_gen_toks=self.max_gen_toks).max_gen_toks
         self.first = self.first or list(instances[:CALIBRATION_REQUESTS])
         for kind, group in by_type.items():
             self.prompt += sum(self._tokens(kind, [instance]) for instance in group)

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 from assay.config import RunConfig
 from assay.errors import ConfigError
+from assay.models import LENGTH_NAMES, GenerationSettings
+from assay.run.abilities import abilities_of
 from assay.run.plan import Plan, manager_for
+from assay.store import ResponseStore
 from assay.tasks import Task, TaskManager
 
 if TYPE_CHECKING:
@@ -16,23 +19,43 @@ if TYPE_CHECKING:
 _SCORED = ("multiple_choice", "loglikelihood", "loglikelihood_rolling")
 
 
-def check_needs(plan: Plan, lm: LM) -> None:
-    """Raise for the first task that the model cannot be asked. A server is probed only if some task needs it to be."""
+def check_needs(plan: Plan, lm: LM, store: ResponseStore | None = None) -> None:
+    """Raise for the first task that the model cannot be asked. A server is probed only for what some task needs."""
     for planned in plan.tasks.values():
         if planned.task.config.doc_to_audio is not None:
             raise ConfigError(
                 f"{planned.name} needs sound (doc_to_audio), which no backend sends",
                 hint="Leave the task out; without its sound the score would mean nothing.",
             )
-    if any(needs(planned.task) for planned in plan.tasks.values()):
-        able = lm.capabilities()
-        for planned in plan.tasks.values():
-            for problem in problems(planned.task, planned.name, able):
-                raise problem
+    wanted = {ability for planned in plan.tasks.values() for ability in needs(planned.task)}
+    able = abilities_of(lm, store, wanted)
+    for planned in plan.tasks.values():
+        for problem in problems(planned.task, planned.name, able):
+            raise problem
+    for planned in plan.tasks.values():
+        check_length(planned.task, planned.name, lm)
 
 
-def needs(task: Task) -> bool:
-    return task.config.output_type in (*_SCORED, "letters") or task.config.doc_to_image is not None
+def needs(task: Task) -> set[str]:
+    """What has to be known of the model before the task is asked."""
+    config = task.config
+    wanted = {"likelihoods", "top_logprobs"} if config.output_type in (*_SCORED, "letters") else set()
+    wanted |= {"images"} if config.doc_to_image is not None else set()
+    return wanted | ({"tools"} if config.tools else set())
+
+
+def check_length(task: Task, name: str, lm: LM) -> None:
+    """Raise where an answer as long as the task allows leaves no room for a prompt."""
+    kwargs = task.config.generation_kwargs or {}
+    if task.config.output_type != "generate_until" or not any(kwargs.get(each) for each in LENGTH_NAMES):
+        return
+    length = GenerationSettings.parse(kwargs).max_gen_toks
+    context = lm.context_length()
+    if context is not None and length >= context:
+        raise ConfigError(
+            f"{name} asks for answers of {length:,} tokens, and this model reads {context:,} in all, prompt included",
+            hint="Lower it with --gen_kwargs max_gen_toks=…, or serve the model with a longer context.",
+        )
 
 
 def problems(task: Task, name: str, able: Capabilities) -> Iterator[ConfigError]:
@@ -43,6 +66,16 @@ def problems(task: Task, name: str, able: Capabilities) -> Iterator[ConfigError]
         yield ConfigError(
             f"{name} needs the probabilities of the likeliest tokens (top_logprobs), which this model does not give",
             hint=f"Try {name.replace(':letters', ':gen')} or {name.replace(':letters', ':cot')}.",
+        )
+    if output_type == "generate_until" and not able.stop_strings and (task.config.generation_kwargs or {}).get("until"):
+        yield ConfigError(
+            f"{name} ends its answers at stop strings (until), which this model does not take",
+            hint="Drop them with --gen_kwargs '{\"until\": []}' if whole answers can be scored.",
+        )
+    if task.config.tools and not able.tools:
+        yield ConfigError(
+            f"{name} gives the model tools to call, which this model does not take",
+            hint="Use a chat server with a model that calls tools; llama.cpp needs --jinja, vLLM --enable-auto-tool-choice.",
         )
     if task.config.doc_to_image is not None and not able.images:
         yield ConfigError(
@@ -62,12 +95,17 @@ def instead(task: Task, name: str, able: Capabilities) -> str:
 
 
 def with_style(
-    config: RunConfig, lm: LM, manager: TaskManager | None = None, *, ready: Collection[str] = ()
+    config: RunConfig,
+    lm: LM,
+    manager: TaskManager | None = None,
+    *,
+    ready: Collection[str] = (),
+    store: ResponseStore | None = None,
 ) -> RunConfig:
     """`--style auto`: choice tasks in the form that the model can answer. Their rows carry the form's name."""
     if config.style != "auto":
         return config
-    able = lm.capabilities()
+    able = abilities_of(lm, store, ("likelihoods", "top_logprobs"))
     if able.likelihoods:
         return config
     form = "letters" if able.top_logprobs else "gen"

@@ -86,7 +86,8 @@ def make_plan(
                     f"samples: {name!r} is not among the tasks of this run", hint=did_you_mean(name, loaded.tasks)
                 )
     chat = chat_template_of(config, lm)
-    tasks = {name: plan_task(task, config, chat) for name, task in loaded.tasks.items() if name in groups.tasks}
+    room = int((about or {}).get("max_gen_toks", 0)) if lm is None else lm.info().max_gen_toks
+    tasks = {name: plan_task(task, config, chat, room) for name, task in loaded.tasks.items() if name in groups.tasks}
     return Plan(tasks=tasks, groups=groups, origins=loaded.origins)
 
 
@@ -121,7 +122,7 @@ def with_ready(loaded: Loaded, own: Loaded) -> Loaded:
     )
 
 
-def plan_task(task: Task, config: RunConfig, chat: Callable[..., Any] | None) -> PlannedTask:
+def plan_task(task: Task, config: RunConfig, chat: Callable[..., Any] | None, room: int = 0) -> PlannedTask:
     if task.config.unsafe_code and not config.confirm_run_unsafe_code:
         raise ConfigError(
             f"task {task.task_name!r} runs code written by the model",
@@ -139,11 +140,19 @@ def plan_task(task: Task, config: RunConfig, chat: Callable[..., Any] | None) ->
         fewshot_as_multiturn=config.multiturn,
         chat_template=chat,
         fewshot_seed=config.seed.fewshot,
-        gen_kwargs=config.gen_kwargs,
+        gen_kwargs={**thinking_length(task, room), **config.gen_kwargs},
         repeats=config.repeats,
     )
     task.check_options(options)
     return PlannedTask(task=task, options=options, shots=task.num_fewshot(options))
+
+
+def thinking_length(task: Task, room: int) -> dict[str, Any]:
+    """Room for the thoughts of a model that thinks, where the task says nothing of its answers' length."""
+    if task.config.output_type != "generate_until" or "generation_kwargs" in task.config.model_fields_set:
+        return {}
+    usual = (task.config.generation_kwargs or {}).get("max_gen_toks", 0)
+    return {"max_gen_toks": room} if room > usual else {}
 
 
 def chat_template_of(config: RunConfig, lm: LM | None) -> Callable[..., Any] | None:

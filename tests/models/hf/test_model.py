@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from assay.errors import ConfigError, ModelError
-from assay.instance import Instance
+from assay.instance import Instance, Message
 from assay.models.hf import HFLM, selfcheck
 from assay.models.hf.stops import StopRules, final_text
 
@@ -118,6 +118,25 @@ def test_thinking_needs_its_end_and_generation_tasks(network: Any, tokenizer: An
     model = HFLM(network("llama"), tokenizer=tokenizer, enable_thinking=True, think_end_token="</think>", threads=1)
     with pytest.raises(ConfigError, match="does not go with loglikelihood"):
         model.loglikelihood([ask("loglikelihood", "A", " b")])
+
+
+def test_marks_of_thoughts_are_found_in_the_template(network: Any, tokenizer: Any) -> None:
+    template = "{{ messages[0]['content'] }}{% if enable_thinking is not false %}<think>{% endif %}{# </think> #}"
+    model = HFLM(network("llama"), tokenizer=tokenizer, chat_template=template, threads=1)
+    assert model.generations.thoughts == ("<think>", "</think>")
+    assert model.info().max_gen_toks == model.max_length // 2
+    prompt = str(model.to_context([Message("user", "Why?")]))
+    (answer,) = [
+        one for _, one in model.stream("generate_until", [ask("generate_until", prompt, {"max_gen_toks": 4})], [0])
+    ]
+    assert (answer.answer, answer.stop_reason) == ("", "length")
+    assert answer.reasoning
+    assert answer.reasoning_tokens
+    quiet = HFLM(network("llama"), tokenizer=tokenizer, chat_template=template, enable_thinking=False, threads=1)
+    (answer,) = [
+        one for _, one in quiet.stream("generate_until", [ask("generate_until", "Why?", {"max_gen_toks": 4})], [0])
+    ]
+    assert (bool(answer.answer), answer.reasoning, quiet.info().max_gen_toks) == (True, None, 256)
 
 
 def test_a_special_token_can_mark_the_end_of_thinking(llama: HFLM) -> None:

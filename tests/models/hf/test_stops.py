@@ -74,3 +74,23 @@ def test_only_the_last_tokens_are_decoded(llama: HFLM, monkeypatch: pytest.Monke
         assert watch.reason(ids[:count]) is None
     assert len(lengths) > 300
     assert max(lengths) < 25
+
+
+OPENED = StopRules(("\n\n",), frozenset({1}), "</s>", 500, None, ("<think>", "</think>"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "reasoning", "answer"),
+    [
+        ("<think>so\n\n12</think>\n\n12\n\nmore", "<think>so\n\n12</think>\n\n12\n\n", "so\n\n12", "12"),
+        ("12\n\nmore", "12\n\n", None, "12"),
+        ("a <think> b\n\nmore", "a <think> b\n\n", None, "a <think> b"),
+        ("<think>so\n\n12 and", "<think>so\n\n12 and", "so\n\n12 and", ""),
+    ],
+)
+def test_a_thought_that_the_model_opens_itself_is_no_answer(
+    llama: HFLM, text: str, said: str, reasoning: str | None, answer: str
+) -> None:
+    found, _ = watched(llama, text, OPENED)
+    assert found == said
+    assert final_text(encode(llama, found), OPENED, llama.encoder) == (reasoning, answer)

@@ -7,7 +7,7 @@ not be installed for a class that does without it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 
 from assay.errors import ModelError
@@ -40,7 +40,7 @@ class AdaptedLM(LM):
             return cls(factory(",".join(f"{k}={v}" for k, v in args.items()), extra), args)
         return cls(inner(**args, **extra), args)
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self, wanted: Collection[str] = (), known: Collection[str] = ()) -> Capabilities:
         """Nothing is known of such a class; its own methods decide what it is shown."""
         return Capabilities(images=True, tools=True)
 

@@ -45,13 +45,21 @@ class Generations:
     """Answers generation requests."""
 
     def __init__(
-        self, engine: HFEngine, *, max_gen_toks: int, max_rows: int | None, think_end_token: str | int | None, seed: int
+        self,
+        engine: HFEngine,
+        *,
+        max_gen_toks: int,
+        max_rows: int | None,
+        think_end_token: str | int | None,
+        seed: int,
+        thoughts: tuple[str, str] | None = None,
     ) -> None:
         self.engine = engine
         self.max_gen_toks = max_gen_toks
         self.max_rows = max_rows or _ROWS.get(engine.model.device.type, 128)
         self.most_rows = self.max_rows
         self.think_end_token = think_end_token
+        self.thoughts = None if think_end_token is not None else thoughts
         self.seed = seed
         self.eos, self.eos_text = _end_tokens(engine.model, engine.encoder)
         self._config = _generation_config(engine.model)
@@ -156,16 +164,29 @@ class Generations:
         if not self.engine.seq2seq:
             room = room_for_prompt(room, settings.max_gen_toks)
         kept = tuple(tokens[-room:]) or (self.engine.encoder.prefix_token_id,)
-        rules = StopRules(settings.until, self.eos, self.eos_text, settings.max_gen_toks, self.think_end_token)
+        end = self.think_end_token
+        if end is None and self.thoughts is not None and self._opens_thought(kept):
+            end = self.thoughts[1]
+        rules = StopRules(settings.until, self.eos, self.eos_text, settings.max_gen_toks, end, self.thoughts)
         seed = draw_seed(self.seed, np.asarray(kept, dtype="<i4").tobytes(), draw)
         penalty = settings.other.get("repetition_penalty") or self._config.get("repetition_penalty") or 1.0
         return Prompt(kept, settings, rules, seed, float(penalty))
+
+    def _opens_thought(self, tokens: Sequence[int]) -> bool:
+        """Whether the prompt ends where a thought begins, as many chat templates have it."""
+        assert self.thoughts is not None
+        end = self.engine.encoder.decode(tokens[-len(self.thoughts[0]) - 4 :], skip_special_tokens=False)
+        return end.rstrip().endswith(self.thoughts[0])
 
     def answer(self, ids: Sequence[int], prompt: Prompt) -> Response:
         self.engine.usage.generated_tokens += len(ids)
         reasoning, text = final_text(ids, prompt.rules, self.engine.encoder)
         reason = stop_reason(ids, prompt.rules, self.engine.encoder) if ids else "length"
-        return Response(text, reason, tokens=(len(prompt.tokens), len(ids)), reasoning=reasoning)
+        if reasoning is None and prompt.rules.think_end_token is not None and self.think_end_token is None:
+            reasoning, text = text, ""  # the prompt opened a thought that never ended
+        thought = len(self.engine.encoder.encode([reasoning], add_special_tokens=False)[0]) if reasoning else None
+        tokens = (len(prompt.tokens), len(ids))
+        return Response(text, reason, tokens=tokens, reasoning=reasoning, reasoning_tokens=thought)
 
 
 def _generation_config(model: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from assay.errors import ConfigError
 from assay.instance import Instance, Response
 from assay.models.base import Capabilities, ModelInfo, Stop, StreamingLM, Usage, never
+from assay.models.generation import DEFAULT_TOKS, thinking_room, thoughts_named_in
 from assay.models.hf.chat import ChatFormatter, template_text
 from assay.models.hf.fingerprint import fingerprint, weights_in_memory
 from assay.models.hf.tokenization import TextEncoder, to_scored
@@ -51,7 +52,7 @@ class HFLM(StreamingLM):
         dtype: str = "auto",
         device: str | None = None,
         max_length: int | None = None,
-        max_gen_toks: int = 256,
+        max_gen_toks: int | None = None,
         revision: str = "main",
         subfolder: str = "",
         gguf_file: str | None = None,
@@ -68,6 +69,7 @@ class HFLM(StreamingLM):
         chat_template_args: Mapping[str, Any] | None = None,
         think_end_token: str | int | None = None,
         enable_thinking: bool | None = None,
+        reasoning_effort: str | None = None,
         seed: int = 0,
         batch_size: int | str | None = None,
         tokens_per_pass: int | None = None,
@@ -85,10 +87,6 @@ class HFLM(StreamingLM):
         from assay.models.hf.loglikelihoods import LogLikelihoods
 
         _warn_of_what_has_no_effect(logits_cache, max_batch_size, softmax_dtype, truncation)
-        if enable_thinking and think_end_token is None:
-            raise ConfigError(
-                "enable_thinking needs think_end_token", hint="For example --model_args think_end_token='</think>'."
-            )
         memory.set_threads(threads)
         memory.keep_freed_memory()
         self.source: loading.Source | None = None
@@ -115,10 +113,19 @@ class HFLM(StreamingLM):
         self.encoder = TextEncoder(tokenizer, add_bos_token=add_bos_token, prefix_token_id=prefix_token_id)
         self.max_length = int(max_length or loading.find_max_length(self.model.config, tokenizer))
         self.enable_thinking = bool(enable_thinking)
-        thinking = {} if enable_thinking is None else {"enable_thinking": enable_thinking}
+        thinking: dict[str, Any] = {} if enable_thinking is None else {"enable_thinking": enable_thinking}
+        thinking |= {} if reasoning_effort is None else {"reasoning_effort": reasoning_effort}
         self.chat_renderer = ChatFormatter(
             tokenizer, template_text(chat_template), {**(chat_template_args or {}), **thinking}
         )
+        thoughts = None if think_end_token is not None else self._thoughts()
+        if enable_thinking and think_end_token is None and thoughts is None:
+            raise ConfigError(
+                "enable_thinking: neither chat template nor tokenizer names the marks around thoughts",
+                hint="Name the one that ends them: --model_args think_end_token='</think>'.",
+            )
+        thinks = think_end_token is not None or (thoughts is not None and enable_thinking is not False)
+        self.max_gen_toks = int(max_gen_toks or (thinking_room(self.max_length) if thinks else DEFAULT_TOKS))
         self._usage = Usage()
         self._fingerprint: str | None = None
         self._settings: dict[str, Any] = {
@@ -127,7 +134,7 @@ class HFLM(StreamingLM):
             "add_bos_token": add_bos_token,
             "peft": peft,
             "think_end_token": think_end_token,
-            "max_gen_toks": max_gen_toks,
+            "max_gen_toks": self.max_gen_toks,
             "seed": seed,
             "dtype": str(self.model.dtype),
         }
@@ -135,11 +142,17 @@ class HFLM(StreamingLM):
         self.loglikelihoods = LogLikelihoods(engine)
         self.generations = Generations(
             engine,
-            max_gen_toks=max_gen_toks,
+            max_gen_toks=self.max_gen_toks,
             max_rows=max_rows,
             think_end_token=_number_or_text(think_end_token),
             seed=seed,
+            thoughts=thoughts,
         )
+
+    def _thoughts(self) -> tuple[str, str] | None:
+        """The marks around this model's thoughts, as its chat template or its own tokens name them."""
+        added = getattr(self.tokenizer, "added_tokens_encoder", None) or {}
+        return thoughts_named_in(self.chat_renderer.in_use, added.keys())
 
     def _start(self, tree: bool, tokens_per_pass: int | None) -> HFEngine:
         """Settle how the model is run: by the tree if it passes the check, and in passes that fit the memory."""
@@ -230,7 +243,11 @@ class HFLM(StreamingLM):
             chat_template=self.chat_renderer.in_use,
             capabilities=Capabilities(likelihoods=not self.enable_thinking),
             computes_here=True,
+            max_gen_toks=self.max_gen_toks,
         )
+
+    def context_length(self) -> int | None:
+        return None if self.model.config.is_encoder_decoder else self.max_length
 
     def get_model_info(self) -> dict[str, Any]:
         revision = self.source.revision if self.source is not None else None

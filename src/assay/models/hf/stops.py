@@ -24,6 +24,9 @@ class StopRules:
     eos_text: str = ""
     max_gen_toks: int = 256
     think_end_token: str | int | None = None
+    """Where thinking is known to end: what comes before it is thought."""
+    thoughts: tuple[str, str] | None = None
+    """Marks in which thoughts may begin and end, where the model opens them itself."""
 
 
 class StopWatch:
@@ -39,11 +42,15 @@ class StopWatch:
         self._stop_tail = _tail(rules.until)
         self._answer_from: int | None = 0 if rules.think_end_token is None else None
         """Place of the first token that is neither thought nor the blank after it; None while the model thinks."""
+        self._mark = rules.think_end_token
 
     def reason(self, ids: Sequence[int]) -> str | None:
         """Why the generation ends with its last token, or None if it goes on. To be asked after every token."""
         if ids[-1] in self.rules.eos:
             return "eos"
+        if self._mark is None and self.rules.thoughts and len(ids) <= _tail(self.rules.thoughts[:1]):
+            self._mark = opened_thought(ids, self.rules, self.encoder)
+            self._answer_from = self._answer_from if self._mark is None else None
         if self._answer_from is None:
             self._answer_from = len(ids) if self._thinking_ends(ids) else None
         elif self._holds_stop(ids):
@@ -51,7 +58,7 @@ class StopWatch:
         return "length" if len(ids) >= self.rules.max_gen_toks else None
 
     def _thinking_ends(self, ids: Sequence[int]) -> bool:
-        mark = self.rules.think_end_token
+        mark = self._mark
         if not isinstance(mark, str):
             return ids[-1] == mark
         return mark in self.encoder.decode(ids[-_tail([mark]) :], skip_special_tokens=False)
@@ -61,7 +68,7 @@ class StopWatch:
             return False
         first = max(self._answer_from, len(ids) - self._stop_tail)
         text = self.encoder.decode(ids[first:], skip_special_tokens=False)
-        if self.rules.think_end_token is not None and first == self._answer_from:
+        if self._mark is not None and first == self._answer_from:
             text = text.lstrip()
             self._answer_from = first if text else len(ids)
         return any(stop in text for stop in self.rules.until)
@@ -76,10 +83,11 @@ def stop_reason(ids: Sequence[int], rules: StopRules, encoder: TextEncoder) -> s
     """The same for a generation that was not watched from its start."""
     if ids[-1] in rules.eos:
         return "eos"
-    if rules.think_end_token is None:
+    mark = rules.think_end_token or opened_thought(ids, rules, encoder)
+    if mark is None:
         text = encoder.decode(ids[-_tail(rules.until) :], skip_special_tokens=False)
     else:
-        text = _split_thinking(ids, rules.think_end_token, encoder, skip_special_tokens=False)[1] or ""
+        text = _split_thinking(ids, mark, encoder, skip_special_tokens=False)[1] or ""
     if any(stop in text for stop in rules.until):
         return "stop"
     return "length" if len(ids) >= rules.max_gen_toks else None
@@ -91,15 +99,30 @@ def final_text(ids: Sequence[int], rules: StopRules, encoder: TextEncoder) -> tu
     Without an end of thinking the whole text is the answer, as in lm-evaluation-harness.
     """
     reasoning, text = None, None
-    if rules.think_end_token is not None:
-        reasoning, text = _split_thinking(ids, rules.think_end_token, encoder)
+    opened = opened_thought(ids, rules, encoder) if rules.think_end_token is None else None
+    mark = rules.think_end_token or opened
+    if mark is not None:
+        reasoning, text = _split_thinking(ids, mark, encoder)
         if text is None:  # the marker may be a special token, which plain decoding leaves out
-            reasoning, text = _split_thinking(ids, rules.think_end_token, encoder, skip_special_tokens=False)
+            reasoning, text = _split_thinking(ids, mark, encoder, skip_special_tokens=False)
+    if opened is not None:
+        if text is None:  # it was opened, and never ended
+            reasoning, text = encoder.decode(ids, skip_special_tokens=False), ""
+        reasoning = (reasoning or "").lstrip().removeprefix(rules.thoughts[0] if rules.thoughts else "").strip()
     if text is None:
         text = encoder.decode(ids)
     for stop in (*rules.until, rules.eos_text):
         text = text.split(stop)[0] if stop else text
     return reasoning, text
+
+
+def opened_thought(ids: Sequence[int], rules: StopRules, encoder: TextEncoder) -> str | None:
+    """The mark that ends the thought with which the generation began; None where it began with none."""
+    if not rules.thoughts or not ids:
+        return None
+    opening, closing = rules.thoughts
+    text = encoder.decode(ids[: _tail([opening])], skip_special_tokens=False).lstrip()
+    return closing if text.startswith(opening) else None
 
 
 def _split_thinking(

@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 from assay.errors import ConfigError, ModelError
 from assay.instance import Context, Instance, Response, TokenCounts, context_text
-from assay.models.base import LM, Capabilities, ModelInfo, Stop, Usage
-from assay.models.generation import GenerationSettings, draw_seed
+from assay.models.base import ABILITIES, LM, Capabilities, ModelInfo, Stop, Usage
+from assay.models.generation import DEFAULT_TOKS, GenerationSettings, draw_seed, thinking_room
 from assay.models.identity import PROBE_TOKENS, PROBES, Identity, ProbeReply
 from assay.models.letters import letters_of
+from assay.models.openai.abilities import COMPLETION_ABILITIES, context_said
 from assay.models.openai.address import endpoint_address, request_headers, sibling_address
 from assay.models.openai.bundles import bundle, groups_of
 from assay.models.openai.probing import LISTED, entry_of, read_reply, read_tops
@@ -35,6 +36,9 @@ from assay.models.openai.wire import (
 )
 from assay.models.prefix_tree import prefix_order
 
+DEFAULT_LENGTH = 2048
+"""Tokens of a context where neither the server nor anybody else says."""
+
 
 class ServerLM(LM):
     """A model behind an address. Subclasses say which endpoint, and how a request is written and a reply read.
@@ -49,7 +53,8 @@ class ServerLM(LM):
     TOP_LOGPROBS: ClassVar[Mapping[str, Any]]
     """What asks for the log-probabilities of the likeliest tokens of an answer."""
     max_length: int
-    _capabilities: Capabilities | None = None
+    PROBED: ClassVar[Mapping[str, tuple[Context, Mapping[str, Any]]]] = COMPLETION_ABILITIES
+    """What only a request can tell, and that request."""
 
     def __init__(
         self,
@@ -64,8 +69,8 @@ class ServerLM(LM):
         add_bos_token: bool = False,
         revision: str | None = None,
         trust_remote_code: bool = False,
-        max_length: int = 2048,
-        max_gen_toks: int = 256,
+        max_length: int | None = None,
+        max_gen_toks: int | None = None,
         num_concurrent: int | None = None,
         batch_size: int | str | None = None,
         max_retries: int = 6,
@@ -74,6 +79,8 @@ class ServerLM(LM):
         seed: int | None = 1234,
         eos_string: str | None = None,
         think_end_token: str | None = None,
+        enable_thinking: bool | None = None,
+        reasoning_effort: str | None = None,
         header: Mapping[str, str] | None = None,
         verify_certificate: bool = True,
         ca_cert_path: str | None = None,
@@ -93,6 +100,8 @@ class ServerLM(LM):
                 "api_key was given as a model argument, where it would be written into the run's config",
                 hint=f"Put it into the environment: export {api_key_env}=…",
             )
+        self._given_length = None if max_length is None else int(max_length)
+        self.max_length = self._given_length or DEFAULT_LENGTH
         self.url = endpoint_address(base_url or self.DEFAULT_URL, self.ENDPOINT)
         settings = Settings(
             url=self.url,
@@ -103,12 +112,15 @@ class ServerLM(LM):
             begin_with=SLOW_START if num_concurrent is None else int(num_concurrent),
             backoff=float(backoff),
             verify=ca_cert_path or bool(verify_certificate),
-            max_reply=max(LARGEST_REPLY, BYTES_OF_A_TOKEN * int(max_length)),
+            max_reply=max(LARGEST_REPLY, BYTES_OF_A_TOKEN * self.max_length),
         )
         self.transport = Transport(settings)
         self.model = model or pretrained or self._only_model()
-        self.max_length, self.max_gen_toks = int(max_length), int(max_gen_toks)
         self.seed, self.eos_string, self.think_end_token = seed, eos_string, think_end_token
+        self.enable_thinking, self.reasoning_effort = enable_thinking, reasoning_effort
+        self._able: dict[str, bool] = {}
+        self._context: int | None = None
+        self._given_toks = None if max_gen_toks is None else int(max_gen_toks)
         self.prices = (float(price_in), float(price_out))
         self._header_hash = hashlib.sha256(json.dumps(sorted((header or {}).items())).encode()).hexdigest()[:16]
         self._usage = Usage()
@@ -142,7 +154,24 @@ class ServerLM(LM):
         return self._usage
 
     def info(self) -> ModelInfo:
-        return replace(super().info(), name=self.model, prices=self.prices if any(self.prices) else None)
+        prices = self.prices if any(self.prices) else None
+        return replace(super().info(), name=self.model, prices=prices, max_gen_toks=self.max_gen_toks)
+
+    @property
+    def thinks(self) -> bool:
+        """Whether it was told that the model reasons before it answers."""
+        effort = self.reasoning_effort not in (None, "none")
+        return self.enable_thinking is not False and bool(self.enable_thinking or effort or self.think_end_token)
+
+    @cached_property
+    def max_gen_toks(self) -> int:
+        """As given; else 256, or for a model that thinks what its context allows."""
+        if self._given_toks is not None or not self.thinks:
+            return DEFAULT_TOKS if self._given_toks is None else self._given_toks
+        context = self.context_length()
+        if self.encoder is not None:  # prompts are cut to what fits beside the answer
+            context = min(context or self.max_length, self.max_length)
+        return thinking_room(context)
 
     def fingerprint(self) -> str:
         """The address, the name and how it is asked. Whether it is still the same model is what `identify` tells.
@@ -152,6 +181,8 @@ class ServerLM(LM):
         parts = [type(self).__name__, self.url, self.model, self._header_hash, self.tokenized, self.max_length]
         parts += [self.max_gen_toks, self.seed, self.eos_string, self.think_end_token]
         parts += [self.encoder.fingerprint if self.encoder else None]
+        if self.enable_thinking is not None or self.reasoning_effort is not None:
+            parts += [self.enable_thinking, self.reasoning_effort]
         return "server-2:" + json.dumps(parts)
 
     def identify(self, times: int) -> Identity:
@@ -171,18 +202,40 @@ class ServerLM(LM):
         size = said.get("meta.n_params")
         return size if isinstance(size, int) else None
 
-    def capabilities(self) -> Capabilities:
-        if self._capabilities is None:
-            self._capabilities = replace(self.info().capabilities, top_logprobs=self._lists_tokens())
-        return self._capabilities
+    def capabilities(self, wanted: Collection[str] = ABILITIES, known: Collection[str] = ()) -> Capabilities:
+        for name in ("top_logprobs", *self.PROBED):
+            if name in wanted and name not in self._able:
+                self._able[name] = name in known or (
+                    self._lists_tokens() if name == "top_logprobs" else self._takes(name)
+                )
+        return replace(self.info().capabilities, **self._able)
+
+    def context_length(self) -> int | None:
+        """What the server's list of models says, else what it was given."""
+        if self._context is None:
+            try:
+                listing = self.transport.get(sibling_address(self.url, self.ENDPOINT, "/models"))
+            except ModelError:  # whether it is there at all is for those to say who ask it something
+                listing = None
+            self._context = context_said(entry_of(listing, self.model)) or self._given_length or 0
+        return self._context or None
+
+    def _takes(self, ability: str) -> bool:
+        """Whether a request with such a thing in it is answered, and not declined."""
+        shown, beside = self.PROBED[ability]
+        body = {**self.write_generation(shown, GenerationSettings(max_gen_toks=PROBE_TOKENS), self.seed), **beside}
+        return self._is_answered(body, lambda reply: bool(reply["choices"]))
+
+    def _is_answered(self, body: Mapping[str, Any], read: Callable[[Any], bool]) -> bool:
+        outcome = self.transport.send(Job(body, read))
+        if isinstance(outcome, Failed) and not outcome.refused:  # busy or broken, which says nothing of what it can do
+            raise ModelError(f"{self.url}: {outcome.reason}")
+        return outcome is True
 
     def _lists_tokens(self) -> bool:
         """Whether the likeliest tokens come with an answer; some servers list none beside half a character."""
         body = {**self.write_generation("2 + 2 =", GenerationSettings(max_gen_toks=4), self.seed), **self.TOP_LOGPROBS}
-        listed = self.transport.send(Job(body, lambda reply: bool(read_tops(reply["choices"][0]))))
-        if isinstance(listed, Failed) and not listed.refused:  # busy or broken, which says nothing about what it can do
-            raise ModelError(f"{self.url}: {listed.reason}")
-        return listed is True
+        return self._is_answered(body, lambda reply: bool(read_tops(reply["choices"][0])))
 
     def close(self) -> None:
         self.transport.close()
@@ -221,6 +274,15 @@ class ServerLM(LM):
 
         for at, answer in self.send_by_prefix(write, texts, stop, belong):
             yield positions[at], answer
+
+    def thinking_fields(self) -> dict[str, Any]:
+        """How a request says how much to think, in the words of vLLM, SGLang and llama.cpp, and of OpenAI."""
+        fields: dict[str, Any] = {}
+        if self.enable_thinking is not None:
+            fields["chat_template_kwargs"] = {"enable_thinking": self.enable_thinking}
+        if self.reasoning_effort is not None:
+            fields["reasoning_effort"] = self.reasoning_effort
+        return fields
 
     def shown(self, instance: Instance) -> Context:
         """What the model is shown. Only chats have a place for images: `check_needs` refuses them elsewhere."""
@@ -300,9 +362,10 @@ class ServerLM(LM):
     def stops_to_send(self, settings: GenerationSettings) -> list[str]:
         """At most four, which is what servers take; the text is cut at all of them afterwards.
 
-        None while the model thinks: a stop string inside its thoughts is not the end of the answer.
+        None while the model thinks: a stop string inside its thoughts is not the end of the answer. Nor where the
+        server was found to decline them.
         """
-        if self.think_end_token:
+        if self.think_end_token or self._able.get("stop_strings") is False:
             return []
         ends = [self.eos_string] if self.eos_string else []
         return [*settings.until, *ends][:4]

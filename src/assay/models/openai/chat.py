@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NoReturn
 from assay.instance import Context, Instance, Message, Response, context_text, is_chat
 from assay.models.base import Capabilities, ModelInfo, NoLikelihoods, Stop, never
 from assay.models.generation import GenerationSettings
+from assay.models.openai.abilities import CHAT_ABILITIES
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.completions import sampling_fields
 from assay.models.openai.images import with_images
@@ -26,6 +27,7 @@ class LocalChat(ServerLM):
     """
 
     ENDPOINT = "/chat/completions"
+    PROBED: ClassVar[Mapping[str, tuple[Context, Mapping[str, Any]]]] = CHAT_ABILITIES
     TOP_LOGPROBS: ClassVar[Mapping[str, Any]] = {"logprobs": True, "top_logprobs": TOPS}
     chat = "messages"
 
@@ -72,7 +74,7 @@ class LocalChat(ServerLM):
             "max_tokens": settings.max_gen_toks,
             "temperature": settings.temperature,
         }
-        body |= sampling_fields(settings)
+        body |= {**self.thinking_fields(), **sampling_fields(settings)}
         if stops := self.stops_to_send(settings):
             body["stop"] = stops
         if turns[-1].role == "assistant":  # an answer that is to be continued, in the words of vLLM
@@ -92,10 +94,18 @@ class OpenAIChat(LocalChat):
     DEFAULT_URL = "https://api.openai.com/v1"
     NEEDS_KEY = True
 
+    @property
+    def thinks(self) -> bool:
+        return super().thinks or bool(_REASONING.search(self.model))
+
+    def info(self) -> ModelInfo:
+        found = super().info()
+        return replace(found, capabilities=replace(found.capabilities, continues=False))
+
     def write_generation(self, context: Context, settings: GenerationSettings, seed: int | None) -> dict[str, Any]:
         body = super().write_generation(context, settings, seed)
         body["max_completion_tokens"] = body.pop("max_tokens")
-        for name in ("add_generation_prompt", "continue_final_message", "top_k", "min_p"):
+        for name in ("add_generation_prompt", "continue_final_message", "top_k", "min_p", "chat_template_kwargs"):
             body.pop(name, None)
         if _REASONING.search(self.model):
             for name in ("temperature", "stop", "top_p"):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
 from assay.errors import ModelError
 from assay.instance import Context, Instance, Response
-from assay.models.base import Capabilities, ModelInfo, NoLikelihoods, Stop, never
+from assay.models.base import ABILITIES, Capabilities, ModelInfo, NoLikelihoods, Stop, never
 from assay.models.generation import GenerationSettings, room_for_prompt
 from assay.models.openai.address import sibling_address
 from assay.models.openai.backend import ServerLM
@@ -61,8 +61,10 @@ class LocalCompletions(ServerLM):
         template = self.chat_template()
         return replace(super().info(), chat="text" if template else None, chat_template=template)
 
-    def capabilities(self) -> Capabilities:
-        found = super().capabilities()
+    def capabilities(self, wanted: Collection[str] = ABILITIES, known: Collection[str] = ()) -> Capabilities:
+        found = super().capabilities(wanted, known)
+        if "likelihoods" not in wanted:
+            return found
         if self._scores is None:
             try:
                 self._scores = self._can_score(never)
@@ -92,7 +94,7 @@ class LocalCompletions(ServerLM):
             "max_tokens": settings.max_gen_toks,
             "temperature": settings.temperature,
         }
-        body |= sampling_fields(settings)
+        body |= {**self.thinking_fields(), **sampling_fields(settings)}
         if stops := self.stops_to_send(settings):
             body["stop"] = stops
         return body if seed is None else {**body, "seed": seed}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
@@ -16,6 +17,7 @@ _RETRIED = frozenset({408, 409, 425, 429})
 _THROTTLED = frozenset({429, 503})
 _NOT_IMPLEMENTED = 501
 _NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+_DECLINES = re.compile(r"\bnot supported\b|\bunsupported\b|\bdoes not support\b", re.IGNORECASE)
 _HOPELESS = {
     401: "The key is missing or wrong: set OPENAI_API_KEY in the environment.",
     402: "The account has no credit.",
@@ -36,6 +38,8 @@ def read_refusal(url: str, reply: Reply, redact: Callable[[str], str]) -> Failed
     hint = _HOPELESS[402] if _codes(error) & _NO_CREDIT else _HOPELESS.get(status)
     if hint:
         raise ModelError(f"{url}: {text}", hint=hint)
+    if status >= 500 and _DECLINES.search(text):  # llama.cpp answers so to an image that its model cannot see
+        return Failed(text, refused=True)
     if status in _RETRIED or (status >= 500 and status != _NOT_IMPLEMENTED):
         return Again(text, retry_after_seconds(reply.retry_after), throttled=status in _THROTTLED)
     return Failed(text, refused=True)
