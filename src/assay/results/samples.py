@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import repeat
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ class SampleRow:
     def numbers(self) -> dict[str, float]:
         """By column."""
         named = {f"metric:{name}": value for name, value in self.metrics.items()}
-        return named | {f"label:{name}": value for name, value in self.labels.items()}
+        return named | {f"label:{name}": value for name, value in self.labels.items()} if self.labels else named
 
 
 def pack_arguments(instances: Sequence[Instance]) -> str:
@@ -100,10 +101,14 @@ def kept_arguments(text: str) -> list[list[Any]]:
 
 def pack_responses(instances: Sequence[Instance]) -> dict[str, str | None]:
     """What came with the responses of a doc, by column; None for a column that would say nothing."""
-    reasons = [[(each and each.stop_reason) or "" for each in instance.responses] for instance in instances]
-    counts = [[each and each.tokens for each in instance.responses] for instance in instances]
-    extras = [[None if each is None else each.extras() for each in instance.responses] for instance in instances]
-    columns: dict[str, list[list[Any]]] = {"stops": reasons, "tokens": counts, "extras": extras}
+    columns: dict[str, list[list[Any]]] = {"stops": [], "tokens": [], "extras": []}
+    for instance in instances:
+        came_with = [
+            ("", None, None) if each is None else (each.stop_reason or "", each.tokens, each.extras())
+            for each in instance.responses
+        ]
+        for column, values in zip(columns.values(), zip(*came_with) if came_with else ((), (), ())):
+            column.append(values)
     return {name: to_json(values) if any(map(any, values)) else None for name, values in columns.items()}
 
 
@@ -157,8 +162,21 @@ def pack_questions(instances: Sequence[Instance]) -> str | None:
     return to_json(asked) if asked else None
 
 
-to_json: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=plain).encode
-"""Compact JSON text. One encoder for all: making one costs more than a small value does."""
+def _make_encoder() -> Callable[[Any], str]:
+    """Compact JSON text, by one encoder for all.
+
+    `json` makes another one inside for every value that it writes, which costs more than a small value does.
+    """
+    slow = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=plain).encode
+    if json.encoder.c_make_encoder is None:
+        return slow
+    encode = json.encoder.c_make_encoder(
+        None, plain, json.encoder.encode_basestring, None, ":", ",", False, False, True
+    )
+    return lambda value: slow(value) if isinstance(value, str) else "".join(encode(value, 0))
+
+
+to_json = _make_encoder()
 
 
 class SampleWriter:
@@ -252,7 +270,7 @@ class SampleWriter:
         import pyarrow as pa
 
         same = ("doc_id", "doc_hash", "request_hash", "filter", *(name for name in TEXT_COLUMNS if name != "other"))
-        columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in rows] for name in same}
+        columns: dict[str, list[Any]] = {name: [*map(attrgetter(name), rows)] for name in same}
         columns["other"] = [to_json(row.other) if row.other else None for row in rows]
         columns["flags"] = [list(row.flags) for row in rows]
         columns["cluster"] = [row.cluster for row in rows]

@@ -22,7 +22,7 @@ from assay.run.units import Unit, request_digest
 if TYPE_CHECKING:
     from assay.run.reuse import ModelStore
 
-WINDOW_REQUESTS = 16_384
+WINDOW_REQUESTS = 12_288
 """Requests held in memory at once. Large enough that prefixes are shared, small enough that memory stays flat."""
 
 

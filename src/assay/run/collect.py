@@ -200,15 +200,16 @@ class Collector:
         }
         for name in [ensemble.name for ensemble in self.ensembles] if self.scoring else ["none"]:
             metrics = values.get((doc.doc_id, name), {})
+            numbers = {metric: float(value) for metric, value in metrics.items() if is_number(value)}
             self.writer.add(
                 SampleRow(
                     **shared,
                     **came_with,
                     filter=name,
                     filtered_resps=to_json([instance.filtered_resps.get(name) for instance in doc.instances]),
-                    metrics={metric: float(value) for metric, value in metrics.items() if is_number(value)},
+                    metrics=numbers,
                     other={
-                        **{metric: value for metric, value in metrics.items() if not is_number(value)},
+                        **{metric: value for metric, value in metrics.items() if metric not in numbers},
                         **rules_of(doc.instances, name),
                     },
                     labels=self._labels(doc.doc_id, name),

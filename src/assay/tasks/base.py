@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -153,9 +152,11 @@ class Task(TaskDocs):
         book = self._shot_book(options) if n else None
         self.fewshot_replaced = 0
         for doc_id, (doc, draw) in self._asked(options, book, n):
-            with self._naming(doc_id, doc):
+            try:
                 shots = book.render(draw) if book and draw else []
                 requests = self._requests_of(doc_id, doc, shots, options)
+            except Exception as error:
+                raise self._with_doc(error, doc_id, doc) from error
             requests.shot_replaced = draw is not None and draw.replaced
             self.fewshot_replaced += requests.shot_replaced
             yield requests
@@ -181,22 +182,18 @@ class Task(TaskDocs):
         for doc_id, doc in select_docs(self.eval_docs, options):
             draw = None
             if book:
-                with self._naming(doc_id, doc):
+                try:
                     draw = book.draw(doc_id, doc, n)
+                except Exception as error:
+                    raise self._with_doc(error, doc_id, doc) from error
             yield doc_id, (doc, draw)
 
-    @contextmanager
-    def _naming(self, doc_id: int, doc: Doc) -> Iterator[None]:
-        """Whatever goes wrong with a doc names it; code of a task file may raise anything."""
-        try:
-            yield
-        except AssayError as error:
-            raise type(error)(f"task {self.task_name}, doc {doc_id}: {error.message}", hint=error.hint) from error
-        except Exception as error:
-            raise DataError(
-                f"task {self.task_name}, doc {doc_id}: {type(error).__name__}: {error}",
-                hint=f"Columns: {', '.join(map(str, doc))}.",
-            ) from error
+    def _with_doc(self, error: Exception, doc_id: int, doc: Doc) -> AssayError:
+        """The error with the doc that it came from; code of a task file may raise anything."""
+        where = f"task {self.task_name}, doc {doc_id}"
+        if isinstance(error, AssayError):
+            return type(error)(f"{where}: {error.message}", hint=error.hint)
+        return DataError(f"{where}: {type(error).__name__}: {error}", hint=f"Columns: {', '.join(map(str, doc))}.")
 
     def _requests_of(self, doc_id: int, doc: Doc, shots: Sequence[Shot], options: RequestOptions) -> DocRequests:
         context = self._context(doc, shots, options) if self.NEEDS_CONTEXT else ""

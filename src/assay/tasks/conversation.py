@@ -90,7 +90,7 @@ class ConversationTask(GenerateTask):
         last = requests.instances[-1]
         if last.failure is not None:
             return []
-        with self._naming(requests.doc_id, requests.doc):
+        try:
             history = self._history(requests)
             turn = self.next_turn(requests.doc, history)
             if turn is None:
@@ -99,6 +99,8 @@ class ConversationTask(GenerateTask):
             state.asked.append(turn)
             context = self._next_context(requests, history, turn)
             made = self.construct_requests(requests.doc, context, target=requests.target, options=state.options)
+        except Exception as error:
+            raise self._with_doc(error, requests.doc_id, requests.doc) from error
         for idx, instance in enumerate(made, len(requests.instances)):
             instance.idx, instance.doc_id, instance.task_name = idx, requests.doc_id, self.task_name
             instance.note["said"] = "\n\n".join(message["content"] for message in turn)
