@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from assay.cli.output import echo, echo_json
+
 
 @click.command("compare", short_help="Is B better than A? Paired, with an interval.")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN_A RUN_B [RUN_C …]")
@@ -96,14 +98,14 @@ def command(
     if html:
         write_whole(Path(html), comparison_page(comparisons).encode())
     if as_json:
-        click.echo(comparison_json(comparisons))
+        echo_json(comparison_json(comparisons))
         return
     out = console()
     for comparison in comparisons:
         out.print(comparison_table(comparison, out.width))
         for line in comparison_legend(comparison):
-            click.echo(line)
+            echo(line)
         for line in flip_lines(comparison, flips) if flips else ():
-            click.echo(line)
+            echo(line)
     if html:
-        click.echo(html)
+        echo(html)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from assay.cli.output import echo
+
 MODEL = "smollm2-135m"
 RUN_DIR = "runs/demo"
 
@@ -45,7 +47,7 @@ def command(model: str, limit: int | None, run_dir: str | None) -> None:
     report = result.path / "report.html"
     write_whole(report, html_report(result, RunDirectory(result.path).read_json("run.json")).encode())
     print_result(result)
-    click.echo(farewell(model, result.path, report))
+    echo(farewell(model, result.path, report))
 
 
 def default_directory(model: str, limit: int | None) -> str:

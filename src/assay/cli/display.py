@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay.cli.output import echo
+from assay.signs import hanging, one_line, with_signs
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -24,7 +27,29 @@ def console(*, stderr: bool = False) -> Console:
     # Tables piped to a file keep their shape instead of being squeezed into 80 columns.
     goes_to = sys.stderr if stderr else sys.stdout
     width = None if goes_to.isatty() else int(os.environ.get("COLUMNS", "140"))
-    return Console(stderr=stderr, width=width)
+    made = Console(stderr=stderr, width=width)
+    made.push_render_hook(_signs())
+    return made
+
+
+def _signs() -> Any:
+    """What a console does with text of anybody: characters that act are shown as signs; its own colours stay."""
+    from rich.console import ConsoleRenderable, RenderHook
+    from rich.segment import Segment
+
+    class Shown:
+        def __init__(self, given: ConsoleRenderable) -> None:
+            self.given = given
+
+        def __rich_console__(self, on: Any, options: Any) -> Iterator[Segment]:
+            for part in on.render(self.given, options):
+                yield part if part.control else Segment(with_signs(part.text), part.style)
+
+    class Signs(RenderHook):
+        def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+            return [Shown(each) for each in renderables]
+
+    return Signs()
 
 
 def print_result(result: RunResult, *, kept_in: str | None = None) -> None:
@@ -36,10 +61,12 @@ def print_result(result: RunResult, *, kept_in: str | None = None) -> None:
     out = console()
     out.print(screen_table(result))
     for line in result.remarks:
-        out.print(line, style="yellow", highlight=False, markup=False)
+        out.print(hanging(line), style="yellow", highlight=False, markup=False)
     for name, task in result.tasks.items():
         for reason, count in task.health.reasons.items():
-            out.print(f"{name}: {count:,} failed: {reason}", style="yellow", highlight=False, markup=False)
+            out.print(
+                f"{one_line(name)}: {count:,} failed: {one_line(reason)}", style="yellow", highlight=False, markup=False
+            )
     if result.answers_from:
         out.print(f"Answers: {result.answers_from}", style="dim", highlight=False, markup=False)
     if kept_in:
@@ -50,10 +77,10 @@ def exit_if_worthless(context: click.Context, result: RunResult) -> None:
     """3 if no doc of some task was answered and scored, 1 if a score is withheld."""
     failed = [name for name, task in result.tasks.items() if task.health.all_failed]
     if failed:
-        click.echo(f"assay: every request failed: {', '.join(failed)}", err=True)
+        echo(f"assay: every request failed: {', '.join(map(one_line, failed))}", err=True)
         context.exit(3)
     if result.withheld:
-        click.echo(f"withheld: {', '.join(result.withheld)} (see notes)", err=True)
+        echo(f"withheld: {', '.join(map(one_line, result.withheld))} (see notes)", err=True)
         context.exit(1)
 
 
@@ -115,7 +142,7 @@ class _Lines:
         self.message(text)
 
     def message(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        echo(text, err=True)
 
     def update(self, counts: Counts) -> None:
         now = time.monotonic()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import click
+from assay.cli.output import echo, echo_json
+from assay.signs import one_line
 
 if TYPE_CHECKING:
     from assay.config import RunConfig
@@ -17,10 +17,10 @@ def print_dry_run(config: RunConfig, *, as_json: bool) -> None:
     """What one run would ask."""
     expected = forecast_shown(config, quiet=as_json)
     if as_json:
-        click.echo(json.dumps(forecast_dict(expected), indent=2))
+        echo_json(forecast_dict(expected), indent=2)
     else:
         show_forecast(expected, "What this run would ask")
-        click.echo("Nothing was sent.")
+        echo("Nothing was sent.")
 
 
 def forecast_shown(config: RunConfig, *, quiet: bool) -> Forecast:
@@ -45,11 +45,11 @@ def show_forecast(expected: Forecast, title: str) -> None:
     from assay.cli.display import console
 
     out = console()
-    table = Table(title=escape(title), title_justify="left", pad_edge=False)
+    table = Table(title=escape(one_line(title)), title_justify="left", pad_edge=False)
     for name in ("task", "docs", "requests", "in the store"):
         table.add_column(name, justify="left" if name == "task" else "right")
     for name, task in expected.tasks.items():
-        table.add_row(escape(name), f"{task.docs:,}", f"{task.requests:,}", f"{task.kept:,}")
+        table.add_row(escape(one_line(name)), f"{task.docs:,}", f"{task.requests:,}", f"{task.kept:,}")
     out.print(table)
     about = "" if expected.exact else "about "
     out.print(f"{expected.to_ask:,} requests to ask, {about}{expected.prompt_tokens:,} prompt tokens", highlight=False)

@@ -12,7 +12,9 @@ from importlib.util import find_spec
 import click
 
 from assay.cli.foreign_flags import foreign_flags
+from assay.cli.output import echo, secure_streams, speak_utf8, unwritten
 from assay.errors import AssayError, did_you_mean
+from assay.signs import hanging
 
 VERBS: dict[str, tuple[str, str]] = {
     "run": ("assay.cli.run:command", "Evaluate a model on tasks."),
@@ -72,7 +74,7 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
     if wanted:
         from importlib.metadata import version
 
-        click.echo(f"assay {version('assay')}")
+        echo(f"assay {version('assay')}")
         context.exit()
 
 
@@ -86,27 +88,34 @@ def assay() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 a gate failed or a score is withheld, 2 wrong arguments, config or local file,
     3 data, model or server failed, 4 a gate cannot tell, 130 interrupted."""
-    given = sys.argv[1:] if arguments is None else arguments
+    if arguments is None:
+        speak_utf8()
+    secure_streams()
+    code = _answer(sys.argv[1:] if arguments is None else arguments)
+    if problem := unwritten():
+        echo(f"assay: the output could not be written: {problem.strerror}", err=True)
+        code = code or 3
+    sys.exit(code)
+
+
+def _answer(given: Sequence[str]) -> int | str:
+    """Do what the words say; the exit code."""
     debug = "--debug" in given or bool(os.environ.get("ASSAY_DEBUG"))
     given = foreign_flags().add_verb([argument for argument in given if argument != "--debug"])
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
-        sys.exit(assay.main(given, prog_name="assay", standalone_mode=False) or 0)
+        return assay.main(given, prog_name="assay", standalone_mode=False) or 0
     except AssayError as error:
         if debug:
             raise
-        click.echo(f"assay: {error}", err=True)
-        sys.exit(error.exit_code)
+        echo(hanging(f"assay: {error}"), err=True)
+        return error.exit_code
     except click.ClickException as error:
         _explained(error).show()
-        sys.exit(2)
+        return 2
     except (KeyboardInterrupt, click.Abort):
-        click.echo("assay: interrupted", err=True)
-        sys.exit(130)
-    except BrokenPipeError:
-        # The reader (`| head`) has seen enough. Python would complain once more while closing stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        echo("assay: interrupted", err=True)
+        return 130
 
 
 def _explained(error: click.ClickException) -> click.ClickException:
@@ -121,4 +130,4 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: object) -
 
     # Those of libraries are for their developers.
     if issubclass(category, ConfigWarning):
-        click.echo(f"warning: {message}", err=True)
+        echo(hanging(f"warning: {message}"), err=True)

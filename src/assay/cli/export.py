@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from assay.cli.output import echo
+
 
 @click.command("export", short_help="A run in the files of another harness.")
 @click.argument("run", type=click.Path(exists=True, file_okay=False))
@@ -18,4 +20,4 @@ def command(run: str, to: str, output: str | None) -> None:
     from assay.report import export_run
 
     for path in export_run(run, to, output or Path(run) / f"export-{to}"):
-        click.echo(path)
+        echo(path)

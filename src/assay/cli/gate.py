@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assay.cli.output import echo, echo_json
+
 if TYPE_CHECKING:
     from assay.comparison import GateReport
 
@@ -70,7 +72,6 @@ def command(
     must pass. A score that is missing, undefined or withheld fails. One check that fails outweighs others that cannot
     tell.
     """
-    import json
 
     from assay.comparison import CompareOptions, gate_against, gate_thresholds
     from assay.errors import ConfigError
@@ -87,13 +88,13 @@ def command(
         assert baseline is not None
         report = gate_against(run, baseline, options)
     if as_json:
-        click.echo(json.dumps(report.to_dict(), indent=2))
+        echo_json(report.to_dict(), indent=2)
     else:
         for check in report.checks:
-            click.echo(check.line())
+            echo(check.line())
         for note in report.notes:
-            click.echo(f"note: {note}")
-        click.echo(
+            echo(f"note: {note}")
+        echo(
             _last_line(
                 report, run, f"threshold {threshold:g}" if threshold is not None else str(Path(str(baseline))), alpha
             )

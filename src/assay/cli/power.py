@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.options import TASK_OPTIONS, with_options
+from assay.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
     from assay.comparison import PowerAssumptions, SizePlan
@@ -95,7 +96,6 @@ def command(
     With two earlier runs the variance of their differences is used, doc by doc; with one, or none, a correlation
     between the models is assumed and printed.
     """
-    import json
     from dataclasses import asdict
 
     from assay.comparison import PowerAssumptions
@@ -104,7 +104,7 @@ def command(
     names = [name for part in tasks for name in part.split(",") if name]
     plans = _from_runs(runs, names, metric, wish) if runs else _from_tasks(names, given, wish)
     if as_json:
-        click.echo(json.dumps([asdict(plan) for plan in plans], indent=2))
+        echo_json([asdict(plan) for plan in plans], indent=2)
     else:
         _show(plans, wish)
 
@@ -128,7 +128,7 @@ def _from_runs(runs: tuple[str, ...], names: list[str], metric: str | None, wish
         except ConfigError as error:
             if names:
                 raise
-            click.echo(f"{task}: {error.message}", err=True)
+            echo(f"{task}: {error.message}", err=True)
     return plans
 
 
@@ -151,7 +151,7 @@ def _from_tasks(names: list[str], given: dict[str, Any], wish: PowerAssumptions)
             docs: int | None = task.doc_count
         except AssayError as error:
             # The question does not need the data; only the answer about the present size does.
-            click.echo(f"{name}: the number of docs is not known ({error.message})", err=True)
+            echo(f"{name}: the number of docs is not known ({error.message})", err=True)
             docs = None
         plans.append(plan_without_runs(name, docs, wish))
     return plans
@@ -181,7 +181,7 @@ def _show(plans: list[SizePlan], wish: PowerAssumptions) -> None:
     console().print(table)
     draws = "" if wish.draws == 1 else f", {wish.draws} draws per doc"
     many = "" if wish.tests == 1 else f", corrected for {wish.tests} tests"
-    click.echo(f"Power {wish.power:.0%} at a two-sided error rate of {wish.alpha:g}{draws}{many}; paired, doc by doc.")
+    echo(f"Power {wish.power:.0%} at a two-sided error rate of {wish.alpha:g}{draws}{many}; paired, doc by doc.")
 
 
 def _repeats(plan: SizePlan) -> str:

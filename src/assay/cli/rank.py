@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assay.cli.output import echo, echo_json
+
 if TYPE_CHECKING:
     from assay.comparison import ComparedRun, RankOptions
 
@@ -93,18 +95,18 @@ def command(
     if html:
         write_whole(Path(html), ranking_page(rankings).encode())
     if as_json:
-        click.echo(ranking_json(rankings))
+        echo_json(ranking_json(rankings))
         return
     out = console()
     for ranking in rankings:
         if markdown:
-            click.echo(ranking_markdown(ranking))
+            echo(ranking_markdown(ranking))
             continue
         out.print(ranking_table(ranking))
         for line in ranking_legend(ranking):
-            click.echo(line)
+            echo(line)
     if html:
-        click.echo(html)
+        echo(html)
 
 
 def _thin(runs: list[ComparedRun], thin: int | None, file: str | None, options: RankOptions) -> None:
@@ -119,8 +121,8 @@ def _thin(runs: list[ComparedRun], thin: int | None, file: str | None, options: 
     chosen = [thin_runs(runs, task, thin, options) for task in options.tasks or shared]
     for each in chosen:
         for line in thinned_lines(each):
-            click.echo(line)
+            echo(line)
     if file:
         docs = {each.task: each.ids(each.sizes[0]) for each in chosen}
         write_whole(Path(file), json.dumps(docs).encode())
-        click.echo(file)
+        echo(file)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from assay.cli.output import echo
+
 
 @click.command("report", short_help="A finished run as Markdown, LaTeX, CSV or HTML.")
 @click.argument("run", type=click.Path(exists=True, file_okay=False))
@@ -40,7 +42,7 @@ def command(run: str, form: str, output: str | None) -> None:
         makers = {"text": render_text, "md": markdown_table, "latex": latex_table, "csv": csv_table}
         text = makers[form](result)
     if output is None:
-        click.echo(text, nl=False)
+        echo(text, nl=False)
     else:
         write_whole(Path(output), text.encode())
-        click.echo(output)
+        echo(output)

@@ -8,6 +8,7 @@ import click
 
 from assay.cli.foreign_flags import RunCommand
 from assay.cli.options import RUN_OPTIONS, with_options
+from assay.cli.output import echo_json
 
 
 @click.command("run", cls=RunCommand, short_help="Evaluate a model on tasks.")
@@ -40,7 +41,7 @@ def command(context: click.Context, /, as_json: bool, **given: Any) -> None:
     with show_progress(quiet=as_json) as progress:
         result = evaluate(config, progress=progress)
     if as_json:
-        click.echo(result.to_json())
+        echo_json(result.to_json())
     else:
         print_result(result, kept_in=None if result.path is None else str(result.path))
         if result.path is not None:

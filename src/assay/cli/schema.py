@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import click
+
+from assay.cli.output import echo_json
 
 
 @click.command("schema", short_help="JSON Schema of task and group files.")
@@ -21,4 +21,4 @@ def command(kind: str) -> None:
     """
     from assay.config import file_schema
 
-    click.echo(json.dumps(file_schema(kind), indent=2, ensure_ascii=False))
+    echo_json(file_schema(kind), indent=2)

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from assay.cli.options import ROLE_OPTIONS, TASK_OPTIONS, with_options
+from assay.cli.output import echo_json
 from assay.config import parse_roles
 
 
@@ -49,7 +50,7 @@ def command(
     with show_progress(quiet=as_json) as progress:
         result = score_again(run, changes, run_dir=run_dir, log_samples=log_samples, progress=progress)
     if as_json:
-        click.echo(result.to_json())
+        echo_json(result.to_json())
     else:
         print_result(result, kept_in=run_dir)
     exit_if_worthless(context, result)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay.cli.output import echo, echo_json
 from assay.cli.task_files import open_manager, task_files, trusting
+from assay.signs import one_line
 
 if TYPE_CHECKING:
     from assay.config import GroupConfig, Origin, TaskConfig
@@ -64,11 +66,11 @@ def command(
     resolved = manager.resolve(name)
     if tree:
         for root in resolved.roots:
-            click.echo("\n".join(_tree(root, resolved)))
+            echo("\n".join(_tree(root, resolved)))
     elif as_json:
-        click.echo(json.dumps([_as_json(root, resolved) for root in resolved.roots], ensure_ascii=False, indent=1))
+        echo_json([_as_json(root, resolved) for root in resolved.roots], indent=1)
     else:
-        click.echo("\n\n".join(_describe(root, resolved) for root in resolved.roots))
+        echo("\n\n".join(_describe(root, resolved) for root in resolved.roots))
 
 
 def _require_trust(resolved: Resolved) -> None:
@@ -157,7 +159,7 @@ def _tree(
     config = _config(name, resolved)
     alias = f"  ({config.alias})" if config.alias != name else ""
     when = f"  if {condition}" if condition else ""
-    yield f"{before}{name}{alias}{_aggregates(spec.config) if spec else ''}{when}"
+    yield f"{before}{one_line(name)}{one_line(alias)}{_aggregates(spec.config) if spec else ''}{when}"
     children = spec.children if spec else ()
     for position, child in enumerate(children):
         last = position == len(children) - 1
@@ -192,11 +194,9 @@ def show_doc(
     )
     requests = preview(task, doc_id, options)
     if as_json:
-        click.echo(
-            json.dumps([plain_request(request) for request in requests], ensure_ascii=False, indent=1, default=str)
-        )
+        echo_json([plain_request(request) for request in requests], indent=1, default=str)
         return
-    click.echo(f"{task.task_name}, doc {doc_id}: {len(requests)} × {requests[0].request_type}")
+    echo(f"{one_line(task.task_name)}, doc {doc_id}: {len(requests)} × {requests[0].request_type}")
     shown: Any = None
     for request in requests:
         _print_request(request, shown, tokenizer)
@@ -204,19 +204,18 @@ def show_doc(
 
 
 def _print_request(request: Instance, shown: Any, tokenizer: Any) -> None:
-    from assay.report import with_signs
     from assay.tasks import visible
 
     first, *rest = request.arguments
     if first != shown:
-        click.echo(f"── context ──\n{with_signs(visible(str(first)))}")
+        echo(f"── context ──\n{visible(str(first))}")
     for argument in rest:
         if isinstance(argument, str):
-            click.echo(f"── continuation {request.idx} ──\n{with_signs(visible(argument))}")
+            echo(f"── continuation {request.idx} ──\n{visible(argument)}")
         else:
-            click.echo(f"── settings ──\n{json.dumps(argument, ensure_ascii=False, default=str)}")
+            echo(f"── settings ──\n{json.dumps(argument, ensure_ascii=False, default=str)}")
     if tokenizer is not None and rest and isinstance(rest[0], str):
-        click.echo(_boundary(str(first), rest[0], tokenizer))
+        echo(_boundary(str(first), rest[0], tokenizer))
 
 
 def _boundary(context: str, continuation: str, tokenizer: Any) -> str:

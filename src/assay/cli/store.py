@@ -10,6 +10,7 @@ from typing import IO
 
 import click
 
+from assay.cli.output import echo
 from assay.errors import ConfigError
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -39,7 +40,7 @@ def show_stats(path: Path) -> None:
     from assay.store import stats
 
     about = stats(path)
-    click.echo(f"{about.path}: {about.responses:,} responses, {about.size / 1e6:,.1f} MB")
+    echo(f"{about.path}: {about.responses:,} responses, {about.size / 1e6:,.1f} MB")
     table = Table("run", "model", "since", box=None, header_style="bold")
     table.add_column("responses", justify="right")
     for origin in about.origins:
@@ -56,12 +57,10 @@ def verify_store(path: Path) -> None:
 
     checked = verify(path)
     if checked.message:
-        click.echo(checked.message)
+        echo(checked.message)
     if checked.spoiled:
-        click.echo(
-            f"{checked.spoiled:,} responses did not match their checksum and were removed; they are computed again"
-        )
-    click.echo(f"{checked.checked - checked.spoiled:,} responses are sound")
+        echo(f"{checked.spoiled:,} responses did not match their checksum and were removed; they are computed again")
+    echo(f"{checked.checked - checked.spoiled:,} responses are sound")
     if checked.message or checked.spoiled:
         sys.exit(1)
 
@@ -77,7 +76,7 @@ def clear_out(path: Path, run: str | None, model: str | None, age: str | None, d
 
     seconds = None if age is None else parse_age(age)
     count = collect_garbage(path, run=run, model=model, older_than_seconds=seconds, dry_run=dry_run)
-    click.echo(f"{count:,} responses {'would be' if dry_run else 'were'} deleted")
+    echo(f"{count:,} responses {'would be' if dry_run else 'were'} deleted")
 
 
 @command.command("export", help="One JSON object a line, to standard output or a file.")

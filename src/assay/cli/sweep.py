@@ -9,6 +9,7 @@ import click
 
 from assay.cli.foreign_flags import RunCommand
 from assay.cli.options import RUN_OPTIONS, with_options
+from assay.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
     from assay.comparison import SweepDesign, SweptTask
@@ -45,7 +46,6 @@ def command(
     further seed draws other examples. The table says how far the score moves with the prompt, and how much of a doc's
     score is the doc, the wording, the shots, or one of them liking another.
     """
-    import json
 
     from assay.cli.options import resolve_config
     from assay.comparison import SweepDesign, analyse_sweep, find_sweep_tasks, wordings
@@ -62,12 +62,12 @@ def command(
     directories = _run(config, design, quiet=as_json)
     swept, problems = analyse_sweep(design, directories, metric)
     for problem in problems:
-        click.echo(f"left out: {problem}", err=True)
+        echo(f"left out: {problem}", err=True)
     if as_json:
-        click.echo(json.dumps([task.to_dict() for task in swept], indent=2, ensure_ascii=False))
+        echo_json([task.to_dict() for task in swept], indent=2)
     else:
         _show(swept)
-        click.echo(f"Kept in {directories[0].parent}")
+        echo(f"Kept in {directories[0].parent}")
 
 
 def _split(text: str | None) -> tuple[str, ...]:
@@ -88,7 +88,6 @@ def _shots(text: str | None, config: RunConfig) -> tuple[int, ...]:
 
 
 def _forecast(config: RunConfig, design: SweepDesign, *, as_json: bool) -> None:
-    import json
 
     from assay.cli.dry_run import forecast_dict, forecast_shown, show_forecast
 
@@ -96,12 +95,12 @@ def _forecast(config: RunConfig, design: SweepDesign, *, as_json: bool) -> None:
         config.model_copy(update={"tasks": design.variants(), "num_fewshot": None}), quiet=as_json
     )
     if as_json:
-        click.echo(json.dumps({"seeds": design.seeds, **forecast_dict(forecast)}, indent=2))
+        echo_json({"seeds": design.seeds, **forecast_dict(forecast)}, indent=2)
         return
     show_forecast(forecast, "What one seed of this sweep would ask")
     if design.seeds > 1:
-        click.echo(f"The same for each of {design.seeds} seeds, but prompts without examples are asked once for all.")
-    click.echo("Nothing was sent.")
+        echo(f"The same for each of {design.seeds} seeds, but prompts without examples are asked once for all.")
+    echo("Nothing was sent.")
 
 
 def _run(config: RunConfig, design: SweepDesign, *, quiet: bool) -> list[Path]:
@@ -177,6 +176,4 @@ def _show(swept: list[SweptTask]) -> None:
         out.print(shares)
         c = task.components
         low, high, mean, error = map(format_number, (c.low, c.high, c.mean, c.stderr))
-        click.echo(
-            f"Scores range from {low} to {high} over the prompts; mean {mean} ± {error}, prompts counted as draws.\n"
-        )
+        echo(f"Scores range from {low} to {high} over the prompts; mean {mean} ± {error}, prompts counted as draws.\n")

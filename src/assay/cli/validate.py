@@ -13,11 +13,13 @@ from typing import Any
 
 import click
 
+from assay.cli.output import echo, echo_json
 from assay.cli.task_files import open_manager, task_files, trusting
 from assay.config import ConfigWarning
 from assay.errors import AssayError, ConfigError, MissingPackage, UntrustedCode
 from assay.run import check_group
 from assay.scoring import idle_settings
+from assay.signs import hanging, one_line
 from assay.tasks import Resolved, TaskManager, check_task
 
 
@@ -97,7 +99,7 @@ def command(
         _validate(manager, split, tally, Path(data_dir) if data_dir else None)
     tally.warnings = _config_warnings(caught)
     if as_json:
-        click.echo(tally.to_json())
+        echo_json(tally.to_json())
     else:
         _print(tally, verbose)
     if tally.failures:
@@ -201,16 +203,19 @@ def _print(tally: ValidationTally, verbose: bool) -> None:
         shown.setdefault(failure["reason"] if verbose else kind, []).append(failure)
     for failures in shown.values():
         first, rest = failures[0], len(failures) - 1
-        click.echo(f"✗ {first['name']}: {first['reason']}" + (f"\n  and {rest:,} more" if rest and not verbose else ""))
+        echo(
+            f"✗ {one_line(first['name'])}: {hanging(first['reason'])}"
+            + (f"\n  and {rest:,} more" if rest and not verbose else "")
+        )
     _print_unchecked(tally, verbose)
     for warning in tally.warnings if verbose else tally.warnings[:5]:
-        click.echo(f"! {warning}")
+        echo(hanging(f"! {warning}"))
     if len(tally.warnings) > 5 and not verbose:
-        click.echo(f"! and {len(tally.warnings) - 5:,} more warnings (-v)")
+        echo(f"! and {len(tally.warnings) - 5:,} more warnings (-v)")
     for kind in ("tasks", "groups"):
-        click.echo(f"{kind}: {tally.loaded[kind]:,} loaded, {tally.failed[kind]:,} failed")
+        echo(f"{kind}: {tally.loaded[kind]:,} loaded, {tally.failed[kind]:,} failed")
     if tally.unchecked:
-        click.echo("Python code was read, not run: what it does is not checked. Read it, then use --trust.")
+        echo("Python code was read, not run: what it does is not checked. Read it, then use --trust.")
     packages: dict[str, int] = {}
     for failure in tally.failures:
         if failure["missing_package"]:
@@ -219,13 +224,13 @@ def _print(tally: ValidationTally, verbose: bool) -> None:
         listing = ", ".join(
             f"{name} ({count:,})" for name, count in sorted(packages.items(), key=lambda item: -item[1])
         )
-        click.echo(f"missing packages: {listing}")
+        echo(f"missing packages: {listing}")
 
 
 def _print_unchecked(tally: ValidationTally, verbose: bool) -> None:
     """One line for each thing that was not checked; ten of them without `-v`."""
     shown = tally.unchecked if verbose else tally.unchecked[:10]
     for item in shown:
-        click.echo(f"? not checked: {item['reason']}")
+        echo(f"? not checked: {hanging(item['reason'])}")
     if rest := len(tally.unchecked) - len(shown):
-        click.echo(f"? and {rest:,} more not checked (-v)")
+        echo(f"? and {rest:,} more not checked (-v)")

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from assay.cli.output import echo
+
 
 @click.command("view", short_help="Look at runs and samples in a browser.")
 @click.argument(
@@ -43,10 +45,10 @@ def command(
     chosen = [*directories] or [Path()]
     if bundle is not None:
         pages = write_bundle(chosen, bundle, samples=bundle_samples)
-        click.echo(f"{pages:,} pages; open {bundle / 'index.html'}")
+        echo(f"{pages:,} pages; open {bundle / 'index.html'}")
         return
 
     def ready(address: str) -> None:
-        click.echo(f"Viewing {', '.join(str(path) for path in chosen)} at {address}  (Ctrl-C ends)")
+        echo(f"Viewing {', '.join(str(path) for path in chosen)} at {address}  (Ctrl-C ends)")
 
     serve(chosen, host=host, port=port, open_browser=open_browser, ready=ready)

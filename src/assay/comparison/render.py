@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from assay.comparison.model import Comparison, ComparisonRow
 from assay.comparison.runs import ComparedRun
-from assay.report import format_number, with_signs
+from assay.report import format_number
+from assay.signs import with_signs
 
 if TYPE_CHECKING:
     from rich.table import Table

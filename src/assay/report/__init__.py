@@ -5,12 +5,10 @@ from assay.report.export import EXPORTS, RUN_IMPORTERS, export_run, file_name, s
 from assay.report.html import Axis, Bar, bars_of, html_report
 from assay.report.jsonl import sample_objects, write_jsonl
 from assay.report.rows import TableRow, format_number, rows_of, to_pandas
-from assay.report.signs import INVISIBLE, name_of, sign_of, with_signs
 from assay.report.table import csv_table, latex_table, markdown_table, render_text, screen_table
 
 __all__ = [
     "EXPORTS",
-    "INVISIBLE",
     "RUN_IMPORTERS",
     "Axis",
     "Bar",
@@ -25,15 +23,12 @@ __all__ = [
     "html_report",
     "latex_table",
     "markdown_table",
-    "name_of",
     "render_text",
     "rows_of",
     "sample_files",
     "sample_objects",
     "score_again",
     "screen_table",
-    "sign_of",
     "to_pandas",
-    "with_signs",
     "write_jsonl",
 ]

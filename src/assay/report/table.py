@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from assay.report.rows import TableRow, rows_of
 from assay.results import RunResult
+from assay.signs import one_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -38,7 +39,11 @@ def screen_table(result: RunResult) -> Table:
 
     rows = list(rows_of(result))
     table = Table(
-        title=escape(title_of(result)), title_justify="left", header_style="bold", pad_edge=False, expand=False
+        title=escape(one_line(title_of(result))),
+        title_justify="left",
+        header_style="bold",
+        pad_edge=False,
+        expand=False,
     )
     filters = {row.filter for row in rows if row.filter} - {"none"}
     table.add_column("task", overflow="fold", min_width=12)
@@ -53,18 +58,18 @@ def screen_table(result: RunResult) -> Table:
     table.add_column("n", justify="right", style="dim", no_wrap=True)
     table.add_column("notes", style="yellow", overflow="fold")
     for row in rows:
-        name = f"{'  ' * row.depth}{escape(row.alias)}" if row.first else ""
+        name = f"{'  ' * row.depth}{escape(one_line(row.alias))}" if row.first else ""
         cells = [
             f"[bold]{name}[/bold]" if row.kind == "group" else name,
             "" if row.shots is None or not row.first else str(row.shots),
-            *([escape(row.filter)] if filters else []),
-            escape(row.metric),
+            *([escape(one_line(row.filter))] if filters else []),
+            escape(one_line(row.metric)),
             row.arrow,
             f"[bold]{row.value_text}[/bold]" if row.kind == "group" else row.value_text,
             row.stderr_text,
             row.interval_text,
             f"{row.estimate.n:,}" if row.metric else "",
-            escape(row.note),
+            escape(one_line(row.note)),
         ]
         table.add_row(*cells, style="red" if row.withheld else None)
     return table
@@ -104,7 +109,7 @@ def _cells(row: TableRow) -> list[str]:
 def markdown_table(result: RunResult) -> str:
     lines = ["| " + " | ".join(HEADER) + " |", "|" + "|".join(["---"] * len(HEADER)) + "|"]
     for row in rows_of(result):
-        cells = [cell.replace("|", "\\|") for cell in _cells(row)]
+        cells = [one_line(cell).replace("|", "\\|") for cell in _cells(row)]
         cells[0] = "&nbsp;&nbsp;" * row.depth + cells[0].strip()
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
@@ -132,7 +137,7 @@ _LATEX = str.maketrans(
 
 
 def _latex(text: str) -> str:
-    return text.translate(_LATEX)
+    return one_line(text).translate(_LATEX)
 
 
 def csv_table(result: RunResult) -> str:

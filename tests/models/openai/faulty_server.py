@@ -253,6 +253,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(200, {"choices": [{"text": json.loads(detail), "finish_reason": "stop"}]})
         elif kind == "filtered":
             self._reply(200, {"choices": [{"text": "", "message": {}, "finish_reason": "content_filter"}]})
+        elif kind == "say":  # an error in the server's own words
+            self._reply(400, {"error": {"message": detail}})
         elif kind == "quota":
             self._reply(429, {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}})
         elif kind == "indiscreet":  # repeats the key, behind `detail` characters

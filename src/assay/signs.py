@@ -1,10 +1,11 @@
 """Characters that act or hide instead of being seen, and the visible signs that stand for them, on pages and terminals.
 
-Text of models and docs is hostile: `ESC ] 0 ; …` renames a terminal's window, a direction override turns a line around.
+Text of models, docs, servers and task files is hostile: `ESC ] 0 ; …` renames a terminal's window, a direction override turns a line around.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 
@@ -37,3 +38,30 @@ def with_signs(text: str) -> str:
     '␛]0;pwned␇ U+D800'
     """
     return INVISIBLE.sub(lambda match: sign_of(match[0]), text)
+
+
+def one_line(text: str) -> str:
+    """The same for what stands in one line: a name with a line feed in it must not begin a line of its own.
+
+    >>> one_line("a\\nb\\tc")
+    'a␊b␉c'
+    """
+    return with_signs(text).replace("\n", "␊").replace("\t", "␉")
+
+
+def hanging(text: str) -> str:
+    """A message of several lines, of which only the first begins at the margin: no name in it can pass for a message.
+
+    >>> hanging("no task 'a\\nassay: done'\\n  Look again.")
+    "no task 'a\\n  assay: done'\\n  Look again."
+    """
+    return re.sub("\n(?! )", "\n  ", with_signs(text))
+
+
+def json_with_escapes(text: str) -> str:
+    """JSON that says the same and can be printed anywhere: what a terminal would obey is written as its escape.
+
+    >>> json_with_escapes('"\u202e\x9b"')
+    '"\\\\u202e\\\\u009b"'
+    """
+    return INVISIBLE.sub(lambda match: json.dumps(match[0])[1:-1], text)

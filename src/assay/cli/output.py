@@ -1,0 +1,107 @@
+"""Where the command line writes: streams that cannot fail, and text that a terminal cannot be fooled with.
+
+What a run shows is not its result. A terminal that is gone, a full disk below `2> log` or a closed stdout therefore
+ends nothing: what cannot be written is left out, and `unwritten` says so at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import json
+import os
+import sys
+from typing import IO, Any
+
+import click
+
+from assay.signs import json_with_escapes, with_signs
+
+
+def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print text of anybody: names, docs, messages of servers. Characters that act are shown as signs."""
+    click.echo(with_signs(str(text)), err=err, nl=nl)
+
+
+def echo_json(value: Any, **options: Any) -> None:
+    """Print a value as JSON. It stays what it is: characters that act are written as escapes."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, **options)
+    click.echo(json_with_escapes(text))
+
+
+class _Descriptor(io.RawIOBase):
+    """The raw end of a stream. A write that fails counts as done, and the first reason is kept."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.problem: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data)
+        if self.problem is not None and self.problem.errno in (errno.EPIPE, errno.EBADF):
+            return len(view)
+        try:
+            return os.write(self.number, view)
+        except BlockingIOError:
+            return len(view)
+        except OSError as problem:
+            self.problem = self.problem or problem
+            return len(view)
+
+    def fileno(self) -> int:
+        return self.number
+
+    def isatty(self) -> bool:
+        return os.isatty(self.number)
+
+    def writable(self) -> bool:
+        return True
+
+
+def speak_utf8() -> None:
+    """Start the command again in Python's UTF-8 mode where names of files could only be ASCII (`LC_ALL=C`).
+
+    Python does so by itself unless somebody has told it not to; names of tasks and models are not ASCII alone.
+    """
+    if sys.getfilesystemencoding() == "ascii" and not sys.flags.utf8_mode and sys.orig_argv:
+        os.environ.setdefault("PYTHONIOENCODING", f"{sys.stdout.encoding if sys.stdout else 'ascii'}:backslashreplace")
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+
+
+_raw: dict[str, _Descriptor] = {}
+
+
+def secure_streams() -> None:
+    """Put streams that cannot fail in place of the process's own. Those that somebody has replaced are left alone."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # A closed descriptor would be given to the next file that is opened, and messages would be written into it.
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        given: IO[str] | None = getattr(sys, name)
+        if given is not getattr(sys, f"__{name}__") or name in _raw:
+            continue
+        with contextlib.suppress(OSError, ValueError):
+            if given is not None:
+                given.flush()
+        _raw[name] = _Descriptor(number)
+        encoding = "utf-8" if given is None else given.encoding
+        stream = io.TextIOWrapper(
+            io.BufferedWriter(_raw[name]),
+            encoding=encoding,
+            errors="backslashreplace",  # of signs that the encoding does not have, and of halves of characters
+            line_buffering=number == 2 or _raw[name].isatty(),
+        )
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def unwritten() -> OSError | None:
+    """Why something that was meant for stdout is missing there; a reader that has seen enough (`| head`) is no reason."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+    problem = _raw["stdout"].problem if "stdout" in _raw else None
+    return None if problem is None or problem.errno == errno.EPIPE else problem
