@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from assay.comparison.ranking.engine import RankedRun, Ranking
 from assay.comparison.ranking.render import ranking_legend
 from assay.comparison.render import signed
-from assay.report import format_number, with_signs
+from assay.report import format_number
+from assay.signs import with_signs
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from assay.comparison.ranking.engine import RankedRun, Ranking
-from assay.report import format_number, with_signs
+from assay.report import format_number
+from assay.signs import with_signs
 
 if TYPE_CHECKING:
     from rich.table import Table
