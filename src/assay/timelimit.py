@@ -9,7 +9,7 @@ a time limit of its own, does the matching.
 
 from __future__ import annotations
 
-import _signal
+import _signal  # type: ignore[import-not-found]
 import re
 import signal
 import threading

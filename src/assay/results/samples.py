@@ -168,11 +168,10 @@ def _make_encoder() -> Callable[[Any], str]:
     `json` makes another one inside for every value that it writes, which costs more than a small value does.
     """
     slow = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=plain).encode
-    if json.encoder.c_make_encoder is None:
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
         return slow
-    encode = json.encoder.c_make_encoder(
-        None, plain, json.encoder.encode_basestring, None, ":", ",", False, False, True
-    )
+    encode = make(None, plain, json.encoder.encode_basestring, None, ":", ",", False, False, True)
     return lambda value: slow(value) if isinstance(value, str) else "".join(encode(value, 0))
 
 
