@@ -6,6 +6,8 @@ Every answer has the file, the line where there is one, and what to do; the exit
 from __future__ import annotations
 
 import re
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,6 +78,7 @@ TASKS = {
     "num_fewshot_text": Broken("num_fewshot: some\n", r":9: .*num_fewshot"),
     "include_missing": Broken("include: nowhere.yaml\n", r"nowhere\.yaml"),
     "language": Broken("style: mc\nlanguage: Klingon\n", r":9: .*Klingon"),
+    "perturbation": Broken("style: mc\nperturbation: tpyo\n", r":10: .*tpyo(?s:.)*typo"),
     "style": Broken("style: mcc\n", r":9: .*mcc"),
     # -- data
     "no_file": Broken("dataset_kwargs: {data_files: {test: gone.jsonl}}\n", r":8: .*there is no file gone\.jsonl", CHOICE.replace("dataset_kwargs: {{data_files: {{test: docs.jsonl}}}}\n", "")),
@@ -150,6 +153,117 @@ HELPERS = {
 }
 YAML = {**TASKS, **GROUPS}
 
+PYTHON_TASK = """from assay.tasks import BaseTask, MCStyle
+class Colours(BaseTask[str]):
+    NAME = "Colours"
+    DATASET_PATH = "json"
+    DATASET_KWARGS = {"data_files": {"test": "docs.jsonl"}}
+    SAMPLE_SPLIT = "test"
+    TASK_STYLER = MCStyle()
+    def _get_raw_question(self, item):
+        return item["q"]
+    def _get_choices(self, item):
+        return item["c"]
+    def _get_correct_index(self, item):
+        return item["a"]
+"""
+
+
+def changed(old: str, new: str, says: str) -> Broken:
+    """The sound Python task with one line of it changed."""
+    assert old in PYTHON_TASK
+    return Broken(PYTHON_TASK.replace(old, new), says)
+
+
+PYTHON = {
+    # -- the file
+    "syntax": Broken("class Colours(:\n", r"syntax\.py:1: not valid Python(?s:.)*Correct that line"),
+    "import_fails": Broken("\nraise RuntimeError('no')\n", r"import_fails\.py:2: importing it failed: RuntimeError(?s:.)*--debug"),
+    "exits": Broken("import sys\nsys.exit(3)\n", r"exits\.py:2: importing it failed: SystemExit"),
+    "package": Broken("import no_such_package_here\n", r"package\.py:1 needs the package 'no_such_package_here'(?s:.)*pip install"),
+    "no_task": Broken("x = 1\n", r"no_task\.py:1: no task class(?s:.)*NAME"),
+    "empty": Broken("", r"empty\.py:1: no task class"),
+    # -- what the class lacks
+    "no_split": changed('    SAMPLE_SPLIT = "test"\n', "", r"no_split\.py:2: .*has no SAMPLE_SPLIT(?s:.)*Give the class SAMPLE_SPLIT"),
+    "no_dataset": changed('    DATASET_PATH = "json"\n', "", r"no_dataset\.py:2: .*has no DATASET_PATH"),
+    "no_choices": changed("_get_choices", "_choices", r"no_choices\.py:2: .*has no _get_choices"),
+    "no_styler": changed("    TASK_STYLER = MCStyle()\n", "", r"no_styler\.py:2: .*has no TASK_STYLER"),
+    # -- what nobody would read
+    "attribute": changed("    TASK_STYLER", '    FEWSHOT_SPLT = "test"\n    TASK_STYLER', r"attribute\.py:7: .*unknown attribute FEWSHOT_SPLT(?s:.)*FEWSHOT_SPLIT"),
+    "own_constant": changed("    TASK_STYLER", "    COLOURS = 3\n    TASK_STYLER", r"own_constant\.py:7: .*unknown attribute COLOURS(?s:.)*begins with _"),
+    "hook": changed("_get_choices", "_get_chioces", r"hook\.py:10: .*unknown attribute _get_chioces(?s:.)*_get_choices"),
+    # -- values
+    "styler": changed("MCStyle()\n", '"mc"\n', r"styler\.py:7: .*TASK_STYLER is 'mc'(?s:.)*MCStyle\(\)"),
+    "klingon": changed("    TASK_STYLER", '    LANGUAGE = "Klingon"\n    TASK_STYLER', r"klingon\.py:7: .*LANGUAGE.*'Klingon'(?s:.)*Known"),
+    "languages": changed("    TASK_STYLER", '    LANGUAGE = {"a": "Klingon"}\n    TASK_STYLER', r"languages\.py:7: .*LANGUAGE.*'Klingon'"),
+    "shots": changed("    TASK_STYLER", '    NUM_FEWSHOT = "some"\n    TASK_STYLER', r"shots\.py:7: .*num_fewshot"),
+    "metrics": changed("    TASK_STYLER", '    METRICS = ["acc_nrom"]\n    TASK_STYLER', r"metrics\.py:7: .*'acc_nrom'(?s:.)*acc_norm"),
+    "perturbation": changed("    TASK_STYLER", '    PERTURBATION = "tpyo"\n    TASK_STYLER', r"perturbation\.py:\d+: .*tpyo"),
+    # -- data
+    "json_alone": changed('    DATASET_KWARGS = {"data_files": {"test": "docs.jsonl"}}\n', "", r"json_alone\.py:4: .*no files are named(?s:.)*data_files"),
+    "no_file": changed("docs.jsonl", "gone.jsonl", r"no_file\.py:5: .*there is no file gone\.jsonl"),
+    "split": changed('SPLIT = "test"', 'SPLIT = "tset"', r"split\.py:6: .*tset(?s:.)*test"),
+    # -- docs
+    "column": changed('item["q"]', 'item["question"]', r"column\.py:8: .*question"),
+    "index": changed('item["a"]', "7", r"index\.py:\d+: .*7"),
+    "choices": changed('item["c"]', "[]", r"choices\.py:\d+: .*choices"),
+}  # fmt: off
+ASKED = "from assay.models import LM\nclass Asked(LM):\n"
+METHODS = "".join(
+    f"    def {name}(self, requests): ...\n" for name in ("loglikelihood", "loglikelihood_rolling", "generate_until")
+)
+
+
+class BrokenModel(NamedTuple):
+    says: str
+    model: str = "hf"
+    arguments: str = "pretrained={folder}/model"
+    files: Mapping[str, bytes] = {}
+    """Written into the model's directory over those of a sound model; an empty one is taken away."""
+
+
+def model_file(text: str, says: str, name: str = "Asked", arguments: str = "") -> BrokenModel:
+    return BrokenModel(says, f"{{folder}}/model/own.py:{name}", arguments, {"own.py": text.encode()})
+
+
+MODELS = {
+    # -- a class in a file
+    "own_syntax": model_file("class Asked(:\n", r"own\.py:1: not valid Python"),
+    "own_import": model_file("\n1 / 0\n" + ASKED + METHODS, r"own\.py:2: importing it failed: ZeroDivisionError(?s:.)*--debug"),
+    "own_package": model_file("import no_such_package_here\n" + ASKED + METHODS, r"own\.py:1 needs the package 'no_such_package_here'"),
+    "own_name": model_file(ASKED + METHODS, r"own\.py:1: it defines no class 'Askd'(?s:.)*Asked", "Askd"),
+    "own_no_methods": model_file("class Asked:\n    pass\n", r"own\.py.*lacks the methods of a model(?s:.)*loglikelihood"),
+    "own_abstract": model_file(ASKED + "    pass\n", r"own\.py.*making a Asked failed: TypeError.*abstract"),
+    "own_raises": model_file(ASKED + "    def __init__(self):\n        raise OSError('no weights')\n" + METHODS, r"own\.py:4: making a Asked failed: OSError: no weights"),
+    "own_exits": model_file(ASKED + "    def __init__(self):\n        raise SystemExit(5)\n" + METHODS, r"own\.py:4: making a Asked failed: SystemExit"),
+    "own_argument": model_file(ASKED + "    def __init__(self, depth=1): ...\n" + METHODS, r"Asked.*deph(?s:.)*depth", arguments="deph=3"),
+    "own_needs": model_file(ASKED + "    def __init__(self, depth): ...\n" + METHODS, r"Asked needs depth(?s:.)*--model_args depth="),
+    "own_missing": BrokenModel(r"there is no file .*gone\.py(?s:.)*file\.py:ClassName", "{folder}/gone.py:Asked", ""),
+    # -- names and arguments
+    "name": BrokenModel(r"'huggingfac'(?s:.)*huggingface", "huggingfac"),
+    "argument": BrokenModel(r"max_lenght(?s:.)*max_length", arguments="pretrained={folder}/model,max_lenght=5"),
+    "no_argument": BrokenModel(r"needs pretrained(?s:.)*pretrained=smollm2-135m", arguments=""),
+    "dtype": BrokenModel(r"dtype 'float31'(?s:.)*float32", arguments="pretrained={folder}/model,dtype=float31"),
+    "ngram_text": BrokenModel(r"training text .*gone\.txt(?s:.)*text_file=", "ngram", "text_file={folder}/gone.txt"),
+    "ngram_empty": BrokenModel(r"training text .*own\.txt is empty", "ngram", "text_file={folder}/model/own.txt", {"own.txt": b"\n"}),
+    # -- files of weights
+    "no_directory": BrokenModel(r"no model directory .*gone(?s:.)*config\.json", arguments="pretrained={folder}/gone"),
+    "no_config": BrokenModel(r"has no config\.json(?s:.)*pretrained=", files={"config.json": b""}),
+    "config_json": BrokenModel(r"config\.json:2: not valid JSON(?s:.)*download complete", files={"config.json": b'{"model_type": "llama",\n}'}),
+    "config_list": BrokenModel(r"config\.json:1: found a list", files={"config.json": b"[]"}),
+    "config_type": BrokenModel(r"config\.json:1: it names no model_type", files={"config.json": b"{}"}),
+    "config_unknown": BrokenModel(r"lllama", files={"config.json": b'{"model_type": "lllama"}'}),
+    "no_weights": BrokenModel(r"has no weights(?s:.)*download complete", files={"model.safetensors": b""}),
+    "cut_weights": BrokenModel(r"model\.safetensors cannot be read(?s:.)*download complete", files={"model.safetensors": b"\x10\0\0"}),
+    "weights_header": BrokenModel(r"model\.safetensors cannot be read(?s:.)*download complete", files={"model.safetensors": b"\x02\0\0\0\0\0\0\0{{"}),
+    "no_shard": BrokenModel(r"index\.json names model-2\.safetensors, which is not there", files={"model.safetensors.index.json": b'{"weight_map": {"a": "model-2.safetensors"}}'}),
+    "no_tokenizer": BrokenModel(r"has no tokenizer files(?s:.)*tokenizer=", files={"tokenizer.json": b"", "tokenizer_config.json": b""}),
+    "tokenizer": BrokenModel(r"no tokenizer could be loaded(?s:.)*tokenizer=", files={"tokenizer.json": b"{"}),
+    "gguf_missing": BrokenModel(r"no file tiny\.gguf in(?s:.)*GGUF files there", arguments="pretrained={folder}/model/tiny.gguf"),
+    "gguf_magic": BrokenModel(r"tiny\.gguf is no GGUF file", arguments="pretrained={folder}/model/tiny.gguf", files={"tiny.gguf": b"<html>not found"}),
+    "gguf_short": BrokenModel(r"tiny\.gguf cannot be read", arguments="pretrained={folder}/model/tiny.gguf", files={"tiny.gguf": b"GGUF\3"}),
+}  # fmt: off
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -203,6 +317,89 @@ def test_a_broken_file_is_answered_before_anything_is_asked(
     assert not (folder / "ASKED").exists()
 
 
+@pytest.mark.parametrize("name", PYTHON)
+def test_a_broken_python_task_is_answered_before_anything_is_asked(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    path = folder / f"{name}.py"
+    path.write_text(PYTHON[name].text)
+    words = ["validate", "--trust", "--no-defaults", "--include_path", str(path)]
+    asked = ["--model", f"{folder / 'asked.py'}:Asked", "--output_path", str(folder / "out")]
+    for line in (words, ["run", "--tasks", "Colours", "--include_path", str(path), *asked]):
+        code, said = answer(capsys, *line)
+        assert re.search(PYTHON[name].says, said), f"{line[0]} says:\n{said}"
+        assert code == 2, f"{line[0]} exits with {code}:\n{said}"
+        assert "Traceback" not in said
+    assert not (folder / "ASKED").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["syntax", "no_task", "no_split", "no_dataset", "attribute", "own_constant", "hook", "klingon"]
+)
+def test_much_of_a_python_task_is_known_without_running_it(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    path = folder / f"{name}.py"
+    path.write_text(PYTHON[name].text + "\nopen(__file__ + '.ran', 'w')\n")
+    code, said = answer(capsys, "validate", "--no-defaults", "--include_path", str(path))
+    assert re.search(PYTHON[name].says, said), said
+    assert code == 2
+    assert not path.with_suffix(".py.ran").exists()
+
+
+@pytest.fixture(scope="session")
+def sound_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny random llama with its tokenizer."""
+    from tests.models.hf.conftest import make_network, make_tokenizer
+
+    place = tmp_path_factory.mktemp("sound")
+    make_network("llama").save_pretrained(place)
+    make_tokenizer().save_pretrained(place)
+    return place
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_broken_model_is_answered_before_anything_is_asked(
+    folder: Path, sound_model: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    broken = MODELS[name]
+    shutil.copytree(sound_model, folder / "model")
+    for file, content in broken.files.items():
+        (folder / "model" / file).unlink(missing_ok=True)
+        if content:
+            (folder / "model" / file).write_bytes(content)
+    model = ["--model", broken.model.format(folder=folder)]
+    if broken.arguments:
+        model += ["--model_args", broken.arguments.format(folder=folder)]
+    asked = ["--tasks", "sound", "--include_path", str(folder), "--output_path", str(folder / "out")]
+    for line in (["validate", "--trust", *model], ["run", *model, *asked]):
+        code, said = answer(capsys, *line)
+        assert re.search(broken.says, said), f"{line[0]} says:\n{said}"
+        assert code == 2, f"{line[0]} exits with {code}:\n{said}"
+        assert "Traceback" not in said
+    assert not (folder / "out").exists(), "nothing was kept, for nothing was asked"
+
+
+def test_the_sound_python_task_and_model_are_sound(
+    folder: Path, sound_model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "colours.py").write_text(PYTHON_TASK)
+    words = ["--model", "hf", "--model_args", f"pretrained={sound_model}"]
+    python = ["--no-defaults", "--include_path", str(folder / "colours.py"), "Colours"]
+    assert answer(capsys, "validate", "--trust", *words, *python)[0] == 0
+    code, said = answer(
+        capsys, "run", *words, "--tasks", "Colours", "--include_path", str(folder / "colours.py"), "--device", "cpu"
+    )
+    assert code == 0, said
+
+
+def test_a_model_file_is_not_run_without_trust(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "own.py").write_text("open(__file__ + '.ran', 'w')\n" + ASKED + METHODS)
+    code, said = answer(capsys, "validate", "--model", f"{folder / 'own.py'}:Asked")
+    assert (code, "not checked: the model" in said) == (0, True), said
+    assert not (folder / "own.py.ran").exists()
+
+
 def test_the_sound_files_are_sound(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert answer(capsys, "validate", "--trust", "sound", "--include_path", str(folder))[0] == 0
     code, said = answer(capsys, *run_words(folder, "sound"))
@@ -221,5 +418,6 @@ def test_a_report_over_a_directory_ends_whatever_its_files_hold(
     assert "Traceback" not in said
 
 
-def test_there_are_at_least_sixty() -> None:
+def test_there_are_at_least_sixty_of_files_and_twenty_of_python_and_of_models() -> None:
     assert len(YAML) >= 60
+    assert min(len(PYTHON), len(MODELS)) >= 20

@@ -8,6 +8,7 @@
     │   └── WrongKind (TypeError)
     ├── DataError
     ├── ModelError
+    │   └── ModelFileError
     ├── ScoringError (ValueError)
     └── StoreError
 
@@ -82,6 +83,12 @@ class DataError(AssayError):
 
 class ModelError(AssayError):
     """A model or server cannot be loaded or does not answer."""
+
+
+class ModelFileError(ModelError):
+    """A file of a model on this machine is missing, cut off, or not what it should be."""
+
+    exit_code = 2
 
 
 class ScoringError(AssayError, ValueError):

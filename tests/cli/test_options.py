@@ -86,10 +86,13 @@ def test_trackers_may_stand_in_the_file(tmp_path: Path, text: str) -> None:
     assert resolved("--config", str(file), "--wandb_args", "project=y").loggers == {"wandb": {"project": "y"}}
 
 
-def test_a_former_key_in_the_file_gets_an_answer(tmp_path: Path) -> None:
+def test_a_former_key_in_the_file_gets_an_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "run.yaml"
-    file.write_text("use_cache: x")
-    with pytest.raises(ConfigError, match="every answer is kept"):
+    file.write_text("use_cache: x\nlimit: 3")
+    assert resolved("--config", str(file)).limit == 3
+    assert "use_cache is not needed: every answer is kept" in capsys.readouterr().err
+    file.write_text("no_cache: true")
+    with pytest.raises(ConfigError, match="--fresh"):
         resolved("--config", str(file))
 
 

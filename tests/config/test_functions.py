@@ -122,7 +122,7 @@ def test_no_bytecode_is_written_beside_task_files(tmp_path: Path) -> None:
 
 def test_a_sibling_that_is_not_there(tmp_path: Path) -> None:
     module(tmp_path, "from .helpers import f\n")
-    with pytest.raises(ConfigError, match=r"utils.py: there is no module 'helpers' among the task files"):
+    with pytest.raises(ConfigError, match=r"utils.py:1: there is no module 'helpers' among the task files"):
         load_function("utils.f", tmp_path)
 
 

@@ -124,8 +124,8 @@ def test_an_edited_file_or_other_arguments_are_another_model(foreign: Path) -> N
         ("", "{}:Missing", "defines no class 'Missing'"),
         ("", "{}", "defines 0 models"),
         ("class A: pass", "{}:A", "lacks the methods"),
-        ("import nothing_of_this_name", "{}:A", "nothing_of_this_name"),
-        ("def f(:", "{}:A", "SyntaxError"),
+        ("import nothing_of_this_name\nA = 1", "{}:A", "nothing_of_this_name"),
+        ("def f(:", "{}:A", "bad.py:1: not valid Python"),
     ],
 )
 def test_a_bad_file_is_said_clearly(tmp_path: Path, text: str, spec: str, message: str) -> None:

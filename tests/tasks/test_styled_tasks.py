@@ -269,7 +269,7 @@ def test_python_tasks_by_include_path(python_file: Path, mirror: Path) -> None:
     ("source", "message"),
     [
         ("x = 1", "no task class"),
-        ("import no_such_package_at_all", "importing it failed"),
+        ("import no_such_package_at_all", "needs the package .no_such_package_at_all."),
         ("class A:\n    NAME = 'A'\n    DATASET_PATH = 'd'\n    SAMPLE_SPLIT = 'test'", "has no TASK_STYLER"),
         (SOURCE.replace("TASK_STYLER = MCStyle()", "TASK_STYLER = 'mc'"), "expected a styler"),
     ],

@@ -22,6 +22,14 @@ class ForeignFlags:
         """`--tasks a b` as `--tasks a --tasks b`."""
         return [*arguments]
 
+    def unneeded(self, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The arguments without the flags that there is no need of here, and a note for each that was left out."""
+        return [*arguments], []
+
+    def not_needed(self, flag: str) -> str | None:
+        """Why there is no need of a flag here."""
+        return None
+
     def instead(self, flag: str) -> str | None:
         """What to type instead of a flag that there is not here."""
         return None
@@ -45,4 +53,7 @@ class RunCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         options = [each for each in self.params if isinstance(each, click.Option) and each.multiple]
         repeatable = {flag for option in options for flag in option.opts}
-        return super().parse_args(ctx, foreign_flags().repeat_flags(args, repeatable))
+        kept, notes = foreign_flags().unneeded(args)
+        for note in notes:
+            click.echo(f"note: {note}", err=True)
+        return super().parse_args(ctx, foreign_flags().repeat_flags(kept, repeatable))

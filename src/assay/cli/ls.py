@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.output import echo, echo_json
-from assay.cli.task_files import open_manager, task_files
+from assay.cli.task_files import TaskFilesCommand, open_manager, task_files
 from assay.signs import one_line
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ KINDS = ("tasks", "groups", "tags", "models", "metrics", "filters")
 Listing = dict[str, Any]
 
 
-@click.command("ls", short_help="List tasks, groups, tags, models, metrics or filters.")
+@click.command("ls", cls=TaskFilesCommand, short_help="List tasks, groups, tags, models, metrics or filters.")
 @click.argument("kind", required=False, metavar=f"[{'|'.join(KINDS)}]")
 @click.argument("pattern", required=False)
 @click.option("--json", "as_json", is_flag=True, help="A list of objects with name, kind and path.")
@@ -32,7 +32,7 @@ def command(
     pattern: str | None,
     as_json: bool,
     include_path: tuple[str, ...],
-    lm_eval: bool,
+    lm_eval: str | None,
     no_defaults: bool,
 ) -> None:
     """List what can be named in a run.

@@ -238,8 +238,11 @@ def read_config_file(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ConfigError(f"{path} does not hold flags", hint=_FILE_FORM)
     known = [*RunConfig.model_fields, *_OTHER_KEYS]
-    for key in content:
-        if key not in known:
+    for key in [key for key in content if key not in known]:
+        if (reason := foreign_flags().not_needed(f"--{key}")) is not None:
+            click.echo(f"note: {path}: {key} is not needed: {reason}.", err=True)
+            del content[key]
+        else:
             hint = foreign_flags().instead(f"--{key}") or did_you_mean(str(key), known) or f"Known: {', '.join(known)}."
             raise ConfigError(f"{path}: unknown key {key!r}", hint=hint)
     return content

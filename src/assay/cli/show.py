@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.output import echo, echo_json
-from assay.cli.task_files import open_manager, task_files, trusting
+from assay.cli.task_files import TaskFilesCommand, open_manager, task_files, trusting
 from assay.signs import one_line
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from assay.tasks import Resolved, Task
 
 
-@click.command("show", short_help="A task or group as it is understood, and who set what.")
+@click.command("show", cls=TaskFilesCommand, short_help="A task or group as it is understood, and who set what.")
 @click.argument("name")
 @click.option("--tree", is_flag=True, help="The tree of a group.")
 @click.option(
@@ -44,7 +44,7 @@ def command(
     tokens: str | None,
     data_dir: str | None,
     include_path: tuple[str, ...],
-    lm_eval: bool,
+    lm_eval: str | None,
     no_defaults: bool,
 ) -> None:
     """Show a task or group, resolved, with the file and line that set each field.

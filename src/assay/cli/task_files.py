@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -29,8 +30,8 @@ def task_files(function: F) -> F:
         ),
         click.option(
             "--lm_eval",
-            is_flag=True,
-            help="Add the tasks of an installed lm-evaluation-harness, or of ASSAY_LM_EVAL_TASKS.",
+            metavar="[DIR]",
+            help="Add the tasks of an installed lm-evaluation-harness (or of ASSAY_LM_EVAL_TASKS), or of this directory.",
         ),
         click.option("--no-defaults", is_flag=True, help="Leave out the tasks that ship with assay."),
     )
@@ -53,7 +54,23 @@ def trusting(function: F) -> F:
     return cast(F, call)
 
 
-def open_manager(include_path: tuple[str, ...], lm_eval: bool, no_defaults: bool) -> TaskManager:
+class TaskFilesCommand(click.Command):
+    """A verb of task files. `--lm_eval` may have a directory behind it; anything else there is the verb's own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = [*args]
+        for place, argument in enumerate(args):
+            follower = args[place + 1] if place + 1 < len(args) else None
+            if argument == "--lm_eval" and (follower is None or not os.path.isdir(os.path.expanduser(follower))):
+                given[place] = f"--lm_eval={_INSTALLED}"
+        return super().parse_args(ctx, given)
+
+
+_INSTALLED = "true"
+
+
+def open_manager(include_path: tuple[str, ...], lm_eval: str | None, no_defaults: bool) -> TaskManager:
     from assay.tasks import TaskManager
 
-    return TaskManager([*include_path], include_defaults=not no_defaults, lm_eval=True if lm_eval else None)
+    chosen = True if lm_eval == _INSTALLED else lm_eval
+    return TaskManager([*include_path], include_defaults=not no_defaults, lm_eval=chosen)

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from assay.cli.output import echo, echo_json
-from assay.cli.task_files import open_manager, task_files, trusting
+from assay.cli.task_files import TaskFilesCommand, open_manager, task_files, trusting
 from assay.config import ConfigWarning
 from assay.errors import AssayError, ConfigError, MissingPackage, UntrustedCode
 from assay.run import check_group
@@ -53,7 +53,7 @@ class ValidationTally:
         )
 
 
-@click.command("validate", short_help="Check task files without asking a model.")
+@click.command("validate", cls=TaskFilesCommand, short_help="Check task files without asking a model.")
 @click.argument("names", nargs=-1)
 @click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="More names; the same as without the flag.")
 @click.option("--json", "as_json", is_flag=True, help="Counts and failures as one object.")
@@ -64,6 +64,8 @@ class ValidationTally:
     help="Also render the first doc of tasks whose data are in this mirror.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show every failure and warning, not one of each kind.")
+@click.option("--model", "-M", metavar="NAME", help="Check a model too: its arguments, its class, the files it names.")
+@click.option("--model_args", "-a", multiple=True, metavar="K=V,…", help="Arguments of the model, as for `assay run`.")
 @task_files
 @trusting
 @click.pass_context
@@ -74,8 +76,10 @@ def command(
     as_json: bool,
     data_dir: str | None,
     verbose: bool,
+    model: str | None,
+    model_args: tuple[str, ...],
     include_path: tuple[str, ...],
-    lm_eval: bool,
+    lm_eval: str | None,
     no_defaults: bool,
 ) -> None:
     """Check tasks and groups, by name or all there are.
@@ -89,6 +93,9 @@ def command(
     assay validate my_task --include_path my_tasks
     assay validate my_tasks/new.yaml
     assay validate --lm_eval
+    assay validate --model hf --model_args pretrained=my_model
+
+    With --model and no names, the model alone is checked.
     """
     manager = open_manager(include_path, lm_eval, no_defaults)
     tally = ValidationTally()
@@ -96,7 +103,10 @@ def command(
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         split = [part for name in (*names, *tasks) for part in name.split(",") if part]
-        _validate(manager, split, tally, Path(data_dir) if data_dir else None)
+        if model is not None:
+            _validate_model(model, model_args, tally)
+        if split or model is None:
+            _validate(manager, split, tally, Path(data_dir) if data_dir else None)
     tally.warnings = _config_warnings(caught)
     if as_json:
         echo_json(tally.to_json())
@@ -104,6 +114,19 @@ def command(
         _print(tally, verbose)
     if tally.failures:
         context.exit(2)
+
+
+def _validate_model(name: str, model_args: tuple[str, ...], tally: ValidationTally) -> None:
+    from assay.cli.options import resolve_config
+    from assay.models import check_model
+
+    tally.loaded["models"] = tally.failed["models"] = 0
+    found: list[ConfigError] = []
+    try:
+        check_model(name, resolve_config({"model_args": model_args}).model_args)
+    except AssayError as error:
+        found.append(_as_config_error(error))
+    tally.add("models", name, None, found)
 
 
 def _validate(manager: TaskManager, names: list[str], tally: ValidationTally, data_dir: Path | None) -> None:
@@ -212,7 +235,7 @@ def _print(tally: ValidationTally, verbose: bool) -> None:
         echo(hanging(f"! {warning}"))
     if len(tally.warnings) > 5 and not verbose:
         echo(f"! and {len(tally.warnings) - 5:,} more warnings (-v)")
-    for kind in ("tasks", "groups"):
+    for kind in tally.loaded:
         echo(f"{kind}: {tally.loaded[kind]:,} loaded, {tally.failed[kind]:,} failed")
     if tally.unchecked:
         echo("Python code was read, not run: what it does is not checked. Read it, then use --trust.")

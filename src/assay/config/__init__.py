@@ -1,7 +1,7 @@
 """YAML to typed config. Every later step reads these objects and never the YAML."""
 
-from assay.config.build import FILE_FORMATS, build_group_config, build_task_config, split_group
-from assay.config.functions import Function, FunctionRef
+from assay.config.build import FILE_FORMATS, build_group_config, build_task_config, locate_data_files, split_group
+from assay.config.functions import Function, FunctionRef, import_failure
 from assay.config.group import AggMetricConfig, GroupConfig, GroupFilter
 from assay.config.lm_eval_version import LmEvalVersion, add_lm_eval_root, lm_eval_version_of
 from assay.config.loader import LoadedFile, Origin, load_file_only, load_yaml, locate, resolve_includes
@@ -41,11 +41,13 @@ __all__ = [
     "build_group_config",
     "build_task_config",
     "file_schema",
+    "import_failure",
     "is_well_formed",
     "lm_eval_version_of",
     "load_file_only",
     "load_yaml",
     "locate",
+    "locate_data_files",
     "may_run",
     "merge_settings",
     "outline",

@@ -44,7 +44,7 @@ def build_task_config(
             raise _unknown_key(key, origins, "task", TASK_KEYS, fields.get("task"))
     if origin := origins.get("dataset_kwargs"):
         folder = origin.path.parent
-        fields["dataset_kwargs"] = _locate_data_files(fields.get("dataset_path"), fields["dataset_kwargs"], folder)
+        fields["dataset_kwargs"] = locate_data_files(fields.get("dataset_path"), fields["dataset_kwargs"], folder)
     if (origin := origins.get("scorer")) and isinstance(fields["scorer"], dict):
         fields["scorer"] = _locate_settings(fields["scorer"], origin.path.parent)
     metadata = fields.get("metadata")
@@ -55,7 +55,7 @@ def build_task_config(
     return _validate(TaskConfig, fields, origins, "task", fields.get("task"))
 
 
-def _locate_data_files(dataset_path: Any, kwargs: Any, folder: Path) -> Any:
+def locate_data_files(dataset_path: Any, kwargs: Any, folder: Path) -> Any:
     """`data_files` that lie beside the task file as absolute paths; others are left to the working directory."""
     files = kwargs.get("data_files") if isinstance(kwargs, Mapping) else None
     if dataset_path not in FILE_FORMATS or files is None:

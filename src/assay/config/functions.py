@@ -198,24 +198,30 @@ def _run(module: ModuleType, file: Path) -> None:
         module.__spec__.loader.exec_module(module)
     except ConfigError:
         raise
-    except SyntaxError as error:
-        raise ConfigError(f"{error.filename}:{error.lineno}: not valid Python: {error.msg}") from error
     except (Exception, SystemExit) as error:  # a task module may do anything at all, also exit
-        raise _explain(error, file) from error
+        raise import_failure(error, file) from error
 
 
-def _explain(error: BaseException, file: Path) -> ConfigError:
+def import_failure(error: BaseException, file: Path, doing: str = "importing it") -> ConfigError:
+    """Why code of a user's Python file failed, with the line of it that did."""
+    if isinstance(error, SyntaxError):
+        return ConfigError(
+            f"{error.filename}:{error.lineno}: not valid Python: {error.msg}",
+            hint="Correct that line, or the one before.",
+        )
     chain = _chain(error)
     if isinstance(error, ImportError | SystemExit):
         # Many modules catch a missing package and raise an error in their own words.
         for cause in chain:
             if isinstance(cause, ModuleNotFoundError) and cause.name:
-                return _missing(cause, str(file))
+                return _missing(cause, _line_in(error, file))
     reason = str(error).strip().partition("\n")[0]
     fetches = any(sign in type(cause).__name__ for cause in chain for sign in ("Connect", "HTTP", "Timeout", "Offline"))
     return ConfigError(
-        f"{_line_in(error, file)}: importing it failed: {type(error).__name__}: {reason}",
-        hint="It fetches something while it is imported; check the network." if fetches else None,
+        f"{_line_in(error, file)}: {doing} failed: {type(error).__name__}: {reason}",
+        hint="It fetches something while it is imported; check the network."
+        if fetches
+        else "Correct that line; --debug shows the traceback.",
     )
 
 

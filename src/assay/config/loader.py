@@ -97,7 +97,7 @@ def locate(origin: Origin | None, location: Sequence[str | int]) -> Origin | Non
 
     The file is composed again for this: only errors ask, and they ask once.
     """
-    if origin is None or len(location) < 2:
+    if origin is None or len(location) < 2 or origin.path.suffix == ".py":
         return origin
     node = compose_file(origin.path)
     line = origin.line

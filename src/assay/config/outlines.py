@@ -30,8 +30,13 @@ class ClassOutline:
     name: str
     line: int
     bases: tuple[str, ...]
-    binds: frozenset[str]
+    lines: dict[str, int]
+    """Every name that its body binds, and the line that does."""
     literals: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def binds(self) -> frozenset[str]:
+        return frozenset(self.lines)
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,9 @@ def _outline(file: Path, mtime_ns: int, size: int) -> ModuleOutline | ConfigErro
     except OSError as error:
         return ConfigError(f"{file}: it cannot be read: {error.strerror}")
     except SyntaxError as error:
-        return ConfigError(f"{file}:{error.lineno}: not valid Python: {error.msg}")
+        return ConfigError(
+            f"{file}:{error.lineno}: not valid Python: {error.msg}", hint="Correct that line, or the one before."
+        )
     except (ValueError, RecursionError, MemoryError) as error:
         return ConfigError(f"{file}: not valid Python: {str(error) or 'it is nested too deeply'}")
 
@@ -133,6 +140,6 @@ def _of_class(tree: ast.ClassDef) -> ClassOutline:
                     literals[target.id] = ast.literal_eval(value)
                 except (ValueError, TypeError, RecursionError, MemoryError):
                     literals.pop(target.id, None)
-    binds = frozenset(name for statement, _ in _statements(tree.body) for name in _bound(statement))
+    lines = {name: statement.lineno for statement, _ in _statements(tree.body) for name in _bound(statement)}
     bases = tuple(ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in tree.bases)
-    return ClassOutline(tree.name, tree.lineno, bases, binds, literals)
+    return ClassOutline(tree.name, tree.lineno, bases, lines, literals)

@@ -22,7 +22,7 @@ from assay.models.generation import DEFAULT_TOKS, LENGTH_NAMES, GenerationSettin
 from assay.models.identity import TIMES_AT_FIRST, Identity, difference
 from assay.models.lazy import LazyLM
 from assay.models.pulling import pull
-from assay.models.registry import MODELS, load_model, load_when_asked
+from assay.models.registry import MODELS, check_model, load_model, load_when_asked
 from assay.models.selftest import run_checks
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ __all__ = [
     "StreamingLM",
     "Usage",
     "check_arguments",
+    "check_model",
     "class_fingerprint",
     "count_distinct",
     "count_parameters",

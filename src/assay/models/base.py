@@ -324,13 +324,22 @@ class LM(ABC):
         `additional_config` (device, batch size, …) holds what the run offers: a class takes what it has a parameter
         for, and model arguments go first.
         """
+        return cls(**cls._checked(arg_dict, additional_config or {}))
+
+    @classmethod
+    def check_arguments(cls, arg_dict: Mapping[str, Any]) -> None:
+        """Raise what can be known to be wrong with model arguments, and with the files they name, before a model is made."""
+        cls._checked(arg_dict, {})
+
+    @classmethod
+    def _checked(cls, arg_dict: Mapping[str, Any], additional: Mapping[str, Any]) -> dict[str, Any]:
         parameters = inspect.signature(cls.__init__).parameters
         names = [
             n for n, p in parameters.items() if n != "self" and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
         ]
         if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
             check_arguments(cls.__name__, arg_dict, names)
-        offered = {k: v for k, v in (additional_config or {}).items() if v is not None and k in names}
+        offered = {k: v for k, v in additional.items() if v is not None and k in names}
         given = {**offered, **arg_dict}
         for name in names:
             if parameters[name].default is inspect.Parameter.empty and name not in given:
@@ -339,7 +348,7 @@ class LM(ABC):
                     f"the model {cls.__name__} needs {name}, which was not given",
                     hint=f"Add --model_args {name}={example}",
                 )
-        return cls(**given)
+        return given
 
 
 class StreamingLM(LM):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -14,7 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from assay.errors import ConfigError, ModelError
+from assay.config import import_failure, may_run, outline, untrusted
+from assay.errors import AssayError, ConfigError, did_you_mean
 from assay.models.base import LM
 from assay.models.lazy import LazyLM, spec_key
 from assay.registry import Registry, missing_package
@@ -75,12 +77,43 @@ def load_model(
         )
     args = dict(model_args or {})
     offered = {"device": device, "batch_size": batch_size, "trust_remote_code": trust_remote_code or None}
-    if ".py:" in name or name.endswith(".py"):
-        cls = class_from_file(name)
+    if is_file_spec(name):
         if batch_size == "auto":  # our word for «as you like», which a class from elsewhere need not know
             del offered["batch_size"]
-    else:
+        return _from_file(name, args, offered)
+    return _make(name, MODELS[name], args, offered)
+
+
+def check_model(name: str, model_args: Mapping[str, Any]) -> None:
+    """Raise what is wrong with a model before it is loaded. A class in a user's file is made, where its code may run."""
+    if not is_file_spec(name):
         cls = MODELS[name]
+        if isinstance(cls, type) and issubclass(cls, LM):
+            cls.check_arguments(model_args)
+        return
+    check_model_file(name)
+    if not may_run(Path(name.rpartition(":")[0] if ".py:" in name else name)):
+        raise untrusted(f"the model {name}")
+    load_model(name, model_args).close()
+
+
+def is_file_spec(name: str) -> bool:
+    return ".py:" in name or name.endswith(".py")
+
+
+def _from_file(name: str, args: dict[str, Any], offered: dict[str, Any]) -> LM:
+    """A model of a user's file; whatever its class raises is an error that names the file and line."""
+    cls = class_from_file(name)
+    try:
+        return _make(name, cls, args, offered)
+    except AssayError:
+        raise
+    except (Exception, SystemExit) as error:
+        file = Path(inspect.getfile(cls))
+        raise import_failure(error, file, f"making a {cls.__name__}") from error
+
+
+def _make(name: str, cls: Any, args: dict[str, Any], offered: dict[str, Any]) -> LM:
     if isinstance(cls, type) and issubclass(cls, LM):
         try:
             model = cls.create_from_arg_obj(args, offered)
@@ -119,8 +152,7 @@ def class_from_file(spec: str) -> type[Any]:
     """`path/to/file.py:Class`. The class may be left out when the file defines exactly one model."""
     path_text, _, class_name = spec.rpartition(":") if ".py:" in spec else (spec, "", "")
     path = Path(path_text).expanduser()
-    if not path.is_file():
-        raise ConfigError(f"there is no file {path} (model {spec!r})", hint="Give path/to/file.py:ClassName.")
+    check_model_file(spec)
     module = _import_file(path)
     models = {
         n: c
@@ -131,15 +163,31 @@ def class_from_file(spec: str) -> type[Any]:
         found = getattr(module, class_name, None)
         if isinstance(found, type):
             return found
-        raise ConfigError(
-            f"{path} defines no class {class_name!r}", hint=f"Models in it: {', '.join(models) or 'none'}."
-        )
+        raise _no_class(path, class_name, list(models))
     if len(models) != 1:
         raise ConfigError(
             f"{path} defines {len(models)} models: {', '.join(models) or 'none'}",
             hint="Say which one: path/to/file.py:ClassName.",
         )
     return next(iter(models.values()))
+
+
+def check_model_file(spec: str) -> None:
+    """What the source of a model file shows to be wrong with it. Nothing of it runs."""
+    path_text, _, class_name = spec.rpartition(":") if ".py:" in spec else (spec, "", "")
+    path = Path(path_text).expanduser()
+    if not path.is_file():
+        raise ConfigError(f"there is no file {path} (model {spec!r})", hint="Give path/to/file.py:ClassName.")
+    seen = outline(path.resolve())
+    if class_name and class_name not in seen.names and not seen.is_open:
+        raise _no_class(path, class_name, [each.name for each in seen.classes])
+
+
+def _no_class(path: Path, name: str, known: list[str]) -> ConfigError:
+    return ConfigError(
+        f"{path}:1: it defines no class {name!r}",
+        hint=did_you_mean(name, known) or f"Classes in it: {', '.join(known) or 'none'}.",
+    )
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -155,9 +203,9 @@ def _import_file(path: Path) -> ModuleType:
     try:
         with _lm_eval():
             spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # the file may do anything at all, also exit
         del sys.modules[name]
-        raise ModelError(f"{path} failed while it was imported: {type(error).__name__}: {error}") from error
+        raise import_failure(error, resolved) from error
     finally:
         sys.path.remove(str(resolved.parent))
     return module

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from assay.config import FewshotConfig, FilterConfig, FilterStep, TaskConfig
-from assay.errors import ConfigError, DataError
+from assay.errors import ConfigError, DataError, did_you_mean
 from assay.instance import Doc
 from assay.tasks.styles import ResponseType, TaskStyler, metric_name
 
@@ -42,6 +43,9 @@ class BaseTask(Generic[SubjectT]):
     """Names or classes of metrics; the styler's own if not given."""
     LANGUAGE: ClassVar[Any] = None
     HF_REVISION: ClassVar[str | None] = None
+    DATASET_KWARGS: ClassVar[Mapping[str, Any] | None] = None
+    """As `dataset_kwargs` of a task file: `{"data_files": {"test": "docs.jsonl"}}` names files beside the class's own."""
+    DESCRIPTION: ClassVar[str] = ""
     NUM_FEWSHOT: ClassVar[int | None] = None
     TASK_STYLER: ClassVar[TaskStyler | None] = None
     PERTURBATION: ClassVar[str | Sequence[str] | None] = None
@@ -84,6 +88,28 @@ class BaseTask(Generic[SubjectT]):
                 hint="Set one, or give _get_instruction_text and _get_ground_truth.",
             )
         return self.TASK_STYLER
+
+
+SETTINGS = frozenset(name for name in (*vars(BaseTask), *BaseTask.__annotations__) if name.isupper())
+"""The class attributes that mean something."""
+HOOKS = frozenset(name for name in vars(BaseTask) if name.startswith("_get_"))
+_SETTING = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+def unknown_attribute(names: Iterable[str]) -> tuple[str, str] | None:
+    """The first name that a task class binds and that nobody would read, and what to do about it.
+
+    >>> unknown_attribute(["NAME", "_LETTERS", "FEWSHOT_SPLT"])
+    ('FEWSHOT_SPLT', 'Did you mean FEWSHOT_SPLIT?')
+    """
+    names = list(names)
+    for name in names:
+        if _SETTING.fullmatch(name) and name not in SETTINGS:
+            near = did_you_mean(name, SETTINGS)
+            return name, near or f"Known: {', '.join(sorted(SETTINGS))}. A constant of your own begins with _."
+        if name.startswith("_get_") and name not in HOOKS and (near := did_you_mean(name, HOOKS - {*names})):
+            return name, near
+    return None
 
 
 def _called(hook: Callable[..., Any], item: Doc) -> Any:

@@ -27,6 +27,7 @@ from assay.metrics import get_reducer
 from assay.scoring import check_filter, check_metric, filters_of, gold_indices
 from assay.tasks.base import Task
 from assay.tasks.fewshot import SAMPLERS
+from assay.tasks.perturbation import read_perturbation
 from assay.tasks.requests import RequestOptions
 from assay.tasks.styled import apply_style
 from assay.templates import compile_template
@@ -194,7 +195,10 @@ def _looks(config: TaskConfig, data_dir: Path | None) -> Iterator[Look]:
     if config.class_ is not None:
         return
     yield ("dataset_path",), lambda: _check_source(config)
-    yield ("dataset_kwargs",), lambda: _check_files(config, mirror_dir(data_dir))
+    yield (
+        ("dataset_kwargs" if config.dataset_kwargs else "dataset_path",),
+        lambda: _check_files(config, mirror_dir(data_dir)),
+    )
     for name in ("test_split", "validation_split", "training_split", "fewshot_split"):
         yield (name,), partial(_check_split, config, getattr(config, name), mirror_dir(data_dir))
     for i, chain in enumerate(config.filter_list or []):
@@ -204,6 +208,7 @@ def _looks(config: TaskConfig, data_dir: Path | None) -> Iterator[Look]:
     yield from _metric_looks(config.metric_list or [], config, ("metric_list",))
     yield ("filter_list" if config.filter_list else "metric_list",), lambda: filters_of(config)
     yield ("style",), lambda: apply_style(config)
+    yield ("perturbation",), lambda: [read_perturbation(spec) for spec in config.perturbation or ()]
     yield ("reducer",), lambda: None if config.reducer is None else get_reducer(config.reducer)
     sampler = config.fewshot_config.sampler
     if isinstance(sampler, str):

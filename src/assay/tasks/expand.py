@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from assay.config import (
     GroupConfig,
@@ -41,6 +41,14 @@ _GROUP_ONLY = frozenset({"group_alias", "aggregate_metric_list", "group_filter",
 
 Built: TypeAlias = dict[tuple[str, Path | None], tuple[TaskConfig, Mapping[str, Origin]]]
 """Configs of tasks as their own files give them, with the origins of their fields, by name and file."""
+
+
+class ReadyConfig(NamedTuple):
+    """A task or group that a Python file defines, and the lines that set its fields."""
+
+    config: TaskConfig | GroupConfig
+    path: Path
+    origins: Mapping[str, Origin]
 
 
 @dataclass(frozen=True)
@@ -150,7 +158,7 @@ class Expander:
         entries: Mapping[str, Entry],
         *,
         metadata: Mapping[str, Any] | None = None,
-        ready: Mapping[str, TaskConfig | GroupConfig] | None = None,
+        ready: Mapping[str, ReadyConfig] | None = None,
         built: Built | None = None,
     ) -> None:
         """`ready` holds configs that were made by Python files; `built` keeps what was read, for the next expander."""
@@ -221,11 +229,12 @@ class Expander:
             self._root(asked)
         assert entry.path is not None
         made = self._ready.get(entry.name) if loaded is None and entry.path.suffix == ".py" else None
-        if isinstance(made, TaskConfig):
-            config = made.override(**place.overrides) if place.overrides else made
-            return [self._register(config, place, entry.path, place.origins)]
+        if made is not None and isinstance(made.config, TaskConfig):
+            config = made.config.override(**place.overrides) if place.overrides else made.config
+            return [self._register(config, place, entry.path, {**made.origins, **place.origins})]
         if made is not None:
-            loaded = LoadedFile({name: getattr(made, name) for name in made.model_fields_set}, {})
+            fields = {name: getattr(made.config, name) for name in made.config.model_fields_set}
+            loaded = LoadedFile(fields, {"group": made.origins["task"], **made.origins})
         if entry.kind == "group":
             self._check_circle(entry.name, place)
             return [self._group(entry.name, loaded or load_yaml(entry.path), entry.path, place)]

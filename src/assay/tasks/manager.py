@@ -16,9 +16,9 @@ from typing import Any
 from assay.config import ConfigWarning, GroupConfig, Origin, TaskConfig, add_lm_eval_root, add_task_root
 from assay.errors import ConfigError
 from assay.tasks.base import Task
-from assay.tasks.expand import Built, Expander, GroupSpec
+from assay.tasks.expand import Built, Expander, GroupSpec, ReadyConfig
 from assay.tasks.index import Entry, Index, build_index
-from assay.tasks.python_tasks import load_python_tasks
+from assay.tasks.python_tasks import read_python_tasks
 
 LM_EVAL_VARIABLE = "ASSAY_LM_EVAL_TASKS"
 
@@ -102,18 +102,15 @@ class TaskManager:
             warnings.warn(f"include_path replaces {what}: {shown}{more}", ConfigWarning, stacklevel=2)
 
     @cached_property
-    def _ready(self) -> dict[str, tuple[Path, TaskConfig | GroupConfig]]:
+    def _ready(self) -> dict[str, ReadyConfig]:
         """Tasks and groups that Python files define. These files run when anything is first looked up."""
-        return {
-            made.group if isinstance(made, GroupConfig) else made.task: (path, made)
-            for path in self.python_files
-            for made in load_python_tasks(path)
-        }
+        made = [each for path in self.python_files for each in read_python_tasks(path)]
+        return {each.config.group if isinstance(each.config, GroupConfig) else each.config.task: each for each in made}
 
     @property
     def _python_entries(self) -> dict[str, Entry]:
         entries: dict[str, Entry] = {}
-        for name, (path, made) in self._ready.items():
+        for name, (made, path, _) in self._ready.items():
             if isinstance(made, GroupConfig):
                 entries[name] = Entry(name, "group", str(path))
             else:
@@ -132,8 +129,7 @@ class TaskManager:
 
     def resolve(self, names: str | Iterable[str]) -> Resolved:
         """Unfold names to configs: task, group, tag, glob, `name:variant`, YAML file, directory of YAML files."""
-        ready = {name: made for name, (_, made) in self._ready.items()}
-        expander = Expander(self.entries, metadata=self.metadata, ready=ready, built=self._built)
+        expander = Expander(self.entries, metadata=self.metadata, ready=self._ready, built=self._built)
         given = [names] if isinstance(names, str) else names
         roots = expander.expand([target for name in given for target in self._find(name, expander)])
         result = expander.result

@@ -22,28 +22,34 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import re
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Generic
 
 from assay.config import (
     AggMetricConfig,
     ClassOutline,
     FunctionRef,
     GroupConfig,
+    Origin,
     TaskConfig,
+    build_task_config,
+    import_failure,
+    locate_data_files,
     may_run,
     outline,
     untrusted,
 )
-from assay.errors import ConfigError
+from assay.errors import AssayError, ConfigError
 from assay.tasks.base import Task
-from assay.tasks.base_task import BaseTask, hooked_config, is_worded_by_itself
-from assay.tasks.expand import GroupSpec
+from assay.tasks.base_task import BaseTask, hooked_config, is_worded_by_itself, unknown_attribute
+from assay.tasks.expand import GroupSpec, ReadyConfig
 from assay.tasks.questions import HookQuestions
 from assay.tasks.styled import style_config
-from assay.tasks.styles import TaskStyler, metric_name
+from assay.tasks.styles import TaskStyler, metric_name, words_of
 
 NO_SUBJECT = "no_subject"
 HOOKS = ("_get_raw_question", "_get_choices", "_get_correct_index")
@@ -52,68 +58,157 @@ _WORDED = ("_get_instruction_text", "_get_ground_truth")
 
 
 def load_python_tasks(path: str | Path) -> list[TaskConfig | GroupConfig]:
-    """The tasks of a Python file, and a group for every class with several subjects, in the order of the file.
+    """The tasks of a Python file, and a group for every class with several subjects, in the order of the file."""
+    return [made.config for made in read_python_tasks(path)]
+
+
+def read_python_tasks(path: str | Path) -> list[ReadyConfig]:
+    """The same with the lines of the file that set their fields.
 
     Inside `reading_only` they are those that its source shows; none of it runs.
     """
-    if not may_run(Path(path)):
-        return _outlined(Path(path))
-    module = _import(Path(path))
-    configs: list[TaskConfig | GroupConfig] = []
+    file = Path(path)
+    if not may_run(file):
+        return _outlined(file)
+    module = _import(file)
+    made: list[ReadyConfig] = []
     for value in vars(module).values():
         # A base class that others of the file share has no NAME of its own.
         if isinstance(value, type) and value.__module__ == module.__name__ and "NAME" in vars(value):
-            configs += configs_of(value)
-    if not configs:
+            lines = _ClassLines(file, value.__name__)
+            try:
+                configs = configs_of(value)
+            except AssayError as error:
+                raise lines.placed(error) from error
+            made += [ReadyConfig(config, file, lines.origins) for config in configs]
+    if not made:
         raise _no_class(path)
-    return configs
+    return made
+
+
+_FIELDS = {
+    "NAME": "task",
+    "DATASET_PATH": "dataset_path",
+    "DATASET_KWARGS": "dataset_kwargs",
+    "SAMPLE_SPLIT": "test_split",
+    "FEWSHOT_SPLIT": "fewshot_split",
+    "NUM_FEWSHOT": "num_fewshot",
+    "METRICS": "metric_list",
+    "LANGUAGE": "language",
+    "PERTURBATION": "perturbation",
+    "_get_raw_question": "doc_to_text",
+    "_get_instruction_text": "doc_to_text",
+    "_get_choices": "doc_to_choice",
+    "_get_possible_completions": "doc_to_choice",
+    "_get_correct_index": "doc_to_target",
+    "_get_ground_truth": "doc_to_target",
+}
+"""What of a class becomes which field of a task."""
+
+
+class _ClassLines:
+    """The lines of a file that say what a class is, its bases in the same file included."""
+
+    def __init__(self, file: Path, name: str) -> None:
+        self.file, self.name = file, name
+        by_name = {each.name: each for each in outline(file).classes}
+        self.line = by_name[name].line if name in by_name else 1
+        self.lines: dict[str, int] = {}
+        for each in reversed(_with_bases(name, by_name)):
+            self.lines |= each.lines
+
+    @property
+    def origins(self) -> dict[str, Origin]:
+        given = {field: self.lines[name] for name, field in _FIELDS.items() if name in self.lines}
+        return {field: Origin(self.file, line) for field, line in {"task": self.line, **given}.items()}
+
+    def placed(self, error: AssayError) -> ConfigError:
+        """The error with the line of the attribute that it names first, or that of the class."""
+        places = {}
+        for name, line in self.lines.items():
+            field = _FIELDS.get(name, name) if name != "NAME" else name
+            if found := re.search(rf"\b({name}|{field})\b", error.message):
+                places[found.start()] = line
+        line = places[min(places)] if places else self.line
+        return ConfigError(f"{self.file}:{line}: {error.message}", hint=error.hint)
+
+
+def _with_bases(name: str, by_name: Mapping[str, ClassOutline]) -> list[ClassOutline]:
+    """A class and what it derives from, as far as the file shows."""
+    line: list[ClassOutline] = []
+    todo = [name]
+    while todo:
+        one = by_name.get(todo.pop(0))
+        if one is not None and one not in line:
+            line.append(one)
+            todo += one.bases
+    return line
 
 
 def _no_class(path: str | Path) -> ConfigError:
     return ConfigError(
-        f"{path}: no task class", hint="A task class has a NAME, a TASK_STYLER and the three data hooks."
+        f"{path}:1: no task class", hint="A task class has a NAME, a TASK_STYLER and the three data hooks."
     )
 
 
-def _outlined(path: Path) -> list[TaskConfig | GroupConfig]:
+def _outlined(path: Path) -> list[ReadyConfig]:
     """The tasks as far as the source says; `class:` marks each as code that was not run."""
     found = outline(path)
     named = [each for each in found.classes if "NAME" in each.binds]
     if not named and not found.is_open:
         raise _no_class(path)
-    configs: list[TaskConfig | GroupConfig] = []
+    made: list[ReadyConfig] = []
     for each in named:
-        fields = _fields_of(each, found.classes)
+        lines = _ClassLines(path, each.name)
+        try:
+            fields = _fields_of(each, found.classes)
+        except ConfigError as error:
+            raise lines.placed(error) from error
         name, subjects = fields.get("NAME"), fields.get("SUBJECTS")
         if not isinstance(name, str):
             raise untrusted(f"{path}:{each.line}: the NAME of the task class {each.name}")
         listed = [str(subject) for subject in subjects] if isinstance(subjects, list | tuple) else []
         several = bool(listed) and listed != [NO_SUBJECT]
         names = [f"{name}_{subject}" for subject in listed] if several else [name]
-        for task, subject in zip(names, listed if several else [None]):
-            configs.append(
-                _outlined_config(task, subject, fields, FunctionRef(f"{path.stem}.{each.name}", path.parent))
-            )
-        if several:
-            configs.append(GroupConfig(group=name, task=[*names]))
-    return configs
+        code = FunctionRef(f"{path.stem}.{each.name}", path.parent)
+        configs: list[TaskConfig | GroupConfig] = [
+            _outlined_config(task, subject, fields, code) for task, subject in zip(names, listed if several else [None])
+        ]
+        configs += [GroupConfig(group=name, task=[*names])] if several else []
+        made += [ReadyConfig(config, path, lines.origins) for config in configs]
+    return made
 
 
 def _fields_of(given: ClassOutline, classes: tuple[ClassOutline, ...]) -> dict[str, Any]:
-    """The literals of a class and its bases in the same file; a needed name that none of them has is an error."""
+    """The literals of a class and its bases in the same file. A needed name that none of them has, a name that nobody
+    knows, and a language that there is not, are errors."""
     by_name = {each.name: each for each in classes}
-    line, unseen, todo = [], False, [given.name]
-    while todo:
-        one = by_name.get(todo.pop(0))
-        if one is None or one in line:
-            continue
-        line.append(one)
-        todo += one.bases
-        unseen = unseen or any(base not in by_name and base not in ("BaseTask", "object") for base in one.bases)
+    line = _with_bases(given.name, by_name)
+    unseen = any(base not in by_name and base not in ("BaseTask", "object") for each in line for base in each.bases)
     missing = [name for name in _NEEDED if not any(name in each.binds for each in line)]
     if missing and not unseen:
-        raise ConfigError(f"the task class {given.name} has no {' and no '.join(missing)}")
-    return {name: value for each in reversed(line) for name, value in each.literals.items()}
+        raise _lacking(given.name, missing)
+    literals = {name: value for each in reversed(line) for name, value in each.literals.items()}
+    _check_attributes(given.name, [name for each in line for name in each.binds], literals.get("LANGUAGE"))
+    return literals
+
+
+def _lacking(name: str, missing: Sequence[str], hint: str | None = None) -> ConfigError:
+    return ConfigError(
+        f"the task class {name} has no {' and no '.join(missing)}", hint=hint or f"Give the class {missing[0]}."
+    )
+
+
+def _check_attributes(name: str, attributes: Iterable[str], language: Any) -> None:
+    """Nothing that a class says is passed over: an attribute that nobody reads, a language that nobody knows."""
+    if found := unknown_attribute(attributes):
+        raise ConfigError(f"the task class {name} has an unknown attribute {found[0]}", hint=found[1])
+    for each in language.values() if isinstance(language, Mapping) else [language]:
+        if each is not None:
+            try:
+                words_of(each)
+            except ConfigError as error:
+                raise error.reworded(f"the task class {name}: LANGUAGE: {error.message}") from error
 
 
 def _outlined_config(task: str, subject: str | None, fields: dict[str, Any], code: FunctionRef) -> TaskConfig:
@@ -152,6 +247,8 @@ def tasks_of(given: Any, data_dir: str | Path | None = None) -> tuple[list[Task]
 
 def configs_of(cls: type[Any]) -> list[TaskConfig | GroupConfig]:
     """A task for every subject of the class, and the group of them where there are several."""
+    own = [base for base in cls.__mro__ if base not in (BaseTask, Generic, object)]
+    _check_attributes(cls.__qualname__, [name for base in own for name in vars(base)], getattr(cls, "LANGUAGE", None))
     styler = getattr(cls, "TASK_STYLER", None)
     if styler is not None and not isinstance(styler, TaskStyler):
         raise ConfigError(
@@ -168,7 +265,7 @@ def configs_of(cls: type[Any]) -> list[TaskConfig | GroupConfig]:
             if styler
             else "Give a TASK_STYLER with _get_raw_question, _get_choices and _get_correct_index, or these."
         )
-        raise ConfigError(f"the task class {cls.__qualname__} has no {' and no '.join(missing)}", hint=ways or None)
+        raise _lacking(cls.__qualname__, missing, ways)
     subjects = list(getattr(cls, "SUBJECTS", None) or [NO_SUBJECT])
     if subjects == [NO_SUBJECT]:
         return [_config(cls, cls.NAME, None)]
@@ -184,22 +281,27 @@ def _config(cls: type[Any], name: str, subject: Any) -> TaskConfig:
     language = getattr(cls, "LANGUAGE", None)
     language = language.get(subject) if isinstance(language, dict) else language
     metrics = getattr(cls, "METRICS", None)
-    base = TaskConfig(
-        task=name,
-        task_alias=None if subject is None else str(subject),
-        dataset_path=cls.DATASET_PATH,
-        dataset_name=None if subject is None else str(subject),
-        dataset_kwargs={"revision": revision} if revision else None,
-        test_split=cls.SAMPLE_SPLIT,
-        fewshot_split=getattr(cls, "FEWSHOT_SPLIT", None) or None,
-        num_fewshot=getattr(cls, "NUM_FEWSHOT", None),
-        description=getattr(cls, "DESCRIPTION", ""),
-        metric_list=[metric_name(metric) for metric in metrics] if metrics else None,
-        language=None if language is None else str(getattr(language, "value", language)),
-        perturbation=getattr(cls, "PERTURBATION", None),
-        unmodifiable_words=list(getattr(cls, "PERTURBATION_UNMODIFIABLE_WORDS", None) or []) or None,
-        metadata={"subject": str(subject)} if subject is not None else {},
-    )
+    kwargs = {**(getattr(cls, "DATASET_KWARGS", None) or {}), **({"revision": revision} if revision else {})}
+    code = sys.modules.get(cls.__module__)
+    if (file := getattr(code, "__file__", None)) is not None:
+        kwargs = locate_data_files(cls.DATASET_PATH, kwargs, Path(file).resolve().parent)
+    fields: dict[str, Any] = {
+        "task": name,
+        "task_alias": None if subject is None else str(subject),
+        "dataset_path": cls.DATASET_PATH,
+        "dataset_name": None if subject is None else str(subject),
+        "dataset_kwargs": kwargs or None,
+        "test_split": cls.SAMPLE_SPLIT,
+        "fewshot_split": getattr(cls, "FEWSHOT_SPLIT", None) or None,
+        "num_fewshot": getattr(cls, "NUM_FEWSHOT", None),
+        "description": getattr(cls, "DESCRIPTION", ""),
+        "metric_list": [metric_name(metric) for metric in metrics] if metrics else None,
+        "language": None if language is None else str(getattr(language, "value", language)),
+        "perturbation": getattr(cls, "PERTURBATION", None),
+        "unmodifiable_words": list(getattr(cls, "PERTURBATION_UNMODIFIABLE_WORDS", None) or []) or None,
+        "metadata": {"subject": str(subject)} if subject is not None else {},
+    }
+    base = build_task_config({key: value for key, value in fields.items() if value is not None})
     styler = getattr(cls, "TASK_STYLER", None)
     if styler is None or is_worded_by_itself(cls):
         return hooked_config(base, cls)
@@ -221,7 +323,7 @@ def _import(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # the file may do anything at all, also exit
         del sys.modules[name]
-        raise ConfigError(f"{path}: importing it failed: {type(error).__name__}: {error}") from error
+        raise import_failure(error, path) from error
     return module

@@ -7,19 +7,26 @@ from collections.abc import Collection, Sequence
 from assay.cli import ForeignFlags
 from assay.errors import ConfigError
 
-INSTEAD: dict[str, str] = {
-    "--use_cache": "Leave it out: every answer is kept. --store PATH says where, --fresh asks again.",
-    "--no_cache": "Write --fresh to ask the model again.",
-    "--cache_requests": "Leave it out: building requests is fast, and every answer is kept.",
-    "--max_batch_size": "Leave it out: --batch_size auto takes as many tokens as fit.",
-    "--check_integrity": "`assay validate NAMES` checks files, functions, metrics and templates.",
-    "--verbosity": "Leave it out. --debug shows tracebacks.",
-    "--show_config": "`assay show TASK` prints a task's config; results.json has those of a run under `configs`.",
-    "--wandb_config_args": "Leave it out: the config of the run is sent along. --wandb_args go to wandb.init.",
-    "--trackio_args": "Write --log_to NAME:KEY=VALUE with wandb, mlflow or tensorboard.",
-    "--hf_hub_log_args": "Leave it out, and upload the run's directory: hf upload REPO DIR --repo-type dataset",
+NOT_NEEDED: dict[str, str] = {
+    "--use_cache": "every answer is kept; --store PATH says where, --fresh asks again",
+    "--cache_requests": "building requests is fast, and every answer is kept",
+    "--max_batch_size": "--batch_size auto takes as many tokens as fit",
+    "--check_integrity": "a run checks files, functions, metrics and templates before it asks anything",
+    "--verbosity": "--debug shows tracebacks",
+    "--show_config": "results.json has the config of every task; `assay show TASK` prints one",
+    "--wandb_config_args": "the config of the run is sent along; --wandb_args go to wandb.init",
+    "--hf_hub_log_args": "upload the run's directory yourself: hf upload REPO DIR --repo-type dataset",
 }
-INSTEAD |= {"-c": INSTEAD["--use_cache"], "-v": INSTEAD["--verbosity"]}
+"""Flags without which a run does the same, and why. They are left out with a note."""
+NOT_NEEDED |= {"-c": NOT_NEEDED["--use_cache"], "-v": NOT_NEEDED["--verbosity"]}
+_WITHOUT_VALUE = frozenset({"--check_integrity", "--show_config"})
+_WITH_VALUES = frozenset({"--wandb_config_args", "--hf_hub_log_args"})
+
+INSTEAD: dict[str, str] = {
+    "--no_cache": "Write --fresh to ask the model again.",
+    "--trackio_args": "Write --log_to NAME:KEY=VALUE with wandb, mlflow or tensorboard.",
+}
+"""Flags that would change a run, and what to type in their place."""
 
 
 class LmEvalFlags(ForeignFlags):
@@ -53,6 +60,29 @@ class LmEvalFlags(ForeignFlags):
                 has_value = True
             repeated.append(argument)
         return repeated
+
+    def unneeded(self, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+        """
+        >>> LM_EVAL_FLAGS.unneeded(["--use_cache", "x", "--tasks", "a", "--show_config"])[0]
+        ['--tasks', 'a']
+        """
+        kept: list[str] = []
+        notes: dict[str, None] = {}
+        most = 0  # values that the flag before may still have
+        for argument in arguments:
+            name, equals, _ = argument.partition("=")
+            if name in NOT_NEEDED:
+                notes[f"{name} is not needed: {NOT_NEEDED[name]}."] = None
+                most = 0 if equals or name in _WITHOUT_VALUE else len(arguments) if name in _WITH_VALUES else 1
+            elif most and not argument.startswith("-"):
+                most -= 1
+            else:
+                most = 0
+                kept.append(argument)
+        return kept, [*notes]
+
+    def not_needed(self, flag: str) -> str | None:
+        return NOT_NEEDED.get(flag)
 
     def instead(self, flag: str) -> str | None:
         return INSTEAD.get(flag)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assay.errors import ConfigError, ModelError, did_you_mean
+from assay.errors import ConfigError, ModelError, ModelFileError, did_you_mean
 from assay.models.catalog import resolve
+from assay.models.hf.local_files import check_config, check_gguf, check_weights
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class Source:
             source.check_directory()
             return source
         if _looks_like_a_path(pretrained):
-            raise ModelError(
+            raise ModelFileError(
                 f"there is no model directory {pretrained}",
                 hint="Give a directory with config.json and weights, a .gguf file, or a hub name such as org/model.",
             )
@@ -59,18 +60,17 @@ class Source:
         return path / self.subfolder if path.is_dir() else None
 
     def check_directory(self) -> None:
+        """What the files show to be wrong before any of them is loaded."""
         directory = self.directory
         if directory is None:
             return
         if self.gguf_file is not None:
-            if not (directory / self.gguf_file).is_file():
-                names = [path.name for path in directory.glob("*.gguf")]
-                raise ModelError(
-                    f"there is no file {self.gguf_file} in {directory}",
-                    hint=did_you_mean(self.gguf_file, names) or f"GGUF files there: {', '.join(names) or 'none'}.",
-                )
-        elif not (directory / "config.json").is_file() and not (directory / "adapter_config.json").is_file():
-            raise ModelError(
+            check_gguf(directory, self.gguf_file)
+        elif (directory / "config.json").is_file():
+            check_config(directory / "config.json")
+            check_weights(directory)
+        elif not (directory / "adapter_config.json").is_file():
+            raise ModelFileError(
                 f"{directory} has no config.json, so it is not a model directory",
                 hint="Point pretrained= at the directory that holds config.json, or name a GGUF with gguf_file=.",
             )
@@ -129,7 +129,8 @@ def load_tokenizer(source: Source) -> Any:
     try:
         return AutoTokenizer.from_pretrained(name, **options)
     except Exception as error:  # as above
-        raise ModelError(
+        kind = ModelError if source.directory is None else ModelFileError
+        raise kind(
             f"no tokenizer could be loaded from {name}: {_one_line(error)}",
             hint="Name another: --model_args tokenizer=<directory or hub name>.",
         ) from error
@@ -142,7 +143,7 @@ def _require_tokenizer_files(source: Source) -> None:
         return
     names = ("tokenizer*", "vocab*", "spiece*", "*.model", "*.tiktoken", "tekken.json")
     if not any(next(directory.glob(name), None) for name in names):
-        raise ModelError(
+        raise ModelFileError(
             f"the model directory {directory} has no tokenizer files",
             hint="Name one: --model_args tokenizer=<directory or hub name>.",
         )
@@ -235,7 +236,8 @@ def _explain(what: str, source: Source, error: Exception) -> ModelError:
         hint = "Is the download complete? Compare file sizes with the source, or fetch the model again."
     else:
         hint = "A hub name needs network access (and a login for gated models); a local model needs its directory."
-    return ModelError(f"{what} {name} cannot be read: {text}", hint=hint)
+    kind = ModelError if source.directory is None else ModelFileError
+    return kind(f"{what} {name} cannot be read: {text}", hint=hint)
 
 
 def _one_line(error: Exception) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,21 @@ class HFLM(StreamingLM):
     FILE_ARGUMENTS = ("pretrained", "tokenizer", "peft")
     max_length: int
     chat_renderer: ChatFormatter
+
+    @classmethod
+    def check_arguments(cls, arg_dict: Mapping[str, Any]) -> None:
+        """Also the files of a local model, all but reading its weights."""
+        from assay.models.hf import loading
+
+        super().check_arguments(arg_dict)
+        named = {f.name for f in fields(loading.Source)} - {"pretrained"}
+        source = loading.Source.find(
+            str(arg_dict["pretrained"]), **{name: value for name, value in arg_dict.items() if name in named}
+        )
+        loading.check_dtype(str(arg_dict.get("dtype", "auto")))
+        if source.directory is not None:
+            loading.load_config(source)
+            loading.load_tokenizer(source)
 
     def __init__(
         self,

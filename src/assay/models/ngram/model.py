@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from assay.errors import ConfigError, ModelError
+from assay.errors import ConfigError, ModelFileError
 from assay.instance import Instance, Response
 from assay.models.base import LM, ModelInfo, Stop, never
 from assay.models.generation import GenerationSettings, cut_at_stop
@@ -26,6 +26,11 @@ class NgramLM(LM):
     A token is a byte. Byte 0 begins and ends every text: an empty context is that byte, and a generation ends with it.
     `text_file` trains on a text of your own, whose paragraphs are its texts.
     """
+
+    @classmethod
+    def check_arguments(cls, arg_dict: Mapping[str, Any]) -> None:
+        super().check_arguments(arg_dict)
+        _read(arg_dict.get("text_file"))
 
     def __init__(self, order: int = 8, text_file: str | None = None, seed: int = 0, max_gen_toks: int = 256) -> None:
         if not 1 <= order <= 8:
@@ -115,11 +120,13 @@ def _read(text_file: str | None) -> bytes:
     try:
         raw = Path(text_file).read_bytes() if text_file else files(__package__).joinpath("corpus.txt").read_bytes()
     except OSError as error:
-        raise ModelError(f"ngram: the training text {text_file} cannot be read: {error}") from error
+        raise ModelFileError(
+            f"ngram: the training text {text_file} cannot be read: {error}", hint="Name a text with text_file=."
+        ) from error
     paragraphs = [paragraph.strip() for paragraph in raw.replace(b"\r\n", b"\n").split(b"\n\n")]
     paragraphs = [paragraph for paragraph in paragraphs if paragraph]
     if not paragraphs:
-        raise ModelError(f"ngram: the training text {text_file} is empty")
+        raise ModelFileError(f"ngram: the training text {text_file} is empty", hint="Name a text with text_file=.")
     return _END + _END.join(paragraphs) + _END
 
 
