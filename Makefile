@@ -7,6 +7,7 @@ EXTRAS := hf,api,view,ray,dev
 TORCH := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
 
 RIVAL_VERSION := 0.4.13
+RIVAL_05_VERSION := 0.5.0.dev1
 RIVAL := .venv-rival
 LM_EVAL := .cache/lm-eval
 
@@ -48,17 +49,21 @@ test: lint tests ## lint, then all tests
 
 # Task files of lm-evaluation-harness, for the tests that compare with it. An own copy can be named instead.
 tests: export ASSAY_LM_EVAL_TASKS ?= $(CURDIR)/$(LM_EVAL)
-tests: venv $(LM_EVAL)/.installed
+tests: venv $(LM_EVAL)/.installed $(LM_EVAL)-0.5/.installed
 	@echo "== pytest"
 	@$(BIN)/python -m pytest -n 2 -q
 
 test-wide: export ASSAY_LM_EVAL_TASKS ?= $(CURDIR)/$(LM_EVAL)
-test-wide: venv $(LM_EVAL)/.installed ## what `make test` leaves out: the whole of each wide test, of which it holds a slice
+test-wide: venv $(LM_EVAL)/.installed $(LM_EVAL)-0.5/.installed ## what `make test` leaves out: the whole of each wide test, of which it holds a slice
 	@echo "== pytest -m wide"
 	@$(BIN)/python -m pytest -n 2 -q -m wide
 
 $(LM_EVAL)/.installed: | venv
 	$(BIN)/python -m pip install --quiet --no-deps --no-compile --target $(LM_EVAL) lm-eval==$(RIVAL_VERSION)
+	@touch $@
+
+$(LM_EVAL)-0.5/.installed: | venv
+	$(BIN)/python -m pip install --quiet --no-deps --no-compile --target $(LM_EVAL)-0.5 lm-eval==$(RIVAL_05_VERSION)
 	@touch $@
 
 bench: venv $(RIVAL)/.installed ## measure against lm-evaluation-harness; writes benchmarks/RESULTS.md

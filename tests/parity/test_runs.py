@@ -16,6 +16,7 @@ from tests.parity.goldens import PARITY, golden_paths, load_golden, manager, req
 import assay
 from assay.config import RunConfig
 from assay.store import ResponseStore
+from assay.tasks import TaskManager
 
 pytestmark = [pytest.mark.parity]
 
@@ -38,11 +39,11 @@ def compare() -> ModuleType:
     return module
 
 
-def config_of(golden: dict[str, Any], folder: Path) -> RunConfig:
+def config_of(golden: dict[str, Any], folder: Path, of: TaskManager | None = None) -> RunConfig:
     settings = golden["settings"]
     task = golden["name"]
     if settings["override"]:
-        base = manager().entries[task].path
+        base = (of or manager()).entries[task].path
         path = folder / f"{task}.yaml"
         path.write_text(json.dumps({"include": str(base), "task": task, **settings["override"]}))
         task = str(path)

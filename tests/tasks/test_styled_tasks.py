@@ -183,9 +183,15 @@ def test_a_passage_keeps_its_own_question_line(mirror: Path) -> None:
 
 
 def test_a_sentence_is_continued_not_asked(mirror: Path) -> None:
+    config = PLAIN.override(doc_to_text="He said {{question}} to")
+    continued = ("He said tr7? to b\n\nHe said te0? to", " x")
+    assert asked(apply_variant(config, ["cloze", "1shot"]), mirror)[0] == continued
+    assert asked(apply_variant(config, ["mc"]), mirror)[0][0] == "Question: He said te0? to\nA. x\nB. y\nAnswer:"
+
+
+def test_a_text_that_ends_in_a_question_mark_is_asked_not_continued(mirror: Path) -> None:
     config = PLAIN.override(doc_to_text="He said {{question}}")
-    assert asked(apply_variant(config, ["cloze", "1shot"]), mirror)[0] == ("He said tr7? b\n\nHe said te0?", " x")
-    assert asked(apply_variant(config, ["mc"]), mirror)[0][0] == "Question: He said te0?\nA. x\nB. y\nAnswer:"
+    assert asked(apply_variant(config, ["cloze"]), mirror)[0] == ("Question: He said te0?\nAnswer:", " x")
 
 
 def test_contexts_that_vary_have_no_question(mirror: Path) -> None:

@@ -98,13 +98,27 @@ def build_group_config(data: Mapping[str, Any], origins: Mapping[str, Origin] | 
 def split_group(
     data: Mapping[str, Any], origins: Mapping[str, Origin] | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A group file's own fields, and those that every child inherits; a key that is neither is an error."""
-    own = {key: value for key, value in data.items() if key in GROUP_KEYS}
-    inherited = {key: value for key, value in data.items() if key not in GROUP_KEYS and key not in STRUCTURAL_KEYS}
-    for key in inherited:
+    """A group file's own fields, and those that every child inherits; a key that is neither is an error.
+
+    `include` may also be a mapping, whose fields are the children's. A `scorer` is the group's own, but the children's
+    where it comes through `include`.
+    """
+    origins = origins or {}
+    given = data.get("include")
+    included = given if isinstance(given, Mapping) else {}
+    theirs = {key for key in GROUP_KEYS & {"scorer"} if _is_included(key, origins)}
+    own = {key: value for key, value in data.items() if key in GROUP_KEYS - theirs}
+    direct = {key: value for key, value in data.items() if key not in own and key not in STRUCTURAL_KEYS}
+    for key in {**included, **direct}:
         if key not in TASK_KEYS:
-            raise _unknown_key(key, origins or {}, "group", GROUP_KEYS | TASK_KEYS, data.get("group"))
-    return own, inherited
+            raise _unknown_key(key, origins, "group", GROUP_KEYS | TASK_KEYS, data.get("group"))
+    return own, {**included, **direct}
+
+
+def _is_included(key: str, origins: Mapping[str, Origin]) -> bool:
+    """Whether another file than the group's own set the field."""
+    own, here = origins.get("group"), origins.get(key)
+    return own is not None and here is not None and here.path != own.path
 
 
 def _unknown_key(

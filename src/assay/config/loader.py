@@ -58,6 +58,9 @@ def _load(path: Path, above: tuple[Path, ...]) -> LoadedFile:
     origins = {key: Origin(path, parsed.lines.get(key, 1)) for key in own}
     if "include" not in parsed.data:
         return LoadedFile(own, origins)
+    if isinstance(parsed.data["include"], dict) and "group" in own:
+        # Fields of all members, written on the spot.
+        return LoadedFile({**own, "include": parsed.data["include"]}, origins)
     merged = resolve_includes(parsed.data["include"], Origin(path, parsed.lines.get("include", 1)), (*above, path))
     return LoadedFile({**merged.data, **own}, {**merged.origins, **origins})
 

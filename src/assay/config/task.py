@@ -58,6 +58,8 @@ class MetricConfig(FrozenConfig):
         if isinstance(data, str) or callable(data):
             data = {"metric": data}
         if isinstance(data, dict):
+            if "reduction" in data:  # the word of lm-evaluation-harness 0.5
+                data = {"reducer": data["reduction"], **{k: v for k, v in data.items() if k != "reduction"}}
             known = {k: v for k, v in data.items() if k in cls.model_fields}
             extra = {k: v for k, v in data.items() if k not in cls.model_fields}
             return {**known, "kwargs": {**extra, **(known.get("kwargs") or {})}}
@@ -148,6 +150,10 @@ class TaskConfig(FrozenConfig):
     doc_to_text: str | int | Function | None = None
     doc_to_target: str | int | list[Any] | Function | None = None
     doc_to_choice: str | list[Any] | dict[str, Any] | Function | None = None
+    multiple_inputs: bool = False
+    """`doc_to_text` gives a list of contexts, `doc_to_choice` the one continuation, `doc_to_target` the right context."""
+    multiple_targets: bool = False
+    """Several answers are right. What `doc_to_target` gives says so too; written down, it need not be found out."""
     doc_to_image: str | list[Any] | Function | None = None
     doc_to_audio: str | list[Any] | Function | None = None
     description: str | Function = ""
@@ -173,6 +179,9 @@ class TaskConfig(FrozenConfig):
     unsafe_code: bool = False
     metadata: dict[str, Any] = Field(default_factory=dict)
 
+    formats: str | dict[str, Any] | None = None
+    """Prompt formats of lm-evaluation-harness 0.5: a name (`mcqa`, `cloze`, `generate`, `cot`), one with changes
+    (`{type: mcqa, instruction: …}`), or several by name, of which `task@name` chooses and the first is the default."""
     style: str | dict[str, Any] | None = None
     """A styler by name (`mc`, `cloze`, `bpb`, `mc_completion`), or a mapping with `name` and its options."""
     doc_to_question: str | Function | None = None
@@ -250,6 +259,11 @@ class TaskConfig(FrozenConfig):
     def counts_no_gold(self) -> bool:
         """Whether a doc whose right answer is none of its choices counts as wrong; else it is left out."""
         return self.lm_eval_version == "0.4"
+
+    @property
+    def joins_spaces(self) -> bool:
+        """Whether a delimiter is left out where there is a space already, and lengths are those of what is sent."""
+        return self.lm_eval_version == "0.5"
 
     @property
     def repeat_cfg(self) -> Self:

@@ -24,6 +24,14 @@ class Transformation(Filter):
         return [[self.transform(response) for response in entry] for entry in resps]
 
 
+@FILTERS.register("noop")
+class Noop(Filter):
+    """Everything stays as it is: the metric gets every draw."""
+
+    def apply(self, resps: Iterable[Any], docs: Sequence[Doc]) -> list[Any]:
+        return [*resps]
+
+
 @FILTERS.register("remove_whitespace")
 class RemoveWhitespace(Transformation):
     """Strip both ends."""

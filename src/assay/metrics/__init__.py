@@ -18,6 +18,7 @@ from assay.metrics.choice import Normalisation, normalise
 from assay.metrics.hub import OFFLINE as OFFLINE_METRICS
 from assay.metrics.hub import import_for_task
 from assay.metrics.hub import load as load_metric
+from assay.metrics.likelihoods import count_bytes, count_words
 from assay.metrics.reducers import REDUCERS, Reducer, count_right, get_reducer, is_right_or_wrong
 from assay.metrics.sandbox import allow_unsafe_code, require_walls
 from assay.metrics.subtasks import aggregate_subtask_metrics, pooled_sample_stderr
@@ -38,7 +39,9 @@ __all__ = [
     "Reducer",
     "aggregate_subtask_metrics",
     "allow_unsafe_code",
+    "count_bytes",
     "count_right",
+    "count_words",
     "get_reducer",
     "import_for_task",
     "is_right_or_wrong",

@@ -115,6 +115,34 @@ def likelihood(result: ChoiceResult) -> tuple[Any, tuple[float, ...]]:
     return result.target, tuple(result.lls)
 
 
+def gold_loglikelihood(result: ChoiceResult) -> float:
+    return float(result.lls[one_real_gold(result, "logprob")])
+
+
+def gold_share(result: ChoiceResult) -> float:
+    """How likely the right choice is, in logarithms, among the choices."""
+    return float(np.log(softmax(np.asarray(result.lls, dtype=np.float64))[one_real_gold(result, "choice_logprob")]))
+
+
+def gold_share_by_byte(result: ChoiceResult) -> float:
+    """How likely the right choice is among the choices, each loglikelihood divided by the bytes that were sent."""
+    sizes = getattr(result, "scored_bytes", ()) or result.byte_lens
+    scores = divide(np.asarray(result.lls, dtype=np.float64), np.asarray(sizes, dtype=np.float64))
+    return float(softmax(scores)[one_real_gold(result, "choice_prob_norm")])
+
+
+def log_gold_share_by_byte(result: ChoiceResult) -> float:
+    return float(np.log(gold_share_by_byte(result)))
+
+
+def one_real_gold(result: ChoiceResult, metric: str) -> int:
+    """The first right choice that is among the choices."""
+    found = golds(result)
+    if not found:
+        raise ScoringError(f"{metric}: none of the {len(result.choices)} choices is right")
+    return found[0]
+
+
 def _batch_accuracy(scores: Callable[[ChoiceBatch], Floats], batch: ChoiceBatch) -> Floats:
     best = scores(batch).argmax(axis=1)
     right: Floats = batch.gold[np.arange(len(best)), best].astype(np.float64)
@@ -141,6 +169,11 @@ for _metric in (
     Metric("f1", partial(confusion_cell, "f1"), "choice", "f1", forms=_IN_GENERATION),
     Metric("mcc", partial(confusion_cell, "mcc"), "choice", "matthews_corrcoef", forms=_IN_GENERATION),
     Metric("brier_score", brier, "choice", "brier_score", higher_is_better=False, forms=_IN_GENERATION),
+    Metric("exact_match_mc", choice_exact_match, "choice", binary=True),
+    Metric("logprob", gold_loglikelihood, "choice", binary=False, forms={"loglikelihood": lambda pair: pair[0]}),
+    Metric("choice_logprob", gold_share, "choice", binary=False),
+    Metric("choice_prob_norm", gold_share_by_byte, "choice", binary=False),
+    Metric("choice_logprob_norm", log_gold_share_by_byte, "choice", binary=False),
     Metric("likelihood", likelihood, "choice", binary=False, forms=_IN_GENERATION),
 ):
     METRICS.add(_metric.name, _metric)

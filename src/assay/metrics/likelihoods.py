@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from assay.errors import ScoringError
 from assay.metrics.base import METRICS, ChoiceResult, Metric, passed_through
@@ -48,6 +49,13 @@ def gold_bits_per_byte(result: ChoiceResult) -> float:
     return -ll / (size * math.log(2))
 
 
+def target_bits_per_byte(result: Any) -> float:
+    size = count_bytes(result.text)
+    if size == 0:
+        raise ScoringError("bits per byte: the target has no text")
+    return -float(result[0]) / (size * math.log(2))
+
+
 for _metric in (
     Metric("perplexity", loglikelihood, "loglikelihood", "perplexity", False, forms={"generation": passed_through}),
     Metric("word_perplexity", by_words, "rolling", "weighted_perplexity", False, forms={"generation": passed_through}),
@@ -61,5 +69,13 @@ for _metric in (
         forms={"generation": passed_through, "choice": gold_bits},
     ),
     Metric("gold_bits_per_byte", gold_bits_per_byte, "choice", higher_is_better=False, binary=False),
+    Metric(
+        "bpb",
+        gold_bits_per_byte,
+        "choice",
+        higher_is_better=False,
+        binary=False,
+        forms={"loglikelihood": target_bits_per_byte},
+    ),
 ):
     METRICS.add(_metric.name, _metric)

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import ceil, comb
+from math import ceil, comb, log10
 from typing import Any, TypeAlias
 
 from assay.config import Function, FunctionRef
@@ -82,7 +82,38 @@ def at_least_k(values: Sequence[Any], k: int) -> float | None:
     return None if len(values) < k else float(count_right(values) >= k)
 
 
-REDUCERS: dict[str, Reducer] = {"first": first, "mean": mean, "median": median, "min": min, "max": max, "mode": mode}
+def pass_at_all_k(values: Sequence[Any]) -> Any:
+    """pass@k for the k of lm-evaluation-harness 0.5, each under its name; of one draw the value itself.
+
+    >>> pass_at_all_k([1, 0, 0, 0])
+    {'pass@1': 0.25, 'pass@3': 0.75, 'pass@4': 1.0}
+    """
+    if len(values) == 1:
+        return values[0]
+    return {f"pass@{k}": pass_at_k(values, k) for k in ks_for(len(values))}
+
+
+def ks_for(n: int) -> list[int]:
+    """1, 3, 5, 10, … up to n, and n itself; above 100 a few for each power of ten.
+
+    >>> ks_for(12), ks_for(1000)
+    ([1, 3, 5, 10, 12], [1, 3, 5, 10, 20, 50, 100, 215, 464, 1000])
+    """
+    steps = max(2, int(log10(n) - 2) * 3) if n > 100 else 0
+    between = [int(10 ** (2 + i * (log10(n) - 2) / steps)) for i in range(1, steps)]
+    return sorted({k for k in (1, 3, 5, 10, 20, 50, 100, *between, n) if k <= n})
+
+
+REDUCERS: dict[str, Reducer] = {
+    "first": first,
+    "mean": mean,
+    "median": median,
+    "min": min,
+    "max": max,
+    "mode": mode,
+    "pass@k": pass_at_all_k,
+    "take_first": first,
+}
 
 _WITH_K: tuple[tuple[re.Pattern[str], Callable[..., Any]], ...] = (
     (re.compile(r"pass@(?P<k>\d+)"), pass_at_k),

@@ -1,5 +1,7 @@
 """Instances to scores: results, scorers, health, and an estimate for every number."""
 
+from typing import Any
+
 from assay.config import ScorerConfig, TaskConfig
 from assay.errors import ConfigError
 from assay.request_types import OUTPUT_TYPES
@@ -26,7 +28,7 @@ from assay.scoring.resolve import (
     right_or_wrong_metrics,
 )
 from assay.scoring.results import GenResult, MCResult, Results, gold_indices
-from assay.scoring.scorers import CustomScorer, GenerateScorer, LoglikelihoodScorer, RollingScorer
+from assay.scoring.scorers import CustomScorer, GenerateScorer, LoglikelihoodScorer, RollingScorer, one_value
 
 
 def scorer_for(config: TaskConfig, *, multiple_target: bool | None = None) -> Scorer:
@@ -37,6 +39,22 @@ def scorer_for(config: TaskConfig, *, multiple_target: bool | None = None) -> Sc
         return _named_scorer(config.scorer, config.task, multiple_target)
     scorer: Scorer = OUTPUT_TYPES[config.output_type].scorer_class(multiple_target=multiple_target)
     return scorer
+
+
+def with_scorer_defaults(config: TaskConfig) -> TaskConfig:
+    """The config with the filter and the metrics that its scorer brings, where it has none of its own."""
+    if config.scorer is None or config.process_results is not None:
+        return config
+    kind = scorer_class(config.scorer)
+    if not isinstance(kind, type) or not issubclass(kind, Scorer):
+        return config
+    given: dict[str, Any] = {}
+    if kind.default_filter is not Scorer.default_filter and config.filter_list is None:
+        steps = _named_scorer(config.scorer, config.task, None).default_filter()
+        given["filter_list"] = [{"name": "none", "filter": steps}] if steps else None
+    if kind.default_metrics and config.metric_list is None:
+        given["metric_list"] = list(kind.default_metrics)
+    return config.override(**given) if given else config
 
 
 def _named_scorer(config: ScorerConfig, task: str, multiple_target: bool | None) -> Scorer:
@@ -87,10 +105,12 @@ __all__ = [
     "idle_settings",
     "may_be_right_or_wrong",
     "metric_configs",
+    "one_value",
     "quietly",
     "resolve_metrics",
     "right_or_wrong_metrics",
     "scale_from_json",
     "scorer_for",
     "stderr_for_metric",
+    "with_scorer_defaults",
 ]

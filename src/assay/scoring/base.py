@@ -189,6 +189,8 @@ class Scorer:
     """Whether it gives scores of its own, so that a task without `metric_list` has those alone."""
     own_metrics: Collection[str] = ()
     """Names of the scores that it gives itself; entries of `metric_list` with other names are metrics."""
+    default_metrics: ClassVar[Sequence[Any]] = ()
+    """Entries of `metric_list` for a task that has none."""
     wants_every_turn: bool = False
     """Whether all answers of a conversation are scored, and not the last alone."""
 
@@ -207,6 +209,10 @@ class Scorer:
     def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
         """The value of one metric for one doc; a dict gives one score per key."""
         raise NotImplementedError(f"{type(self).__name__} does not say how one metric scores one doc")
+
+    def default_filter(self) -> list[Any]:
+        """Steps of the filter for a task that has no `filter_list`; none for that of every task."""
+        return []
 
     @property
     def unhooked(self) -> Scorer:

@@ -77,6 +77,9 @@ EVALUATE_METRICS = frozenset(
 )
 """What the `evaluate` library fetches by name. Task files name them without saying where they are from."""
 
+_ENTRY_KEYS = ("metric", "aggregation", "higher_is_better", "hf_evaluate", "reducer", "reduction", "kwargs")
+"""Keys of an entry of `metric_list` that are not the metric's arguments."""
+
 _OF_NUMBERS = ("mean", "nanmean", "median", "perplexity")
 """Aggregations that cannot take pairs of texts."""
 
@@ -142,10 +145,11 @@ def check_use(known: Metric, metric: MetricConfig, task: TaskConfig) -> None:
         return
     if known.name in IGNORES_KWARGS:
         # As in lm-evaluation-harness, whose files give its own metrics all kinds of arguments. A near miss is none.
-        takes = [*takes, *(_own_arguments(METRICS["exact_match"].fn) or [])]
+        takes = [*takes, *(_own_arguments(METRICS["exact_match"].fn) or []), "average"]
+    is_lenient = known.name in IGNORES_KWARGS and task.lm_eval_version is not None
     for name in metric.kwargs:
-        near = did_you_mean(name, takes)
-        if name not in takes and (near or known.name not in IGNORES_KWARGS):
+        near = did_you_mean(name, takes) or (None if is_lenient else did_you_mean(name, _ENTRY_KEYS))
+        if name not in takes and (near or not is_lenient):
             hint = near or f"It takes: {', '.join(takes) or 'no arguments'}."
             raise ConfigError(f"the metric {known.name} has no argument {name!r}", hint=hint)
 

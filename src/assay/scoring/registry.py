@@ -11,17 +11,25 @@ SCORERS: Registry[Any] = Registry(
     "scorer",
     group="assay.scorers",
     lazy={
+        "choice": "assay.scoring.extraction:ChoiceScorer",
+        "choice_match": "assay.scoring.extraction:ChoiceMatchScorer",
+        "first_token": "assay.scoring.extraction:FirstTokenScorer",
         "generate": "assay.scoring.scorers:GenerateScorer",
         "judge": "assay.scoring.judges:JudgeScorer",
         "loglikelihood": "assay.scoring.scorers:LoglikelihoodScorer",
         "multiple_choice": "assay.scoring.choices:MultipleChoiceScorer",
+        "regex": "assay.scoring.extraction:RegexScorer",
         "rolling": "assay.scoring.scorers:RollingScorer",
     },
 )
 
 
 def scorer_class(config: ScorerConfig) -> Any:
-    """The class that a task names, or brings along."""
+    """The class that a task names, or brings along. One that is written for another contract says what stands for it."""
+    found: Any = config.type
     if isinstance(config.type, str):
-        return SCORERS[config.type]
-    return config.type.load() if isinstance(config.type, FunctionRef) else config.type
+        found = SCORERS[config.type]
+    elif isinstance(config.type, FunctionRef):
+        found = config.type.load()
+    adapt = getattr(found, "as_scorer", None)
+    return found if adapt is None else adapt()

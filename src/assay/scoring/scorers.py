@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
 
 from assay.config import Function, FunctionRef, TaskConfig
 from assay.errors import ScoringError, WrongKind
@@ -65,6 +65,32 @@ PAIRED = {"bleu", "chrf", "chrf++", "ter", "f1", "matthews_corrcoef"}
 """Aggregations that take texts or labels as they are: their values are no numbers that could be averaged over draws."""
 
 
+class RollingAnswer(float):
+    """The loglikelihood of a whole text: a number, as code for lm-evaluation-harness 0.4 takes it, that unpacks as the
+    pair `(loglikelihood, is_greedy)` that code for 0.5 takes. Nobody asks whether a whole text is greedy: False.
+
+    >>> ll, is_greedy = RollingAnswer(-2.5)
+    >>> ll, is_greedy, RollingAnswer(-2.5)[0] + 1
+    (-2.5, False, -1.5)
+    """
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((float(self), False))
+
+    def __getitem__(self, place: int) -> Any:
+        return (float(self), False)[place]
+
+    def __len__(self) -> int:
+        return 2
+
+
+def as_task_code_takes(instance: Instance, filter_name: str) -> Any:
+    response = filtered(instance, filter_name)
+    if instance.request_type == "loglikelihood_rolling" and isinstance(response, float):
+        return RollingAnswer(response)
+    return response
+
+
 def takes_whole(metric: ResolvedMetric) -> bool:
     """Whether the metric, or its aggregation, wants all draws of a doc in one prediction."""
     return metric.takes_draws or (metric.metric is not None and metric.metric.aggregation in PAIRED)
@@ -109,11 +135,21 @@ def call(metric: ResolvedMetric, references: list[Any], prediction: Any) -> Any:
     return metric.fn(references=references, predictions=[prediction], **metric.kwargs)
 
 
-def reduce_draws(metric: ResolvedMetric, values: list[Any]) -> Any:
-    """One value per draw to one value per doc; key by key where the metric gives a dict."""
+def reduce_draws(metric: ResolvedMetric, values: list[Any], name: str | None = None) -> Any:
+    """One value per draw to one value per doc; key by key where the metric gives a dict.
+
+    A reducer that gives a dict gives several scores, each named after itself and the metric: `pass@1(exact_match)`.
+    """
     if values and isinstance(values[0], dict):
-        return {key: reduce_draws(metric, [value[key] for value in values]) for key in values[0]}
-    return counted(metric, sum(values) / len(values) if metric.reducer is None else metric.reducer(values), values)
+        scores: dict[str, Any] = {}
+        for key in values[0]:
+            value = reduce_draws(metric, [each[key] for each in values], key)
+            scores |= value if isinstance(value, dict) else {key: value}
+        return scores
+    value = sum(values) / len(values) if metric.reducer is None else metric.reducer(values)
+    if isinstance(value, dict):
+        return {f"{key}({name or metric.name})": counted(metric, part, values) for key, part in value.items()}
+    return counted(metric, value, values)
 
 
 def counted(metric: ResolvedMetric, value: Any, draws: list[Any]) -> Any:
@@ -124,12 +160,23 @@ def counted(metric: ResolvedMetric, value: Any, draws: list[Any]) -> Any:
     return Reduced(value, (len(draws), count_right(draws)))
 
 
+class TargetLoglikelihood(tuple[float, bool]):
+    """`(loglikelihood, is_greedy)`, and the text that it is of."""
+
+    text: str
+
+    def __new__(cls, ll: float, is_greedy: bool, text: str) -> Self:
+        made = super().__new__(cls, (ll, is_greedy))
+        made.text = text
+        return made
+
+
 class LoglikelihoodScorer(Scorer):
     """The loglikelihood of one target, and whether greedy decoding would have written it."""
 
     def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
         ll, is_greedy = filtered(instances[0], filter_name)
-        return metric.fn((ll, is_greedy), **metric.kwargs)
+        return metric.fn(TargetLoglikelihood(ll, is_greedy, str(instances[0].args[1])), **metric.kwargs)
 
 
 class RollingScorer(Scorer):
@@ -169,7 +216,7 @@ class CustomScorer(Scorer):
             function = self.process_results.load()
         for doc_id, instances in context.instances.items():
             where = ("process_results", context.filter_name, instances[0].task_name or context.task_config.task, doc_id)
-            responses = [filtered(instance, context.filter_name) for instance in instances]
+            responses = [as_task_code_takes(instance, context.filter_name) for instance in instances]
             try:
                 scores = guarded(where, self._checked, function, instances[0].doc, responses)
             except ScoringError as error:

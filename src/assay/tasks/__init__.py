@@ -30,14 +30,12 @@ from assay.tasks.styles import (
     TaskStyle,
     TaskStyler,
     add_language,
-    answer_key_to_index,
     format_mc_prompt,
-    get_n_letters,
     metric_name,
     shuffle_correct_with_distractors,
 )
 from assay.tasks.types import GenerateTask, LettersTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask
-from assay.templates import Template, compile_template
+from assay.templates import Template, answer_key_to_index, compile_template, get_n_letters
 
 __all__ = [
     "PERTURBATIONS",

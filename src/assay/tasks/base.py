@@ -31,9 +31,11 @@ from assay.scoring import (
     metric_configs,
     resolve_metrics,
     scorer_for,
+    with_scorer_defaults,
 )
 from assay.stats import doc_keys
 from assay.tasks.fewshot import Draw, FewshotPool, ShotBook, make_sampler
+from assay.tasks.formats import apply_format, offer_choices
 from assay.tasks.perturbation import perturbed_text
 from assay.tasks.prompt import Shot, chat_messages, chat_prompt, join_spaced, plain_prompt
 from assay.tasks.reading import TaskDocs
@@ -71,7 +73,7 @@ class Task(TaskDocs):
     def from_config(config: TaskConfig, *, data_dir: str | Path | None = None, name: str | None = None) -> Task:
         """The task type that fits the config: by `class`, by `turns`, else by `output_type`."""
         if config.class_ is None:
-            config = check_perturbation(apply_style(config))
+            config = with_scorer_defaults(offer_choices(check_perturbation(apply_style(apply_format(config)))))
         if config.class_ is not None:
             make = load_object("assay.tasks.class_tasks:build_class_task")
         elif config.turns:

@@ -27,6 +27,7 @@ from assay.metrics import get_reducer
 from assay.scoring import check_filter, check_metric, filters_of, gold_indices
 from assay.tasks.base import Task
 from assay.tasks.fewshot import SAMPLERS
+from assay.tasks.formats import apply_format
 from assay.tasks.perturbation import read_perturbation
 from assay.tasks.requests import RequestOptions
 from assay.tasks.styled import apply_style
@@ -207,6 +208,7 @@ def _looks(config: TaskConfig, data_dir: Path | None) -> Iterator[Look]:
         yield from _metric_looks(chain.metric_list or [], config, ("filter_list", i, "metric_list"))
     yield from _metric_looks(config.metric_list or [], config, ("metric_list",))
     yield ("filter_list" if config.filter_list else "metric_list",), lambda: filters_of(config)
+    yield ("formats",), lambda: apply_format(config)
     yield ("style",), lambda: apply_style(config)
     yield ("perturbation",), lambda: [read_perturbation(spec) for spec in config.perturbation or ()]
     yield ("reducer",), lambda: None if config.reducer is None else get_reducer(config.reducer)

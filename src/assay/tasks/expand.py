@@ -12,13 +12,16 @@ with other fields gets its own, `group::task`, then `group::task::2` and so on. 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from assay.config import (
+    ConfigWarning,
     GroupConfig,
     LoadedFile,
     Origin,
@@ -31,6 +34,7 @@ from assay.config import (
     split_group,
 )
 from assay.errors import ConfigError, did_you_mean
+from assay.tasks.formats import select_format, written_group
 from assay.tasks.index import Entry
 from assay.tasks.styled import apply_variant
 
@@ -210,10 +214,22 @@ class Expander:
         return self.entries[parts[0]], parts[1]
 
     def split_variant(self, name: str) -> tuple[str, tuple[str, ...]] | None:
+        """The registered name, and what follows it: `@format` of lm-evaluation-harness 0.5, then `:variant` of ours."""
         if name in self.entries:
             return name, ()
         base, *variant = _SINGLE_COLON.split(name)
-        return (base, tuple(variant)) if base in self.entries else None
+        if base in self.entries:
+            return base, tuple(variant)
+        plain, at, chosen = base.rpartition("@")
+        if at and plain in self.entries:
+            return plain, (f"@{chosen}", *variant)
+        # A file may choose for itself (`task: arc_easy@cloze`); it is the task's only one, so the bare name means it too.
+        own = [each for each in self._with_format if each.startswith(f"{plain if at else base}@")]
+        return (own[0], (*([f"@{chosen}"] if at else []), *variant)) if len(own) == 1 else None
+
+    @cached_property
+    def _with_format(self) -> list[str]:
+        return [name for name in self.entries if "@" in name]
 
     def _entry(self, entry: Entry, place: _Place, loaded: LoadedFile | None = None) -> list[str]:
         if entry.rivals:
@@ -266,12 +282,20 @@ class Expander:
         return self._register(config, place, path, origins)
 
     def _register(self, config: TaskConfig, place: _Place, path: Path | None, origins: Mapping[str, Origin]) -> str:
+        named, at, own = config.task.rpartition("@")
+        chosen = [part[1:] for part in place.variant if part.startswith("@")] or ([own] if at and named else [])
+        if chosen:
+            config = config.override(formats=select_format(config.formats, chosen[-1]))
+        if variant := tuple(part for part in place.variant if not part.startswith("@")):
+            config = apply_variant(config, variant)
         if place.variant:
-            config = apply_variant(config, place.variant).override(task=_with_variant(config.task, place.variant))
+            config = config.override(task=_with_variant(config.task, place.variant))
         return self.result.add_task(config, place.parent, path, origins)
 
     def _group(self, name: str, loaded: LoadedFile, path: Path | None, place: _Place) -> str:
         own, inherited = split_group(loaded.data, loaded.origins)
+        if path is not None and lm_eval_version_of(path) == "0.5":
+            inherited = _without_direct(inherited, loaded, path)
         # An override may also replace a field of the group itself, such as its alias.
         pushed = {key: value for key, value in place.overrides.items() if key not in _GROUP_ONLY}
         own.update({key: value for key, value in place.overrides.items() if key in _GROUP_ONLY})
@@ -283,7 +307,7 @@ class Expander:
             variant=place.variant,
             path=path,
         )
-        config = build_group_config({**own, "group": key}, loaded.origins)
+        config = written_group(build_group_config({**own, "group": key}, loaded.origins), place.variant)
         if self.metadata:
             config = config.model_copy(update={"metadata": {**(config.metadata or {}), **self.metadata}})
         children: list[str] = []
@@ -329,6 +353,9 @@ class Expander:
         self._check_circle(full, place)
         fields = {key: value for key, value in member.items() if key != "if"}
         loaded = LoadedFile(fields, _all_from(origin, fields))
+        if isinstance(fields.get("include"), str | list) and origin is not None:
+            base = resolve_includes(fields.pop("include"), origin)
+            loaded = LoadedFile({**base.data, **fields}, {**base.origins, **loaded.origins})
         return self._group(full, loaded, place.path, place)
 
     def _inline_task(self, name: str, overrides: dict[str, Any], place: _Place, origin: Origin | None) -> str:
@@ -338,6 +365,22 @@ class Expander:
             base = resolve_includes(fields.pop("include"), origin)
             fields, origins = {**base.data, **fields}, {**base.origins, **origins}
         return self._task(f"{place.groups[-1]}::{name}", fields, origins, place, place.path)
+
+
+def _without_direct(inherited: Mapping[str, Any], loaded: LoadedFile, path: Path) -> dict[str, Any]:
+    """What members get from a group file for lm-evaluation-harness 0.5: what comes through `include`, and nothing else."""
+    given = loaded.data.get("include")
+    included = given if isinstance(given, Mapping) else {}
+    own = path.resolve()
+    direct = [key for key in inherited if key not in included and _set_in(loaded.origins.get(key), own)]
+    if direct:
+        what = f"{path}: {', '.join(direct)} of a group reach no member in lm-evaluation-harness 0.5"
+        warnings.warn(f"{what}; `include: {{{direct[0]}: …}}` does", ConfigWarning, stacklevel=2)
+    return {key: value for key, value in inherited.items() if key not in direct}
+
+
+def _set_in(origin: Origin | None, path: Path) -> bool:
+    return origin is not None and origin.path == path
 
 
 def _nest(place: _Place, overrides: dict[str, Any], origin: Origin | None, variant: tuple[str, ...]) -> _Place:
@@ -355,7 +398,13 @@ def _all_from(origin: Origin | None, fields: Iterable[str]) -> dict[str, Origin]
 
 
 def _with_variant(name: str, variant: tuple[str, ...]) -> str:
-    return ":".join((name, *variant))
+    """
+    >>> _with_variant("arc_easy", ("@mcqa", "5shot")), _with_variant("arc_easy@cloze", ("@mcqa", "@cot"))
+    ('arc_easy@mcqa:5shot', 'arc_easy@cot')
+    """
+    formats = [part for part in variant if part.startswith("@")]
+    base = f"{name.rpartition('@')[0] or name}{formats[-1]}" if formats else name
+    return ":".join((base, *(part for part in variant if not part.startswith("@"))))
 
 
 def _name_in(loaded: LoadedFile, path: Path) -> tuple[str, bool]:

@@ -90,6 +90,21 @@ def choice_field(value: Any, columns: Collection[str]) -> Field:
     return _function(value, "doc_to_choice")
 
 
+def only_choice(choices: Field) -> Field:
+    """The one continuation of a task that varies its contexts (`multiple_inputs`)."""
+
+    def only(doc: Doc) -> str:
+        given = choices(doc)
+        if not isinstance(given, list | tuple) or len(given) != 1:
+            raise DataError(
+                f"doc_to_choice gives {str(given)[:80]}, expected a list of one continuation",
+                hint="With multiple_inputs, doc_to_text lists the contexts and doc_to_choice what follows each of them.",
+            )
+        return str(given[0])
+
+    return only
+
+
 def media_field(value: Any, columns: Collection[str], name: str) -> Field:
     """`doc_to_image`, `doc_to_audio`: a column, a template that gives a list, several of those, or a function."""
     if isinstance(value, list):

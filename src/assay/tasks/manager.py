@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import glob
 import os
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from assay.tasks.expand import Built, Expander, GroupSpec, ReadyConfig
 from assay.tasks.index import Entry, Index, build_index
 from assay.tasks.python_tasks import read_python_tasks
 
+_SUFFIX = re.compile(r"([^:@]+)([:@].*)")
 LM_EVAL_VARIABLE = "ASSAY_LM_EVAL_TASKS"
 
 
@@ -164,8 +166,9 @@ class TaskManager:
         return [name]
 
     def _fitting(self, pattern: str) -> Sequence[str | Path]:
-        base, colon, variant = pattern.partition(":")
-        matches = self.match(pattern) or [f"{name}{colon}{variant}" for name in self.match(base) if colon]
+        found = _SUFFIX.fullmatch(pattern)
+        base, suffix = (found[1], found[2]) if found else (pattern, "")
+        matches = self.match(pattern) or [f"{name}{suffix}" for name in self.match(base) if suffix]
         if matches:
             return matches
         paths = glob.glob(os.path.expanduser(pattern))

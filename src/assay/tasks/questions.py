@@ -7,8 +7,8 @@ that the task would show:
 2. Where the choices are mere labels (A, B, C) and the text lists options under these labels, the option texts become
    the choices and the list is cut off.
 3. A text that has a `Question:` line further down (a passage before the question) keeps it and gets no second one.
-4. A text without any cue is the beginning of a sentence that the choices continue; it is not made a question of when the
-   choices are scored as its continuation.
+4. A text without any cue, and without a question mark at its end, is the beginning of a sentence that the choices
+   continue; it is not made a question of when the choices are scored as its continuation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 from assay.errors import DataError
 from assay.instance import Doc
 from assay.tasks.fields import choice_field, target_field, text_field
-from assay.tasks.styles import ANSWER_WORDS, QUESTION_WORDS, get_n_letters
+from assay.tasks.styles import ANSWER_WORDS, QUESTION_WORDS
+from assay.templates import get_n_letters
 
 
 class Question(NamedTuple):
@@ -33,11 +34,16 @@ class Question(NamedTuple):
     correct_index: int
     has_prefix: bool = False
     asks: bool = True
+    answer: str = ""
+    """The answer of a question without choices."""
 
 
 _CUE = re.compile(rf"\s*^[ \t]*(?:{ANSWER_WORDS}|A)[ \t]*[:：][ \t]*\Z", re.IGNORECASE | re.MULTILINE)
 _PREFIX = re.compile(rf"\A\s*(?:{QUESTION_WORDS}|Q)[ \t]*[:：]\s*", re.IGNORECASE)
 _INNER_PREFIX = re.compile(rf"^[ \t]*(?:{QUESTION_WORDS}|Q)[ \t]*[:：]", re.IGNORECASE | re.MULTILINE)
+
+
+_QUESTION_MARKS = ("?", "？", "؟")
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,56 @@ class FieldQuestions:
         return _by_doc(lambda columns: target_field(self.target, columns, has_choices=True))
 
 
+@dataclass(frozen=True)
+class OpenQuestions:
+    """Questions of a task without choices: the text behind the cues, and the answer as it is."""
+
+    question: Any
+    text: Any
+    target: Any
+
+    def __call__(self, doc: Doc) -> Question:
+        text, answer = str(self._text(doc)), self._target(doc)
+        if self.question is None:
+            text, _ = without_cues(text)
+        answer = answer[0] if isinstance(answer, list) and answer else answer
+        return Question(text, (), -1, has_prefix=_INNER_PREFIX.search(text) is not None, answer=str(answer))
+
+    @cached_property
+    def _text(self) -> Callable[[Doc], Any]:
+        given = self.text if self.question is None else self.question
+        return _by_doc(lambda columns: text_field(given, columns, has_choices=False))
+
+    @cached_property
+    def _target(self) -> Callable[[Doc], Any]:
+        return _by_doc(lambda columns: target_field(self.target, columns, has_choices=False))
+
+
+@dataclass(frozen=True)
+class OfferedChoices:
+    """The choices of a doc, by the field as it is written."""
+
+    choices: Any
+
+    def __call__(self, doc: Doc) -> list[str]:
+        return [str(choice) for choice in self._choice(doc)]
+
+    @cached_property
+    def _choice(self) -> Callable[[Doc], Any]:
+        return _by_doc(lambda columns: choice_field(self.choices, columns))
+
+
+def without_cues(text: str) -> tuple[str, bool]:
+    r"""The text without `Question:` before it and `Answer:` after it, and whether it had one of them.
+
+    >>> without_cues("Q: Why?\nA:"), without_cues("He sat on the")
+    (('Why?', True), ('He sat on the', False))
+    """
+    body, cues = _CUE.subn("", text, count=1)
+    body, prefixes = _PREFIX.subn("", body, count=1)
+    return body.strip(), bool(cues or prefixes)
+
+
 def _by_doc(make: Callable[[Sequence[str]], Callable[[Doc], Any]]) -> Callable[[Doc], Any]:
     """A field made for the columns of the first doc it sees; all docs of a dataset have the same."""
     made: list[Callable[[Doc], Any]] = []
@@ -138,7 +194,8 @@ def derive_question(text: str, choices: Sequence[str], correct_index: int) -> Qu
     """
     body, cues = _CUE.subn("", text, count=1)
     body, prefixes = _PREFIX.subn("", body, count=1)
-    question = Question(body.strip(), choices, correct_index, asks=bool(cues or prefixes))
+    asks = bool(cues or prefixes) or body.rstrip().endswith(_QUESTION_MARKS)
+    question = Question(body.strip(), choices, correct_index, asks=asks)
     if all(len(choice.strip(" ().")) == 1 for choice in choices) and (listed := _listed(body, choices)):
         question = question._replace(text=listed[0], choices=listed[1], asks=True)
     return question._replace(has_prefix=not prefixes and _INNER_PREFIX.search(question.text) is not None)

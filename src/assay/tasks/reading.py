@@ -10,7 +10,16 @@ from assay.config import TaskConfig
 from assay.data import DataSource, Docs, columns_of, iter_docs, seeded_globals
 from assay.errors import AssayError, ConfigError, DataError
 from assay.instance import Doc
-from assay.tasks.fields import Field, choice_field, free_field, media_field, prefix_field, target_field, text_field
+from assay.tasks.fields import (
+    Field,
+    choice_field,
+    free_field,
+    media_field,
+    only_choice,
+    prefix_field,
+    target_field,
+    text_field,
+)
 from assay.tasks.prompt import Shot, make_shot
 
 
@@ -108,14 +117,20 @@ class TaskDocs:
                 f"use_prompt is {self.config.use_prompt!r}, and prompts of other packages are not read",
                 hint="Write the prompt into doc_to_text and doc_to_target.",
             )
+        if self.config.multiple_inputs:
+            return target_field(self.config.doc_to_target, self.features, has_choices=True)
         return text_field(self.config.doc_to_text, self.features, has_choices=self.has_choices)
 
     @cached_property
     def _target(self) -> Field:
+        if self.config.multiple_inputs:
+            return only_choice(choice_field(self.config.doc_to_choice, self.features))
         return target_field(self.config.doc_to_target, self.features, has_choices=self.has_choices)
 
     @cached_property
     def _choices(self) -> Field:
+        if self.config.multiple_inputs:
+            return choice_field(self.config.doc_to_text, self.features)
         return choice_field(self.config.doc_to_choice, self.features)
 
     @cached_property
@@ -131,6 +146,8 @@ class TaskDocs:
         given = {"visual": self.config.doc_to_image, "audio": self.config.doc_to_audio}
         return {key: media_field(value, self.features, f"doc_to_{key}") for key, value in given.items() if value}
 
+    # With `multiple_inputs` the fields of the file change places, once and here: the text is the index of the right
+    # context, the choices are the contexts, and the target is the continuation, as files for 0.4 write it.
     def doc_to_text(self, doc: Doc) -> Any:
         return self._text(doc)
 
@@ -149,7 +166,7 @@ class TaskDocs:
     @cached_property
     def multiple_target(self) -> bool:
         """Whether there are several right answers. The first doc decides for all."""
-        return isinstance(self.doc_to_target(self._first_doc), list)
+        return self.config.multiple_targets or isinstance(self.doc_to_target(self._first_doc), list)
 
     @cached_property
     def _first_doc(self) -> Doc:

@@ -26,13 +26,22 @@ Questions: TypeAlias = Callable[[Doc], Question]
 
 _SHOTS = re.compile(r"(\d+)shot")
 _WORDED_ANEW = frozenset(
-    {"output_type", "metric_list", "filter_list", "process_results", "generation_kwargs", "gen_prefix", "repeats"}
+    {
+        "output_type",
+        "formats",
+        "metric_list",
+        "filter_list",
+        "process_results",
+        "generation_kwargs",
+        "gen_prefix",
+        "repeats",
+    }
     | {"target_delimiter", "style", "class_", "use_prompt", "doc_to_decontamination_query", "turns"}
 )
 """What belongs to the wording of the task as it was, and goes with it."""
 
 
-class _LastDoc:
+class LastDoc:
     """Remembers the question of the doc asked about last: the fields of a doc are read one after the other."""
 
     def __init__(self, questions: Questions) -> None:
@@ -47,7 +56,7 @@ class _LastDoc:
 
     def __eq__(self, other: object) -> bool:
         """By what it asks: a task that two groups share is worded twice, and is still one task."""
-        return isinstance(other, _LastDoc) and self.questions == other.questions
+        return isinstance(other, LastDoc) and self.questions == other.questions
 
     def __hash__(self) -> int:
         return hash(self.questions)
@@ -60,7 +69,8 @@ class _LastDoc:
 class StyledField:
     """One field of a styled task, as a function of the doc."""
 
-    styler: TaskStyler
+    styler: Any
+    """A `TaskStyler`, or the format of lm-evaluation-harness 0.5 (`formats`)."""
     questions: Questions
 
 
@@ -102,7 +112,7 @@ class StyledTarget(StyledField):
     def __call__(self, doc: Doc) -> int | str:
         question = self.questions(doc)
         if self.styler.response_type == "completion":
-            return self.styler.get_ground_truth(question.choices, question.correct_index)
+            return str(self.styler.get_ground_truth(question.choices, question.correct_index))
         return 0 if isinstance(self.styler, BPBStyle) else question.correct_index
 
 
@@ -111,7 +121,7 @@ class StyledShot(StyledField):
         question = self.questions(doc)
         if isinstance(self.styler, ClozeStyle) and not question.asks:
             return self.styler.get_ground_truth(question.choices, question.correct_index)
-        return self.styler.get_fewshot_target_text(question.choices, question.correct_index)
+        return str(self.styler.get_fewshot_target_text(question.choices, question.correct_index))
 
 
 _OUTPUT_TYPES = {"completion": "generate_until", "loglikelihoods": "multiple_choice", "letters": "letters"}
@@ -141,10 +151,10 @@ def style_config(config: TaskConfig, styler: TaskStyler, questions: Questions) -
     A perturbation changes what is asked; the solved examples before it stay as they are.
     """
     is_free, states_label = styler.response_type == "completion", isinstance(styler, GenerateStyle)
-    clean = questions = _LastDoc(questions)
+    clean = questions = LastDoc(questions)
     if config.perturbation:
         keep = tuple(config.unmodifiable_words or ())
-        questions = _LastDoc(PerturbedQuestions(clean, tuple(config.perturbation), keep))
+        questions = LastDoc(PerturbedQuestions(clean, tuple(config.perturbation), keep))
     worded: dict[str, Any] = {
         "output_type": _OUTPUT_TYPES[styler.response_type],
         "doc_to_text": StyledText(styler, questions),
@@ -226,13 +236,13 @@ def _perturbed(config: TaskConfig, spec: str) -> TaskConfig:
     if isinstance(written, StyledField):  # worded already, so the questions behind the words are perturbed
         if isinstance(written.styler, GenerateStyle):
             config = config.override(filter_list=None)  # it reads labels by the order of the choices
-        return style_config(config, written.styler, _clean(written.questions))
+        return style_config(config, written.styler, clean_questions(written.questions))
     return config
 
 
-def _clean(questions: Questions) -> Questions:
+def clean_questions(questions: Questions) -> Questions:
     """The questions as they are in the docs."""
-    while isinstance(questions, _LastDoc | PerturbedQuestions):
+    while isinstance(questions, LastDoc | PerturbedQuestions):
         questions = questions.questions
     return questions
 
@@ -255,7 +265,7 @@ def _restyled(config: TaskConfig, name: str) -> TaskConfig:
     written = config.doc_to_text
     if isinstance(written, StyledField):  # a Python task: its questions are known, and are worded again
         styler = make_styler(_style(name, vars(written.styler)), config.language)
-        return style_config(_stripped(config), styler, _clean(written.questions))
+        return style_config(_stripped(config), styler, clean_questions(written.questions))
     if config.class_ is not None or config.doc_to_choice is None:
         raise ConfigError(
             f"task {config.task} has no choices, so there is no {name!r} variant of it",

@@ -29,8 +29,9 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
-from assay.errors import ConfigError, DataError, did_you_mean
+from assay.errors import ConfigError, did_you_mean
 from assay.registry import Registry
+from assay.templates import get_n_letters
 
 
 class ResponseType(StrEnum):
@@ -268,41 +269,6 @@ def make_styler(style: str | dict[str, Any] | TaskStyler, language: Any = None) 
     except TypeError as error:
         known = ", ".join(field.name for field in fields(cls))
         raise ConfigError(f"style {name}: {error}", hint=f"It takes: {known}.") from error
-
-
-def get_n_letters(n: int) -> list[str]:
-    """Labels of `n` choices: A to Z, then AA, AB, … so that none is cut off.
-
-    >>> get_n_letters(3), get_n_letters(28)[25:]
-    (['A', 'B', 'C'], ['Z', 'AA', 'AB'])
-    """
-    return [_label(position) for position in range(n)]
-
-
-def _label(position: int) -> str:
-    label = ""
-    position += 1
-    while position:
-        position, letter = divmod(position - 1, 26)
-        label = chr(ord("A") + letter) + label
-    return label
-
-
-def answer_key_to_index(key: str) -> int:
-    """The position that an answer key means: letters count from A, numbers from 1.
-
-    >>> [answer_key_to_index(key) for key in ("A", "c", "1", "4", "AA")]
-    [0, 2, 0, 3, 26]
-    """
-    text = key.strip()
-    if text.isascii() and text.isdigit() and int(text) > 0:
-        return int(text) - 1
-    if not (text.isascii() and text.isalpha()):
-        raise DataError(f"the answer key is {key!r}, expected a letter or a number from 1 on")
-    position = 0
-    for letter in text.upper():
-        position = position * 26 + ord(letter) - ord("A") + 1
-    return position - 1
 
 
 def format_mc_prompt(question_text: str, choices: Sequence[str], *, space_prefixed_labels: bool = False) -> str:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from assay.errors import DataError
 from assay.instance import Doc, Instance
+from assay.scoring import gold_indices
 from assay.tasks.base import Task
 from assay.tasks.requests import RequestOptions
 
@@ -63,11 +64,12 @@ class MultipleChoiceTask(Task):
     ) -> list[Instance]:
         choices = self._checked_choices(doc)
         delimiter = self._delimiter(options)
+        join = self._join_spaces if self.config.joins_spaces else self._join
         if self.multiple_input:
-            arguments: list[tuple[Any, ...]] = [(context, f"{delimiter}{target}") for context in ctx]
+            arguments: list[tuple[Any, ...]] = [(context, join(context, delimiter, str(target))) for context in ctx]
             gold = self.doc_to_text(doc)
         else:
-            arguments = [(ctx, f"{delimiter}{choice}") for choice in choices]
+            arguments = [(ctx, join(ctx, delimiter, choice)) for choice in choices]
             gold = target
         if isinstance(gold, int) and not 0 <= gold < len(choices):
             raise DataError(
@@ -78,10 +80,24 @@ class MultipleChoiceTask(Task):
             raise DataError("the continuation is empty", hint="Check doc_to_target and target_delimiter.")
         if self.wants_mutual_information:
             arguments += [("", f"{delimiter}{choice}") for choice in choices]
+        if self.config.joins_spaces and not self.multiple_input:
+            # Lengths are then those of what is sent, so what is sent are the choices.
+            gold, choices = gold_indices(gold, choices), tuple(pair[1] for pair in arguments[: len(choices)])
         return [
             Instance("loglikelihood", doc, self._with_media(doc, pair), i, target=gold, choices=choices)
             for i, pair in enumerate(arguments)
         ]
+
+    @staticmethod
+    def _join(context: Any, delimiter: str, choice: str) -> str:
+        return f"{delimiter}{choice}"
+
+    @staticmethod
+    def _join_spaces(context: Any, delimiter: str, choice: str) -> str:
+        """No delimiter where a space stands already, on either side; nor where nothing comes before."""
+        is_text = isinstance(context, str)
+        spaced = choice[:1].isspace() or (is_text and (not context or context[-1].isspace()))
+        return choice if spaced else f"{delimiter}{choice}"
 
     def _checked_choices(self, doc: Doc) -> tuple[str, ...]:
         choices = self.doc_to_choice(doc)

@@ -16,6 +16,7 @@ from jinja2.runtime import Context
 
 from assay.errors import ConfigError, DataError
 from assay.instance import Doc
+from assay.templates.labels import answer_key_to_index, letter_choices
 from assay.templates.sandbox import Counting, Sandbox, TemplateLimit, begin_rendering, spend
 from assay.timelimit import MatchTimeout, TimedPattern
 
@@ -41,6 +42,8 @@ def _counted(items: Iterable[Any]) -> Iterator[Any]:
 
 _environment = Sandbox()
 _environment.filters["regex_replace"] = _regex_replace
+_environment.filters["letter_choices"] = letter_choices
+_environment.filters["answer_key_to_index"] = answer_key_to_index
 _environment.filters["_counted"] = _counted
 
 

@@ -69,6 +69,10 @@ class ConfigurableTask(GenerateTask, LoglikelihoodTask, RollingTask, MultipleCho
         return task
 
     @property
+    def task(self) -> str:
+        return self.config.task
+
+    @property
     def _config(self) -> TaskConfig:
         return self.config
 
@@ -130,7 +134,10 @@ class ConfigurableTask(GenerateTask, LoglikelihoodTask, RollingTask, MultipleCho
 
     def _requests_of(self, doc_id: int, doc: Doc, shots: Sequence[Shot], options: RequestOptions) -> DocRequests:
         self._shots, self._options = shots, options
-        chat = {"apply_chat_template": options.apply_chat_template, "chat_template": options.chat_template}
+        chat: dict[str, Any] = {
+            "apply_chat_template": options.apply_chat_template,
+            "chat_template": options.chat_template,
+        }
         context = self.fewshot_context(
             doc=doc,
             num_fewshot=len(shots),
@@ -140,6 +147,8 @@ class ConfigurableTask(GenerateTask, LoglikelihoodTask, RollingTask, MultipleCho
             **chat,
         )
         repeats = options.repeats or self.config.repeats
+        if "doc_id" in inspect.signature(self.construct_requests).parameters:  # as 0.5 calls it
+            chat["doc_id"] = doc_id
         made = self.construct_requests(doc=doc, ctx=context, metadata=(self.task_name, doc_id, repeats), **chat)
         target = self.doc_to_target(doc)
         instances = [made] if isinstance(made, Instance) else list(made)
@@ -182,7 +191,8 @@ class ConfigurableTask(GenerateTask, LoglikelihoodTask, RollingTask, MultipleCho
 
 
 class LmEvalInstance(Instance):
-    """An instance as code for lm-evaluation-harness makes it: task, doc and repeats in one `metadata` triple."""
+    """An instance as code for lm-evaluation-harness makes it: task, doc and repeats in one `metadata` triple (0.4), or
+    each by its name, with images and sounds apart from the arguments and `metadata` a mapping (0.5)."""
 
     __slots__ = ()
 
@@ -191,12 +201,29 @@ class LmEvalInstance(Instance):
         request_type: str,
         doc: Doc,
         arguments: tuple[Any, ...],
-        idx: int,
-        metadata: tuple[str, int, int] | None = None,
+        idx: int | str = 0,
+        metadata: tuple[str, int, int] | Mapping[str, Any] | None = None,
+        *,
+        task_name: str | None = None,
+        doc_id: int | None = None,
+        repeats: int | None = None,
+        additional_args: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        name, doc_id, repeats = metadata or ("", 0, 1)
-        super().__init__(request_type, doc, arguments, idx, doc_id or 0, name or "", repeats or 1, **kwargs)
+        if isinstance(idx, str):  # the fourth is the name of the task in 0.5
+            task_name, idx = idx, 0
+        name, number, times = ("", 0, 1) if metadata is None or isinstance(metadata, Mapping) else metadata
+        media = (dict(additional_args),) if additional_args else ()
+        super().__init__(
+            request_type,
+            doc,
+            (*arguments, *media),
+            idx,
+            doc_id or number or 0,
+            task_name or name or "",
+            repeats or times or 1,
+            **kwargs,
+        )
 
 
 class ContextSampler:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from assay.registry import Registry, load_object
 
@@ -42,8 +42,15 @@ NAMES: dict[str, dict[str, str]] = {
     "lm_eval.api.registry": {
         "register_filter": f"{__name__}:register_filter",
         "register_model": f"{__name__}:register_model",
+        "register_scorer": "assay.compat.lm_eval.scorers:register_scorer",
+        "register_metric": f"{__name__}:register_metric",
+        "register_aggregation": "assay.metrics:register_aggregation",
+    },
+    "lm_eval.scorers": {
+        name: f"assay.compat.lm_eval.scorers:{name}" for name in ("GenScorer", "LLScorer", "ScoredDoc", "Scorer")
     },
     "lm_eval.api.metrics": {
+        "LLResults": "assay.compat.lm_eval.scorers:LLResults",
         "mean": f"{__name__}:mean",
         "metric_max_over_ground_truths": f"{__name__}:metric_max_over_ground_truths",
     },
@@ -198,6 +205,20 @@ def register_model(*names: str) -> Callable[[C], C]:
     from assay.models import MODELS
 
     return _registering(MODELS, *names)
+
+
+def register_metric(
+    *, metric: str, higher_is_better: bool = True, aggregation: str = "mean", **_: Any
+) -> Callable[[C], C]:
+    """What a metric of lm-evaluation-harness says of itself; a second file of the same name stands."""
+    from assay.metrics import METRICS, Metric
+
+    def decorate(function: C) -> C:
+        made = Metric(metric, cast(Any, function), "generation", aggregation, higher_is_better)
+        METRICS.add(metric, made, replace=True)
+        return function
+
+    return decorate
 
 
 def _registering(entries: Registry[Any], *names: str) -> Callable[[C], C]:
