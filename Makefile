@@ -1,10 +1,14 @@
-# Every target makes what it needs, `.venv` first. `make test` is what CI runs.
+# Every target makes what it needs, `.venv` first: with what a user needs for the demo, and with the developers' tools
+# beside it for everything else. `make test` is what CI runs.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := hf,api,view,ray,dev
+EXTRAS := hf,api,view
+DEV_EXTRAS := $(EXTRAS),ray,dev
 TORCH := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
+# Whether the interpreter has a torch of its own: then the environment uses that one.
+HAS_TORCH = $(PYTHON) -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)'
 
 RIVAL_VERSION := 0.4.13
 RIVAL_05_VERSION := 0.5.0.dev1
@@ -17,16 +21,28 @@ LM_EVAL := .cache/lm-eval
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-venv: $(VENV)/.installed ## the environment that all targets use
+venv: $(VENV)/.developing ## the environment of all targets but demo, which needs less
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or later is needed; give one with PYTHON=…"; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet '$(TORCH)'
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$(EXTRAS)]'
+	@test -x $(BIN)/python || if $(HAS_TORCH); then \
+	    echo "Making $(VENV) with the torch that is installed already."; \
+	    $(PYTHON) -m venv --system-site-packages $(VENV); \
+	else \
+	    echo "Making $(VENV): torch and about 70 packages, 0.5 GB to fetch where the package index has a torch for CPUs, 1.6 GB on disk."; \
+	    $(PYTHON) -m venv $(VENV); \
+	fi
+	@if $(HAS_TORCH); then grep -v '^torch==' constraints.txt > $(VENV)/constraints.txt; else cp constraints.txt $(VENV)/constraints.txt; \
+	    $(BIN)/python -m pip install --quiet '$(TORCH)'; fi
+	@$(BIN)/python -m pip install --quiet -c $(VENV)/constraints.txt -e '.[$(EXTRAS)]'
 	@touch $@
 
-demo: venv ## a first real evaluation, offline
+$(VENV)/.developing: $(VENV)/.installed
+	@echo "Adding the developers' tools to $(VENV): ray, a browser driver, linters and what tests compare with; 0.4 GB to fetch."
+	@$(BIN)/python -m pip install --quiet -c $(VENV)/constraints.txt -e '.[$(DEV_EXTRAS)]'
+	@touch $@
+
+demo: $(VENV)/.installed ## a first real evaluation, offline
 	$(BIN)/assay demo
 
 lint: format types layers ## everything that reads code without running it

@@ -23,6 +23,18 @@ from collections.abc import Iterable
 from copy import copy
 from typing import Self
 
+DISTRIBUTION = "assay-eval"
+"""What the package index calls this package; `assay` there is somebody else's."""
+
+
+def install_hint(extra: str) -> str:
+    """What to type for an extra, from the index and in a clone.
+
+    >>> install_hint("hf")
+    "pip install 'assay-eval[hf]', or in a clone of the repository: pip install -e '.[hf]'"
+    """
+    return f"pip install '{DISTRIBUTION}[{extra}]', or in a clone of the repository: pip install -e '.[{extra}]'"
+
 
 class AssayError(Exception):
     """Something a user can act on. `hint` is the next thing to type or change."""

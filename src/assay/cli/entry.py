@@ -13,7 +13,7 @@ import click
 
 from assay.cli.foreign_flags import foreign_flags
 from assay.cli.output import echo, secure_streams, speak_utf8, unwritten
-from assay.errors import AssayError, did_you_mean
+from assay.errors import DISTRIBUTION, AssayError, did_you_mean
 from assay.signs import hanging
 
 VERBS: dict[str, tuple[str, str]] = {
@@ -74,7 +74,7 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
     if wanted:
         from importlib.metadata import version
 
-        echo(f"assay {version('assay')}")
+        echo(f"assay {version(DISTRIBUTION)}")
         context.exit()
 
 

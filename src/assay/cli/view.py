@@ -35,12 +35,12 @@ def command(
     assay view runs
     assay view runs/a runs/b --bundle site
     """
-    from assay.errors import ConfigError
+    from assay.errors import ConfigError, install_hint
 
     try:
         from assay.view import serve, write_bundle
     except ModuleNotFoundError as error:
-        raise ConfigError(f"the viewer needs the package {error.name!r}", hint="pip install 'assay[view]'") from error
+        raise ConfigError(f"the viewer needs the package {error.name!r}", hint=install_hint("view")) from error
 
     chosen = [*directories] or [Path()]
     if bundle is not None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from assay.errors import ConfigError, ModelError
+from assay.errors import ConfigError, ModelError, install_hint
 
 CONNECT_SECONDS = 10.0
 
@@ -40,7 +40,7 @@ def import_ray() -> Any:
         import ray
     except ModuleNotFoundError as error:
         raise ConfigError(
-            "--executor ray needs the package ray, which is not installed", hint="pip install 'assay[ray]'"
+            "--executor ray needs the package ray, which is not installed", hint=install_hint("ray")
         ) from error
     return ray
 

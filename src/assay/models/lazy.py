@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from assay.errors import ModelError
+from assay.errors import DISTRIBUTION, ModelError
 from assay.instance import Instance, Response
 from assay.models.base import LM, Capabilities, ModelInfo, Stop, StreamingLM, Usage, never
 from assay.models.catalog import resolve
@@ -36,7 +36,7 @@ def spec_key(cls: type[LM], args: Mapping[str, Any], offered: Mapping[str, Any])
         places.append(place)
     paths = [path for place in places for path in (sorted(place.rglob("*")) if place.is_dir() else [place])]
     files = [(str(path), *_state(path)) for path in paths if path.is_file()]
-    versions = [_version(package) for package in ("assay", "torch", "transformers")]
+    versions = [_version(package) for package in (DISTRIBUTION, "torch", "transformers")]
     facts = [f"{cls.__module__}:{cls.__qualname__}", dict(args), dict(offered), files, versions]
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from assay.config import RunConfig, without_secrets
-from assay.errors import ConfigError, StoreError
+from assay.errors import DISTRIBUTION, ConfigError, StoreError
 
 LAYOUT = 1
 """Version of the layout. A directory with a larger number was written by a newer Assay."""
@@ -62,7 +62,7 @@ class RunDirectory:
         if found.get("format", 0) > LAYOUT:
             raise ConfigError(
                 f"{path} was written by a newer Assay (layout {found['format']}, this one reads up to {LAYOUT})",
-                hint="Upgrade with: pip install --upgrade assay",
+                hint="Upgrade with: pip install --upgrade assay-eval",
             )
         return directory
 
@@ -227,6 +227,6 @@ def _short(value: Any) -> str:
 @cache
 def assay_version() -> str:
     try:
-        return version("assay")
+        return version(DISTRIBUTION)
     except PackageNotFoundError:  # a source tree on the path, never installed
         return "unknown"

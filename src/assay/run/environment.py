@@ -10,9 +10,21 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from assay.config import RunConfig, without_secrets
+from assay.errors import DISTRIBUTION
 from assay.models import DEFAULT_TOKS, LM
 
-PACKAGES = ("assay", "torch", "transformers", "datasets", "numpy", "jinja2", "sacrebleu", "scikit-learn", "vllm", "ray")
+PACKAGES = (
+    DISTRIBUTION,
+    "torch",
+    "transformers",
+    "datasets",
+    "numpy",
+    "jinja2",
+    "sacrebleu",
+    "scikit-learn",
+    "vllm",
+    "ray",
+)
 
 
 @cache

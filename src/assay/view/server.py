@@ -19,7 +19,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response, StreamingR
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from assay.errors import AssayError, ConfigError
+from assay.errors import AssayError, ConfigError, install_hint
 from assay.view import downloads
 from assay.view.ranks import rank_page, rank_rows
 from assay.view.render import render
@@ -216,7 +216,7 @@ def plotly_file() -> Path:
 
     spec = importlib.util.find_spec("plotly")
     if spec is None or not spec.submodule_search_locations:
-        raise ConfigError("plotly is not installed", hint="pip install 'assay[view]'")
+        raise ConfigError("plotly is not installed", hint=install_hint("view"))
     return Path(next(iter(spec.submodule_search_locations))) / "package_data" / "plotly.min.js"
 
 

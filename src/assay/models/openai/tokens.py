@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any, Protocol
 
-from assay.errors import ConfigError, ModelError
+from assay.errors import ConfigError, ModelError, install_hint
 
 
 class Encoder(Protocol):
@@ -75,7 +75,7 @@ class TiktokenEncoder:
             import tiktoken
         except ModuleNotFoundError as error:
             raise ConfigError(
-                "tokenizer_backend=tiktoken needs the package tiktoken", hint="pip install 'assay[api]'"
+                "tokenizer_backend=tiktoken needs the package tiktoken", hint=install_hint("api")
             ) from error
         try:
             known = name in tiktoken.list_encoding_names()

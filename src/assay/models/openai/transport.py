@@ -14,7 +14,7 @@ from collections.abc import Coroutine, Iterable, Iterator
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from assay.errors import AssayError, ConfigError, ModelError
+from assay.errors import AssayError, ConfigError, ModelError, install_hint
 from assay.models.base import Stop, never
 from assay.models.openai.dispatch import Dispatch
 from assay.models.openai.http import HttpClient, TooLarge, allow_connections
@@ -102,7 +102,7 @@ class Transport:
     def _started(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             if missing := [name for name in ("aiohttp", "orjson") if find_spec(name) is None]:
-                raise ConfigError(f"servers need the package {missing[0]}", hint="pip install 'assay[api]'")
+                raise ConfigError(f"servers need the package {missing[0]}", hint=install_hint("api"))
             allow_connections(self.settings.ceiling)
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, name="assay-http", daemon=True)
