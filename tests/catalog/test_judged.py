@@ -14,7 +14,10 @@ from assay.results import RunResult
 
 MT_BENCH = [{"prompt": [f"{i}?", f"{i + 1}?"], "reference": [], "category": "math", "prompt_id": i} for i in range(4)]
 ALPACA = [{"instruction": f"{i}?", "output": "2", "generator": "g", "dataset": "d"} for i in range(4)]
-ARENA = [{"turns": [{"content": f"{i}?"}], "cluster": f"c{i // 2}", "question_id": str(i)} for i in range(4)]
+ARENA = [
+    {"question_id": str(i), "category": "arena-hard-v0.1", "cluster": f"c{i // 2}", "turns": [{"content": f"{i}?"}]}
+    for i in range(4)
+]
 
 
 def run(folder: Path, task: str, **words: Any) -> RunResult:
@@ -36,11 +39,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for path, split, rows in (
         ("HuggingFaceH4/mt_bench_prompts/default", "train", MT_BENCH),
-        ("tatsu-lab/alpaca_eval/alpaca_eval", "eval", ALPACA),
         ("lmarena-ai/arena-hard-auto-v0.1/default", "train", ARENA),
     ):
         (tmp_path / "mirror" / path).mkdir(parents=True)
         (tmp_path / "mirror" / path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "mirror" / "tatsu-lab" / "alpaca_eval").mkdir(parents=True)
+    (tmp_path / "mirror" / "tatsu-lab" / "alpaca_eval" / "alpaca_eval_gpt4_baseline.json").write_text(
+        json.dumps(ALPACA)
+    )
     return tmp_path
 
 

@@ -19,6 +19,11 @@ def test_docs_may_have_different_numbers_of_verdicts() -> None:
     assert (found.value, found.n) == (1.0, 3)
 
 
+def test_full_agreement_on_some_docs_does_not_claim_that_none_could_differ() -> None:
+    found = krippendorff([[1, 1], [0, 0]] * 20)
+    assert (found.value, found.low, found.high) == (1.0, None, None)
+
+
 def test_chance_gives_about_nothing_and_the_interval_says_so() -> None:
     rng = np.random.default_rng(0)
     found = krippendorff(rng.integers(0, 2, (200, 2)).tolist())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from assay.instance import Instance, Message
 from assay.results import pack_arguments
 from assay.view.prompts import split_prompt
-from assay.view.sample_view import answer_of, choices_of, present, question_of, target_of
+from assay.view.sample_view import AskedOther, Reply, answer_of, choices_of, present, question_of, target_of
 from assay.view.task_statistics import by_length, calibration
 
 
@@ -226,9 +226,42 @@ def test_what_other_models_were_asked_is_part_of_the_sample() -> None:
         {"about": 0, "role": "judge", "arguments": ["Again?", {}], "resps": [], "failure": "timed out"},
     ]
     yes, failed = present([row(questions=json.dumps(asked))], {}, 0).asked
-    assert (yes.role, yes.question, yes.answers, yes.failure) == ("judge", "Is it right?", ("yes",), None)
-    assert (failed.answers, failed.failure) == ((), "timed out")
+    assert (yes.role, yes.question, yes.replies, yes.failure) == ("judge", "Is it right?", (Reply("yes"),), None)
+    assert (failed.replies, failed.failure) == ((), "timed out")
     assert present([row(questions='[3, {"role": 1}]')], {}, 0).asked[0].role == "1"
+
+
+def judged(replies: list[str], **note: Any) -> AskedOther:
+    question = {"role": "judge", "arguments": ["Is it?"], "resps": replies, "failure": None, "note": note}
+    (asked,) = present([row(questions=json.dumps([question]))], {}, 0).asked
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("note", "shown"),
+    [
+        ({"verdicts": [0.0], "allowed": {"words": {"correct": 1.0, "incorrect": 0.0}}}, "incorrect"),
+        ({"verdicts": [7.0], "allowed": {"low": 1, "high": 10}}, "7"),
+        ({"verdicts": [1.0], "part": "mine first", "allowed": {"words": {"win": 1.0, "loss": 0.0}}}, "win"),
+        ({"verdicts": [1.0], "part": "mine second", "allowed": {"words": {"win": 1.0, "loss": 0.0}}}, "loss"),
+        ({"verdicts": [0.3], "allowed": {"words": {"win": 1.0}}}, "0.3"),
+        ({"verdicts": [], "allowed": []}, None),
+    ],
+)
+def test_a_verdict_is_shown_in_the_words_of_its_scale(note: dict[str, Any], shown: str | None) -> None:
+    assert judged(["because"], **note).replies == (Reply("because", shown),)
+
+
+def test_every_reply_of_a_judge_is_told_apart_and_what_cannot_be_read_says_so() -> None:
+    asked = judged(["7", "hm"], verdicts=[7.0, None], filter="strip, then first", part="turn_2", draw=1, attempt=2)
+    assert asked.replies == (Reply("7", "7"), Reply("hm", None, is_unread=True))
+    assert asked.about == ("filter strip, then first", "turn 2", "answer 2", "asked once more")
+
+
+def test_what_people_say_stands_with_the_score() -> None:
+    (first,) = present([row(**{"label:correct": 1.0, "label:correct_second": 1.0})], {}, 0).filtered
+    assert first.label == 1.0
+    assert present([row(**{"label:correct": None})], {}, 0).filtered[0].label is None
 
 
 def test_short_forms_for_lists() -> None:

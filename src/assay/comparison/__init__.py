@@ -25,6 +25,7 @@ from assay.comparison.readers import RUN_READERS, open_results, open_run
 from assay.comparison.render import comparison_json, comparison_legend, comparison_table, flip_lines
 from assay.comparison.runs import ColumnBuilder, Columns, ComparedRun, RunReader, SampleColumn, run_of_columns
 from assay.comparison.sweep import SweepDesign, SweepTasks, SweptTask, analyse_sweep, find_sweep_tasks, wordings
+from assay.comparison.win_scale import Player, WinScale, win_scales
 
 __all__ = [
     "RUN_READERS",
@@ -38,6 +39,7 @@ __all__ = [
     "Flips",
     "GateCheck",
     "GateReport",
+    "Player",
     "PowerAssumptions",
     "RankMark",
     "RankOptions",
@@ -49,6 +51,7 @@ __all__ = [
     "SweepDesign",
     "SweepTasks",
     "SweptTask",
+    "WinScale",
     "analyse_sweep",
     "check_judges",
     "compare_runs",
@@ -75,5 +78,6 @@ __all__ = [
     "run_of_columns",
     "thin_runs",
     "thinned_lines",
+    "win_scales",
     "wordings",
 ]

@@ -111,7 +111,10 @@ def score_again(
     log_samples: bool = False,
     progress: Progress | None = None,
 ) -> RunResult:
-    """Score a run directory again; `changes` are fields of its config to replace. Kept in `run_dir` if one is given."""
+    """Score a run directory again; `changes` are fields of its config to replace. Kept in `run_dir` if one is given.
+
+    Judges are asked what is new. With `roles` among the changes they are asked, or looked up in the store, for all.
+    """
     source = RunDirectory.open(run)
     run_file = source.read_json("run.json") or {}
     try:
@@ -123,9 +126,11 @@ def score_again(
         if Path(run_dir).resolve() == source.path.resolve():
             raise ConfigError("--run_dir is the run itself", hint="Give another directory: a run is never overwritten.")
         target = RunDirectory.create(config.model_copy(update={"run_dir": str(run_dir)}), "")
-    result = rescore(source, config, target=target, progress=progress)
+    kept_roles = () if "roles" in (changes or {}) else tuple(config.roles)
+    result, asked = rescore(source, config, target=target, progress=progress, kept_roles=kept_roles)
     if target is not None:
         about = {"format": LAYOUT, "config": recorded(config), "date": time.time(), "rescored_from": str(source.path)}
+        about["roles"] = {**(run_file.get("roles", {}) if kept_roles else {}), **asked}
         target.write_json("run.json", {**run_file, **about})
         result.save(target.path)
         if log_samples:

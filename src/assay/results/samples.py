@@ -154,6 +154,7 @@ def pack_questions(instances: Sequence[Instance]) -> str | None:
             "arguments": [context_text(part) if is_chat(part) else part for part in question.arguments],
             "resps": question.resps,
             "failure": question.failure,
+            **({"stops": stops} if any(stops := [each and each.stop_reason for each in question.responses]) else {}),
             **({"note": question.note} if question.note else {}),
         }
         for instance in instances

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from assay.run.answerers import ModelAnswerer
 from assay.run.environment import describe_model
 from assay.run.interrupt import StopRequest
 from assay.run.journal import Journal
-from assay.run.kept import KeptAnswerer
+from assay.run.kept import KeptAnswerer, KeptVerdicts
 from assay.run.needs import check_needs, with_style
 from assay.run.pipeline import run_pipeline
 from assay.run.plan import check_tasks, load_scoring_code, make_plan, manager_for, seed_everything, settle, settle_kept
@@ -87,6 +87,8 @@ def execute(
             store.flush()
             answers_from = "; ".join([kept.summary(journal.counts), *roles.summaries()])
             journal.extra["answers_from"] = answers_from
+            if config.roles:
+                journal.extra["roles"] = roles.spent()
             journal.model = describe_model(lm, config, name)  # by now a model that loads late has said what it is
             journal.write_status("finished")
             return replace(result, model=journal.model, answers_from=answers_from)
@@ -96,11 +98,17 @@ def execute(
 
 
 def rescore(
-    source: RunDirectory, config: RunConfig, *, target: RunDirectory | None = None, progress: Progress | None = None
-) -> RunResult:
+    source: RunDirectory,
+    config: RunConfig,
+    *,
+    target: RunDirectory | None = None,
+    progress: Progress | None = None,
+    kept_roles: Collection[str] = (),
+) -> tuple[RunResult, dict[str, Any]]:
     """Score the responses of `source` under `config`, which may name other task files than the run did.
 
-    No model is loaded, unless a scorer asks another one, such as a judge, something that is not in the store.
+    No model is loaded, unless a scorer asks another one, such as a judge, something new. What the models of `kept_roles` said
+    in `source` is taken as said. Comes with what was asked of each role.
     """
     progress = progress or Quiet()
     journal = Journal(config, Counts())
@@ -126,12 +134,14 @@ def rescore(
             "" if target is None else str(target.path),
             load=lambda c: model_for(c, progress.message),
             stack=stack,
+            kept=KeptVerdicts(source, kept_roles) if kept_roles else None,
             **shared,
         )
         answerer = KeptAnswerer(source, rebuilt=not config.apply_chat_template)
         observer = RescoreObserver(journal.counts, progress)
         result = run_pipeline(plan, answerer, config, journal, observer=observer, ask_roles=roles.ask, to_the_end=True)
-    return replace(result, notes=(*result.notes, *notes))
+        asked = roles.spent()
+    return replace(result, notes=(*result.notes, *notes)), asked
 
 
 def require_scores_of(target: RunDirectory, config: RunConfig, source: RunDirectory, model_name: str) -> None:

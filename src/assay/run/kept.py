@@ -1,4 +1,4 @@
-"""Answers that an earlier run kept in its sample files.
+"""Answers that an earlier run kept in its sample files, and what its judges said of them.
 
 The docs are read and the requests built anew, so that an edited task file is taken as it is now. A doc whose requests
 came out different is left out and counted: its kept answer was given to another question.
@@ -7,9 +7,11 @@ came out different is left out and counted: its kept answer was given to another
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+from assay.instance import Instance, Response
 from assay.results import RunDirectory, read_columns
 from assay.run.units import KeptDoc, Unit, join_digests, request_digest
 
@@ -101,3 +103,45 @@ class KeptAnswerer:
         self._left_out.setdefault((unit.task, reason), []).append(unit.requests.doc_id)
         for instance in unit.requests.instances:
             instance.resps, instance.failure = [], failure
+
+
+class KeptVerdicts:
+    """What judges said in an earlier run, given back where they are asked the same: no judge needs to be reachable for it."""
+
+    def __init__(self, source: RunDirectory, roles: Collection[str]) -> None:
+        self.source, self.roles = source, roles
+        self.given: set[str] = set()
+        """Roles for which something was found."""
+        self._docs: dict[str, dict[int, str]] = {}
+
+    def fingerprint(self, role: str) -> str | None:
+        """Of the model that had this role, where the run says."""
+        said = (self.source.read_json("run.json") or {}).get("roles", {}).get(role, {})
+        return said.get("fingerprint") if isinstance(said, dict) else None
+
+    def give(self, task: str, question: Instance) -> bool:
+        """Answer the question as it was answered then; False where it was not."""
+        if question.role not in self.roles:
+            return False
+        for kept in self._questions(task, question.doc_id):
+            if (
+                kept.get("role") == question.role
+                and (kept.get("note") or {}).get("asked") == question.note["asked"]
+                and kept.get("failure") is None
+                and len(kept["resps"]) == question.repeats
+            ):
+                stops = kept.get("stops") or [None] * len(kept["resps"])
+                question.arguments = tuple(kept["arguments"])  # as they were sent, with the chat template around them
+                question.resps = list(kept["resps"])
+                question.responses = [Response(text, stop) for text, stop in zip(kept["resps"], stops)]
+                self.given.add(question.role)
+                return True
+        return False
+
+    def _questions(self, task: str, doc_id: int) -> list[dict[str, Any]]:
+        if task not in self._docs:
+            path = self.source.sample_file(task)
+            rows = read_columns(path, ("doc_id", "questions")) if path.is_file() else ()
+            self._docs[task] = {at: text for at, text in rows if text}
+        questions: list[dict[str, Any]] = json.loads(self._docs[task].get(doc_id, "[]"))
+        return questions

@@ -27,6 +27,8 @@ class ModelStore:
         self._run, self._model = run, model
         self._how = ""
         """How it is known that kept answers are this model's, or why none are."""
+        self.is_another = False
+        """Whether the store has answers from this address, and none of them by what answers there now."""
 
     def recognize(self) -> None:
         """Find out whose answers may be reused, and what new ones will be known by. Asks the model its probes, once."""
@@ -79,6 +81,7 @@ class ModelStore:
             self._how = "same probes"
             return kept[min(same)], same
         if kept:
+            self.is_another = True
             why = reasons[kept[max(kept)]]
             self._how = f"another model answers now: {why}"
             self.notify(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 from assay.config import RunConfig
-from assay.errors import ConfigError
+from assay.errors import ConfigError, ModelError
 from assay.instance import Instance, Message
 from assay.models import LM
 from assay.run.answerers import ModelAnswerer
+from assay.run.kept import KeptVerdicts
 from assay.run.progress import Counts, Progress
 from assay.run.reuse import ModelStore
-from assay.run.units import Unit
+from assay.run.units import Unit, request_digest
 from assay.store import ResponseStore
 from assay.tasks import DocRequests
 
@@ -31,6 +33,7 @@ class Roles:
         progress: Progress,
         counts: Counts,
         stack: ExitStack,
+        kept: KeptVerdicts | None = None,
     ) -> None:
         self.config, self.store, self.run, self.stop, self.progress, self.counts = (
             config,
@@ -40,14 +43,16 @@ class Roles:
             progress,
             counts,
         )
-        self._load, self._stack = load, stack
+        self._load, self._stack, self._kept = load, stack, kept
         self._answerers: dict[str, ModelAnswerer] = {}
 
     def ask(self, task: str, questions: Sequence[Instance]) -> None:
         """Have every question answered; a question that fails carries the reason, as any request does."""
         by_role: dict[str, list[Instance]] = {}
         for question in questions:
-            by_role.setdefault(question.role, []).append(question)
+            question.note["asked"] = request_digest(question).hex()[:32]
+            if self._kept is None or not self._kept.give(task, question):
+                by_role.setdefault(question.role, []).append(question)
         for role, asked in by_role.items():
             self.counts.questions[role] = (0, len(asked))
 
@@ -62,7 +67,22 @@ class Roles:
                     text, *rest = question.arguments
                     question.arguments = (answerer.lm.to_context([Message("user", text)]), *rest)
             units = [Unit(task, DocRequests(q.doc_id, q.doc, q.target, [q])) for q in asked]
+            self._require_same(role, answerer)
             answerer.answer(units, done)
+
+    def _require_same(self, role: str, answerer: ModelAnswerer) -> None:
+        """Never the verdicts of two judges in one score."""
+        if self._kept is None or role not in self._kept.given:
+            return
+        if answerer.store is not None:
+            answerer.store.recognize()
+        before, now = self._kept.fingerprint(role), answerer.lm.fingerprint()
+        if (before is not None and before != now) or (answerer.store is not None and answerer.store.is_another):
+            raise ModelError(
+                f"the {role} is another model now than the one whose verdicts {self._kept.source.path} keeps, and some "
+                "of its answers are still to be judged",
+                hint=f"--role {role}=… has all of them judged again.",
+            )
 
     def _chat_template(self, role: str) -> bool | str:
         """Among the role's arguments: `judge=hf,pretrained=NAME,apply_chat_template=true`. Servers of chats have theirs."""
@@ -98,6 +118,22 @@ class Roles:
                 counts=Counts(),
             )
         return self._answerers[role]
+
+    def spent(self) -> dict[str, dict[str, Any]]:
+        """Which model had each role, what it was asked and what that cost, for `run.json`."""
+        spent: dict[str, dict[str, Any]] = {}
+        for role, answerer in self._answerers.items():
+            counts = answerer.counts
+            spent[role] = {
+                "fingerprint": answerer.lm.fingerprint(),
+                "computed": counts.computed,
+                "reused": counts.reused,
+                "failed": counts.failed,
+            }
+            if (usage := answerer.lm.usage) is not None:
+                names = ("prompt_tokens", "computed_tokens", "generated_tokens")
+                spent[role] |= {name: getattr(usage, name) for name in names}
+        return spent
 
     def summaries(self) -> list[str]:
         """Where each role's answers came from."""

@@ -53,6 +53,7 @@ from assay.stats.prediction_powered import (
 from assay.stats.ranks import PairDraws, Ranks, drawn_pairs, mean_pairs, rank_runs, simultaneous_reach, weighted_pairs
 from assay.stats.sequential import ConfidenceSequence, DiscordantEvidence, StoppingRule
 from assay.stats.significance import holm, mcnemar, normal_cdf, normal_quantile, t_quantile, t_sf
+from assay.stats.strengths import Games, bradley_terry
 from assay.stats.thinning import FEWEST_RUNS, ThinDocs, conformal_width, thin_docs
 from assay.stats.units import (
     Clusters,
@@ -86,6 +87,7 @@ __all__ = [
     "DiscordantEvidence",
     "Estimate",
     "Floats",
+    "Games",
     "GateResult",
     "Judged",
     "PairDraws",
@@ -99,6 +101,7 @@ __all__ = [
     "bootstrap_estimate",
     "bootstrap_replicates",
     "bootstrap_values",
+    "bradley_terry",
     "cluster_index",
     "cluster_key",
     "combined_estimate",

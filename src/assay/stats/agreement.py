@@ -30,6 +30,8 @@ def krippendorff(ratings: Sequence[Sequence[float]], *, replicates: int = 1000, 
     value = float(_alpha(table.sum(axis=0)[None, :])[0])
     if math.isnan(value):
         return Estimate.missing("all verdicts are the same", len(rated))
+    if not table[:, 0].any():  # every replicate would be 1 too, and say that disagreement is impossible
+        return Estimate.bare(value, len(rated), "no interval: no two verdicts on a doc differ")
     rng = np.random.default_rng(seed)
     weights = rng.multinomial(len(rated), np.full(len(rated), 1 / len(rated)), size=replicates)
     return bootstrap_estimate(value, _alpha(weights @ table), len(rated))

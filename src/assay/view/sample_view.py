@@ -49,12 +49,25 @@ class ShownResponse:
 
 
 @dataclass(frozen=True)
+class Reply:
+    """What another model said; of a judge, with the verdict that was read from it."""
+
+    text: str
+    verdict: str | None = None
+    """In the words of the scale, or the grade."""
+    is_unread: bool = False
+    """A judge's reply from which no verdict could be read."""
+
+
+@dataclass(frozen=True)
 class AskedOther:
     """A question to another model about the responses, a judge's say, and what it answered."""
 
     role: str
     question: str
-    answers: tuple[str, ...]
+    replies: tuple[Reply, ...]
+    about: tuple[str, ...] = ()
+    """What tells it from the other questions about this doc: the filter, the part, the draw, the second attempt."""
     failure: str | None = None
 
 
@@ -68,6 +81,8 @@ class FilteredView:
     metrics: Mapping[str, float]
     flags: tuple[str, ...]
     changed: bool
+    label: float | None = None
+    """What people say, where a judge scored the answer and people did too."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +101,10 @@ class SampleView:
     cluster: str | None = None
     hashes: Mapping[str, str] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_judged(self) -> bool:
+        return any(reply.verdict is not None or reply.is_unread for each in self.asked for reply in each.replies)
 
     @property
     def target_text(self) -> str:
@@ -215,13 +234,43 @@ def asked_of(row: SampleRecord) -> Iterator[AskedOther]:
     """What scoring asked other models about this doc."""
     for question in _list(_json(row.get("questions"), [])):
         if isinstance(question, dict):
-            arguments = _list(question.get("arguments"))
+            arguments, note = _list(question.get("arguments")), question.get("note")
+            note = note if isinstance(note, dict) else {}
             yield AskedOther(
                 role=str(question.get("role")),
                 question=as_text(arguments[0]) if arguments else "",
-                answers=tuple(as_text(answer) for answer in _list(question.get("resps"))),
+                replies=tuple(_reply(text, note, i) for i, text in enumerate(_list(question.get("resps")))),
+                about=tuple(_told_apart(note)),
                 failure=None if question.get("failure") is None else as_text(question["failure"]),
             )
+
+
+def _told_apart(note: Mapping[str, Any]) -> Iterator[str]:
+    if note.get("filter", "none") != "none":
+        yield f"filter {note['filter']}"
+    if note.get("part"):
+        yield str(note["part"]).replace("_", " ")
+    if note.get("draw"):
+        yield f"answer {note['draw'] + 1}"
+    if note.get("attempt", 1) != 1:
+        yield "asked once more"
+
+
+def _reply(text: Any, note: Mapping[str, Any], position: int) -> Reply:
+    verdicts = note.get("verdicts")
+    if not isinstance(verdicts, list) or position >= len(verdicts):
+        return Reply(as_text(text))
+    value = verdicts[position]
+    if not isinstance(value, int | float):
+        return Reply(as_text(text), is_unread=True)
+    if (
+        note.get("part") == "mine second"
+    ):  # the judge named the first answer or the second: here it is ours or the other
+        value = 1 - value
+    allowed = note.get("allowed")
+    words = allowed.get("words") if isinstance(allowed, dict) else None
+    named = [word for word, stands_for in words.items() if stands_for == value] if isinstance(words, dict) else []
+    return Reply(as_text(text), verdict=str(named[0]) if named else f"{value:g}")
 
 
 def _response_tokens(tokens: Any, request: int, draw: int) -> int | None:
@@ -253,7 +302,17 @@ def filtered_of(row: SampleRecord, config: Mapping[str, Any], raw: Sequence[Show
     value = _json(row["filtered_resps"], [])
     text = as_text(value[0] if isinstance(value, list) and len(value) == 1 else value)
     changed = bool(raw) and text != raw[0].text
-    return FilteredView(str(row["filter"]), tuple(steps), text, metrics_of(row), tuple(row.get("flags") or ()), changed)
+    # Every number of a panel has the same label: it is about the answer.
+    labels = (value for name, value in row.items() if name.startswith("label:") and value is not None)
+    return FilteredView(
+        str(row["filter"]),
+        tuple(steps),
+        text,
+        metrics_of(row),
+        tuple(row.get("flags") or ()),
+        changed,
+        label=next(labels, None),
+    )
 
 
 def counts_of(requests: Sequence[Request], texts: Sequence[ShownResponse], tokens: Any) -> dict[str, int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.scoring.judges.bench import asked, computed, judge, questions, run, write_bench
 
-from assay.errors import ConfigError
+from assay.errors import ConfigError, ModelError
 from assay.report import score_again
 from assay.scoring.judges import answer_hash
 
@@ -182,6 +182,45 @@ def test_judging_again_asks_the_model_nothing(tmp_path: Path) -> None:
     worded = score_again(tmp_path / "run")
     assert worded["judged"]["correct"].value == pytest.approx(2 / 3)
     assert (computed(tmp_path), len(asked(tmp_path)), len(asked(tmp_path, "other"))) == (30, 60, 30)
+
+
+def test_labels_are_taken_in_with_no_judge_in_reach(tmp_path: Path) -> None:
+    """Neither the judge's file nor the store is there any more: what the run keeps of its judge suffices."""
+    write_bench(tmp_path, judged=CORRECT)
+    first = run(tmp_path, "judged", run_dir=str(tmp_path / "run"), rule="late")
+    (tmp_path / "judge.py").unlink()
+    (tmp_path / "store.sqlite").unlink()
+    again = score_again(tmp_path / "run", run_dir=tmp_path / "again")
+    assert again["judged"]["correct"] == first["judged"]["correct"]
+    assert questions(tmp_path, "again", "judged") == questions(tmp_path, "run", "judged")
+    once_more = score_again(tmp_path / "again")
+    assert once_more["judged"]["correct"] == first["judged"]["correct"]
+
+
+def test_an_edited_template_needs_the_judge_and_only_for_what_is_new(tmp_path: Path) -> None:
+    more = "filter_list: [{name: raw, filter: [take_first]}]"
+    write_bench(tmp_path, judged=f"{CORRECT}\n{more}")
+    run(tmp_path, "judged", run_dir=str(tmp_path / "run"))
+    (tmp_path / "store.sqlite").unlink()
+    nine = "{name: nine, filter: [{function: regex, regex_pattern: '(9)', fallback: '9'}, take_first]}"
+    task = tmp_path / "judged.yaml"
+    task.write_text(task.read_text().replace(more, more.replace("]}]", f"]}}, {nine}]")))
+    score_again(tmp_path / "run")
+    assert len(asked(tmp_path)) == 30 + 29, "29 answers are not 9, which was judged for doc 9 already"
+
+
+def test_verdicts_of_two_judges_are_never_mixed(tmp_path: Path) -> None:
+    write_bench(tmp_path, judged=CORRECT)
+    run(tmp_path, "judged", run_dir=str(tmp_path / "run"))
+    code = tmp_path / "judge.py"
+    code.write_text(code.read_text().replace("{self.name} {self.rule}", "retrained {self.rule}"))
+    task = tmp_path / "judged.yaml"
+    nine = "filter_list: [{name: none, filter: [take_first]}, {name: nine, filter: [{function: regex, regex_pattern: '(9)'}]}]"
+    task.write_text(f"{task.read_text()}\n{nine}")
+    with pytest.raises(ModelError, match="the judge is another model now"):
+        score_again(tmp_path / "run")
+    again = score_again(tmp_path / "run", {"roles": {"judge": judge(tmp_path)}})
+    assert again["judged"]["correct", "none"].value == pytest.approx(2 / 3)
 
 
 # ---------------------------------------------------------------------- errors before the first request
