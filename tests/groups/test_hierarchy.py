@@ -131,7 +131,9 @@ def test_config_in_and_out() -> None:
     assert written["aggregate_metric_list"] == [{"metric": "acc"}]
     assert Group.from_config(written).to_dict() == written
     assert StandardGroup(config).name == "g"
-    assert Group("plain").to_dict() == {"group": "plain", "task": []}
+    assert Group("plain").to_dict() == {"group": "plain"}
+    with pytest.raises(ConfigError, match="group: is missing"):
+        Group.from_config({})
     assert Group("g", aggregate_metric_list=[AggMetricConfig(metric="acc"), "f1"]).has_aggregation
 
 

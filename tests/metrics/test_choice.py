@@ -91,12 +91,23 @@ def test_confidence_with_i_dont_know():
     """The case of eval-framework's defect: p("I don't know") must count under any wording of that choice."""
     doc = from_probabilities([0.6, 0.2, 0.2], 0, choices=["ab", "cd", " ?"])
     assert score("prob_mass", doc) == pytest.approx(0.6)
-    assert score("distributional_correctness", doc) == pytest.approx((0.6 - 0.2) * 0.8)
+    assert score("distributional_correctness", doc, normalisation="none") == pytest.approx((0.6 - 0.2) * 0.8)
     assert score("ternary_score", doc) == 1.0
     assert score("ternary_score", from_probabilities([0.2, 0.2, 0.6], 0)) == 0.0
     assert score("ternary_score", from_probabilities([0.2, 0.6, 0.2], 0), penalty=0.5) == -0.5
     assert score("confidence_weighted_acc", doc, normalisation="none") == pytest.approx(0.6)
     assert score("confidence_weighted_acc", from_probabilities([0.2, 0.8], 0, choices=["a", "b"])) == 0.0
+
+
+def test_choices_with_i_dont_know_are_compared_by_loglikelihood_per_character():
+    """As the definitions say that they cite: a long right answer is not beaten by a short wrong one."""
+    doc = Doc([-4.0, -3.0, -9.0], 0, choices=["four", "a", "unknown.."])  # per character −1, −3, −1
+    assert score("acc", doc) == 0.0
+    assert score("ternary_score", doc) == 1.0
+    assert score("ternary_score", doc, normalisation="none") == -1.0
+    p = np.exp([-1.0, -3.0, -1.0])
+    right, wrong, unknown = p / p.sum()
+    assert score("distributional_correctness", doc) == pytest.approx((right - wrong) * (1 - unknown))
 
 
 def test_probabilities_do_not_underflow():

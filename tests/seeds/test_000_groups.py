@@ -80,7 +80,6 @@ def test_000_016_what_is_set_later_is_written() -> None:
     group.aggregate_metric_list = [AggMetricConfig(metric="acc")]
     assert group.to_dict() == {
         "group": "math",
-        "task": [],
         "group_alias": "Math",
         "aggregate_metric_list": [{"metric": "acc"}],
         "metadata": {"description": "Math word problems", "version": "2.0"},

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tasks.made_up import TEST, TRAIN, arguments, make_task
 
-from assay.compat.lm_eval.class_tasks import ContextSampler
+from assay.compat.lm_eval.samplers import ContextSampler
 from assay.errors import DataError
 from assay.tasks import SAMPLERS, RequestOptions, Sampler
 from assay.tasks.fewshot import EvalDoc, FewshotPool, RandomSampler

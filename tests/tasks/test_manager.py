@@ -308,3 +308,25 @@ def test_loading_builds_tasks_and_reads_no_data(root: Path) -> None:
     loaded = TaskManager(include_path=root, include_defaults=False).load(["g"])
     assert {name: task.task_name for name, task in loaded.tasks.items()} == {"a": "a", "b": "b"}
     assert loaded.groups["g"].children == ("a", "b")
+
+
+def test_a_task_may_be_asked_for_as_a_mapping(tmp_path: Path) -> None:
+    sound = "task: known\ndataset_path: a/b\ntest_split: test\ndoc_to_text: q\ndoc_to_target: a\nnum_fewshot: 1\n"
+    (tmp_path / "known.yaml").write_text(sound)
+    manager = TaskManager(tmp_path, include_defaults=False, lm_eval=False)
+    changed = manager.load({"task": "known", "num_fewshot": 5})
+    assert (changed.roots, changed.tasks["known"].config.num_fewshot) == (["known"], 5)
+    assert manager.load("known").tasks["known"].config.num_fewshot == 1, "the file is as it was"
+    own = {"task": "own", "dataset_path": "a/b", "test_split": "test", "doc_to_text": "q", "doc_to_target": "a"}
+    both = manager.load([own, "known", {"group": "g", "task": ["known", {**own, "task": "inner"}]}])
+    assert both.roots == ["own", "known", "g"]
+    assert both.groups["g"].children == ("known", "g::inner")
+    assert both.tasks["own"].config.dataset_path == "a/b"
+    with pytest.raises(ConfigError, match=r"knwon(?s:.)*known"):
+        manager.load({"task": "knwon", "num_fewshot": 5})
+    with pytest.raises(ConfigError, match="neither `task` nor `group`"):
+        manager.load([{"dataset_path": "a/b"}])
+    with pytest.raises(ConfigError, match=r"doc_to_txt(?s:.)*doc_to_text"):
+        manager.load({**own, "doc_to_txt": "q"})
+    with pytest.raises(ConfigError, match="more than once"):
+        manager.load(["known", {"task": "known", "num_fewshot": 5}])

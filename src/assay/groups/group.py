@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from assay.config import AggMetricConfig, GroupConfig
+from assay.config import AggMetricConfig, GroupConfig, build_group_config
 from assay.errors import ConfigError, WrongKind
 from assay.groups.members import Scores
 from assay.groups.score import sample_len, score_group, scores_in
@@ -350,12 +350,13 @@ class Group(Generic[TaskT]):
         config = self.config.model_copy(update=now)
         written = config.model_dump(exclude_unset=True, exclude_none=True)
         members = self.child_names or written.pop("task", [])
-        return {"group": self.name, "task": members, **{k: v for k, v in written.items() if k not in ("group", "task")}}
+        listed = {"task": members} if members else {}
+        return {"group": self.name, **listed, **{k: v for k, v in written.items() if k not in ("group", "task")}}
 
     @classmethod
     def from_config(cls, config: GroupConfig | Mapping[str, Any]) -> Group[Any]:
         """The group without its children: those are added once they are built."""
-        return cls(config if isinstance(config, GroupConfig) else GroupConfig(**config))
+        return cls(config if isinstance(config, GroupConfig) else build_group_config(config))
 
     def __eq__(self, other: object) -> bool:
         """By what it says and what is in it: tasks by identity, groups in their turn."""

@@ -46,9 +46,12 @@ def ternary_score(
     *,
     reward: float = 1.0,
     penalty: float = 1.0,
-    normalisation: Normalisation | str = Normalisation.NONE,
+    normalisation: Normalisation | str = Normalisation.CHARACTERS,
 ) -> float:
-    """`reward` for a right choice, 0 for "I don't know" (the last choice), −`penalty` for a wrong one."""
+    """`reward` for a right choice, 0 for "I don't know" (the last choice), −`penalty` for a wrong one (Kalai et al. 2025).
+
+    Choices are compared by loglikelihood per character, as eval-framework does; `normalisation: none` compares them whole.
+    """
     best = preferred(result, normalisation)
     if best in golds(result):
         return reward
@@ -60,9 +63,12 @@ def distributional_correctness(
     *,
     reward: float = 1.0,
     penalty: float = 1.0,
-    normalisation: Normalisation | str = Normalisation.NONE,
+    normalisation: Normalisation | str = Normalisation.CHARACTERS,
 ) -> float:
-    """(reward·p(right) − penalty·p(wrong)) · (1 − p("I don't know")), where the last choice is "I don't know"."""
+    """(reward·p(right) − penalty·p(wrong)) · (1 − p("I don't know")), where the last choice is "I don't know" (Burns 2025).
+
+    Probabilities are of loglikelihoods per character, as in eval-framework; `normalisation: none` takes them whole.
+    """
     if not reward >= penalty >= 0:
         raise ScoringError(f"distributional_correctness: reward {reward} ≥ penalty {penalty} ≥ 0 does not hold")
     p = probabilities(result, normalisation)

@@ -148,6 +148,7 @@ class _Asked:
     entry: Entry
     variant: tuple[str, ...] = ()
     loaded: LoadedFile | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -174,8 +175,9 @@ class Expander:
         self._pending: dict[str, _Asked] = {}
         self._roots: dict[tuple[str, str | None], list[str]] = {}
 
-    def expand(self, asked: Iterable[str | Path]) -> list[str]:
-        """The keys of the tasks and groups that registered names (with variants) and files stand for, in order.
+    def expand(self, asked: Iterable[str | Path | Mapping[str, Any]]) -> list[str]:
+        """The keys of the tasks and groups that registered names (with variants), files, and mappings as a group's members
+        are written, stand for, in order.
 
         What is asked for by itself keeps its name, also where an earlier group has a member of that name with other
         fields: `_entry` lets a root go first.
@@ -187,11 +189,14 @@ class Expander:
     def _root(self, asked: _Asked) -> list[str]:
         self._pending.pop(asked.key, None)
         place = (asked.key, asked.entry.file)
-        if place not in self._roots:
-            self._roots[place] = self._entry(asked.entry, _Place(variant=asked.variant), asked.loaded)
+        if asked.overrides or place not in self._roots:
+            inner = _Place(variant=asked.variant, overrides=asked.overrides)
+            self._roots[place] = self._entry(asked.entry, inner, asked.loaded)
         return self._roots[place]
 
-    def _asked(self, given: str | Path) -> list[_Asked]:
+    def _asked(self, given: str | Path | Mapping[str, Any]) -> list[_Asked]:
+        if isinstance(given, Mapping):
+            return self._written_out(given)
         if isinstance(given, Path):
             loaded = load_yaml(given)
             name, is_group = _name_in(loaded, given)
@@ -202,6 +207,20 @@ class Expander:
         members = [_Asked(self.entries[name], variant) for name in entry.members]
         self.result.tags[_with_variant(entry.name, variant)] = tuple(member.key for member in members)
         return members
+
+    def _written_out(self, given: Mapping[str, Any]) -> list[_Asked]:
+        """A registered task or group with other fields, or a task or group that is written out on the spot."""
+        name = given.get("group", given.get("task"))
+        if not isinstance(name, str):
+            raise ConfigError(f"a task has neither `task` nor `group`: {given!r}", hint='Write {"task": NAME, …}.')
+        fields = {key: value for key, value in given.items() if key not in _MEMBER_KEYS}
+        known = self.split_variant(name)
+        if known is not None and not isinstance(given.get("task"), list):
+            return [_Asked(self.entries[known[0]], known[1], overrides=fields)]
+        is_group = "group" in given
+        if not is_group and not _DEFINES_TASK & {*fields}:
+            self.find(name)  # raises: nothing here says what the task would be
+        return [_Asked(Entry(name, "group" if is_group else "task"), loaded=LoadedFile(dict(given), {}))]
 
     def find(self, name: str, *, place: str = "") -> tuple[Entry, tuple[str, ...]]:
         """The entry, and the variant that follows the name after a colon."""
@@ -243,8 +262,8 @@ class Expander:
             return keys
         if place.groups and (asked := self._pending.get(_with_variant(entry.name, place.variant))):
             self._root(asked)
-        assert entry.path is not None
-        made = self._ready.get(entry.name) if loaded is None and entry.path.suffix == ".py" else None
+        is_python = entry.path is not None and entry.path.suffix == ".py"
+        made = self._ready.get(entry.name) if loaded is None and is_python else None
         if made is not None and isinstance(made.config, TaskConfig):
             config = made.config.override(**place.overrides) if place.overrides else made.config
             return [self._register(config, place, entry.path, {**made.origins, **place.origins})]
@@ -253,12 +272,12 @@ class Expander:
             loaded = LoadedFile(fields, {"group": made.origins["task"], **made.origins})
         if entry.kind == "group":
             self._check_circle(entry.name, place)
-            return [self._group(entry.name, loaded or load_yaml(entry.path), entry.path, place)]
+            return [self._group(entry.name, loaded or load_yaml(_path_of(entry)), entry.path, place)]
         # A task nobody overrides is the same in every group, and validating all groups meets it a dozen times.
         kept = None if place.overrides or loaded is not None else self._built.get((entry.name, entry.path))
         if kept is not None:
             return [self._register(kept[0], place, entry.path, kept[1])]
-        loaded = loaded or load_yaml(entry.path)
+        loaded = loaded or load_yaml(_path_of(entry))
         fields = {**loaded.data, **place.overrides}
         return [self._task(entry.name, fields, {**loaded.origins, **place.origins}, place, entry.path)]
 
@@ -381,6 +400,11 @@ def _without_direct(inherited: Mapping[str, Any], loaded: LoadedFile, path: Path
 
 def _set_in(origin: Origin | None, path: Path) -> bool:
     return origin is not None and origin.path == path
+
+
+def _path_of(entry: Entry) -> Path:
+    assert entry.path is not None, "only what was written out on the spot has no file"
+    return entry.path
 
 
 def _nest(place: _Place, overrides: dict[str, Any], origin: Origin | None, variant: tuple[str, ...]) -> _Place:

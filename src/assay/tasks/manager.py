@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from assay.config import ConfigWarning, GroupConfig, Origin, TaskConfig, add_lm_eval_root, add_task_root
 from assay.errors import ConfigError
@@ -23,6 +23,9 @@ from assay.tasks.python_tasks import read_python_tasks
 
 _SUFFIX = re.compile(r"([^:@]+)([:@].*)")
 LM_EVAL_VARIABLE = "ASSAY_LM_EVAL_TASKS"
+
+
+Names: TypeAlias = str | Mapping[str, Any] | Iterable[str | Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -123,17 +126,26 @@ class TaskManager:
     def entries(self) -> Mapping[str, Entry]:
         return self.index.entries
 
-    def load(self, names: str | Iterable[str], data_dir: str | Path | None = None) -> Loaded:
+    def load(self, names: Names, data_dir: str | Path | None = None) -> Loaded:
         """Build every task that the names stand for, each once however often it is reached."""
         resolved = self.resolve(names)
         tasks = {name: Task.from_config(config, data_dir=data_dir) for name, config in resolved.tasks.items()}
         return Loaded(tasks, resolved.groups, resolved.roots, resolved.tags, resolved.sources, resolved.origins)
 
-    def resolve(self, names: str | Iterable[str]) -> Resolved:
-        """Unfold names to configs: task, group, tag, glob, `name:variant`, YAML file, directory of YAML files."""
+    def resolve(self, names: Names) -> Resolved:
+        """Unfold names to configs: task, group, tag, glob, `name:variant`, YAML file, directory of YAML files.
+
+        A mapping is what a member of a group may be: `{"task": "arc_easy", "num_fewshot": 5}`, or a whole task.
+        """
         expander = Expander(self.entries, metadata=self.metadata, ready=self._ready, built=self._built)
-        given = [names] if isinstance(names, str) else names
-        roots = expander.expand([target for name in given for target in self._find(name, expander)])
+        given = [names] if isinstance(names, str | Mapping) else names
+        roots = expander.expand(
+            [
+                target
+                for name in given
+                for target in ([name] if isinstance(name, Mapping) else self._find(name, expander))
+            ]
+        )
         result = expander.result
         return Resolved(result.tasks, result.groups, roots, result.tags, result.sources, result.origins)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from assay.compat.lm_eval.shim import NAMES, lm_eval_package
 from assay.config import FunctionRef, add_task_root
 from assay.config.functions import load_function
 from assay.errors import ConfigError
+from assay.models import LM
 
 
 def module(folder: Path, text: str, name: str = "utils.py") -> Path:
@@ -87,3 +89,73 @@ def test_a_real_lm_eval_is_put_back_untouched() -> None:
         assert sys.modules["lm_eval"] is real
     finally:
         del sys.modules["lm_eval"]
+
+
+def test_filters_of_the_stand_in_do_what_theirs_do(tmp_path: Path) -> None:
+    module(
+        tmp_path,
+        "from lm_eval.filters import build_filter_ensemble, selection, transformation\n"
+        "from lm_eval.filters.extraction import MultiChoiceRegexFilter, WhitespaceFilter\n"
+        "from lm_eval.filters.selection import MajorityVoteFilter, TakeFirstFilter, TakeKFilter\n"
+        "from lm_eval.filters.transformation import LowercaseFilter, MapFilter, SPANFilter, UppercaseFilter\n"
+        "class Mine(MultiChoiceRegexFilter):\n    pass\n"
+        "def use():\n"
+        "    doc = {'choices': ['Guilty', 'Guilty of Romance']}\n"
+        "    return [\n"
+        "        list(map(list, Mine(regex_pattern=r'\\\\(([AB])\\\\)').apply([['I say guilty of romance: B']], [doc]))),\n"
+        "        list(selection.TakeFirstFilter().apply([['a', 'b']], [{}])),\n"
+        "        list(map(list, TakeKFilter(k=2).apply([['a', 'b', 'c']], [{}]))),\n"
+        "        list(map(list, MajorityVoteFilter().apply([['a', 'b', 'b']], [{}]))),\n"
+        "        list(map(list, LowercaseFilter().apply([['AB']], [{}]))),\n"
+        "        list(map(list, transformation.UppercaseFilter().apply([['ab']], [{}]))),\n"
+        "        list(map(list, MapFilter({'a': 1}, 0).apply([['a', 'x']], [{}]))),\n"
+        "        list(map(list, WhitespaceFilter().apply([[' a']], [{}]))),\n"
+        "        build_filter_ensemble('both', [('lowercase', None), ('take_first', None)]).name,\n"
+        "    ]\n",
+    )
+    assert load_function("utils.use", tmp_path)() == [
+        [["(B)"]],
+        ["a"],
+        [["a", "b"]],
+        [["b"]],
+        [["ab"]],
+        [["AB"]],
+        [[1, 0]],
+        [["a"]],
+        "both",
+    ]
+
+
+METRICS_FILE = """from lm_eval.api.registry import get_aggregation, register_aggregation, register_metric
+@register_aggregation("median_of_this_test")
+def median_of_this_test(items):
+    return sorted(items)[len(items) // 2]
+@register_metric(metric="length_of_this_test", higher_is_better=False, output_type="generate_until", aggregation="median_of_this_test")
+def length(references, predictions, **kwargs):
+    return float(len(predictions[0]) - len(references[0]))
+def process_docs(docs):
+    return docs
+"""
+
+
+def test_a_registered_metric_and_aggregation_of_a_task_file_score_a_run(tmp_path: Path) -> None:
+    from assay import evaluate
+    from assay.results import MetricKey
+
+    module(tmp_path, METRICS_FILE)
+    (tmp_path / "docs.jsonl").write_text("".join(f'{{"q": "{"x" * i}", "t": ""}}\n' for i in range(5)))
+    (tmp_path / "t.yaml").write_text(
+        "task: t\ndataset_path: json\ndataset_kwargs: {data_files: {test: docs.jsonl}}\ntest_split: test\n"
+        "process_docs: !function utils.process_docs\ndoc_to_text: '{{q}}'\ndoc_to_target: '{{t}}'\n"
+        "metric_list: [{metric: length_of_this_test}]\n"
+    )
+    result = evaluate(model=Echo(), tasks=["t"], include_path=[str(tmp_path)])
+    score = result.tasks["t"].scores[MetricKey("length_of_this_test", "none")]
+    assert (score.estimate.value, score.aggregation, score.higher_is_better) == (2.0, "median_of_this_test", False)
+
+
+class Echo(LM):
+    def loglikelihood(self, requests: Any) -> Any: ...
+    def loglikelihood_rolling(self, requests: Any) -> Any: ...
+    def generate_until(self, requests: Any) -> list[str]:
+        return [request.args[0] for request in requests]

@@ -10,7 +10,6 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from random import Random
 from typing import Any, ClassVar
 
 from assay.config import TaskConfig
@@ -60,8 +59,9 @@ class ConfigurableTask(GenerateTask, LoglikelihoodTask, RollingTask, MultipleCho
         given = {field: getattr(config, field) for field in config.model_fields_set - {"class_", "class_config"}}
         parameters = inspect.signature(cls.__init__).parameters.values()
         takes_config = any(p.name == "config" or p.kind is p.VAR_KEYWORD for p in parameters)
-        # Also the fields that a class may read although they are none of ours (unitxt's `recipe`).
-        task = cls(config={**config.class_config, **given}) if takes_config else cls()
+        # Also the fields that a class may read although they are none of ours (unitxt's `recipe`), and `class` itself,
+        # which some classes take out.
+        task = cls(config={**config.class_config, **given, "class": config.class_}) if takes_config else cls()
         task._data_dir = mirror_dir(data_dir)
         task.config = task.config.override(task=config.task, lm_eval_version=config.lm_eval_version)
         task.task_name = name or config.task
@@ -224,21 +224,3 @@ class LmEvalInstance(Instance):
             repeats or times or 1,
             **kwargs,
         )
-
-
-class ContextSampler:
-    """The base of sampler classes in task files: draws docs from the list `df`."""
-
-    def __init__(self, df: Sequence[Doc] | None = None, *, rnd: int | None = None, **kwargs: Any) -> None:
-        self.df = df or []
-        self.rnd = Random(rnd)
-
-    def set_rnd(self, rnd: int | None) -> ContextSampler:
-        self.rnd = Random(rnd)
-        return self
-
-    def sample(
-        self, n: int, eval_doc: Doc | None = None, df: Sequence[Doc] | None = None, **kwargs: Any
-    ) -> Sequence[Doc]:
-        others = [doc for doc in self.df if doc != eval_doc]
-        return self.rnd.sample(others, n)

@@ -25,10 +25,20 @@ from assay.registry import Registry, load_object
 C = TypeVar("C")
 
 _CLASSES = "assay.compat.lm_eval.class_tasks"
+_SAMPLERS = "assay.compat.lm_eval.samplers"
+_SAMPLER_NAMES = (
+    "BalancedSampler",
+    "ContextSampler",
+    "FirstNSampler",
+    "ManualSampler",
+    "SAMPLER_REGISTRY",
+    "get_sampler",
+)
+_FILTER = {"Filter": "assay.filters:Filter", "register_filter": f"{__name__}:register_filter"}
 NAMES: dict[str, dict[str, str]] = {
     "lm_eval": {},
     "lm_eval.api": {},
-    "lm_eval.filters": {},
+    "lm_eval.filters": {"build_filter_ensemble": f"{__name__}:build_filter_ensemble"},
     "lm_eval.tasks": {},
     "lm_eval.utils": {
         "weighted_f1_score": f"{__name__}:weighted_f1_score",
@@ -37,14 +47,37 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "lm_eval.api.instance": {"Instance": f"{_CLASSES}:LmEvalInstance"},
     "lm_eval.api.task": {"ConfigurableTask": f"{_CLASSES}:ConfigurableTask", "Task": f"{_CLASSES}:ConfigurableTask"},
-    "lm_eval.api.filter": {"Filter": "assay.filters:Filter"},
-    "lm_eval.filters.extraction": {"Filter": "assay.filters:Filter", "RegexFilter": "assay.filters:RegexFilter"},
+    "lm_eval.api.filter": {"Filter": "assay.filters:Filter", "FilterEnsemble": "assay.filters:FilterEnsemble"},
+    "lm_eval.filters.extraction": {
+        **_FILTER,
+        "MultiChoiceRegexFilter": "assay.filters:MultiChoiceRegexFilter",
+        "POSFilter": "assay.filters:POSFilter",
+        "RegexFilter": "assay.filters:RegexFilter",
+        "WhitespaceFilter": "assay.filters:RemoveWhitespace",
+    },
+    "lm_eval.filters.selection": {
+        **_FILTER,
+        "MajorityVoteFilter": "assay.filters:MajorityVote",
+        "TakeFirstFilter": "assay.filters:TakeFirst",
+        "TakeKFilter": "assay.filters:TakeFirstK",
+    },
+    "lm_eval.filters.transformation": {
+        **_FILTER,
+        "LowercaseFilter": "assay.filters:Lowercase",
+        "MapFilter": "assay.filters:MapFilter",
+        "SPANFilter": "assay.filters:FormatSpan",
+        "UppercaseFilter": "assay.filters:Uppercase",
+    },
+    "lm_eval.filters.custom": {**_FILTER, "CustomFilter": "assay.filters:Custom"},
+    "lm_eval.filters.decontamination": {**_FILTER, "DecontaminationFilter": "assay.filters:Decontaminate"},
     "lm_eval.api.registry": {
+        "get_aggregation": f"{__name__}:get_aggregation",
+        "get_filter": f"{__name__}:get_filter",
+        "register_aggregation": f"{__name__}:register_aggregation",
         "register_filter": f"{__name__}:register_filter",
+        "register_metric": f"{__name__}:register_metric",
         "register_model": f"{__name__}:register_model",
         "register_scorer": "assay.compat.lm_eval.scorers:register_scorer",
-        "register_metric": f"{__name__}:register_metric",
-        "register_aggregation": "assay.metrics:register_aggregation",
     },
     "lm_eval.scorers": {
         name: f"assay.compat.lm_eval.scorers:{name}" for name in ("GenScorer", "LLScorer", "ScoredDoc", "Scorer")
@@ -54,7 +87,7 @@ NAMES: dict[str, dict[str, str]] = {
         "mean": f"{__name__}:mean",
         "metric_max_over_ground_truths": f"{__name__}:metric_max_over_ground_truths",
     },
-    "lm_eval.api.samplers": {"ContextSampler": f"{_CLASSES}:ContextSampler"},
+    "lm_eval.api.samplers": {name: f"{_SAMPLERS}:{name}" for name in _SAMPLER_NAMES},
     "lm_eval.api.model": {"LM": "assay.models:LM"},
 }
 """Module to name to `module:attribute`, imported when it is asked for: most task files need one of them."""
@@ -199,6 +232,31 @@ def register_filter(name: str) -> Callable[[C], C]:
     from assay.filters import FILTERS
 
     return _registering(FILTERS, name)
+
+
+def register_aggregation(name: str) -> Callable[[C], C]:
+    from assay.metrics import AGGREGATIONS
+
+    return _registering(AGGREGATIONS, name)
+
+
+def get_aggregation(name: str) -> Callable[[Sequence[Any]], Any]:
+    from assay.metrics import AGGREGATIONS
+
+    return AGGREGATIONS[name].fn
+
+
+def get_filter(name: str | Callable[..., Any]) -> Callable[..., Any]:
+    """The class of a filter by name; a class as it is."""
+    from assay.filters import FILTERS
+
+    return FILTERS[name] if isinstance(name, str) else name
+
+
+def build_filter_ensemble(filter_name: str, components: Sequence[tuple[str, dict[str, Any] | None]]) -> Any:
+    from assay.filters import FilterEnsemble
+
+    return FilterEnsemble(filter_name, [get_filter(name)(**(kwargs or {})) for name, kwargs in components])
 
 
 def register_model(*names: str) -> Callable[[C], C]:
