@@ -180,3 +180,20 @@ def test_the_exit_code_and_the_table_say_what_failed(
     assert {check: rows[check][0] for check in found} == found
     if name == "FailsSome":
         assert rows["draws"][-1] == "2 of 12 requests failed: the moon is [/full]"
+
+
+# -- at the terminal ---------------------------------------------------------------------------------------------------
+
+
+def test_every_step_is_named_before_it_is_taken() -> None:
+    shown = CliRunner().invoke(command, ["ngram"])
+    steps = [line.removeprefix("checking: ") for line in shown.stderr.splitlines()]
+    assert steps[0] == "loading the model"
+    assert steps[2:-1] == ["one by one", "order", "token boundary", "chat round trip", "stop strings", "draws"]
+
+
+def test_a_model_that_answers_at_random_is_told_apart_from_a_broken_one() -> None:
+    shown = CliRunner().invoke(command, ["dummy"])
+    assert shown.exit_code == 0, shown.output
+    assert skipped(verdicts(load_model("dummy"))) == ["token boundary"]
+    assert "answers at random" in " ".join(shown.stdout.split())

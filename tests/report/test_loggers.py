@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from assay import evaluate
 from assay.errors import ConfigError
 from assay.report.loggers import LOGGERS, log_results, numbers, ready_loggers
 from assay.results import GroupResult, GroupScore, MetricKey, RunResult, Score, TaskResult
@@ -65,3 +66,27 @@ def test_an_unknown_logger_is_an_error_with_the_nearest_name(results: RunResult)
     with pytest.raises(ConfigError, match="wandb"):
         send(results, {"wandbb": {}})
     assert set(LOGGERS) >= {"wandb", "mlflow", "tensorboard"}
+
+
+def test_a_tracker_that_nobody_is_logged_in_to_is_found_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"wandb has no login(?s:.)*WANDB_API_KEY"):
+        evaluate(model="dummy", tasks=["demo_agreement"], limit=3, loggers={"wandb": {}}, run_dir=str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+    assert ready_loggers({"wandb": {"mode": "offline"}}), "an offline run needs none"
+
+
+def test_a_tracker_that_does_not_answer_is_found_before_the_run(tmp_path: Path) -> None:
+    pytest.importorskip("mlflow")
+    with pytest.raises(ConfigError, match=r"mlflow cannot be used(?s:.)*Nothing was asked yet"):
+        ready_loggers({"mlflow": {"tracking_uri": "http://127.0.0.1:9"}})
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=r"tensorboard cannot be used"):
+        ready_loggers({"tensorboard": {"log_dir": str(tmp_path / "file" / "runs")}})

@@ -44,11 +44,15 @@ def command(
     name, arguments = model, resolve_config({"model_args": model_args}).model_args
     if model not in MODELS and ".py:" not in model and not model.endswith(".py"):
         name, arguments = "hf", {"pretrained": model, **arguments}
+    click.echo("loading the model", err=True)
     lm = load_model(name, arguments, device=device, trust_remote_code=trust_remote_code)
     title = f"selftest of {escape(model)}"
     table = Table("check", "", "largest difference", "flipped", "", title=title, title_justify="left")
     try:
-        checks = list(run_checks(lm, tolerance=tolerance))
+        checks = list(
+            run_checks(lm, tolerance=tolerance, report=lambda step: click.echo(f"checking: {step}", err=True))
+        )
+        click.echo("asking what it can do", err=True)
         with ResponseStore() as store:
             able = abilities_of(lm, store)
     finally:

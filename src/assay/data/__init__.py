@@ -1,6 +1,7 @@
 """Dataset reference to docs: the `datasets` library, local files, a local mirror of the hub, `custom_dataset`."""
 
 from assay.data.docs import Docs, columns_of, doc_hash, iter_docs
+from assay.data.hub import hub_or_cache
 from assay.data.seeded import NUMPY_SEED, RANDOM_SEED, seeded_globals
 from assay.data.source import DataSource, mirror_dir
 
@@ -11,6 +12,7 @@ __all__ = [
     "Docs",
     "columns_of",
     "doc_hash",
+    "hub_or_cache",
     "iter_docs",
     "mirror_dir",
     "seeded_globals",

@@ -6,11 +6,13 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.config import FILE_FORMATS
 from assay.data.files import SUFFIXES, read_files
+from assay.data.hub import hub_or_cache
 from assay.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
@@ -155,9 +157,16 @@ class DataSource:
             return dict(datasets.load_from_disk(self.path))
         if (local / "state.json").exists():
             return {"train": datasets.load_from_disk(self.path)}
+        unreachable: str | None = None
         try:
-            loaded = datasets.load_dataset(self.path, self.name, **kwargs)
+            with nullcontext() if self._is_local() else hub_or_cache() as unreachable:
+                loaded = datasets.load_dataset(self.path, self.name, **kwargs)
         except Exception as error:  # whatever the library raises: the reader needs dataset, config and cause
+            if unreachable is not None:
+                raise DataError(
+                    f"{self.label} cannot be loaded: the hub is out of reach ({unreachable}), and no copy is in its cache",
+                    hint="Check the network, or give a local copy with --data_dir.",
+                ) from error
             raise DataError(
                 f"{self.label} cannot be loaded: {type(error).__name__}: {error}",
                 hint="Check the name and the network, or give a local copy with --data_dir.",

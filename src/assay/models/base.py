@@ -145,6 +145,8 @@ class LM(ABC):
     """Whether chats go to the model as messages, or through `apply_chat_template` as text."""
     chat_renderer: ChatRenderer | None = None
     """What renders chats, for backends that have a template of their own."""
+    at_random: ClassVar[str] = ""
+    """Of a model that reads no text: why moving a space makes another request to it, for `assay selftest`."""
     tolerance: float = 1e-3
     """Difference in log-likelihood that rounding explains, for `assay selftest`."""
 

@@ -42,6 +42,10 @@ _WORDS = [
 class DummyLM(LM):
     """Random log-likelihoods and short random texts, reproducible from `seed`."""
 
+    at_random = (
+        "dummy answers at random, by a hash of the request: it reads no text, so a moved space is another request"
+    )
+
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
         self._hash = blake2b(str(seed).encode(), digest_size=16)

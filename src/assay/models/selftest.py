@@ -6,7 +6,7 @@ Needs no reference and no data, so it works for any model and any server. Most w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from assay.errors import AssayError, ModelError
 from assay.instance import Instance, Response
@@ -26,15 +26,19 @@ class DoesNotApply(Exception):
     """The backend has no such thing to check. Everything else that goes wrong in a check is a failed check."""
 
 
-def run_checks(lm: LM, *, tolerance: float | None = None) -> Iterator[Check]:
-    """Every check in turn, the backend's own first."""
+def run_checks(
+    lm: LM, *, tolerance: float | None = None, report: Callable[[str], None] = lambda name: None
+) -> Iterator[Check]:
+    """Every check in turn, the backend's own first. `report` is told the name of each before it begins."""
     limit = lm.tolerance if tolerance is None else tolerance
+    report("the backend's own checks")
     try:
         yield from lm.own_checks(limit)
     except Exception as error:
         yield Check("the backend's own checks", False, note=_reason(error))
     for check in (one_by_one, order, token_boundary, chat_round_trip, stop_strings, draws):
         name = check.__name__.replace("_", " ")
+        report(name)
         try:
             yield check(lm, limit)
         except (DoesNotApply, NotImplementedError) as error:
@@ -125,6 +129,8 @@ def token_boundary(lm: LM, tolerance: float) -> Check:
     Scored with the continuation it changes nothing; counted as context, as a model of bytes may do, it takes the same
     from every choice of a question. Anything else favours some choices.
     """
+    if lm.at_random:
+        raise DoesNotApply(lm.at_random)
     moved = [_score(context + " ", choice.removeprefix(" ")) for context, choices in QUESTIONS for choice in choices]
     found, expected = _values(lm, moved), _values(lm, requests())
     pairs = zip(_by_question(found), _by_question(expected))

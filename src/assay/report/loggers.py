@@ -5,8 +5,12 @@ A logger is a function `(results, settings)`. Trackers are imported when one is 
 
 from __future__ import annotations
 
+import inspect
+import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from assay.errors import AssayError, ConfigError, StoreError
@@ -15,6 +19,9 @@ from assay.report.rows import rows_of
 from assay.results import RunResult, config_entry, write_key
 
 Logger = Callable[[RunResult, dict[str, Any]], None]
+
+TENSORBOARD_DIR = "runs/tensorboard"
+_MLFLOW_RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 
 LOGGERS: Registry[Logger] = Registry("logger", group="assay.loggers")
 
@@ -35,10 +42,59 @@ class ReadyLogger:
 def ready_loggers(loggers: dict[str, dict[str, Any]]) -> list[ReadyLogger]:
     """Look up and import before the run what is used after it: a wrong name must not cost an evaluation."""
     ready = [ReadyLogger(name, LOGGERS[name], settings) for name, settings in loggers.items()]
-    for name in loggers:
+    for name, settings in loggers.items():
         if name in _PACKAGES:
-            _import(name)
+            _require_login(name, _import(name), settings)
     return ready
+
+
+def _require_login(name: str, package: Any, settings: dict[str, Any]) -> None:
+    """A tracker that nobody is logged in to, or that does not answer, must not cost an evaluation either."""
+    try:
+        if name == "wandb":
+            _check_wandb(package, settings)
+        elif name == "mlflow":
+            with _no_retries():
+                package.MlflowClient(settings.get("tracking_uri")).search_experiments(max_results=1)
+        else:
+            Path(settings.get("log_dir", TENSORBOARD_DIR)).mkdir(parents=True, exist_ok=True)
+    except AssayError:
+        raise
+    except Exception as error:  # as in `log_results`
+        reason = " ".join(str(error).split())[:300]
+        raise ConfigError(
+            f"the logger {name} cannot be used: {type(error).__name__}: {reason}",
+            hint=f"Nothing was asked yet. Put it right, or leave out --log_to {name}.",
+        ) from error
+
+
+def _check_wandb(wandb: Any, settings: dict[str, Any]) -> None:
+    """Offline runs need no key. Nobody is asked for one on the terminal, in the middle of a job."""
+    mode = settings.get("mode") or os.environ.get("WANDB_MODE") or "online"
+    if mode not in ("online", "run"):
+        return
+    if "prompt" in inspect.signature(wandb.login).parameters:
+        is_logged_in = wandb.login(prompt=False, verify=True)
+    else:  # an older one would ask
+        is_logged_in = bool(os.environ.get("WANDB_API_KEY") or wandb.api.api_key)
+    if not is_logged_in:
+        raise ConfigError(
+            "the logger wandb has no login",
+            hint="wandb login, or set WANDB_API_KEY, or write --log_to wandb:mode=offline",
+        )
+
+
+@contextmanager
+def _no_retries() -> Iterator[None]:
+    """MLflow waits for minutes for a server that is not there; whoever is at the terminal should hear it at once."""
+    before = os.environ.get(_MLFLOW_RETRIES)
+    os.environ[_MLFLOW_RETRIES] = "0"
+    try:
+        yield
+    finally:
+        os.environ.pop(_MLFLOW_RETRIES)
+        if before is not None:
+            os.environ[_MLFLOW_RETRIES] = before
 
 
 def log_results(result: RunResult, loggers: Iterable[ReadyLogger]) -> None:
@@ -96,7 +152,7 @@ def log_to_mlflow(result: RunResult, settings: dict[str, Any]) -> None:
 @LOGGERS.register("tensorboard")
 def log_to_tensorboard(result: RunResult, settings: dict[str, Any]) -> None:
     """TensorBoard: scalars at `step` (a training step, say) in `log_dir`."""
-    with _import("tensorboard").SummaryWriter(settings.get("log_dir", "runs/tensorboard")) as writer:
+    with _import("tensorboard").SummaryWriter(settings.get("log_dir", TENSORBOARD_DIR)) as writer:
         for name, value in numbers(result):
             writer.add_scalar(name, value, global_step=int(settings.get("step", 0)))
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from assay.data import hub_or_cache
 from assay.errors import ConfigError, ModelError, ModelFileError, did_you_mean
 from assay.models.catalog import resolve
 from assay.models.hf.local_files import check_config, check_gguf, check_weights
@@ -95,10 +97,11 @@ class Source:
 def load(source: Source, *, dtype: str, device: str | None, backend: str) -> tuple[Any, Any]:
     """The model and its tokenizer."""
     check_dtype(dtype)
-    config = load_config(source)
-    tokenizer = load_tokenizer(source)
-    seq2seq = is_seq2seq(config, backend)
-    return load_network(source, dtype=dtype, device=choose_device(device), seq2seq=seq2seq), tokenizer
+    with nullcontext() if source.directory is not None else hub_or_cache():
+        config = load_config(source)
+        tokenizer = load_tokenizer(source)
+        seq2seq = is_seq2seq(config, backend)
+        return load_network(source, dtype=dtype, device=choose_device(device), seq2seq=seq2seq), tokenizer
 
 
 def load_config(source: Source) -> Any:
