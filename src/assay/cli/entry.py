@@ -21,6 +21,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "score": ("assay.cli.score:command", "Score a run again from its kept responses."),
     "compare": ("assay.cli.compare:command", "Is B better than A? Paired, with an interval."),
     "rank": ("assay.cli.rank:command", "Many runs, and the ranks each may have."),
+    "drift": ("assay.cli.drift:command", "Did the model change? Token by token, without labels."),
     "gate": ("assay.cli.gate:command", "Fail a build when a run is worse than another."),
     "judge": ("assay.cli.judge:command", "What a judge's verdicts are worth."),
     "label": ("assay.cli.label:command", "Judge some answers of a run yourself."),

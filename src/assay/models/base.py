@@ -11,7 +11,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeAlias, cast
 
 from assay.config import without_secrets
 from assay.errors import ConfigError, ModelError, did_you_mean
@@ -19,6 +19,10 @@ from assay.instance import Context, Instance, Message, Response
 from assay.models.identity import Identity
 from assay.models.letters import Letters, as_requests, letters_by_likelihood
 from assay.request_types import REQUEST_TYPES
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 ChatForm: TypeAlias = Literal["messages", "text"]
 Stop: TypeAlias = Callable[[], bool]
@@ -128,6 +132,22 @@ class _NoCache:
         pass
 
 
+@dataclass(frozen=True)
+class TokenDivergences:
+    """Two models at a block of tokens: each array has a number for each token."""
+
+    texts: NDArray[np.int64]
+    """Which text it is of."""
+    places: NDArray[np.int64]
+    """Its place in that text, from 0."""
+    kl: NDArray[np.float64]
+    """Kullback–Leibler divergence of the second model's next-token distribution from the first's, in nats."""
+    same_first: NDArray[np.float64]
+    """1 where both find the same token likeliest."""
+    entropy_a: NDArray[np.float64]
+    entropy_b: NDArray[np.float64]
+
+
 class LM(ABC):
     """A language model. A backend gives the first three methods; the rest is optional.
 
@@ -177,6 +197,16 @@ class LM(ABC):
             return self.stream("loglikelihood", as_requests(pairs), [0] * len(pairs))
 
         return answers_in_order(letters_by_likelihood(score, requests), len(requests))
+
+    def token_divergences(self, other: LM, texts: Sequence[str], most: int) -> Iterator[TokenDivergences] | None:
+        """How far `other` is from this model at each token; None where whole distributions of both cannot be seen."""
+        return None
+
+    def likeliest_tokens(self, prompts: Sequence[str]) -> list[dict[str, float]]:
+        """For each prompt the likeliest next tokens, as text, with their log-probabilities."""
+        raise ModelError(
+            f"{self.class_name} lists no likeliest tokens", hint="Use hf, or a server that gives top log-probabilities."
+        )
 
     def stream(
         self, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Stop = never

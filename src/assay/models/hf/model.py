@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay.errors import ConfigError
 from assay.instance import Instance, Response
-from assay.models.base import Capabilities, ModelInfo, Stop, StreamingLM, Usage, never
+from assay.models.base import LM, Capabilities, ModelInfo, Stop, StreamingLM, Usage, never
 from assay.models.generation import DEFAULT_TOKS, thinking_room, thoughts_named_in
 from assay.models.hf.chat import ChatFormatter, template_text
 from assay.models.hf.fingerprint import fingerprint, weights_in_memory
@@ -19,7 +19,7 @@ from assay.models.letters import label_pairs, letters_by_likelihood
 from assay.models.prefix_tree import count_distinct
 
 if TYPE_CHECKING:
-    from assay.models.base import Check
+    from assay.models.base import Check, TokenDivergences
     from assay.models.hf import loading
     from assay.models.hf.engine import HFEngine
     from assay.models.hf.selfcheck import SelfCheck
@@ -32,6 +32,10 @@ WITHOUT_EFFECT = {
     "softmax_dtype": "log-softmax is always in float32",
     "truncation": "contexts are always cut from the left to max_length",
 }
+
+
+LIKELIEST = 200
+"""Tokens listed for a prompt: more than servers list, so that theirs are found among them."""
 
 
 class HFLM(StreamingLM):
@@ -249,6 +253,16 @@ class HFLM(StreamingLM):
             return
         finally:
             watch.remove()
+
+    def token_divergences(self, other: LM, texts: Sequence[str], most: int) -> Iterator[TokenDivergences] | None:
+        from assay.models.hf.divergence import token_divergences
+
+        return token_divergences(self, other, texts, most) if isinstance(other, HFLM) else None
+
+    def likeliest_tokens(self, prompts: Sequence[str]) -> list[dict[str, float]]:
+        from assay.models.hf.divergence import likeliest_tokens
+
+        return likeliest_tokens(self, prompts, LIKELIEST)
 
     def info(self) -> ModelInfo:
         return replace(

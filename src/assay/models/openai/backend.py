@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from assay.errors import ConfigError, ModelError
 from assay.instance import Context, Instance, Response, TokenCounts, context_text
-from assay.models.base import ABILITIES, LM, Capabilities, ModelInfo, Stop, Usage
+from assay.models.base import ABILITIES, LM, Capabilities, ModelInfo, Stop, Usage, never
 from assay.models.generation import DEFAULT_TOKS, GenerationSettings, draw_seed, thinking_room
 from assay.models.identity import PROBE_TOKENS, PROBES, Identity, ProbeReply
 from assay.models.letters import letters_of
@@ -305,6 +305,26 @@ class ServerLM(LM):
         if not places or not places[0]:
             raise Unusable("it lists no likeliest tokens (top_logprobs)", again=False)
         return Response(letters_of(places[0], instance.args[1]), tokens=self.count(reply))
+
+    def likeliest_tokens(self, prompts: Sequence[str]) -> list[dict[str, float]]:
+        """One token after each prompt, with the likeliest at its place: as many as the server lists."""
+        one_token = GenerationSettings(max_gen_toks=1)
+        tops = {name: LISTED if value is not True else True for name, value in self.TOP_LOGPROBS.items()}
+
+        def read(reply: Any) -> Response:
+            places = read_tops(reply["choices"][0])
+            if not places or not places[0]:
+                raise Unusable("it lists no likeliest tokens (top_logprobs)", again=False)
+            return Response(places[0], tokens=self.count(reply))
+
+        def write(at: int) -> Job[Response]:
+            return Job({**self.write_generation(prompts[at], one_token, self.seed), **tops}, read)
+
+        answers = dict(self.send_by_prefix(write, list(prompts), never))
+        failed = next((answer.failure for answer in answers.values() if answer.failure is not None), None)
+        if failed is not None:
+            raise ModelError(f"{self.url}: {failed}")
+        return [answers[at].answer for at in range(len(prompts))]
 
     def send_by_prefix(
         self,

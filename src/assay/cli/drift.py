@@ -1,0 +1,119 @@
+"""`assay drift`: did the model change, without labels?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from assay.comparison import Passage
+    from assay.models import LM
+
+
+@click.command("drift", short_help="Did the model change? Token by token, without labels.")
+@click.argument("a")
+@click.argument("b")
+@click.option("--a_args", multiple=True, metavar="K=V,…", help="Model arguments of A, as --model_args of `assay run`.")
+@click.option("--b_args", multiple=True, metavar="K=V,…", help="Model arguments of B.")
+@click.option(
+    "--texts", multiple=True, type=click.Path(exists=True, dir_okay=False), help="Files to read: text, or JSON lines."
+)
+@click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="Read what these tasks ask.")
+@click.option("--limit", type=click.IntRange(min=1), help="Docs of each task.")
+@click.option("--max_tokens", default=10_000, show_default=True, type=click.IntRange(min=2), help="Tokens to compare.")
+@click.option(
+    "--max_requests",
+    default=500,
+    show_default=True,
+    type=click.IntRange(min=2),
+    help="For servers, which answer a request a token.",
+)
+@click.option(
+    "--continuations",
+    default=50,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Prompts continued greedily by both.",
+)
+@click.option("--max_kl", type=click.FloatRange(min=0), help="Fail when the mean KL divergence is beyond this.")
+@click.option("--device", help="Torch device.")
+@click.option("--trust_remote_code", is_flag=True, help="Let a model bring its own code.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@click.option("--html", type=click.Path(dir_okay=False), help="Write a page with a picture.")
+def command(
+    a: str,
+    b: str,
+    a_args: tuple[str, ...],
+    b_args: tuple[str, ...],
+    texts: tuple[str, ...],
+    tasks: tuple[str, ...],
+    limit: int | None,
+    max_tokens: int,
+    max_requests: int,
+    continuations: int,
+    max_kl: float | None,
+    device: str | None,
+    trust_remote_code: bool,
+    as_json: bool,
+    html: str | None,
+) -> None:
+    """Compare the next-token distributions of B with those of A on the same texts.
+
+    \b
+    assay drift org/model org/model-finetuned
+    assay drift smollm2-135m smollm2-135m --b_args dtype=bfloat16 --max_kl 0.01
+    assay drift smollm2-135m local-completions --b_args base_url=http://localhost:8080/v1,model=m
+
+    A and B are backends (see `assay ls models`), or what `pretrained=` takes: a hub name, a directory, a GGUF file. Two local
+    models are compared exactly; a server that lists only the likeliest tokens gives bounds. Without --texts or --tasks, a
+    sample that ships is read. Exit code with --max_kl: 0 shown to be within, 1 shown to be beyond, 4 neither.
+    """
+    from assay.cli.display import console
+    from assay.comparison import DriftOptions, drift_json, drift_legend, drift_page, drift_table, measure_drift
+    from assay.results import write_whole
+
+    passages = _passages(texts, tasks, limit)
+    models: list[LM] = []
+    try:
+        for name, arguments in ((a, a_args), (b, b_args)):
+            models.append(_load(name, arguments, device, trust_remote_code))
+        options = DriftOptions(max_tokens, max_requests, continuations, max_kl=max_kl)
+        drift = measure_drift(models[0], models[1], passages, options)
+    finally:
+        for model in models:
+            model.close()
+    if html:
+        write_whole(Path(html), drift_page([drift]).encode())
+    if as_json:
+        click.echo(drift_json(drift))
+    else:
+        console().print(drift_table(drift))
+        for line in drift_legend(drift):
+            click.echo(line)
+        if html:
+            click.echo(html)
+    code = {None: 0, "within": 0, "beyond": 1, "open": 4}[drift.verdict]
+    if code:
+        raise SystemExit(code)
+
+
+def _passages(texts: tuple[str, ...], tasks: tuple[str, ...], limit: int | None) -> list[Passage]:
+    from assay.comparison import bundled_passages, passages_of_file, passages_of_tasks
+
+    names = [name for part in tasks for name in part.split(",") if name]
+    passages = [passage for file in texts for passage in passages_of_file(Path(file))]
+    if names:
+        passages += passages_of_tasks(names, limit)
+    return passages or bundled_passages()
+
+
+def _load(name: str, arguments: tuple[str, ...], device: str | None, trust_remote_code: bool) -> LM:
+    from assay.cli.options import resolve_config
+    from assay.models import MODELS, load_model
+
+    words = resolve_config({"model_args": arguments}).model_args
+    if name not in MODELS and ".py:" not in name and not name.endswith(".py"):
+        name, words = "hf", {"pretrained": name, **words}
+    return load_model(name, words, device=device, trust_remote_code=trust_remote_code)

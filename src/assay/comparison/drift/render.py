@@ -1,0 +1,134 @@
+"""A drift as a table, as JSON, and what to know beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from assay.comparison.drift.engine import Drift, DriftPart
+from assay.report import with_signs
+from assay.stats import Estimate
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_TITLES = {"all": "", "domain": "domain", "position": "position"}
+
+
+def drift_table(drift: Drift) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
+    from rich.table import Table
+
+    title = escape(with_signs(f"A {drift.a}\nB {drift.b}"))
+    table = Table(title=title, title_justify="left", header_style="bold", pad_edge=False, box=SIMPLE_HEAD)
+    kl = "KL(A‖B), nats" if drift.is_exact else "KL(A‖B) at least"
+    for name in ("", kl, "95 %", "same top token", "entropy A", "B − A", "tokens", "texts"):
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    kind = "all"
+    for part in drift.parts:
+        if part.kind != kind:
+            table.add_section()
+        kind = part.kind
+        table.add_row(*(escape(with_signs(cell)) for cell in part_cells(part)))
+    return table
+
+
+def part_cells(part: DriftPart) -> tuple[str, ...]:
+    return (
+        f"{_TITLES[part.kind]} {part.name}".strip(),
+        small(part.kl.value),
+        interval(part.kl),
+        share(part.same_first),
+        small(part.entropy.value),
+        small(part.entropy_change.value, signed=True),
+        f"{part.tokens:,}",
+        f"{part.texts:,}",
+    )
+
+
+def small(value: float | None, *, signed: bool = False) -> str:
+    """Three digits that count, as drifts span ten powers of ten.
+
+    >>> small(0.0), small(0.00123456), small(3.2e-9), small(-0.5, signed=True)
+    ('0', '0.00123', '3.2e-09', '-0.5')
+    """
+    if value is None:
+        return ""
+    if value == 0:
+        return "0"
+    return f"{value:+.3g}" if signed else f"{value:.3g}"
+
+
+def interval(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f"[{small(max(0.0, estimate.low))}, {small(estimate.high)}]"
+
+
+def share(estimate: Estimate) -> str:
+    return "" if estimate.value is None else f"{estimate.value:.2%}"
+
+
+def drift_legend(drift: Drift) -> Iterator[str]:
+    """What the reader must know beside the table."""
+    yield "Means over tokens; tokens of one text stand together in every interval."
+    if not drift.is_exact:
+        yield "Only the likeliest tokens are listed: KL is at least this (all other tokens count as one), and has no upper bound."
+    if drift.variation is not None and drift.variation[0].value is not None and drift.variation[1].value is not None:
+        low, high = drift.variation
+        yield f"Total variation between {small(low.value)} and {small(high.value)}; at 95 % between {small(max(0.0, low.low or 0.0))} and {small(high.high)}."
+    if drift.continued is not None and drift.continued.value is not None:
+        where = (
+            ""
+            if drift.first_difference is None
+            else f"; where one does, in the median from word {drift.first_difference:g} on"
+        )
+        yield f"Greedy continuations that differ: {drift.continued.value:.1%} of {drift.continued.n}{where}."
+    if drift.verdict is not None and drift.max_kl is not None:
+        words = {"within": "PASS: within", "beyond": "FAIL: beyond", "open": "CANNOT TELL: neither within nor beyond"}
+        reach = (
+            "no interval"
+            if drift.bounds is None
+            else f"95 % bounds {small(max(0.0, drift.bounds[0]))} and {small(drift.bounds[1])}"
+        )
+        yield f"{words[drift.verdict]} --max_kl {drift.max_kl:g} ({reach})"
+
+
+def drift_json(drift: Drift) -> str:
+    def plain(estimate: Estimate | None) -> dict[str, Any] | None:
+        if estimate is None:
+            return None
+        return {
+            "value": estimate.value,
+            "stderr": estimate.stderr,
+            "low": estimate.low,
+            "high": estimate.high,
+            "n": estimate.n,
+        }
+
+    data = {
+        "a": drift.a,
+        "b": drift.b,
+        "exact": drift.is_exact,
+        "parts": [
+            {
+                "kind": part.kind,
+                "name": part.name,
+                "tokens": part.tokens,
+                "texts": part.texts,
+                "kl": plain(part.kl),
+                "same_first": plain(part.same_first),
+                "entropy": plain(part.entropy),
+                "entropy_change": plain(part.entropy_change),
+            }
+            for part in drift.parts
+        ],
+        "total_variation": None if drift.variation is None else [plain(each) for each in drift.variation],
+        "continuations_that_differ": plain(drift.continued),
+        "max_kl": drift.max_kl,
+        "bounds": drift.bounds,
+        "verdict": drift.verdict,
+    }
+    return json.dumps(data, ensure_ascii=False, indent=1)
