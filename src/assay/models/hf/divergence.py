@@ -16,32 +16,32 @@ from assay.models.base import TokenDivergences
 from assay.models.prefix_tree import PrefixTree, Step
 
 if TYPE_CHECKING:
-    from assay.models.hf.model import HFLM
+    from assay.models.hf.engine import HFEngine
 
 _STEP = 256
 """Tokens of a step: its logits are kept whole, twice."""
 _ROWS = 32
 
 
-def token_divergences(a: HFLM, b: HFLM, texts: Sequence[str], most: int) -> Iterator[TokenDivergences]:
+def token_divergences(a: HFEngine, b: HFEngine, texts: Sequence[str], most: int) -> Iterator[TokenDivergences]:
     """In blocks, until `most` tokens are compared. A token that several texts share counts once, for the first of them."""
     check_same_tokens(a, b)
     length = min(a.max_length, b.max_length)
     sequences = [tokens[:length] for tokens in a.encoder.encode(texts)]
     cut = _first_tokens(sequences, most)
-    runners = [lm.loglikelihoods.engine.runner for lm in (a, b)]
-    engines = [lm.loglikelihoods.engine for lm in (a, b)]
-    fits = all(max(map(len, cut), default=0) <= engine.tree_length for engine in engines)
+    runners = [engine.runner for engine in (a, b)]
+    fits = all(max(map(len, cut), default=0) <= engine.tree_length for engine in (a, b))
     if all(runner is not None for runner in runners) and fits:
         yield from _by_tree(runners, cut)
     else:
         yield from _plainly([a.model, b.model], cut)
 
 
-def check_same_tokens(a: HFLM, b: HFLM) -> None:
-    if a.tokenizer.get_vocab() != b.tokenizer.get_vocab():
+def check_same_tokens(a: HFEngine, b: HFEngine) -> None:
+    one, other = a.encoder.tokenizer, b.encoder.tokenizer
+    if one.get_vocab() != other.get_vocab():
         raise ConfigError(
-            f"the two models do not share their tokens ({len(a.tokenizer):,} and {len(b.tokenizer):,})",
+            f"the two models do not share their tokens ({len(one):,} and {len(other):,})",
             hint="Drift is a distance of distributions over the same tokens; compare scores with `assay compare`.",
         )
 
@@ -115,15 +115,15 @@ def _compared(left: Any, right: Any, texts: Any, places: Any) -> TokenDivergence
     return TokenDivergences(texts, places, np.maximum(kl, 0.0), same, entropy_a, entropy_b)
 
 
-def likeliest_tokens(lm: HFLM, prompts: Sequence[str], most: int) -> list[dict[str, float]]:
+def likeliest_tokens(engine: HFEngine, prompts: Sequence[str], most: int) -> list[dict[str, float]]:
     """The likeliest next tokens of each prompt, as text."""
     import torch
 
-    sequences = [tokens[-lm.max_length :] for tokens in lm.encoder.encode_prompts(prompts)]
+    sequences = [tokens[-engine.max_length :] for tokens in engine.encoder.encode_prompts(prompts)]
     found: dict[int, dict[str, float]] = {}
-    for index, logits in _last_logits(lm, sequences):
+    for index, logits in _last_logits(engine, sequences):
         values, ids = torch.log_softmax(logits.double().cpu(), dim=-1).topk(min(most, logits.shape[-1]))
-        texts = lm.tokenizer.batch_decode(ids.unsqueeze(-1))
+        texts = engine.encoder.tokenizer.batch_decode(ids.unsqueeze(-1))
         tops: dict[str, float] = {}
         for text, value in zip(texts, values.tolist(), strict=True):
             tops[text] = float(np.logaddexp(tops.get(text, -np.inf), value))
@@ -131,16 +131,17 @@ def likeliest_tokens(lm: HFLM, prompts: Sequence[str], most: int) -> list[dict[s
     return [found[index] for index in range(len(prompts))]
 
 
-def _last_logits(lm: HFLM, sequences: Sequence[Sequence[int]]) -> Iterator[tuple[int, Any]]:
+def _last_logits(engine: HFEngine, sequences: Sequence[Sequence[int]]) -> Iterator[tuple[int, Any]]:
     import torch
 
-    engine = lm.loglikelihoods.engine
     if engine.runner is None or max(map(len, sequences)) > engine.tree_length:
         for index, tokens in enumerate(sequences):
             with torch.inference_mode():
                 yield (
                     index,
-                    lm.model(torch.tensor([list(tokens)], device=lm.model.device), use_cache=False).logits[0, -1],
+                    engine.model(torch.tensor([list(tokens)], device=engine.model.device), use_cache=False).logits[
+                        0, -1
+                    ],
                 )
         return
     tree = PrefixTree(sequences)

@@ -257,12 +257,14 @@ class HFLM(StreamingLM):
     def token_divergences(self, other: LM, texts: Sequence[str], most: int) -> Iterator[TokenDivergences] | None:
         from assay.models.hf.divergence import token_divergences
 
-        return token_divergences(self, other, texts, most) if isinstance(other, HFLM) else None
+        if not isinstance(other, HFLM):
+            return None
+        return token_divergences(self.loglikelihoods.engine, other.loglikelihoods.engine, texts, most)
 
     def likeliest_tokens(self, prompts: Sequence[str]) -> list[dict[str, float]]:
         from assay.models.hf.divergence import likeliest_tokens
 
-        return likeliest_tokens(self, prompts, LIKELIEST)
+        return likeliest_tokens(self.loglikelihoods.engine, prompts, LIKELIEST)
 
     def info(self) -> ModelInfo:
         return replace(
