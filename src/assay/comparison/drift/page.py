@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from assay.comparison.drift.engine import Drift, DriftPart
 from assay.comparison.drift.render import drift_legend, part_cells, small
-from assay.report import with_signs
+from assay.signs import with_signs
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from assay.comparison.drift.engine import Drift, DriftPart
-from assay.report import with_signs
+from assay.signs import with_signs
 from assay.stats import Estimate
 
 if TYPE_CHECKING:
