@@ -102,7 +102,7 @@ def command(
         return
     out = console()
     for comparison in comparisons:
-        out.print(comparison_table(comparison, out.width))
+        out.print(comparison_table(comparison))
         for line in comparison_legend(comparison):
             echo(line)
         for line in flip_lines(comparison, flips) if flips else ():

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
-    # Tables piped to a file keep their shape instead of being squeezed into 80 columns.
-    goes_to = sys.stderr if stderr else sys.stdout
-    width = None if goes_to.isatty() else int(os.environ.get("COLUMNS", "140"))
-    made = Console(stderr=stderr, width=width)
+    made = Console(stderr=stderr, width=width_of(sys.stderr if stderr else sys.stdout))
     made.push_render_hook(_signs())
     return made
+
+
+def width_of(stream: IO[str]) -> int | None:
+    """Columns to print on; None leaves it to the terminal. Tables piped to a file are not squeezed into 80 columns."""
+    return None if stream.isatty() else int(os.environ.get("COLUMNS", "140"))
 
 
 def _signs() -> Any:

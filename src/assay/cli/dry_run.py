@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay.cli.output import echo, echo_json
 from assay.signs import one_line
+from assay.tables import Column, FittedTable
 
 if TYPE_CHECKING:
     from assay.config import RunConfig
@@ -39,17 +40,13 @@ def forecast_dict(expected: Forecast) -> dict[str, Any]:
 
 
 def show_forecast(expected: Forecast, title: str) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
     from assay.cli.display import console
 
     out = console()
-    table = Table(title=escape(one_line(title)), title_justify="left", pad_edge=False)
-    for name in ("task", "docs", "requests", "in the store"):
-        table.add_column(name, justify="left" if name == "task" else "right")
+    numbers = [Column(name, right=True) for name in ("docs", "requests", "in the store")]
+    table = FittedTable([Column("task", shrinks=True), *numbers], title=one_line(title))
     for name, task in expected.tasks.items():
-        table.add_row(escape(one_line(name)), f"{task.docs:,}", f"{task.requests:,}", f"{task.kept:,}")
+        table.add([one_line(name), f"{task.docs:,}", f"{task.requests:,}", f"{task.kept:,}"])
     out.print(table)
     about = "" if expected.exact else "about "
     out.print(f"{expected.to_ask:,} requests to ask, {about}{expected.prompt_tokens:,} prompt tokens", highlight=False)

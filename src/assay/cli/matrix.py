@@ -14,6 +14,8 @@ import click
 from assay.cli.foreign_flags import RunCommand
 from assay.cli.options import RUN_OPTIONS, with_options
 from assay.cli.output import echo, echo_json
+from assay.signs import one_line
+from assay.tables import Column, FittedTable
 
 if TYPE_CHECKING:
     from assay.config import RunConfig
@@ -183,8 +185,6 @@ def _drive(base: Sequence[str], missing: dict[str, list[Cell]], at_once: int, di
 def _show(cells: Sequence[Cell], models: Sequence[MatrixModel], tasks: Sequence[str], *, as_json: bool) -> list[str]:
     """A row a task, a column a model; every number of every cell with --json. Which scores are withheld."""
 
-    from rich.table import Table
-
     from assay.cli.display import console
     from assay.report import rows_of
     from assay.results import RunResult
@@ -213,7 +213,13 @@ def _show(cells: Sequence[Cell], models: Sequence[MatrixModel], tasks: Sequence[
         ]
         echo_json(rows, indent=2)
         return withheld
-    table = Table("task", "metric", *(model.name for model in models), box=None, header_style="bold")
+    table = FittedTable(
+        [
+            Column("task", shrinks=True),
+            Column("metric", shrinks=True),
+            *(Column(one_line(m.name), right=True) for m in models),
+        ]
+    )
     for task in tasks:
         firsts = {
             name: next((row for row in rows_of(result) if row.key is not None), None)
@@ -222,6 +228,6 @@ def _show(cells: Sequence[Cell], models: Sequence[MatrixModel], tasks: Sequence[
         }
         metric = next((row.metric for row in firsts.values() if row is not None), "")
         shown = [firsts.get(model.name) for model in models]
-        table.add_row(task, metric, *(f"{row.value_text} {row.stderr_text}" if row else "–" for row in shown))
+        table.add([task, metric, *(f"{row.value_text} {row.stderr_text}" if row else "–" for row in shown)])
     console().print(table)
     return withheld

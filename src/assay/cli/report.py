@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from assay.cli.display import console
 from assay.cli.output import echo
 
 
@@ -31,10 +32,13 @@ def command(run: str, form: str, output: str | None) -> None:
     assay report runs/my-model/2026-01-01T12-00-00
     assay report runs/my-model/2026-01-01T12-00-00 --format html
     """
-    from assay.report import csv_table, html_report, latex_table, markdown_table, render_text
+    from assay.report import csv_table, html_report, latex_table, markdown_table, render_text, screen_table
     from assay.results import RunDirectory, RunResult, write_whole
 
     result = RunResult.load(run)
+    if form == "text" and output is None:
+        console().print(screen_table(result))
+        return
     if form == "html":
         text = html_report(result, RunDirectory(run).read_json("run.json"))
         output = output or str(Path(run) / "report.html")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from assay.comparison.model import Comparison, ComparisonRow
 from assay.comparison.runs import ComparedRun
 from assay.report import format_number
-from assay.signs import with_signs
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from assay.signs import one_line, with_signs
+from assay.tables import Column, FittedTable
 
 _COLOURS = {"better": "green", "worse": "red", "equivalent": "cyan", "same": "cyan", "undecided": "yellow"}
 
@@ -27,50 +25,40 @@ def signed(value: float) -> str:
     return f"+{text}" if value > 0 else text
 
 
-def comparison_table(comparison: Comparison, width: int = 150) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
-    from rich.table import Table
+COLUMNS = [
+    Column("task", shrinks=True),
+    Column("metric", shrinks=True),
+    Column("A", right=True, rank=4),
+    Column("B", right=True, rank=4),
+    Column("B − A ± stderr", right=True),
+    Column("95 % interval", right=True, rank=2),
+    Column("n", right=True, rank=3),
+    Column("flips", right=True, rank=6),
+    Column("p", right=True, rank=5),
+    Column("verdict"),
+]
 
-    title = f"A {comparison.a.label}\nB {comparison.b.label}"
-    table = Table(
-        title=escape(with_signs(title)),
-        title_justify="left",
-        header_style="bold",
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-        box=SIMPLE_HEAD,
-    )
-    shown = _shown(comparison, width)
-    table.add_column("task", overflow="fold", min_width=10)
-    table.add_column("metric", overflow="fold")
-    for name in shown:
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict", overflow="fold", min_width=10)
+
+def comparison_table(comparison: Comparison) -> FittedTable:
+    table = FittedTable(COLUMNS, title=with_signs(f"A {comparison.a.label}\nB {comparison.b.label}"))
     seen = None
     for row in comparison.rows:
-        name = "" if row.name == seen else f"{'  ' * row.depth}{escape(with_signs(row.alias))}"
+        name = "" if row.name == seen else f"{'  ' * row.depth}{one_line(row.alias)}"
         seen = row.name
         metric = row.metric if row.filter == "none" else f"{row.metric} ({row.filter})"
-        verdict = f"[{_COLOURS[row.verdict.kind]}]{row.verdict}[/]" if row.verdict else ""
-        cells = _cells(row)
-        table.add_row(
-            f"[bold]{name}[/bold]" if row.kind == "group" else name,
-            escape(with_signs(metric)),
-            *(escape(cells[column]) for column in shown),
-            verdict + escape(_notes(row)),
+        verdict = row.verdict.kind if row.verdict else ""
+        rest = "" if verdict == "same" else str(row.verdict or "").removeprefix(verdict).removeprefix(": ")
+        table.add(
+            [
+                (name, "bold" if row.kind == "group" else ""),
+                one_line(metric),
+                *_cells(row).values(),
+                (verdict, _COLOURS.get(verdict, "")),
+            ],
+            one_line("; ".join(part for part in (rest, *_notes(row)) if part)),
+            "dim",
         )
     return table
-
-
-def _shown(comparison: Comparison, width: int) -> list[str]:
-    """The columns that fit: a narrow terminal keeps the difference and the verdict."""
-    columns = ["A", "B", "B − A ± stderr", "95 % interval", "n", "flips", "p"]
-    if width < 116 or all(row.difference.gained is None for row in comparison.rows):
-        columns.remove("flips")
-    if width < 105:
-        columns.remove("p")
-    return columns[2:] if width < 96 else columns
 
 
 def _cells(row: ComparisonRow) -> dict[str, str]:
@@ -92,12 +80,12 @@ def p_text(row: ComparisonRow) -> str:
     return "" if p is None else "<0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
-def _notes(row: ComparisonRow) -> str:
+def _notes(row: ComparisonRow) -> list[str]:
     caution = row.difference.estimate.caution
     notes = [*row.notes, *([caution] if caution else [])]
     if row.only_a or row.only_b:
         notes.append(f"left out: {row.only_a:,} docs of A, {row.only_b:,} of B")
-    return f" ({'; '.join(notes)})" if notes else ""
+    return notes
 
 
 def comparison_legend(comparison: Comparison) -> Iterator[str]:

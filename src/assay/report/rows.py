@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assay.results import GroupResult, MetricKey, RunResult, TaskResult, shots
+from assay.results import GroupResult, GroupScore, MetricKey, RunResult, Share, TaskResult, shots
 from assay.stats import Estimate
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ class TableRow:
     shots: int | None
     marks: tuple[str, ...] = ()
     aggregator: str | None = None
+    members: tuple[Share, ...] = ()
+    """Of a group: the members that entered, with their weights where they count."""
     withheld: str | None = None
     """Why the number must not be used; the estimate is then undefined for this reason, and nobody shows it by mistake."""
     first: bool = True
@@ -59,6 +61,15 @@ class TableRow:
     def interval_text(self) -> str:
         low, high = self.estimate.low, self.estimate.high
         return "" if low is None or high is None else f"[{format_number(low)}, {format_number(high)}]"
+
+    @property
+    def made_of(self) -> str:
+        """How a group's number was made: `harmonic mean of 3`, `mean of 2, weighted`."""
+        if self.aggregator is None or not self.members:
+            return ""
+        weights = {round(each.weight, 9) for each in self.members if each.weight is not None}
+        weighted = ", weighted" if len(weights) > 1 and not self.aggregator.startswith("weighted") else ""
+        return f"{self.aggregator.replace('_', ' ')} of {len(self.members)}{weighted}"
 
     @property
     def note(self) -> str:
@@ -112,6 +123,7 @@ def _rows_of_node(node: TaskResult | GroupResult, depth: int, num_fewshot: int |
             shots=num_fewshot,
             marks=marks,
             aggregator=score.aggregation if kind == "group" else None,
+            members=score.children if isinstance(score, GroupScore) else (),
             withheld=score.withheld,
             first=position == 0,
         )

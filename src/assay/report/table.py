@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING
 
 from assay.report.rows import TableRow, rows_of
 from assay.results import RunResult
 from assay.signs import one_line
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from assay.tables import Column, FittedTable
 
 CSV_HEADER = [
     "name",
@@ -29,59 +26,45 @@ CSV_HEADER = [
     "method",
     "notes",
 ]
+SCREEN = [
+    Column("task", shrinks=True),
+    Column("shots", right=True, style="dim", rank=3),
+    Column("filter", style="dim", shrinks=True),
+    Column("metric", shrinks=True),
+    Column("", rank=4),
+    Column("value", right=True),
+    Column("± stderr", right=True, style="dim"),
+    Column("95 % interval", right=True, style="dim", rank=1),
+    Column("n", right=True, style="dim", rank=2),
+]
 HEADER = ("task", "shots", "filter", "metric", "", "value", "stderr", "95 % interval", "n", "notes")
 
 
-def screen_table(result: RunResult) -> Table:
+def screen_table(result: RunResult) -> FittedTable:
     """The table people see: names indented by depth, groups bold, a mark where a score needs a second look."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    rows = list(rows_of(result))
-    table = Table(
-        title=escape(one_line(title_of(result))),
-        title_justify="left",
-        header_style="bold",
-        pad_edge=False,
-        expand=False,
-    )
-    filters = {row.filter for row in rows if row.filter} - {"none"}
-    table.add_column("task", overflow="fold", min_width=12)
-    table.add_column("shots", justify="right", style="dim")
-    if filters:
-        table.add_column("filter", style="dim", overflow="fold")
-    table.add_column("metric", overflow="fold")
-    table.add_column("")
-    table.add_column("value", justify="right", no_wrap=True)
-    table.add_column("± stderr", justify="right", style="dim", no_wrap=True)
-    table.add_column("95 % interval", justify="right", style="dim", no_wrap=True)
-    table.add_column("n", justify="right", style="dim", no_wrap=True)
-    table.add_column("notes", style="yellow", overflow="fold")
-    for row in rows:
-        name = f"{'  ' * row.depth}{escape(one_line(row.alias))}" if row.first else ""
+    table = FittedTable(SCREEN, title=one_line(title_of(result)))
+    for row in rows_of(result):
+        weight = "bold" if row.kind == "group" else ""
+        red = "red" if row.withheld else ""
         cells = [
-            f"[bold]{name}[/bold]" if row.kind == "group" else name,
+            (f"{'  ' * row.depth}{one_line(row.alias)}" if row.first else "", f"{red} {weight}".strip()),
             "" if row.shots is None or not row.first else str(row.shots),
-            *([escape(one_line(row.filter))] if filters else []),
-            escape(one_line(row.metric)),
+            "" if row.filter == "none" else one_line(row.filter),
+            one_line(row.metric),
             row.arrow,
-            f"[bold]{row.value_text}[/bold]" if row.kind == "group" else row.value_text,
+            (row.value_text, f"{red} {weight}".strip()),
             row.stderr_text,
             row.interval_text,
             f"{row.estimate.n:,}" if row.metric else "",
-            escape(one_line(row.note)),
         ]
-        table.add_row(*cells, style="red" if row.withheld else None)
+        table.add(cells, one_line("; ".join(part for part in (row.made_of, row.note) if part)), red or "yellow")
     return table
 
 
 def render_text(result: RunResult, width: int | None = None) -> str:
     """The screen table as plain text."""
-    from rich.console import Console
-
-    console = Console(width=width or 140, record=True, file=io.StringIO(), force_terminal=False)
-    console.print(screen_table(result))
-    return console.export_text(styles=False).rstrip() + "\n"
+    lines = screen_table(result).lines(width or 140)
+    return "\n".join(line.plain.rstrip() for line in lines) + "\n"
 
 
 def title_of(result: RunResult) -> str:

@@ -1,0 +1,150 @@
+"""Tables for terminals of any width.
+
+What a reader came for is never cut: the columns that always stay, and the notes. Where there is no room, other columns
+go first, the least important before the rest; then long names lose their middle; and notes that find no place beside
+their row stand under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.text import Text
+
+GAP = 2
+NARROWEST_NAME = 10
+NARROWEST_NOTE = 24
+"""Cells beside a row that a note needs; with fewer it stands under the row."""
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    right: bool = False
+    style: str = ""
+    rank: int | None = None
+    """Columns with the highest rank are the first to go where there is no room; None stays."""
+    shrinks: bool = False
+    """Whether its texts may lose their middle."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    cells: Sequence[tuple[str, str]]
+    note: str
+    note_style: str
+
+
+@dataclass
+class FittedTable:
+    """Prints itself on a rich console, as wide as that is. Cells are plain text: markup in a name is not obeyed."""
+
+    columns: Sequence[Column]
+    title: str = ""
+    notes: str = "notes"
+    """The head of the last column, which holds what is said about a row."""
+    rows: list[_Row] = field(default_factory=list)
+
+    def add(self, cells: Sequence[str | tuple[str, str]], note: str = "", note_style: str = "yellow") -> None:
+        """One row; a cell is its text, or text and style."""
+        both = [cell if isinstance(cell, tuple) else (cell, "") for cell in cells]
+        self.rows.append(_Row(both, note, note_style))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from self.lines(options.max_width)
+
+    def lines(self, width: int) -> Iterator[Text]:
+        from rich.text import Text
+
+        shown, widths, beside = self._fit(width)
+        if self.title:
+            yield Text(self.title, style="italic", overflow="fold")
+        heads = [self.columns[i].name for i in shown]
+        head = _line(Text, [(name, "bold") for name in heads], [self.columns[i] for i in shown], widths)
+        if beside:
+            head.append(" " * GAP + self.notes, style="bold")
+        yield head
+        yield Text(
+            "─" * min(width, sum(widths) + GAP * (len(widths) - 1) + (GAP + beside if beside else 0)), style="dim"
+        )
+        indent = sum(widths) + GAP * len(widths) if beside else 4
+        for row in self.rows:
+            line = _line(Text, [row.cells[i] for i in shown], [self.columns[i] for i in shown], widths)
+            notes = _wrapped(row.note, beside or max(width - indent, 10))
+            if beside and notes:
+                line.append(" " * GAP).append(notes.pop(0), style=row.note_style)
+            line.rstrip()
+            yield line
+            for note in notes:
+                yield Text(" " * indent).append(note, style=row.note_style)
+
+    def _fit(self, width: int) -> tuple[list[int], list[int], int]:
+        """Which columns are shown, how wide each is, and the room for notes beside the rows (0: none)."""
+        shown = [i for i in range(len(self.columns)) if any(row.cells[i][0] for row in self.rows) or not self.rows]
+        natural = {
+            i: max([_cells(self.columns[i].name), *(_cells(row.cells[i][0]) for row in self.rows)]) for i in shown
+        }
+        while self._needed(shown, natural) > width:
+            ranked = [i for i in shown if self.columns[i].rank is not None]
+            if not ranked:
+                break
+            shown.remove(max(ranked, key=lambda i: (self.columns[i].rank or 0, i)))
+        while (excess := self._needed(shown, natural) - width) > 0:
+            long = [i for i in shown if self.columns[i].shrinks and natural[i] > NARROWEST_NAME]
+            if not long:
+                break
+            widest = max(long, key=lambda i: natural[i])
+            others = max((natural[i] for i in long if i != widest), default=0)
+            natural[widest] = max(NARROWEST_NAME, min(natural[widest] - 1, max(natural[widest] - excess, others)))
+        longest = max((_cells(row.note) for row in self.rows), default=0)
+        wanted = max(longest, _cells(self.notes)) if longest else 0
+        room = width - self._needed(shown, natural) - GAP
+        beside = min(wanted, room) if wanted and room >= min(wanted, NARROWEST_NOTE) else 0
+        return shown, [natural[i] for i in shown], beside
+
+    @staticmethod
+    def _needed(shown: Sequence[int], widths: dict[int, int]) -> int:
+        return sum(widths[i] for i in shown) + GAP * (len(shown) - 1)
+
+
+def _line(text: type[Text], cells: Sequence[tuple[str, str]], columns: Sequence[Column], widths: Sequence[int]) -> Text:
+    line = text(no_wrap=True, overflow="ellipsis")
+    for position, ((cell, style), column, width) in enumerate(zip(cells, columns, widths)):
+        shown = without_middle(cell, width)
+        space = " " * (width - _cells(shown))
+        line.append(" " * GAP if position else "")
+        line.append(space if column.right else "").append(shown, style=style or column.style)
+        line.append("" if column.right else space)
+    return line
+
+
+def without_middle(text: str, width: int) -> str:
+    """The text, with an ellipsis for its middle where it is too long: what tells names apart stands at either end.
+
+    >>> without_middle("  demo_multilingual_agreement", 16)
+    '  demo_m…reement'
+    """
+    if _cells(text) <= width:
+        return text
+    if width < 3:
+        return text[:width]
+    head, tail = text[: width // 2], text[-((width - 1) // 2) :]
+    while _cells(head) + _cells(tail) + 1 > width:
+        head, tail = (head[:-1], tail) if _cells(head) >= _cells(tail) else (head, tail[1:])
+    return f"{head}…{tail}"
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, width, break_on_hyphens=False) if text else []
+
+
+def _cells(text: str) -> int:
+    from rich.cells import cell_len
+
+    return cell_len(text)
