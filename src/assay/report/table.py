@@ -46,7 +46,7 @@ def screen_table(result: RunResult) -> FittedTable:
     for row in rows_of(result):
         weight = "bold" if row.kind == "group" else ""
         red = "red" if row.withheld else ""
-        cells = [
+        cells: list[str | tuple[str, str]] = [
             (f"{'  ' * row.depth}{one_line(row.alias)}" if row.first else "", f"{red} {weight}".strip()),
             "" if row.shots is None or not row.first else str(row.shots),
             "" if row.filter == "none" else one_line(row.filter),
