@@ -10,10 +10,14 @@ a time limit of its own, does the matching.
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
+import math
 import re
 import signal
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -50,6 +54,45 @@ def signals_work_here() -> bool:
     return hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
 
 
+DOC_SECONDS = 60.0
+"""The most that reading or scoring one doc may take."""
+
+_clock = {"began": math.inf, "seconds": math.inf}
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Inside, in the main thread, each piece of work that follows a `begin` ends in time, or is a `MatchTimeout`.
+
+    For code whose patterns nobody has timed: that of task files, and of libraries. A timer for each doc would cost more
+    than most metrics; here one ticks every second and looks at the clock.
+    """
+    if not signals_work_here():
+        yield
+        return
+
+    def look(signum: int, frame: object) -> None:
+        if time.monotonic() - _clock["began"] > _clock["seconds"]:
+            _clock["began"] = math.inf
+            raise MatchTimeout(f"it took more than {_clock['seconds']:g} seconds")
+
+    before = dict(_clock)
+    _clock["began"] = math.inf
+    previous = signal.signal(signal.SIGALRM, look)
+    waiting, interval = signal.setitimer(signal.ITIMER_REAL, 1.0, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, waiting, interval)
+        signal.signal(signal.SIGALRM, previous)
+        _clock.update(before)
+
+
+def begin(seconds: float | None = None) -> None:
+    """A new piece of work begins: it may take so long, and what came before it has ended."""
+    _clock["began"], _clock["seconds"] = time.monotonic(), DOC_SECONDS if seconds is None else seconds
+
+
 class TimedPattern:
     """A compiled pattern whose calls end in time. Only the methods that somebody uses.
 
@@ -80,6 +123,9 @@ class TimedPattern:
     def fullmatch(self, text: str) -> Any:
         return self._call("fullmatch", None, text)
 
+    def split(self, text: str) -> list[str]:
+        return self._call("split", [text], text)  # type: ignore[no-any-return]
+
     def sub(self, replacement: str, text: str, count: int = 0) -> str:
         return self._call("sub", text, replacement, text, count)  # type: ignore[no-any-return]
 
@@ -100,3 +146,9 @@ class TimedPattern:
 
         timed = regex.compile(self.compiled.pattern, self.compiled.flags & ~re.UNICODE)
         return getattr(timed, method)(*args, timeout=seconds)
+
+
+@lru_cache(maxsize=512)
+def timed(pattern: str, flags: int = 0) -> TimedPattern:
+    """A pattern for text of a model, whose calls end in time or are a `MatchTimeout`, which fails the doc."""
+    return TimedPattern(pattern, flags, raises=True)

@@ -50,6 +50,8 @@ class Statement(NamedTuple):
 
 
 _WRAPPED = re.compile(r"\\(?:text|textbf|textrm|textit|mathbf|mathrm|mathit|bf|rm)\s*\{([^{}]*)\}")
+_BLANK = re.compile(r"(\s{16})\s*?(\s{16})(?!\s)")
+"""Long white space says nothing, and patterns would try every part of it."""
 _DECORATION = re.compile(r"\*+|`+|\$+|\\[()\[\]]|(?<![A-Za-z0-9])_+|_+(?![A-Za-z0-9])|^[ \t]*[>#]+[ \t]*", re.MULTILINE)
 
 
@@ -59,7 +61,8 @@ def plain_text(text: str) -> str:
     >>> plain_text(r"## The answer is **Ｂ**, $\text{C}$")
     'The answer is B, C'
     """
-    return _DECORATION.sub("", _WRAPPED.sub(r"\1", unicodedata.normalize("NFKC", text)))
+    even = _BLANK.sub(r"\1\2", unicodedata.normalize("NFKC", text))
+    return _DECORATION.sub("", _WRAPPED.sub(r"\1", even))
 
 
 _BETWEEN = re.compile(r"[\s\"'“”‘’«»「」『』.,;:!?。！？、，]+")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from assay.filters import FilterEnsemble
     from assay.run.plan import Plan
     from assay.tasks import DocRequests, Task
+from assay.timelimit import DOC_SECONDS, begin, watched
 
 AskRoles = Callable[[str, Sequence[Instance]], None]
 """(task, questions to other models of the run) → nothing; the answers are filled in."""
@@ -235,19 +236,22 @@ def rules_of(instances: Sequence[Instance], filter_name: str) -> dict[str, Any]:
 
 def apply_filters(ensemble: FilterEnsemble, docs: Sequence[DocRequests]) -> None:
     """To all docs at once; if that fails, to each alone, and a doc on which it fails is a failed doc."""
-    try:
-        return ensemble.apply([instance for doc in docs for instance in doc.instances])
-    except Exception as error:
-        failed = 0
-        for doc in docs:
-            try:
-                ensemble.apply(doc.instances)
-            except Exception as its_error:
-                failed += 1
-                reason = f"filtering failed: {ensemble.name}: {type(its_error).__name__}"
-                doc.instances[0].failure = doc.instances[0].failure or reason
-        if failed == len(docs):
-            raise error
+    with watched():
+        try:
+            begin(DOC_SECONDS + len(docs) / 10)
+            return ensemble.apply([instance for doc in docs for instance in doc.instances])
+        except Exception as error:
+            failed = 0
+            for doc in docs:
+                try:
+                    begin()
+                    ensemble.apply(doc.instances)
+                except Exception as its_error:
+                    failed += 1
+                    reason = f"filtering failed: {ensemble.name}: {type(its_error).__name__}"
+                    doc.instances[0].failure = doc.instances[0].failure or reason
+            if failed == len(docs):
+                raise error
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from assay.scoring.resolve import (
     resolve_metrics,
 )
 from assay.scoring.results import Results
+from assay.timelimit import begin, watched
 
 InstancesByDoc = Mapping[int, Sequence[Instance]]
 
@@ -247,7 +248,7 @@ class Scorer:
         result = ScoringResult()
         answered = flag_docs(instances_by_doc, result.flag)
         answered = self._leave_out_goldless(answered, task_config, result)
-        with self.randomness.active(instances_by_doc.keys()):
+        with self.randomness.active(instances_by_doc.keys()), watched():
             for context in self._iterate_scoring_contexts(answered, task_config):
                 flag_filtered(context.filter_name, answered, context.instances, result.flag)
                 self.score_filter(context, result)
@@ -406,6 +407,7 @@ def guarded(where: tuple[str, str, str, int], call: Any, *args: Any) -> Any:
     """Run a metric; whatever goes wrong in it is an error that names metric, filter, task and doc."""
     metric, filter_name, task, doc_id = where
     place = f"task {task!r}, doc {doc_id}, filter {filter_name!r}, metric {metric!r}"
+    begin()
     try:
         return call(*args)
     except AssayError as error:

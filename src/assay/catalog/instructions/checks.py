@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from assay.timelimit import timed
+
 CHECKS: dict[str, Callable[..., bool]] = {}
 Check = Callable[..., bool]
 
@@ -29,17 +31,17 @@ def _compare(found: int, relation: str | None, wanted: int) -> bool:
 
 @check("keywords:existence")
 def has_keywords(text: str, keywords: list[str]) -> bool:
-    return all(re.search(word, text, re.IGNORECASE) for word in keywords)
+    return all(timed(word, re.IGNORECASE).search(text) for word in keywords)
 
 
 @check("keywords:frequency")
 def keyword_frequency(text: str, keyword: str, frequency: int, relation: str) -> bool:
-    return _compare(len(re.findall(keyword.strip(), text, re.IGNORECASE)), relation, frequency)
+    return _compare(len(timed(keyword.strip(), re.IGNORECASE).findall(text)), relation, frequency)
 
 
 @check("keywords:forbidden_words")
 def lacks_words(text: str, forbidden_words: list[str]) -> bool:
-    return not any(re.search(rf"\b{word}\b", text, re.IGNORECASE) for word in forbidden_words)
+    return not any(timed(rf"\b{word}\b", re.IGNORECASE).search(text) for word in forbidden_words)
 
 
 @check("keywords:letter_frequency")
@@ -60,13 +62,13 @@ def number_sentences(text: str, num_sentences: int, relation: str) -> bool:
 @check("length_constraints:number_paragraphs")
 def number_paragraphs(text: str, num_paragraphs: int) -> bool:
     """Paragraphs are divided by three asterisks; only the first and the last part may be empty."""
-    parts = [part.strip() for part in re.split(r"\s?\*\*\*\s?", text)]
+    parts = [part.strip() for part in timed(r"\s?\*\*\*\s?").split(text)]
     return all(parts[1:-1]) and sum(map(bool, parts)) == num_paragraphs
 
 
 @check("length_constraints:number_words")
 def number_words(text: str, num_words: int, relation: str) -> bool:
-    return _compare(len(re.findall(r"\w+", text)), relation, num_words)
+    return _compare(len(timed(r"\w+").findall(text)), relation, num_words)
 
 
 @check("length_constraints:nth_paragraph_first_word")
@@ -75,25 +77,27 @@ def nth_paragraph_first_word(text: str, num_paragraphs: int, nth_paragraph: int,
     count = sum(map(bool, parts))
     if nth_paragraph > count or not parts[nth_paragraph - 1]:
         return False
-    word = re.match(r"[^.,?!'\"]*", parts[nth_paragraph - 1].split()[0].lstrip("'").lstrip('"'))
+    word = timed(r"[^.,?!'\"]*").match(parts[nth_paragraph - 1].split()[0].lstrip("'").lstrip('"'))
     return count == num_paragraphs and word is not None and word[0].lower() == first_word.lower()
 
 
 @check("detectable_content:number_placeholders")
 def number_placeholders(text: str, num_placeholders: int) -> bool:
-    return len(re.findall(r"\[.*?\]", text)) >= num_placeholders
+    # `\[.*?\]` in linear time: of what stands between two closing brackets of a line, one opening bracket is enough.
+    found = sum("[" in part for line in text.split("\n") for part in line.split("]")[:-1])
+    return found >= num_placeholders
 
 
 @check("detectable_content:postscript")
 def has_postscript(text: str, postscript_marker: str) -> bool:
     known = {"P.P.S": r"\s*p\.\s?p\.\s?s.*$", "P.S.": r"\s*p\.\s?s\..*$"}
     pattern = known.get(postscript_marker.strip(), rf"\s*{postscript_marker.strip().lower()}.*$")
-    return re.search(pattern, text.lower(), re.MULTILINE) is not None
+    return timed(pattern, re.MULTILINE).search(text.lower()) is not None
 
 
 @check("detectable_format:number_bullet_lists")
 def number_bullets(text: str, num_bullets: int) -> bool:
-    return len(re.findall(r"^\s*\*[^\*].*$|^\s*-.*$", text, re.MULTILINE)) == num_bullets
+    return len(timed(r"^\s*\*[^\*].*$|^\s*-.*$", re.MULTILINE).findall(text)) == num_bullets
 
 
 @check("detectable_format:constrained_response")
@@ -103,29 +107,29 @@ def constrained_response(text: str) -> bool:
 
 @check("detectable_format:number_highlighted_sections")
 def number_highlights(text: str, num_highlights: int) -> bool:
-    single = [found.strip("*") for found in re.findall(r"\*[^\n\*]*\*", text)]
-    double = [found[2:-2] for found in re.findall(r"\*\*[^\n\*]*\*\*", text)]
+    single = [found.strip("*") for found in timed(r"\*[^\n\*]*\*").findall(text)]
+    double = [found[2:-2] for found in timed(r"\*\*[^\n\*]*\*\*").findall(text)]
     return sum(bool(found.strip()) for found in single + double) >= num_highlights
 
 
 @check("detectable_format:multiple_sections")
 def multiple_sections(text: str, section_spliter: str, num_sections: int) -> bool:
-    return len(re.findall(rf"\s?{section_spliter.strip()}\s?\d+\s?", text)) >= num_sections
+    return len(timed(rf"\s?{section_spliter.strip()}\s?\d+\s?").findall(text)) >= num_sections
 
 
 @check("detectable_format:json_format")
 def is_json(text: str) -> bool:
-    body = re.sub(r"\A```(?:json|Json|JSON)?", "", text.strip()).removesuffix("```").strip()
+    body = timed(r"\A```(?:json|Json|JSON)?").sub("", text.strip()).removesuffix("```").strip()
     try:
         json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):  # brackets without end
         return False
     return True
 
 
 @check("detectable_format:title")
 def has_title(text: str) -> bool:
-    return any(title.lstrip("<").rstrip(">").strip() for title in re.findall(r"<<[^\n]+>>", text))
+    return any(title.lstrip("<").rstrip(">").strip() for title in timed(r"<<[^\n]+>>").findall(text))
 
 
 @check("combination:two_responses")
@@ -153,7 +157,9 @@ def is_quoted(text: str) -> bool:
 
 @check("change_case:capital_word_frequency")
 def capital_words(text: str, capital_frequency: int, capital_relation: str) -> bool:
-    return _compare(sum(word.isupper() for word in re.findall(r"[\w'-]+", text)), capital_relation, capital_frequency)
+    return _compare(
+        sum(word.isupper() for word in timed(r"[\w'-]+").findall(text)), capital_relation, capital_frequency
+    )
 
 
 @check("change_case:english_capital")
@@ -172,6 +178,8 @@ def has_no_comma(text: str) -> bool:
 
 
 _ABBREVIATION = re.compile(r"\b(?:[A-Za-z]|Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|e\.g|i\.e|No|Inc|Ltd|Co|U\.S|Ph\.D)\.$")
+_LONGEST = 8
+"""No abbreviation is longer, so no more of the text before a full stop is looked at."""
 _END = re.compile(r"[.!?]+[\"')\]”’]*(?=\s+[\"'(\[“‘]*[A-Z0-9])")
 
 
@@ -180,7 +188,11 @@ def count_sentences(text: str) -> int:
     >>> count_sentences("Dr. Who came. Did he? Yes!"), count_sentences("")
     (3, 0)
     """
-    ends = [found for found in _END.finditer(text) if not _ABBREVIATION.search(text[: found.start() + 1])]
+    ends = [
+        found
+        for found in _END.finditer(text)
+        if not _ABBREVIATION.search(text, max(0, found.start() - _LONGEST), found.start() + 1)
+    ]
     return len(ends) + 1 if text.strip() else 0
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.catalog.mathematics.answers import boxed, equal_answers
+from assay.timelimit import timed
 
 _NUMBER = re.compile(r"(?:\$)?\d+(?:\.\d+)?(?![\w\d])")
 
@@ -36,7 +37,7 @@ def final_answer(text: str) -> str | None:
     if "\\boxed" in text:
         content = boxed(text)
         return None if content is None else _after_equals(content)
-    if (formulas := re.findall(r"\$(.*)\$", text)) and (answer := _after_equals(formulas[-1])):
+    if (formulas := timed(r"\$(.*)\$").findall(text)) and (answer := _after_equals(formulas[-1])):
         return answer
     if "=" in text:
         return _after_equals(text).rstrip(".").split("\\n")[0]

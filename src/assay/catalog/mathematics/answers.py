@@ -6,7 +6,7 @@ Two answers are the same if their LaTeX is, after the differences that mean noth
 
 from __future__ import annotations
 
-import re
+from assay.timelimit import timed
 
 _DROPPED = ("\n", r"\!", r"\left", r"\right", r"^{\circ}", r"^\circ", r"\$")
 
@@ -58,10 +58,10 @@ def plain(answer: str) -> str:
     name, equals, value = text.partition("=")
     if equals and "=" not in value and len(name) <= 2:
         text = value
-    text = re.sub(r"\\sqrt([^{])", r"\\sqrt{\1}", text).replace(" ", "")
-    text = re.sub(r"\\frac([^{])([^{])", r"\\frac{\1}{\2}", text)
-    text = re.sub(r"\\frac([^{])\{", r"\\frac{\1}{", text)
+    text = timed(r"\\sqrt([^{])").sub(r"\\sqrt{\1}", text).replace(" ", "")
+    text = timed(r"\\frac([^{])([^{])").sub(r"\\frac{\1}{\2}", text)
+    text = timed(r"\\frac([^{])\{").sub(r"\\frac{\1}{", text)
     text = "\\frac{1}{2}" if text == "0.5" else text
-    if fraction := re.fullmatch(r"(0|-?[1-9]\d*)/(0|-?[1-9]\d*)", text):
+    if fraction := timed(r"(0|-?[1-9]\d*)/(0|-?[1-9]\d*)").fullmatch(text):
         text = f"\\frac{{{fraction[1]}}}{{{fraction[2]}}}"
     return text

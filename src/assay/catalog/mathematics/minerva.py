@@ -6,12 +6,13 @@ as expressions by sympy. `math_verify` reads the whole solution and judges by it
 
 from __future__ import annotations
 
-import re
+import logging
 from collections.abc import Sequence
 from typing import Any
 
 from assay.catalog.mathematics.answers import boxed
 from assay.errors import MissingPackage
+from assay.timelimit import timed
 
 NO_ANSWER = "[invalidanswer]"
 _REPLACED = (
@@ -58,7 +59,9 @@ def stated_answer(text: str) -> str:
     >>> stated_answer("Final Answer: The final answer is $5$. I hope it is correct."), stated_answer("It is 5.")
     ('$5$', '[invalidanswer]')
     """
-    found = re.search(r"Final Answer: The final answer is(.*?). I hope it is correct.", f"{text}I hope it is correct.")
+    found = timed(r"Final Answer: The final answer is(.*?). I hope it is correct.").search(
+        f"{text}I hope it is correct."
+    )
     return found[1].strip() if found else NO_ANSWER
 
 
@@ -69,23 +72,23 @@ def normalise(answer: str) -> str:
     """
     text = answer.rpartition("=")[2]
     for unit in _UNITS:
-        text = re.sub(rf"(?<!\\)\b{unit}\b", "", text)
+        text = timed(rf"(?<!\\)\b{unit}\b").sub("", text)
     for before, after in _REPLACED:
         text = text.replace(before, after)
     for unit in _UNITS:
         # Names of commands stay whole: "ft" is also a part of \left.
-        parts = re.split(r"(\\[a-zA-Z]+)", text)
+        parts = timed(r"(\\[a-zA-Z]+)").split(text)
         text = "".join(part if place % 2 else part.replace(unit, "") for place, part in enumerate(parts))
     for sign in _SIGNS:
         text = text.replace(sign, "")
-    text = re.sub(r"(.*?)(\$)(.*?)(\$)(.*)", r"$\3$", text)
+    text = timed(r"(.*?)(\$)(.*?)(\$)(.*)").sub(r"$\3$", text)
     for command in ("text", "textbf", "overline"):
-        text = re.sub(rf"\\{command}\{{(.*?)\}}", r"\1", text)
-    text = re.sub(r"\\boxed\{(.*)\}", r"\1", text)
-    text = re.sub(r"frac([^{])(.)", r"frac{\1}{\2}", text)
-    text = re.sub(r"sqrt(\[[^\]]*\])(\w)", r"sqrt\1{\2}", text)
-    text = re.sub(r"sqrt(?!\[)([^{])", r"sqrt{\1}", text).replace("$", "")
-    return text.replace(",", "") if re.fullmatch(r"-?\d{1,3}(,\d{3})+", text) else text
+        text = timed(rf"\\{command}\{{(.*?)\}}").sub(r"\1", text)
+    text = timed(r"\\boxed\{(.*)\}").sub(r"\1", text)
+    text = timed(r"frac([^{])(.)").sub(r"frac{\1}{\2}", text)
+    text = timed(r"sqrt(\[[^\]]*\])(\w)").sub(r"sqrt\1{\2}", text)
+    text = timed(r"sqrt(?!\[)([^{])").sub(r"sqrt{\1}", text).replace("$", "")
+    return text.replace(",", "") if timed(r"-?\d{1,3}(,\d{3})+").fullmatch(text) else text
 
 
 def same(first: str, second: str) -> bool:
@@ -109,6 +112,7 @@ def same(first: str, second: str) -> bool:
 
 def verified(solution: str, text: str, *, latex_only: bool = False) -> bool:
     library = _import("math_verify")
+    logging.getLogger("math_verify").setLevel(logging.ERROR)  # it repeats what it could not read, all of it
     options = {"extraction_config": [library.LatexExtractionConfig()]} if latex_only else {}
     return bool(library.verify(library.parse(solution, **options), library.parse(text)))
 

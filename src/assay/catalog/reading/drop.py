@@ -11,6 +11,8 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
+from assay.timelimit import timed
+
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -89,7 +91,7 @@ def normalise(text: str) -> str:
     >>> normalise("The 3-year-old, about $5")
     '3.0 year old about 5.0'
     """
-    words = (_normalise_word(word) for word in re.split(" |-", text.lower()))
+    words = (_normalise_word(word) for word in timed(" |-").split(text.lower()))
     return " ".join(word for word in words if word)
 
 
