@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from assay.errors import DataError
 from assay.filters import Choice, FilterEnsemble, TakeFirst, read_choice
 from assay.filters.announcements import LANGUAGES
-from assay.filters.choice import RULES
+from assay.filters.statements import RULES
 from assay.instance import Instance
 
 CITIES = ["Berlin", "Paris", "Rome"]
