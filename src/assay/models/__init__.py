@@ -19,6 +19,7 @@ from assay.models.base import (
     object_fingerprint,
 )
 from assay.models.catalog import CATALOG, PulledModel, pulled
+from assay.models.cost import CostLimit, CostReached
 from assay.models.generation import DEFAULT_TOKS, LENGTH_NAMES, GenerationSettings
 from assay.models.identity import TIMES_AT_FIRST, Identity, difference
 from assay.models.lazy import LazyLM
@@ -39,6 +40,8 @@ __all__ = [
     "TIMES_AT_FIRST",
     "Capabilities",
     "ChatRenderer",
+    "CostLimit",
+    "CostReached",
     "GenerationSettings",
     "Identity",
     "LazyLM",

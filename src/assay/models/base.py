@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeAl
 from assay.config import without_secrets
 from assay.errors import ConfigError, ModelError, did_you_mean
 from assay.instance import Context, Instance, Message, Response
+from assay.models.cost import CostLimit
 from assay.models.identity import Identity
 from assay.models.letters import Letters, as_requests, letters_by_likelihood
 from assay.request_types import REQUEST_TYPES
@@ -167,6 +168,8 @@ class LM(ABC):
     """What renders chats, for backends that have a template of their own."""
     at_random: ClassVar[str] = ""
     """Of a model that reads no text: why moving a space makes another request to it, for `assay selftest`."""
+    cost_limit: CostLimit | None = None
+    """What may be spent, set by the run; a backend that costs something asks it before each request."""
     tolerance: float = 1e-3
     """Difference in log-likelihood that rounding explains, for `assay selftest`."""
 

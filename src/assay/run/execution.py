@@ -12,7 +12,7 @@ from assay.config import RunConfig
 from assay.errors import ConfigError
 from assay.instance import context_text
 from assay.metrics import allow_unsafe_code
-from assay.models import LM, load_model, load_when_asked
+from assay.models import LM, CostLimit, load_model, load_when_asked
 from assay.results import RunDirectory, RunResult
 from assay.run.answerers import ModelAnswerer
 from assay.run.environment import describe_model
@@ -55,6 +55,7 @@ def execute(
         check_tasks(config, manager, ready=own)
         progress.stage("loading the model")
         lm = ready_model(config, model, progress.message)
+        lm.cost_limit = limit = cost_limit(config, lm)
         if model is None:  # a model that was handed over may be used again by whoever did
             stack.callback(lm.close)
         journal.lap("load_model")
@@ -80,7 +81,9 @@ def execute(
             shared: dict[str, Any] = {"stop": stop, "progress": progress, "counts": journal.counts}
             known = kept if is_known(lm, progress) else None
             answerer = ModelAnswerer(lm, known, fresh=config.fresh, offline=config.offline, **shared)
-            roles = Roles(config, store, run, load=lambda c: model_for(c, progress.message), stack=stack, **shared)
+            roles = Roles(
+                config, store, run, load=lambda c: model_for(c, progress.message), stack=stack, limit=limit, **shared
+            )
             progress.stage("asking")
             observer = RunObserver(lm, journal, progress)
             result = run_pipeline(plan, answerer, config, journal, observer=observer, ask_roles=roles.ask)
@@ -207,6 +210,19 @@ def ready_model(config: RunConfig, model: LM | object | None, notify: Callable[[
         if not isinstance(model, ClusterLM):
             raise ConfigError("a model object cannot be sent to a cluster", hint="Name it: path/to/file.py:Class.")
     return load_model(model, config.model_args)
+
+
+def cost_limit(config: RunConfig, lm: LM) -> CostLimit | None:
+    """What `--max_cost` allows. A model whose prices nobody gave would never reach it."""
+    if config.max_cost is None:
+        return None
+    if config.executor != "local":
+        raise ConfigError("max_cost counts on one machine only", hint="Run without --executor ray.")
+    if lm.info().prices is None:
+        raise ConfigError(
+            "max_cost needs the model's prices", hint="Add price_in=…,price_out=… (per million tokens) to --model_args."
+        )
+    return CostLimit(config.max_cost)
 
 
 def is_known(lm: LM, progress: Progress) -> bool:

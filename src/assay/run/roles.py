@@ -9,7 +9,7 @@ from typing import Any
 from assay.config import RunConfig
 from assay.errors import ConfigError, ModelError
 from assay.instance import Instance, Message
-from assay.models import LM
+from assay.models import LM, CostLimit
 from assay.run.answerers import ModelAnswerer
 from assay.run.kept import KeptVerdicts
 from assay.run.progress import Counts, Progress
@@ -34,6 +34,7 @@ class Roles:
         counts: Counts,
         stack: ExitStack,
         kept: KeptVerdicts | None = None,
+        limit: CostLimit | None = None,
     ) -> None:
         self.config, self.store, self.run, self.stop, self.progress, self.counts = (
             config,
@@ -44,6 +45,7 @@ class Roles:
             counts,
         )
         self._load, self._stack, self._kept = load, stack, kept
+        self._limit = limit
         self._answerers: dict[str, ModelAnswerer] = {}
 
     def ask(self, task: str, questions: Sequence[Instance]) -> None:
@@ -99,11 +101,13 @@ class Roles:
             arguments = {key: value for key, value in named.model_args.items() if key != "apply_chat_template"}
             template = self._chat_template(role)
             words = {"model": named.model, "model_args": arguments, "apply_chat_template": template}
+            words["reasoning_effort"] = None  # meant for the model under test
             self.progress.message(f"loading the {role}")
             lm = self._load(self.config.model_copy(update=words))
             if template:
                 lm.chat_template(template)
             self._stack.callback(lm.close)
+            lm.cost_limit = self._limit
             kept = None
             if self.store is not None:
                 name = str(named.model_args.get("pretrained") or named.model_args.get("model") or named.model)

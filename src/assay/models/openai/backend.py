@@ -8,11 +8,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from assay.errors import ConfigError, ModelError
 from assay.instance import Context, Instance, Response, TokenCounts, context_text
 from assay.models.base import ABILITIES, LM, Capabilities, ModelInfo, Stop, Usage, never
+from assay.models.cost import most_cost
 from assay.models.generation import DEFAULT_TOKS, GenerationSettings, draw_seed, thinking_room
 from assay.models.identity import PROBE_TOKENS, PROBES, Identity, ProbeReply
 from assay.models.letters import letters_of
@@ -36,6 +37,7 @@ from assay.models.openai.wire import (
 )
 from assay.models.prefix_tree import prefix_order
 
+T = TypeVar("T")
 DEFAULT_LENGTH = 2048
 """Tokens of a context where neither the server nor anybody else says."""
 
@@ -346,19 +348,48 @@ class ServerLM(LM):
             jobs = [write(at) for at in group]
             return bundle(jobs, self.count) if len(jobs) > 1 else Job(jobs[0].body, lambda reply: [jobs[0].read(reply)])
 
-        for at, outcome in self.transport.send_all(map(write_group, groups), stop):
-            if isinstance(outcome, Failed) and len(groups[at]) > 1:
-                alone += groups[at]
+        for group, outcome in self._send_affordable(groups, write_group, stop):
+            if isinstance(outcome, Failed) and len(group) > 1:
+                alone += group
             elif isinstance(outcome, Failed):
-                yield groups[at][0], Response(None, failure=outcome.reason)
+                yield group[0], Response(None, failure=outcome.reason)
             else:
-                yield from zip(groups[at], outcome)
+                yield from zip(group, outcome)
         if alone:
             self.prompts_at_once = 1
             yield from (
                 (alone[at], answer)
                 for at, answer in self.send_by_prefix(lambda i: write(alone[i]), [prompts[i] for i in alone], stop)
             )
+
+    def _send_affordable(
+        self, groups: list[list[int]], write: Callable[[list[int]], Job[T]], stop: Stop
+    ) -> Iterator[tuple[list[int], T | Failed]]:
+        """All of them; with a limit on the cost, as many as it bears. What is under way is awaited to see what it took,
+        before the next request is called too dear."""
+        if self.cost_limit is None:
+            yield from ((groups[at], outcome) for at, outcome in self.transport.send_all(map(write, groups), stop))
+            return
+        limit, sent = self.cost_limit, 0
+        while sent < len(groups) and not stop():
+            first, aside, before = sent, [], self._usage.cost
+
+            def affordable(aside: list[float] = aside, first: int = first) -> Iterator[Job[T]]:
+                for group in groups[first:]:
+                    job = write(group)
+                    most = most_cost(job.body, self.prices)
+                    if not limit.reserve(most):
+                        return
+                    aside.append(most)
+                    yield job
+
+            for at, outcome in self.transport.send_all(affordable(), stop):
+                spent, before = self._usage.cost - before, self._usage.cost
+                limit.settle(aside[at], spent=spent)
+                yield groups[first + at], outcome
+            sent = first + len(aside)
+            if not aside and not stop():
+                raise limit.reached()
 
     def answer_required(self, request_type: str, requests: Sequence[Instance]) -> list[Any]:
         """The plain form of a stream: all responses in order, or an error."""
