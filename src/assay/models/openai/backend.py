@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from assay.models.identity import PROBE_TOKENS, PROBES, Identity, ProbeReply
 from assay.models.letters import letters_of
 from assay.models.openai.abilities import COMPLETION_ABILITIES, context_said
 from assay.models.openai.address import endpoint_address, request_headers, sibling_address
+from assay.models.openai.batch import Batches
 from assay.models.openai.bundles import bundle, groups_of
 from assay.models.openai.probing import LISTED, entry_of, read_reply, read_tops
 from assay.models.openai.reading import read_response
@@ -38,6 +40,7 @@ from assay.models.openai.wire import (
 from assay.models.prefix_tree import prefix_order
 
 T = TypeVar("T")
+logger = logging.getLogger("assay.models")
 DEFAULT_LENGTH = 2048
 """Tokens of a context where neither the server nor anybody else says."""
 
@@ -88,6 +91,8 @@ class ServerLM(LM):
         ca_cert_path: str | None = None,
         price_in: float = 0.0,
         price_out: float = 0.0,
+        batch: bool = False,
+        batch_wait: float = 30.0,
         api_key: str | None = None,
     ) -> None:
         """`price_in` and `price_out` are per million tokens.
@@ -95,7 +100,8 @@ class ServerLM(LM):
         `num_concurrent` is how many requests are under way at once, and fewer when the server complains. Without it,
         what the server bears is found out, from two on up to 1,024. `batch_size` is how many prompts go into one
         request to a completions server; without it (or `auto`) the choices of a question do, where the server is
-        known to take them.
+        known to take them. `batch` hands all of them to OpenAI's batch endpoint, and looks every `batch_wait` seconds
+        whether they are answered.
         """
         if api_key is not None:
             raise ConfigError(
@@ -127,6 +133,10 @@ class ServerLM(LM):
         self._header_hash = hashlib.sha256(json.dumps(sorted((header or {}).items())).encode()).hexdigest()[:16]
         self._usage = Usage()
         self.batch_size = _given_size(batch_size)
+        named = f"{self.url}\n{self.model}"
+        self.batches = (
+            Batches(self.transport, self.ENDPOINT, named, float(batch_wait), logger.warning) if batch else None
+        )
         self.prompts_at_once = 1
         """Prompts that may share a request; completions servers find out."""
         self.encoder: Encoder | None = make_encoder(
@@ -367,8 +377,9 @@ class ServerLM(LM):
     ) -> Iterator[tuple[list[int], T | Failed]]:
         """All of them; with a limit on the cost, as many as it bears. What is under way is awaited to see what it took,
         before the next request is called too dear."""
+        line = self.batches or self.transport
         if self.cost_limit is None:
-            yield from ((groups[at], outcome) for at, outcome in self.transport.send_all(map(write, groups), stop))
+            yield from ((groups[at], outcome) for at, outcome in line.send_all(map(write, groups), stop))
             return
         limit, sent = self.cost_limit, 0
         while sent < len(groups) and not stop():
@@ -383,7 +394,7 @@ class ServerLM(LM):
                     aside.append(most)
                     yield job
 
-            for at, outcome in self.transport.send_all(affordable(), stop):
+            for at, outcome in line.send_all(affordable(), stop):
                 spent, before = self._usage.cost - before, self._usage.cost
                 limit.settle(aside[at], spent=spent)
                 yield groups[first + at], outcome

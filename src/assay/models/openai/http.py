@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -72,6 +73,23 @@ class HttpClient:
 
     async def get(self, url: str) -> Reply:
         async with self._session.get(url, allow_redirects=False) as response:
+            return await self._read(response)
+
+    async def post_to(self, url: str, content: bytes) -> Reply:
+        async with self._session.post(url, data=content, allow_redirects=False) as response:
+            return await self._read(response)
+
+    async def upload(self, url: str, fields: Mapping[str, str], name: str, content: bytes) -> Reply:
+        """A file, as a browser's form sends it."""
+        import aiohttp
+
+        form = aiohttp.FormData()
+        for key, value in fields.items():
+            form.add_field(key, value)
+        form.add_field("file", content, filename=name, content_type="application/jsonl")
+        body = form()
+        headers = {"Content-Type": body.content_type}
+        async with self._session.post(url, data=body, headers=headers, allow_redirects=False) as response:
             return await self._read(response)
 
     async def close(self) -> None:

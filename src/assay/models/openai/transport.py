@@ -10,16 +10,18 @@ import asyncio
 import queue
 import random
 import threading
-from collections.abc import Coroutine, Iterable, Iterator
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from assay.errors import AssayError, ConfigError, ModelError, install_hint
 from assay.models.base import Stop, never
 from assay.models.openai.dispatch import Dispatch
-from assay.models.openai.http import HttpClient, TooLarge, allow_connections
+from assay.models.openai.http import HttpClient, Reply, TooLarge, allow_connections
 from assay.models.openai.limiter import AdaptiveLimit
-from assay.models.openai.wire import Failed, Job, Settings
+from assay.models.openai.refusals import read_refusal
+from assay.models.openai.wire import Failed, Job, Settings, write_body
 
 T = TypeVar("T")
 
@@ -68,6 +70,36 @@ class Transport:
             return reply.json() if reply.status == 200 else None
 
         return self._await(fetch())
+
+    def get_bytes(self, url: str) -> bytes:
+        """The body of a GET that must succeed."""
+        return self._require(url, lambda: self.http().get(url)).body
+
+    def post(self, url: str, body: Mapping[str, Any]) -> Any:
+        """The decoded reply to a POST beside the usual address, which must succeed."""
+        content = write_body(body)
+        assert isinstance(content, bytes)
+        return self._require(url, lambda: self.http().post_to(url, content)).json()
+
+    def upload(self, url: str, fields: Mapping[str, str], name: str, content: bytes) -> Any:
+        """The decoded reply to a file that is handed over, which must succeed."""
+        return self._require(url, lambda: self.http().upload(url, fields, name, content)).json()
+
+    def _require(self, url: str, ask: Callable[[], Coroutine[Any, Any, Reply]]) -> Reply:
+        """The reply, tried again while the server is busy."""
+
+        async def asked() -> Reply:
+            return await ask()
+
+        for number in range(self.settings.max_retries + 1):
+            reply = self._await(asked())
+            if reply.status == 200:
+                return reply
+            refusal = read_refusal(url, reply, self.settings.redact)
+            if isinstance(refusal, Failed):
+                break
+            time.sleep(min(60.0, self.settings.backoff * 2**number))
+        raise ModelError(f"{url}: {refusal.reason}")
 
     def http(self) -> HttpClient:
         """The client, made on first use. Only for the loop's thread."""
