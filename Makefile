@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := hf,api,view
-DEV_EXTRAS := $(EXTRAS),ray,dev
+DEV_EXTRAS := $(EXTRAS),litellm,ray,dev
 TORCH := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
 # Whether the interpreter has a torch of its own: then the environment uses that one.
 HAS_TORCH = $(PYTHON) -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)'

@@ -35,6 +35,9 @@ MODELS: Registry[type[Any]] = Registry(
         "openai-chat": "assay.models.openai:OpenAIChat",
         "openai-chat-completions": "assay.models.openai:OpenAIChat",
         "local-chat-completions": "assay.models.openai:LocalChat",
+        "litellm": "assay.models.openai.litellm:LiteLLM",
+        "anthropic-chat": "assay.models.openai.litellm:AnthropicChat",
+        "anthropic-chat-completions": "assay.models.openai.litellm:AnthropicChat",
         "vllm": "assay.models.vllm.model:VLLM",
     },
 )

@@ -122,7 +122,7 @@ class ServerLM(LM):
             verify=ca_cert_path or bool(verify_certificate),
             max_reply=max(LARGEST_REPLY, BYTES_OF_A_TOKEN * self.max_length),
         )
-        self.transport = Transport(settings)
+        self.transport = self.make_transport(settings)
         self.model = model or pretrained or self._only_model()
         self.seed, self.eos_string, self.think_end_token = seed, eos_string, think_end_token
         self.enable_thinking, self.reasoning_effort = enable_thinking, reasoning_effort
@@ -251,6 +251,10 @@ class ServerLM(LM):
 
     def close(self) -> None:
         self.transport.close()
+
+    def make_transport(self, settings: Settings) -> Transport:
+        """What carries requests; HTTP, unless a subclass has another way."""
+        return Transport(settings)
 
     # -- for subclasses ----------------------------------------------------------------------------------------------
 
