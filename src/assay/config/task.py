@@ -222,6 +222,17 @@ class TaskConfig(FrozenConfig):
     def _none_is_no_text(cls, value: Any) -> Any:
         return "" if value is None else value
 
+    @field_validator("tools")
+    @classmethod
+    def _check_tools(cls, given: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
+        for i, tool in enumerate(given or []):
+            inner = tool.get("function", tool)
+            if not isinstance(inner, dict) or not isinstance(inner.get("name"), str):
+                raise ValueError(f"tool {i} has no name: expected {{name, description, parameters}}")
+            if not isinstance(inner.get("parameters", {}), dict):
+                raise ValueError(f"the parameters of tool {inner['name']!r} are no JSON Schema")
+        return given
+
     @field_validator("generation_kwargs")
     @classmethod
     def _check_generation(cls, given: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -2,9 +2,10 @@
 
 from assay.filters.base import DROPPED, FILTERS, Custom, Filter, register_filter
 from assay.filters.choice import Choice, Reading, ReadLabel, read_choice
-from assay.filters.ensemble import DEFAULT_FILTER, FilterEnsemble, build_filter
+from assay.filters.ensemble import DEFAULT_FILTER, TOOL_FILTER, FilterEnsemble, build_filter
 from assay.filters.extraction import Boxed, Extractor, JsonPath, MultiChoiceRegexFilter, Number, POSFilter, RegexFilter
 from assay.filters.selection import Decontaminate, MajorityVote, TakeFirst, TakeFirstK
+from assay.filters.tools import ToolCalls
 from assay.filters.transformation import (
     FormatSpan,
     Lowercase,
@@ -23,6 +24,7 @@ __all__ = [
     "DEFAULT_FILTER",
     "DROPPED",
     "FILTERS",
+    "TOOL_FILTER",
     "Boxed",
     "Choice",
     "Custom",
@@ -50,6 +52,7 @@ __all__ = [
     "TakeFirst",
     "TakeFirstK",
     "TimedPattern",
+    "ToolCalls",
     "Transformation",
     "Uppercase",
     "build_filter",

@@ -31,6 +31,8 @@ class Filter(ABC):
 
     extracts = False
     """Whether the filter can find nothing in a response, so that flags must be carried through the chain."""
+    takes_responses = False
+    """Whether it is given whole responses in place of their texts; such a filter stands first in its chain."""
     drops = False
     """Whether the filter may return `DROPPED`."""
 

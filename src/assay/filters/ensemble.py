@@ -9,10 +9,12 @@ from typing import Any, cast
 from assay.config import FilterConfig, FilterStep, FunctionRef
 from assay.errors import AssayError, ConfigError, ScoringError
 from assay.filters.base import DROPPED, FILTERS, Filter
-from assay.instance import Doc, Instance
+from assay.instance import Doc, Instance, Response
 
 DEFAULT_FILTER = FilterConfig(name="none", filter=[FilterStep(function="take_first")])
 """What a task without `filter_list` uses."""
+TOOL_FILTER = FilterConfig(name="none", filter=[FilterStep(function="tool_calls"), FilterStep(function="take_first")])
+"""The same for a task whose model calls tools."""
 
 
 def build_filter(step: FilterStep) -> Filter:
@@ -35,6 +37,12 @@ def _made(given: Filter | Callable[[], Filter]) -> Filter:
     return cast(Filter, given) if ready else cast(Callable[[], Filter], given)()
 
 
+def _whole(instance: Instance) -> list[Response]:
+    """What came back for each draw, where more than the text is known."""
+    known = [*instance.responses, *[None] * len(instance.resps)]
+    return [Response(text) if whole is None else whole for text, whole in zip(instance.resps, known)]
+
+
 @dataclass
 class FilterEnsemble:
     """Filters applied one after another, under one name. A class, or whatever else makes a filter, stands for it."""
@@ -44,6 +52,11 @@ class FilterEnsemble:
 
     def __post_init__(self) -> None:
         self.steps = [_made(each) for each in self.filters]
+        if late := [step for step in self.steps[1:] if getattr(step, "takes_responses", False)]:
+            raise ConfigError(
+                f"filter {self.name!r}: {type(late[0]).__name__} reads whole responses, of which steps before it leave none",
+                hint="Put it first.",
+            )
 
     @classmethod
     def from_config(cls, config: FilterConfig) -> FilterEnsemble:
@@ -53,6 +66,8 @@ class FilterEnsemble:
         """Set `filtered_resps[name]` and `unparsed[name]` of each instance that was answered and not dropped."""
         kept = [instance for instance in instances if instance.failure is None]
         resps: list[Any] = [instance.resps for instance in kept]
+        if self.steps and getattr(self.steps[0], "takes_responses", False):
+            resps = [_whole(instance) for instance in kept]
         docs = [instance.doc for instance in kept]
         carries = any(getattr(step, "extracts", False) for step in self.steps)
         flags = [[False] * len(instance.resps) for instance in kept] if carries else []

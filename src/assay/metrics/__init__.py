@@ -1,6 +1,6 @@
 """Result to value: metrics, aggregations over docs, reducers over repeats, normalisers."""
 
-from assay.metrics import aggregations, confidence, length_control, likelihoods, matching, translation  # noqa: F401
+from assay.metrics import aggregations, calling, confidence, length_control, likelihoods, matching, translation  # noqa: F401
 from assay.metrics.aggregations import mean
 from assay.metrics.base import (
     AGGREGATIONS,

@@ -100,7 +100,7 @@ class Roles:
             named = self.config.roles[role]
             arguments = {key: value for key, value in named.model_args.items() if key != "apply_chat_template"}
             template = self._chat_template(role)
-            words = {"model": named.model, "model_args": arguments, "apply_chat_template": template}
+            words: dict[str, Any] = {"model": named.model, "model_args": arguments, "apply_chat_template": template}
             words["reasoning_effort"] = None  # meant for the model under test
             self.progress.message(f"loading the {role}")
             lm = self._load(self.config.model_copy(update=words))

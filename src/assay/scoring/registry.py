@@ -20,6 +20,7 @@ SCORERS: Registry[Any] = Registry(
         "multiple_choice": "assay.scoring.choices:MultipleChoiceScorer",
         "regex": "assay.scoring.extraction:RegexScorer",
         "rolling": "assay.scoring.scorers:RollingScorer",
+        "turns": "assay.scoring.turns:TurnsScorer",
     },
 )
 

@@ -23,7 +23,8 @@ from typing import Any
 
 from assay.config import TaskConfig
 from assay.errors import ConfigError
-from assay.instance import Doc, Instance
+from assay.instance import Doc, Instance, is_chat
+from assay.instance import Message as ChatMessage
 from assay.tasks.fields import Field, text_field
 from assay.tasks.prompt import Message, Shot, chat_messages, chat_prompt, join_spaced, plain_prompt
 from assay.tasks.requests import DocRequests, RequestOptions
@@ -125,6 +126,9 @@ class ConversationTask(GenerateTask):
             return chat_prompt(options.chat_template, [*opening, *later, *turn], prefix)
         last = requests.instances[-1]
         context, answer = last.arguments[0], last.resps[0]
+        if is_chat(context):  # kept messages that are scored again, without the model whose template made them
+            said_before = [*context, ChatMessage("assistant", (prefix or "") + answer)]
+            return (*said_before, *(ChatMessage.from_dict(message) for message in turn))
         # The answer was written right after the prompt, so a space that it begins with stands for the delimiter.
         said = context + answer if prefix else join_spaced(context, answer, config.target_delimiter)
         question = config.fewshot_delimiter.join(message["content"] for message in turn)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -23,8 +24,21 @@ class GenerateTask(Task):
         settings = {**(self.config.generation_kwargs or {}), **(options.gen_kwargs if options else {})}
         # Backends take settings apart; none may change those of another request.
         own = {key: list(value) if isinstance(value, list) else value for key, value in settings.items()}
+        if self.config.tools:
+            own["tools"] = [_tool(tool) for tool in self.config.tools]
+            if isinstance(target, list | dict):
+                target = json.dumps(target, ensure_ascii=False)  # calls, not several right answers
         choices = tuple(self.doc_to_choice(doc)) if self.has_choices else None
         return [Instance("generate_until", doc, self._with_media(doc, (ctx, own)), 0, target=target, choices=choices)]
+
+
+def _tool(tool: dict[str, Any]) -> dict[str, Any]:
+    """As servers take it.
+
+    >>> _tool({"name": "now"})["type"]
+    'function'
+    """
+    return tool if "function" in tool else {"type": "function", "function": tool}
 
 
 class LoglikelihoodTask(Task):

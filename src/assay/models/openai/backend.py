@@ -387,7 +387,8 @@ class ServerLM(LM):
             return
         limit, sent = self.cost_limit, 0
         while sent < len(groups) and not stop():
-            first, aside, before = sent, [], self._usage.cost
+            first, before = sent, self._usage.cost
+            aside: list[float] = []
 
             def affordable(aside: list[float] = aside, first: int = first) -> Iterator[Job[T]]:
                 for group in groups[first:]:

@@ -137,7 +137,7 @@ class Batches:
             raise ModelError(f"batch {batch.id} is {state['status']} and has no answers: {errors}")
         return results
 
-    def _read(self, job: Job[T], entry: Any) -> T | Failed:
+    def _read(self, job: Job[Any], entry: Any) -> Any:
         if entry is None:
             return Failed("the batch ended without an answer to this request")
         response = entry.get("response") or {}
