@@ -203,9 +203,25 @@ def test_group_filters_choose_children(rules: Any, value: float, out: list[str])
     score = group_score(scores, group={"group_filter": rules})
     assert score.estimate.value == pytest.approx(value)
     assert list(score.filtered_out) == out
-    assert score.estimate.method.startswith(("bootstrap", "no interval: choosing")), (
+    assert score.estimate.method.startswith(("bootstrap", "Šidák", "no interval: choosing")), (
         "no closed form knows of the choice"
     )
+
+
+def test_the_interval_of_a_choice_holds_whoever_is_truly_chosen_and_is_short_where_the_choice_is_plain() -> None:
+    rng = np.random.default_rng(4)
+
+    def best_two(chances: dict[str, float]) -> Any:
+        scores = {n: {ACC: mean_score(rng.random(200) < p, fresh_keys(rng, 200))} for n, p in chances.items()}
+        found = group_score(scores, group={"group_filter": {"function": "top_k", "k": 2}}).estimate
+        assert found.low is not None
+        assert found.high is not None
+        return found
+
+    plain, tied = best_two({"a": 0.9, "b": 0.85, "c": 0.2}), best_two({"a": 0.7, "b": 0.7, "c": 0.7})
+    assert (plain.method, tied.method) == ("bootstrap", "Šidák")
+    assert plain.high - plain.low < 0.12
+    assert tied.low <= 0.7 <= tied.high
 
 
 def test_group_filters_know_directions_ties_other_metrics_and_emptiness() -> None:

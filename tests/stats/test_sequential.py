@@ -44,15 +44,24 @@ def test_one_doc_at_a_time_and_all_at_once_agree() -> None:
 
 
 def test_bets_are_sized_for_the_width_so_that_it_comes_soon() -> None:
+    fixed, asked = 1.96**2 * 0.25 / 0.02**2, []
+    for seed in range(10):
+        rng, rule, reason = np.random.default_rng(seed), StoppingRule.parse("ci=0.02"), None
+        while reason is None:
+            reason = rule.update((rng.random(100) < 0.5).astype(float))
+        assert reason.endswith(f"is within ±0.02 after {rule.n} docs")
+        asked.append(rule.n)
+    assert fixed < np.mean(asked) < 1.8 * fixed
+
+
+@pytest.mark.parametrize("width", [0.001, 0.005, 0.02])
+def test_docs_that_are_too_few_for_the_width_still_say_what_they_can(width: float) -> None:
     rng = np.random.default_rng(0)
-    rule = StoppingRule.parse("ci=0.02")
-    reason = None
-    while reason is None:
-        reason = rule.update((rng.random(100) < 0.5).astype(float))
-    fixed = 1.96**2 * 0.25 / 0.02**2
-    assert fixed < rule.n < 2.2 * fixed
-    assert reason.startswith("interval [0.4")
-    assert reason.endswith(f"is within ±0.02 after {rule.n} docs")
+    watched = ConfidenceSequence(width=width)
+    watched.update((rng.random(300) < 0.7).astype(float))
+    low, high = watched.interval
+    assert low <= 0.7 <= high
+    assert high - low < 0.25, "of a fixed number of docs it would be 0.1"
 
 
 def test_discordant_evidence_under_no_difference() -> None:

@@ -198,12 +198,12 @@ def test_the_docs_that_a_gate_asks_for_tell_in_four_of_five_cases(
 
 
 def test_a_threshold_near_the_score_asks_for_more_docs() -> None:
-    bounds = ends(mean_estimate([1.0] * 60 + [0.0] * 40, level=0.9))
-    near, far = (above_threshold(bounds, limit, value=0.6, n=100) for limit in (0.58, 0.53))
+    score = mean_estimate([1.0] * 60 + [0.0] * 40, level=0.9)
+    near, far = (above_threshold(ends(score), limit, estimate=score) for limit in (0.58, 0.53))
     assert near.unclear
     assert near.docs_needed == pytest.approx(2.4865**2 * 0.24 / 0.02**2, rel=0.04)
     assert far.docs_needed < near.docs_needed / 5
-    assert above_threshold(bounds, 0.6, value=0.6, n=100).docs_needed is None
+    assert above_threshold(ends(score), 0.6, estimate=score).docs_needed is None
 
 
 def test_published_worked_numbers_of_power() -> None:

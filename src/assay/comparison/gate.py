@@ -279,9 +279,7 @@ def _reaches(run: ComparedRun, task: str, key: MetricKey, limit: float, options:
         return GateCheck.failed(task, key, f"undefined: {estimate.undefined or 'not a number'}", options)
     up = is_higher_better(score)
     bounds = _own_interval(run, task, key, 1 - 2 * options.alpha)
-    result = above_threshold(
-        bounds, limit, alpha=options.alpha, higher_is_better=up, value=estimate.value, n=estimate.n
-    )
+    result = above_threshold(bounds, limit, alpha=options.alpha, higher_is_better=up, estimate=estimate)
     return GateCheck(task, key, result, "threshold", estimate.value, None, estimate.n)
 
 

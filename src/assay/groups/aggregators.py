@@ -39,6 +39,8 @@ class ArrayAggregator:
     """Whether the closed forms of errors apply."""
     extreme: Callable[..., float] | None = None
     """`min` or `max` where the number is that of one child."""
+    monotone: bool = False
+    """Whether the number never falls when a child rises (of weighted ones: where weights are equal, or all enter)."""
     smooth: bool = False
     """Whether every child counts, a little more or less, so that no choice among them biases its replicates."""
     weighted: bool = False
@@ -149,17 +151,27 @@ AGGREGATORS: Registry[ArrayAggregator | Callable[..., Any]] = Registry("aggregat
 """By name. What users add is a function or a class: see `functions`."""
 
 for _aggregator in (
-    ArrayAggregator("mean", mean, linear=True, weighted=True, by_size=True),
-    ArrayAggregator("weighted_mean", mean, linear=True, weighted=True, needs_weights=True),
-    ArrayAggregator("median", median),
+    ArrayAggregator("mean", mean, linear=True, monotone=True, weighted=True, by_size=True),
+    ArrayAggregator("weighted_mean", mean, linear=True, monotone=True, weighted=True, needs_weights=True),
+    ArrayAggregator("median", median, monotone=True),
     ArrayAggregator(
-        "harmonic_mean", harmonic_mean, smooth=True, weighted=True, why_undefined=_needs_positive("harmonic")
+        "harmonic_mean",
+        harmonic_mean,
+        monotone=True,
+        smooth=True,
+        weighted=True,
+        why_undefined=_needs_positive("harmonic"),
     ),
     ArrayAggregator(
-        "geometric_mean", geometric_mean, smooth=True, weighted=True, why_undefined=_needs_positive("geometric")
+        "geometric_mean",
+        geometric_mean,
+        monotone=True,
+        smooth=True,
+        weighted=True,
+        why_undefined=_needs_positive("geometric"),
     ),
-    ArrayAggregator("min", minimum, extreme=min),
-    ArrayAggregator("max", maximum, extreme=max),
+    ArrayAggregator("min", minimum, monotone=True, extreme=min),
+    ArrayAggregator("max", maximum, monotone=True, extreme=max),
     ArrayAggregator(
         "pass@k",
         mean,

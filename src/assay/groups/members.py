@@ -95,9 +95,10 @@ def gather_numbers(entry: AggMetricConfig, key: MetricKey, names: Sequence[str],
         elif not math.isfinite(score.estimate.value):
             missing[name] = f"has {key} = {score.estimate.value}"
         else:
-            counted = list(own.values()) if by_largest else [score]
-            size = max(other.size for other in counted)
-            asked = max(other.size if other.asked is None else other.asked for other in counted)
+            size, asked = score.size, score.size if score.asked is None else score.asked
+            if by_largest and len(own) > 1:
+                size = max(other.size for other in own.values())
+                asked = max(other.size if other.asked is None else other.asked for other in own.values())
             members.append(Member(name, score, size, asked))
     return Gathered(tuple(members), missing)
 
@@ -117,8 +118,17 @@ def draw_table(members: Sequence[Member]) -> Floats:
 
 # `group_filter`: only the k best, the k worst, or those beyond a threshold enter.
 
-Select: TypeAlias = Callable[[bool], Mask]
-"""Which children enter: at the point estimate (False) or in each replicate (True)."""
+
+@dataclass(frozen=True)
+class Select:
+    """Which children enter: at the point estimate (False) or in each replicate (True)."""
+
+    choose: Callable[[bool], Mask]
+    by_rank: Callable[[Floats], Mask] | None = None
+    """Whom it would choose if the children had these values; only where the best or worst k by their own number enter."""
+
+    def __call__(self, in_replicates: bool) -> Mask:
+        return self.choose(in_replicates)
 
 
 def selection(
@@ -137,16 +147,18 @@ def selection(
         stated = entry.higher_is_better if rule.metric is None else None
         ranked.append((rule, by, (agreed_direction(by) if stated is None else stated) is not False))
 
-    def select(in_replicates: bool) -> Mask:
-        mask: Mask | None = None
-        for rule, by, high in ranked:
-            values = draw_table(by) if in_replicates else np.array([member.value for member in by])
-            entering = np.ones(values.shape, dtype=bool) if mask is None else mask
-            mask = entering & _passing(rule, np.where(entering, values if high else -values, np.nan), high)
-        assert mask is not None
+    def choose(tables: Sequence[Floats]) -> Mask:
+        mask = np.ones(tables[0].shape, dtype=bool)
+        for (rule, _, high), values in zip(ranked, tables, strict=True):
+            mask = mask & _passing(rule, np.where(mask, values if high else -values, np.nan), high)
         return mask
 
-    return select
+    def select(in_replicates: bool) -> Mask:
+        sides = [by for _, by, _ in ranked]
+        return choose([draw_table(by) if in_replicates else np.array([m.value for m in by]) for by in sides])
+
+    ranks = all(rule.metric is None and rule.function in ("top_k", "bottom_k") for rule in filters)
+    return Select(select, (lambda values: choose([values] * len(ranked))) if ranks else None)
 
 
 def _by_metric(metric: str, key: MetricKey, members: Sequence[Member], scores: Scores) -> list[Member]:

@@ -90,6 +90,7 @@ def _score_key(
         lm_eval_stderr=lifted.lm_eval_stderr if entry.over == "tasks" and (as_lm_eval or not limited) else None,
         replicates=lifted.draw,
         interval=lifted.interval,
+        one_end=lifted.one_end,
         keys=lambda: docs_below([member.score for member in members]),
         documents=lambda: documents_below([member.score for member in members]),
         children=tuple(share for share, inside in zip(shares, enters) if inside),

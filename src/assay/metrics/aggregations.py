@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -114,9 +115,11 @@ def _f1_estimate(value: float, table: Floats, clusters: Clusters | None, level: 
     """J is a share of docs with a score interval, which does not collapse at 0 and 1."""
     if not table[:, 1].any():
         return Estimate.missing("neither the gold labels nor the predictions have a positive", len(table))
-    return transformed(
-        ratio_estimate(table[:, 0], table[:, 1], clusters, level=level), lambda j: 2 * j / (1 + j), value
-    )
+    ratio = ratio_estimate(table[:, 0], table[:, 1], clusters, level=level)
+    if ratio.stderr is None and len(table) > 1:
+        # One doc, or one cluster, holds all positives: it may as well have come out the other way.
+        ratio = replace(ratio, stderr=0.5, low=0.0, high=1.0, method="one unit has all positives", bounded=True)
+    return transformed(ratio, lambda j: 2 * j / (1 + j), value)
 
 
 def matthews_corrcoef(pairs: Sequence[tuple[Any, Any]]) -> float:
@@ -166,10 +169,12 @@ def _mcc_finish(sums: Floats) -> Floats:
 
 def _mcc_estimate(value: float, table: Floats, clusters: Clusters | None, level: float) -> Estimate:
     gold, predicted = np.split(table[:, 1:], 2, axis=1)
+    k = gold.shape[1]
     for side, labels in (("gold label", gold), ("prediction", predicted)):
         if labels.any(axis=0).sum() < 2:
-            return Estimate.bare(value, len(table), f"every {side} is the same")
-    k = gold.shape[1]
+            # 0 is a convention here: docs of the other label may show any correlation.
+            caution = f"every {side} is the same"
+            return Estimate(value, 1.0, -1.0, 1.0, len(table), "any correlation", level=level, caution=caution)
     i, j = (axis.ravel() for axis in np.meshgrid(np.arange(k), np.arange(k)))
     cells = np.column_stack([i == j, np.eye(k)[i], np.eye(k)[j]]).astype(np.float64)
     return correlation_estimate(value, table, _mcc_finish, cells, clusters, level)

@@ -96,6 +96,15 @@ class Score:
     """The keys of the docs themselves, clusters or not, as often as the number counts each."""
     interval: Callable[[float], tuple[float, float] | None] | None = field(default=None, compare=False, repr=False)
     """Level to interval, by the method of the estimate's own."""
+    one_end: Callable[[int, float], float | None] | None = field(default=None, compare=False, repr=False)
+    """Side (0 low, 1 high) and level to that end, where it is cheaper than both."""
+
+    def end(self, side: int, level: float) -> float | None:
+        """The low (0) or high (1) end of the interval at this level."""
+        if self.one_end is not None:
+            return self.one_end(side, level)
+        bounds = self.bounds(level)
+        return None if bounds is None else bounds[side]
 
     def bounds(self, level: float) -> tuple[float, float] | None:
         """The interval at another level; read from a file, where the docs are not at hand, its sides are drawn in or out."""

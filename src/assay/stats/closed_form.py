@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 
 from assay.stats.estimate import Estimate, Floats, Keys
-from assay.stats.intervals import Spread, bounded_interval, skewed_interval, spread_of, wilson_interval
+from assay.stats.intervals import (
+    Spread,
+    bounded_interval,
+    log_normal_end,
+    skewed_interval,
+    spread_of,
+    wilson_interval,
+)
 from assay.stats.significance import normal_quantile, t_quantile
 from assay.stats.units import Clusters, cluster_index, sums_by
 
@@ -95,7 +102,14 @@ def ratio_estimate(
     if df < 1:
         return Estimate.bare(value, n, caution or "too few units")
     low, high = skewed_interval(value, stderr, df, spread.skew, level)
+    if clusters is None and not np.ptp(b):
+        far = [log_normal_end(side, level) for side in (a / b, -a / b)]
+        high, low = max(high, far[0] or high), min(low, -(far[1] or -low))
+        caution = HEAVY_TAIL if far[0] or far[1] else caution
     return Estimate(value, stderr, low, high, n, f"{prefix}t", level=level, df=df, caution=caution)
+
+
+HEAVY_TAIL = "a few docs decide it: values spread over orders of magnitude"
 
 
 def _in_range(

@@ -93,6 +93,30 @@ def skewed_p_value(value: float, stderr: float, df: float, skew: float) -> float
     return min(1.0, 2 * t_sf(max(0.0, reached), df))
 
 
+def log_normal_end(values: Floats, level: float) -> float | None:
+    """Cox's upper end for the mean of log-normal values (Zhou and Gao 1997); None unless they spread like such ones.
+
+    The docs that hold most of such a mean are rare, and where a sample has none of them, nothing in Student's t tells.
+    Spread is asked for twice, of all docs and of the upper half: an exponential has small values enough for the first.
+    """
+    n = len(values)
+    if n < 5 or not values.min() > 0:
+        return None
+    logs = np.log(values)
+    variance = float(logs.var(ddof=1))
+    middle, upper = np.quantile(logs, [0.5, 0.9])
+    if variance < _ORDERS**2 or (upper - middle) / 1.2816 < _ORDERS:
+        return None
+    reach = t_quantile((1 + level) / 2, n - 1) * math.sqrt(variance / n + variance**2 / (2 * (n - 1)))
+    exponent = float(logs.mean()) + variance / 2 + reach
+    return math.exp(exponent) if exponent < _LARGEST_EXPONENT else math.inf
+
+
+_ORDERS = 1.4
+"""Standard deviation of logarithms: two in three docs lie within a factor of 16."""
+_LARGEST_EXPONENT = 700.0
+
+
 # Numbers between 0 and 1
 
 

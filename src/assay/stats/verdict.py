@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from assay.stats.estimate import Estimate
 from assay.stats.paired import Difference
-from assay.stats.significance import normal_quantile
+from assay.stats.significance import normal_quantile, t_quantile
 
 Kind = Literal["better", "worse", "equivalent", "same", "undecided"]
 
@@ -114,20 +115,36 @@ def above_threshold(
     *,
     alpha: float = 0.05,
     higher_is_better: bool = True,
-    value: float | None = None,
-    n: int = 0,
+    estimate: Estimate | None = None,
 ) -> GateResult:
-    """A score's own interval at 1 − 2·alpha against a fixed threshold. `value` and `n` tell how many docs are needed."""
+    """A score's own interval at 1 − 2·alpha against a fixed threshold.
+
+    The `estimate` itself tells how many docs are needed, and of how many clusters one might be lost.
+    """
     if bounds is None:
         return GateResult(False, None, threshold, alpha, unclear=True)
-    low, high = bounds
+    low, high = bounds if estimate is None else _with_a_lost_cluster(bounds, estimate, 1 - 2 * alpha)
     bound, best = (low, high) if higher_is_better else (high, low)
     passed = bound >= threshold if higher_is_better else bound <= threshold
     if passed or (best < threshold if higher_is_better else best > threshold):
         return GateResult(passed, bound, threshold, alpha)
     needed = None
-    if value is not None:
+    if estimate is not None and estimate.value is not None:
         one_sided = normal_quantile(1 - alpha)
-        doc_variance = n * (high - low) ** 2 / (2 * one_sided) ** 2
-        needed = _docs_to_show(value - threshold, doc_variance, n, one_sided + normal_quantile(_POWER))
+        doc_variance = estimate.n * (high - low) ** 2 / (2 * one_sided) ** 2
+        reach = one_sided + normal_quantile(_POWER)
+        needed = _docs_to_show(estimate.value - threshold, doc_variance, estimate.n, reach)
     return GateResult(False, bound, threshold, alpha, unclear=True, docs_needed=needed)
+
+
+def _with_a_lost_cluster(bounds: tuple[float, float], estimate: Estimate, level: float) -> tuple[float, float]:
+    """Half a cluster of the typical size more, all wrong, or all right: large ones of that kind may not have been seen.
+
+    Docs that stand alone need none: their score interval counts what was not seen.
+    """
+    if not estimate.bounded or estimate.value is None or estimate.df is None or estimate.df + 1 >= estimate.n:
+        return bounds
+    reach = t_quantile((1 + level) / 2, estimate.df) * math.sqrt(0.5) / (estimate.df + 1)
+    low = estimate.value - math.hypot(estimate.value - bounds[0], reach * estimate.value)
+    high = estimate.value + math.hypot(bounds[1] - estimate.value, reach * (1 - estimate.value))
+    return max(0.0, low), min(1.0, high)
