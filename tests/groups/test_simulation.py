@@ -10,7 +10,7 @@ from parts import ACC, fresh_keys, manager_of, mean_score
 
 from assay.groups import GroupManager
 from assay.results import MetricKey, Score
-from assay.stats import Estimate
+from assay.stats import Estimate, wilson
 
 RUNS = 400
 REPLICATES = 500
@@ -109,7 +109,7 @@ def true_value(kind: str, manager: GroupManager) -> float:
 
 
 @pytest.fixture(scope="module")
-def coverage() -> dict[str, float]:
+def coverage() -> dict[str, tuple[float, float]]:
     rng = np.random.default_rng(20)
     managers = {kind: tree(kind) for kind in AGGREGATIONS}
     truth = {kind: true_value(kind, manager) for kind, manager in managers.items()}
@@ -121,15 +121,22 @@ def coverage() -> dict[str, float]:
             if e.low is not None and e.high is not None:
                 given[kind] += 1
                 hits[kind] += e.low <= truth[kind] <= e.high
-    assert all(given[kind] == RUNS for kind in AGGREGATIONS if kind not in ("median", "function"))
-    return {kind: hits[kind] / given[kind] for kind in AGGREGATIONS}
+    # What a function of one's own chooses is not known: where a choice shows, its interval is withheld.
+    assert all(given[kind] == RUNS for kind in AGGREGATIONS if kind != "function")
+    return {kind: wilson(hits[kind], given[kind], level=0.99) for kind in AGGREGATIONS}
+
+
+SAFE = ("min", "max", "median")
+"""Šidák's level is on the safe side by design."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", AGGREGATIONS)
-def test_intervals_at_the_root_cover_the_truth(kind: str, coverage: dict[str, float]) -> None:
-    # Šidák's level is on the safe side for the smallest and the largest; where a choice shows, the interval is withheld.
-    assert 0.92 <= coverage[kind] <= {"min": 1, "max": 1, "median": 0.99, "function": 0.99}.get(kind, 0.98)
+def test_intervals_at_the_root_cover_the_truth(kind: str, coverage: dict[str, tuple[float, float]]) -> None:
+    """The rule of the coverage grid: the 99 % Monte Carlo interval may not lie wholly outside 92 to 98.5 %."""
+    low, high = coverage[kind]
+    assert high >= 0.92
+    assert low <= 0.985 or kind in SAFE
 
 
 @pytest.mark.slow

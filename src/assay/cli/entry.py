@@ -23,6 +23,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "rank": ("assay.cli.rank:command", "Many runs, and the ranks each may have."),
     "drift": ("assay.cli.drift:command", "Did the model change? Token by token, without labels."),
     "gate": ("assay.cli.gate:command", "Fail a build when a run is worse than another."),
+    "agreement": ("assay.cli.agreement:command", "Do filters, or draws of a doc, agree?"),
     "judge": ("assay.cli.judge:command", "What a judge's verdicts are worth."),
     "label": ("assay.cli.label:command", "Judge some answers of a run yourself."),
     "power": ("assay.cli.power:command", "How many docs it takes to see a difference."),

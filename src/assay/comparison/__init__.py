@@ -1,5 +1,6 @@
 """Is B better than A? Runs of any harness, aligned doc by doc, up to the root of the group tree."""
 
+from assay.comparison.agreement import Agreement, agreements_in
 from assay.comparison.drift import (
     Drift,
     DriftOptions,
@@ -42,6 +43,7 @@ from assay.comparison.win_scale import Player, WinScale, win_scales
 
 __all__ = [
     "RUN_READERS",
+    "Agreement",
     "CheckedJudge",
     "ColumnBuilder",
     "Columns",
@@ -68,6 +70,7 @@ __all__ = [
     "SweepTasks",
     "SweptTask",
     "WinScale",
+    "agreements_in",
     "analyse_sweep",
     "bundled_passages",
     "check_judges",

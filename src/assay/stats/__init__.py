@@ -1,7 +1,7 @@
 """What a number is worth: standard errors, intervals, bootstrap replicates, paired comparison, power."""
 
 from assay.stats.aggregation import Aggregation
-from assay.stats.agreement import krippendorff
+from assay.stats.agreement import cohen_kappa, draw_agreement, krippendorff
 from assay.stats.bootstrap import (
     bootstrap_estimate,
     bootstrap_replicates,
@@ -104,6 +104,7 @@ __all__ = [
     "bradley_terry",
     "cluster_index",
     "cluster_key",
+    "cohen_kappa",
     "combined_estimate",
     "conformal_width",
     "control_estimate",
@@ -115,6 +116,7 @@ __all__ = [
     "doc_key",
     "doc_keys",
     "docs_needed",
+    "draw_agreement",
     "drawn_pairs",
     "ends",
     "has_repeats",
