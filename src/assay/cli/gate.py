@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,11 @@ if TYPE_CHECKING:
     help="End with 0 or 1 where there are too few docs to tell.  [default: 4]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
+@click.option(
+    "--markdown", type=click.Path(dir_okay=False), metavar="FILE", help="Also write a comment for a pull request."
+)
+@click.option("--junit", type=click.Path(dir_okay=False), metavar="FILE", help="Also write JUnit XML, a case a check.")
+@click.option("--link", metavar="URL", help="What the comment points to.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -59,6 +65,9 @@ def command(
     unpaired: bool,
     cannot_tell: str | None,
     as_json: bool,
+    markdown: str | None,
+    junit: str | None,
+    link: str | None,
 ) -> None:
     """Exit with 0 if a run is shown to be no worse than a baseline by more than the margin, with 1 if it is shown to be
     worse, and with 4 if there are too few docs to tell.
@@ -70,7 +79,7 @@ def command(
 
     A model that is worse by the margin or more passes each check with a probability of at most --alpha. All checks
     must pass. A score that is missing, undefined or withheld fails. One check that fails outweighs others that cannot
-    tell.
+    tell. In a GitHub workflow the checks that do not pass are annotated, and the comment is the step's summary.
     """
 
     from assay.comparison import CompareOptions, gate_against, gate_thresholds
@@ -87,6 +96,8 @@ def command(
     else:
         assert baseline is not None
         report = gate_against(run, baseline, options)
+    against = f"threshold {threshold:g}" if threshold is not None else str(Path(str(baseline)))
+    _write_files(report, f"{run} against {against}", markdown, junit, link)
     if as_json:
         echo_json(report.to_dict(), indent=2)
     else:
@@ -94,19 +105,30 @@ def command(
             echo(check.line())
         for note in report.notes:
             echo(f"note: {note}")
-        echo(
-            _last_line(
-                report, run, f"threshold {threshold:g}" if threshold is not None else str(Path(str(baseline))), alpha
-            )
-        )
+        echo(_last_line(report, run, against, alpha))
     codes = {"passed": 0, "failed": 1, "cannot tell": {None: 4, "pass": 0, "fail": 1}[cannot_tell]}
     if codes[report.outcome]:
         context.exit(codes[report.outcome])
 
 
+def _write_files(report: GateReport, title: str, markdown: str | None, junit: str | None, link: str | None) -> None:
+    from assay.comparison import annotations, gate_junit, gate_markdown
+    from assay.results import write_whole
+
+    comment = gate_markdown(report, title, link)
+    if markdown:
+        write_whole(Path(markdown), comment.encode())
+    if junit:
+        write_whole(Path(junit), gate_junit(report, title).encode())
+    for line in annotations(report, os.environ):
+        echo(line, err=True)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with open(summary, "a", encoding="utf-8") as page:
+            page.write(comment)
+
+
 def _last_line(report: GateReport, run: str, against: str, alpha: float) -> str:
-    failed = sum(not check.result.passed and not check.result.unclear for check in report.checks)
-    unclear = sum(check.result.unclear for check in report.checks)
+    failed, unclear = (sum(check.outcome == each for check in report.checks) for each in ("failed", "cannot tell"))
     words = {
         "passed": "passed",
         "failed": f"FAILED ({failed} of {len(report.checks)} checks)",

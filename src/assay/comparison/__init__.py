@@ -16,6 +16,7 @@ from assay.comparison.drift import (
 )
 from assay.comparison.engine import compare_runs
 from assay.comparison.gate import GateCheck, GateReport, gate_against, gate_thresholds
+from assay.comparison.gate_files import annotations, gate_junit, gate_markdown
 from assay.comparison.judge_check import CheckedJudge, check_judges
 from assay.comparison.model import CompareOptions, Comparison, ComparisonRow, Flips, Refusal
 from assay.comparison.page import comparison_page
@@ -72,6 +73,7 @@ __all__ = [
     "WinScale",
     "agreements_in",
     "analyse_sweep",
+    "annotations",
     "bundled_passages",
     "check_judges",
     "compare_runs",
@@ -86,6 +88,8 @@ __all__ = [
     "find_sweep_tasks",
     "flip_lines",
     "gate_against",
+    "gate_junit",
+    "gate_markdown",
     "gate_thresholds",
     "measure_drift",
     "open_results",

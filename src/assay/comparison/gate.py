@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from assay.comparison.engine import compare_runs
-from assay.comparison.model import CompareOptions, ComparisonRow
+from assay.comparison.model import CompareOptions, Comparison, ComparisonRow
 from assay.comparison.readers import open_results, open_run
 from assay.comparison.runs import ComparedRun, is_higher_better
 from assay.comparison.task_difference import repeatable_aggregation
@@ -44,13 +44,21 @@ class GateCheck:
         """What has no number has not been shown to be good enough."""
         return cls(name, key, GateResult(False, None, -options.margin, options.alpha), reason, None, None, 0)
 
+    @property
+    def outcome(self) -> GateOutcome:
+        return "passed" if self.result.passed else "cannot tell" if self.result.unclear else "failed"
+
     def line(self) -> str:
         """For the log of a build."""
-        word = "PASS" if self.result.passed else "CANNOT TELL" if self.result.unclear else "FAIL"
-        what = f"{word}  {self.name} {self.key or ''}".rstrip()
+        word = {"passed": "PASS", "failed": "FAIL", "cannot tell": "CANNOT TELL"}[self.outcome]
+        return f"{word}  {self.name} {self.key or ''}".rstrip() + f": {self.reason}"
+
+    @property
+    def reason(self) -> str:
+        """What was measured and what was asked for, or why there is nothing to check."""
         if self.kind not in ("paired", "unpaired", "threshold"):
-            return f"{what}: {self.kind}"
-        return f"{what}: {self._numbers()}" + (f"; {self._too_few()}" if self.result.unclear else "")
+            return self.kind
+        return self._numbers() + (f"; {self._too_few()}" if self.result.unclear else "")
 
     def _numbers(self) -> str:
         confidence = f"{1 - self.result.alpha:.0%}"
@@ -75,13 +83,14 @@ class GateCheck:
 class GateReport:
     checks: tuple[GateCheck, ...]
     notes: tuple[str, ...] = ()
+    comparison: Comparison | None = None
+    """Where the baseline is a run: doc by doc."""
 
     @property
     def outcome(self) -> GateOutcome:
         """One number that is not good enough fails the whole; one that cannot be told leaves it open."""
-        if any(not check.result.passed and not check.result.unclear for check in self.checks) or not self.checks:
-            return "failed"
-        return "passed" if all(check.result.passed for check in self.checks) else "cannot tell"
+        outcomes = {check.outcome for check in self.checks} or {"failed"}
+        return "failed" if "failed" in outcomes else "cannot tell" if "cannot tell" in outcomes else "passed"
 
     @property
     def passed(self) -> bool:
@@ -150,7 +159,7 @@ def _against_run(new: ComparedRun, base: ComparedRun, options: CompareOptions) -
     rest = [(name, key) for name, key in wanted if name not in refused and (name, key) not in seen]
     unpaired = _as_reported(rest, new, base, options)
     notes = [f"{r.name}: {r.reason}" for r in refusals if r.kind in ("only_b", "undefined")]
-    return GateReport((*checks, *unpaired.checks), (*notes, *unpaired.notes))
+    return GateReport((*checks, *unpaired.checks), (*notes, *unpaired.notes), comparison)
 
 
 def _wanted(base: ComparedRun, options: CompareOptions) -> list[tuple[str, MetricKey]]:

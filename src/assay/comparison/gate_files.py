@@ -1,0 +1,116 @@
+"""A gate's report where people and machines look for it: a comment on a pull request, JUnit XML, annotations of GitHub.
+
+All of it may hold text of models and task files: Markdown and XML are escaped, and annotations stay on one line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+from assay.comparison.gate import GateCheck, GateReport
+from assay.comparison.model import Comparison, ComparisonRow
+from assay.signs import one_line
+
+_MARKS = {"failed": "❌", "cannot tell": "❔", "passed": "✅"}
+_MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]<>#|~"} | {"&": "&amp;"})
+FLIPS_SHOWN = 5
+
+
+def gate_markdown(report: GateReport, title: str, link: str | None = None) -> str:
+    """A comment: the verdict, a row a check with those that need a look first, and docs that were right before."""
+    counts = {word: sum(check.outcome == word for check in report.checks) for word in _MARKS}
+    lines = [
+        f"### {_MARKS[report.outcome]} {_escaped(title)}: {report.outcome}",
+        "",
+        ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "Nothing was checked.",
+        "",
+        "| | task | metric | value | against | n | |",
+        "|---|---|---|---:|---:|---:|---|",
+    ]
+    for check in sorted(report.checks, key=lambda each: list(_MARKS).index(each.outcome)):
+        key = "" if check.key is None else str(check.key)
+        value, against = ("" if number is None else f"{number:.4f}" for number in (check.value, check.against))
+        cells = [check.name, key, value, against, f"{check.n:,}", check.reason]
+        lines.append(f"| {_MARKS[check.outcome]} | " + " | ".join(map(_escaped, cells)) + " |")
+    lines += [f"\nNote: {_escaped(note)}" for note in report.notes]
+    lines += _flips(report)
+    if link:
+        lines += ["", f"[The whole comparison]({link})"]
+    return "\n".join(lines) + "\n"
+
+
+def _flips(report: GateReport) -> Iterator[str]:
+    """Docs of checks that did not pass which the baseline had right and the new run has wrong."""
+    if report.comparison is None:
+        return
+    wanted = {(check.name, check.key) for check in report.checks if check.outcome != "passed"}
+    for row in report.comparison.rows:
+        if (row.name, row.key) in wanted and row.flips is not None and len(row.flips.lost):
+            lost, gained = len(row.flips.lost), len(row.flips.gained)
+            yield f"\n<details><summary>{_escaped(row.name)}: {lost:,} docs newly wrong, {gained:,} newly right</summary>\n"
+            yield from _lost_docs(report.comparison, row)
+            yield "\n</details>"
+
+
+def _lost_docs(comparison: Comparison, row: ComparisonRow) -> Iterator[str]:
+    assert row.flips is not None
+    shown = row.flips.lost[:FLIPS_SHOWN]
+    before = comparison.a.show_docs(row.name, shown[:, 0]) if comparison.a.show_docs else [{}] * len(shown)
+    after = comparison.b.show_docs(row.name, shown[:, 1]) if comparison.b.show_docs else [{}] * len(shown)
+    for (_, doc_id), old, new in zip(shown.tolist(), before, after, strict=True):
+        doc, target = (_text(new.get(name) or old.get(name)) for name in ("doc", "target"))
+        yield f"- doc {doc_id}: {doc}<br>target {target}, was {_answer(old)}, is {_answer(new)}"
+
+
+def _answer(sample: Mapping[str, Any]) -> str:
+    return _text(sample.get("filtered_resps"))
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return _escaped(text if len(text) <= 120 else f"{text[:119]}…")
+
+
+def _escaped(text: str) -> str:
+    return one_line(text).translate(_MARKDOWN)
+
+
+def gate_junit(report: GateReport, title: str) -> str:
+    """JUnit XML, a case a check. What cannot be told is an error, not a failure: a build may treat them differently."""
+    failures = sum(check.outcome == "failed" for check in report.checks)
+    errors = sum(check.outcome == "cannot tell" for check in report.checks)
+    counts = f'tests="{len(report.checks)}" failures="{failures}" errors="{errors}"'
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuite name={_attribute(title)} {counts}>"]
+    for check in report.checks:
+        case = f"<testcase classname={_attribute(check.name)} name={_attribute(str(check.key or 'scores'))}"
+        if check.outcome == "passed":
+            lines.append(f"  {case}/>")
+        else:
+            tag = "failure" if check.outcome == "failed" else "error"
+            lines.append(f"  {case}><{tag} message={_attribute(check.line())}/></testcase>")
+    return "\n".join([*lines, "</testsuite>"]) + "\n"
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(one_line(text))
+
+
+def annotations(report: GateReport, environment: Mapping[str, str]) -> Iterator[str]:
+    """Workflow commands of GitHub for checks that did not pass; elsewhere nothing. GitLab reads the JUnit file."""
+    if environment.get("GITHUB_ACTIONS") != "true":
+        return
+    for check in report.checks:
+        if check.outcome != "passed":
+            kind = "error" if check.outcome == "failed" else "warning"
+            yield f"::{kind} title={_property(f'{check.name} {check.key or str()}'.strip())}::{_message(check)}"
+
+
+def _message(check: GateCheck) -> str:
+    return one_line(check.line()).replace("%", "%25")
+
+
+def _property(text: str) -> str:
+    return one_line(text).replace("%", "%25").replace(":", "%3A").replace(",", "%2C")

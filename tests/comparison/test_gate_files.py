@@ -1,0 +1,76 @@
+"""What a gate writes beside its exit code: a comment, JUnit XML, annotations."""
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from tests.comparison.made import right, write_run
+from tests.comparison.test_verbs import call
+
+RNG = np.random.default_rng(3)
+GOOD = right(RNG, 600, 0.9)
+FEW = right(RNG, 12, 0.5)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    write_run(tmp_path / "base", {"easy": {"acc,none": GOOD}, "hard|<b>": {"acc,none": GOOD}, "few": {"acc,none": FEW}})
+    worse = [0.0] * 300 + list(GOOD[300:])
+    few = [1.0 - FEW[0], *FEW[1:]]
+    write_run(tmp_path / "new", {"easy": {"acc,none": GOOD}, "hard|<b>": {"acc,none": worse}, "few": {"acc,none": few}})
+    return tmp_path
+
+
+def test_the_comment_says_the_verdict_the_numbers_and_which_docs_are_newly_wrong(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--markdown", runs / "comment.md", "--link", "https://ci.example/7")
+    code, *_ = call(capsys, "gate", runs / "new", "--baseline", runs / "base", "--margin", "0.02", *words)
+    assert code == 1
+    lines = (runs / "comment.md").read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("### ❌ ")
+    assert lines[0].endswith(": failed")
+    assert lines[2] == "1 failed, 1 cannot tell, 1 passed"
+    rows = [line.split(" | ")[:2] for line in lines if line.startswith(("| ❌", "| ❔", "| ✅"))]
+    assert rows == [["| ❌", r"hard\|\<b\>"], ["| ❔", "few"], ["| ✅", "easy"]]
+    lost = sum(GOOD[:300])
+    assert f"<details><summary>hard\\|\\<b\\>: {lost:.0f} docs newly wrong, 0 newly right</summary>" in "\n".join(lines)
+    assert lines[-1] == "[The whole comparison](https://ci.example/7)"
+    assert sum(line.startswith("- doc ") for line in lines) == 5 + (FEW[0] == 1)
+
+
+def test_junit_has_a_case_a_check_and_tells_failures_from_what_cannot_be_told(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--margin", "0.02", "--junit", runs / "gate.xml")
+    call(capsys, "gate", runs / "new", "--baseline", runs / "base", *words)
+    suite = ElementTree.parse(runs / "gate.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "1", "1")
+    outcomes = {case.get("classname"): [child.tag for child in case] for case in suite}
+    assert outcomes == {"easy": [], "hard|<b>": ["failure"], "few": ["error"]}
+    message = suite.find("testcase/failure")
+    assert message is not None
+    assert "FAIL  hard|<b> acc,none: " in (message.get("message") or "")
+
+
+def test_a_workflow_of_github_gets_annotations_and_a_summary(
+    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(runs / "summary.md"))
+    _, out, err = call(capsys, "gate", runs / "new", "--baseline", runs / "base", "--margin", "0.02")
+    commands = [line for line in (out + err).splitlines() if line.startswith("::")]
+    heads = {line.split("::")[1] for line in commands}
+    assert heads == {"error title=hard|<b> acc%2Cnone", "warning title=few acc%2Cnone"}
+    assert "95%25 bound" in commands[0]
+    assert (runs / "summary.md").read_text(encoding="utf-8").startswith("### ❌")
+
+
+def test_elsewhere_nothing_is_annotated(
+    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    _, out, err = call(capsys, "gate", runs / "new", "--baseline", runs / "base", "--margin", "0.02")
+    assert "::" not in out + err
