@@ -181,6 +181,7 @@ def test_a_task_with_stop_strings_is_refused_where_a_model_takes_none(tmp_path: 
     with pytest.raises(ConfigError, match="ends its answers at stop strings"):
         assay.evaluate(model=NeverStops(), tasks=["demo_capitals_en:gen"], **shared)
     assay.evaluate(model=NeverStops(), tasks=["demo_capitals_en"], **shared)
+    assay.evaluate(model=NeverStops(), tasks=["demo_capitals_en:gen"], gen_kwargs={"until": []}, **shared)
 
 
 PICTURES = """

@@ -129,6 +129,11 @@ def split_reasoning(text: str, think_end: str | None, *, cut_off: bool = False) 
 
     >>> split_reasoning("<think>2 and 2</think>4", None), split_reasoning("<think>2 and", None)
     (('2 and 2', '4'), ('2 and', ''))
+
+    A chat template may have opened the thought, so that only its end is in the text:
+
+    >>> split_reasoning("2 and 2</think>4", None), split_reasoning("Write <think> and </think>.", None)[0]
+    (('2 and 2', '4'), None)
     """
     if think_end:
         reasoning, mark, answer = text.rpartition(think_end)
@@ -139,6 +144,10 @@ def split_reasoning(text: str, think_end: str | None, *, cut_off: bool = False) 
         if text.lstrip().startswith(opening):
             thoughts, _, answer = text.lstrip().removeprefix(opening).partition(closing)
             return thoughts.strip(), answer.rpartition(answers)[2].lstrip() if answers else answer.lstrip()
+    for opening, closing, answers in _THOUGHTS:
+        before, mark, answer = text.partition(closing)
+        if mark and not answers and opening not in before:  # the chat template opened it, in the prompt
+            return before.strip(), answer.lstrip()
     return None, text
 
 

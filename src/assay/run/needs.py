@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assay.config import RunConfig
 from assay.errors import ConfigError
 from assay.models import LENGTH_NAMES, GenerationSettings
 from assay.run.abilities import abilities_of
-from assay.run.plan import Plan, manager_for
+from assay.run.plan import Plan, PlannedTask, manager_for
 from assay.store import ResponseStore
 from assay.tasks import Task, TaskManager
 
@@ -30,10 +30,10 @@ def check_needs(plan: Plan, lm: LM, store: ResponseStore | None = None) -> None:
     wanted = {ability for planned in plan.tasks.values() for ability in needs(planned.task)}
     able = abilities_of(lm, store, wanted)
     for planned in plan.tasks.values():
-        for problem in problems(planned.task, planned.name, able):
+        for problem in problems(planned, able):
             raise problem
     for planned in plan.tasks.values():
-        check_length(planned.task, planned.name, lm)
+        check_length(planned, lm)
 
 
 def needs(task: Task) -> set[str]:
@@ -44,21 +44,26 @@ def needs(task: Task) -> set[str]:
     return wanted | ({"tools"} if config.tools else set())
 
 
-def check_length(task: Task, name: str, lm: LM) -> None:
+def generation_settings(planned: PlannedTask) -> dict[str, Any]:
+    return {**(planned.task.config.generation_kwargs or {}), **planned.options.gen_kwargs}
+
+
+def check_length(planned: PlannedTask, lm: LM) -> None:
     """Raise where an answer as long as the task allows leaves no room for a prompt."""
-    kwargs = task.config.generation_kwargs or {}
-    if task.config.output_type != "generate_until" or not any(kwargs.get(each) for each in LENGTH_NAMES):
+    kwargs = generation_settings(planned)
+    if planned.task.config.output_type != "generate_until" or not any(kwargs.get(each) for each in LENGTH_NAMES):
         return
     length = GenerationSettings.parse(kwargs).max_gen_toks
     context = lm.context_length()
     if context is not None and length >= context:
         raise ConfigError(
-            f"{name} asks for answers of {length:,} tokens, and this model reads {context:,} in all, prompt included",
+            f"{planned.name} asks for answers of {length:,} tokens, and this model reads {context:,} in all, prompt included",
             hint="Lower it with --gen_kwargs max_gen_toks=…, or serve the model with a longer context.",
         )
 
 
-def problems(task: Task, name: str, able: Capabilities) -> Iterator[ConfigError]:
+def problems(planned: PlannedTask, able: Capabilities) -> Iterator[ConfigError]:
+    task, name = planned.task, planned.name
     output_type = task.config.output_type
     if output_type in _SCORED and not able.likelihoods:
         yield ConfigError(f"{name} needs likelihoods, which this model does not give", hint=instead(task, name, able))
@@ -67,7 +72,7 @@ def problems(task: Task, name: str, able: Capabilities) -> Iterator[ConfigError]
             f"{name} needs the probabilities of the likeliest tokens (top_logprobs), which this model does not give",
             hint=f"Try {name.replace(':letters', ':gen')} or {name.replace(':letters', ':cot')}.",
         )
-    if output_type == "generate_until" and not able.stop_strings and (task.config.generation_kwargs or {}).get("until"):
+    if output_type == "generate_until" and not able.stop_strings and generation_settings(planned).get("until"):
         yield ConfigError(
             f"{name} ends its answers at stop strings (until), which this model does not take",
             hint="Drop them with --gen_kwargs '{\"until\": []}' if whole answers can be scored.",

@@ -22,7 +22,7 @@ from assay.models.openai.abilities import COMPLETION_ABILITIES, context_said
 from assay.models.openai.address import endpoint_address, request_headers, sibling_address
 from assay.models.openai.batch import Batches
 from assay.models.openai.bundles import bundle, groups_of
-from assay.models.openai.probing import LISTED, entry_of, read_reply, read_tops
+from assay.models.openai.probing import LISTED, entry_of, only_entry, read_reply, read_tops
 from assay.models.openai.reading import read_response
 from assay.models.openai.tokens import Encoder, make_encoder
 from assay.models.openai.transport import Transport
@@ -229,7 +229,9 @@ class ServerLM(LM):
                 listing = self.transport.get(sibling_address(self.url, self.ENDPOINT, "/models"))
             except ModelError:  # whether it is there at all is for those to say who ask it something
                 listing = None
-            self._context = context_said(entry_of(listing, self.model)) or self._given_length or 0
+            self._context = (
+                context_said(entry_of(listing, self.model) or only_entry(listing)) or self._given_length or 0
+            )
         return self._context or None
 
     def _takes(self, ability: str) -> bool:

@@ -38,6 +38,14 @@ def entry_of(listing: Any, model: str) -> dict[str, Any]:
     return {}
 
 
+def only_entry(listing: Any) -> dict[str, Any]:
+    """What `/models` says of the one model of a server, which answers by any name, as llama.cpp does."""
+    entries = listing.get("data") if isinstance(listing, Mapping) else None
+    if not isinstance(entries, list) or len(entries) != 1 or not isinstance(entries[0], Mapping):
+        return {}
+    return entry_of(listing, str(entries[0].get("id")))
+
+
 def read_tops(choice: Mapping[str, Any]) -> tuple[dict[str, float], ...]:
     """The likeliest tokens at the first places, in either of the two forms that servers write; none if not given."""
     given = choice.get("logprobs")

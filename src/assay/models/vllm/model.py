@@ -55,6 +55,7 @@ class VLLM(StreamingLM):
         chat_template: str | None = None,
         chat_template_args: Mapping[str, Any] | None = None,
         enable_thinking: bool | None = None,
+        reasoning_effort: str | None = None,
         think_end_token: str | None = None,
         seed: int = 1234,
         device: str | None = None,
@@ -95,7 +96,8 @@ class VLLM(StreamingLM):
         self.max_length = int(length)
         self.prefix_token_id = prefix_token_id
         self.encoder = TextEncoder(loaded, add_bos_token=add_bos_token, prefix_token_id=prefix_token_id)
-        thinking = {} if enable_thinking is None else {"enable_thinking": enable_thinking}
+        thinking: dict[str, Any] = {} if enable_thinking is None else {"enable_thinking": enable_thinking}
+        thinking |= {} if reasoning_effort is None else {"reasoning_effort": reasoning_effort}
         self.chat_renderer = ChatFormatter(
             loaded, template_text(chat_template), {**thinking, **(chat_template_args or {})}
         )
