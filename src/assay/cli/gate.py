@@ -112,7 +112,7 @@ def command(
 
 
 def _write_files(report: GateReport, title: str, markdown: str | None, junit: str | None, link: str | None) -> None:
-    from assay.comparison import annotations, gate_junit, gate_markdown
+    from assay.comparison import gate_junit, gate_markdown, workflow_commands
     from assay.results import write_whole
 
     comment = gate_markdown(report, title, link)
@@ -120,7 +120,7 @@ def _write_files(report: GateReport, title: str, markdown: str | None, junit: st
         write_whole(Path(markdown), comment.encode())
     if junit:
         write_whole(Path(junit), gate_junit(report, title).encode())
-    for line in annotations(report, os.environ):
+    for line in workflow_commands(report, os.environ):
         echo(line, err=True)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with open(summary, "a", encoding="utf-8") as page:

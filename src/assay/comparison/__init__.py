@@ -16,7 +16,7 @@ from assay.comparison.drift import (
 )
 from assay.comparison.engine import compare_runs
 from assay.comparison.gate import GateCheck, GateReport, gate_against, gate_thresholds
-from assay.comparison.gate_files import annotations, gate_junit, gate_markdown
+from assay.comparison.gate_files import gate_junit, gate_markdown, workflow_commands
 from assay.comparison.judge_check import CheckedJudge, check_judges
 from assay.comparison.model import CompareOptions, Comparison, ComparisonRow, Flips, Refusal
 from assay.comparison.page import comparison_page
@@ -73,7 +73,6 @@ __all__ = [
     "WinScale",
     "agreements_in",
     "analyse_sweep",
-    "annotations",
     "bundled_passages",
     "check_judges",
     "compare_runs",
@@ -111,4 +110,5 @@ __all__ = [
     "thinned_lines",
     "win_scales",
     "wordings",
+    "workflow_commands",
 ]

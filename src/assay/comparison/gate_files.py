@@ -98,7 +98,7 @@ def _attribute(text: str) -> str:
     return quoteattr(one_line(text))
 
 
-def annotations(report: GateReport, environment: Mapping[str, str]) -> Iterator[str]:
+def workflow_commands(report: GateReport, environment: Mapping[str, str]) -> Iterator[str]:
     """Workflow commands of GitHub for checks that did not pass; elsewhere nothing. GitLab reads the JUnit file."""
     if environment.get("GITHUB_ACTIONS") != "true":
         return
