@@ -9,6 +9,7 @@ import pytest
 
 from assay import evaluate
 from assay.config import TaskConfig, lm_eval_version_of
+from assay.errors import ConfigError
 from assay.report import render_text
 from assay.results import MetricKey, RunResult
 from assay.tasks import TaskManager
@@ -96,3 +97,41 @@ def test_a_group_says_it_for_all_its_members(tmp_path: Path) -> None:
 def test_another_version_is_an_error() -> None:
     with pytest.raises(ValueError, match="lm_eval_version"):
         TaskConfig(task="x", lm_eval_version="0.3")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("style", ["mc", "cloze", "gen", "cot", "letters", "mc_completion"])
+def test_every_style_leaves_them_out(tmp_path: Path, style: str) -> None:
+    metrics = "metric_list: [{metric: acc}, {metric: acc_norm}]\n"
+    write(tmp_path)
+    file = tmp_path / "colours.yaml"
+    file.write_text(file.read_text().replace(metrics, "") + f"style: {style}\n")
+    task = result_of(tmp_path).tasks["colours"]
+    assert (task.health.no_gold, task.health.docs) == (12, 60)
+    assert {score.estimate.n for score in task.scores.values()} == {48}
+
+
+def test_a_style_that_needs_the_right_answer_says_so_before_anything_is_asked(tmp_path: Path) -> None:
+    write(tmp_path, more="style: bpb\n")
+    file = tmp_path / "colours.yaml"
+    file.write_text(file.read_text().replace("metric_list: [{metric: acc}, {metric: acc_norm}]\n", ""))
+    with pytest.raises(ConfigError, match="is right, and the right one is needed here"):
+        result_of(tmp_path)
+
+
+def test_a_generation_style_in_which_no_doc_has_its_gold_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, more="style: gen\n")
+    rows = [{"q": f"{i}?", "c": ["red", "blue"], "a": "green"} for i in range(6)]
+    (tmp_path / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    file = tmp_path / "colours.yaml"
+    file.write_text(file.read_text().replace("metric_list: [{metric: acc}, {metric: acc_norm}]\n", ""))
+    with pytest.raises(ConfigError, match="no doc has its right answer among its choices"):
+        result_of(tmp_path)
+
+
+@pytest.mark.parametrize("wrong", [2, 7, -1])
+def test_an_index_beyond_the_choices_is_no_gold_either(tmp_path: Path, wrong: int) -> None:
+    write(tmp_path)
+    rows = [{"q": f"{i}?", "c": ["red", "blue"], "a": wrong if i == 3 else 0} for i in range(20)]
+    (tmp_path / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    task = result_of(tmp_path).tasks["colours"]
+    assert (task.health.no_gold, task.health.failed, task.scores[ACC].estimate.n) == (1, 0, 19)

@@ -117,8 +117,6 @@ def test_a_preview_is_what_the_run_asks() -> None:
     [
         ({"doc_to_text": "{{question}}"}, "'question' is undefined"),
         ({"doc_to_target": "{{answer}}"}, "'answer' is undefined"),
-        ({"doc_to_target": 7}, "the target is 7, but there are 2 choices"),
-        ({"doc_to_target": lambda doc: -1}, "the target is -1"),
         ({"doc_to_choice": "q"}, "doc_to_choice gives str 'te0', expected a list"),
         ({"doc_to_choice": "{{q}}"}, "is not a list"),
         ({"doc_to_choice": []}, "empty list"),
@@ -142,9 +140,9 @@ def test_bad_docs_are_named(fields: dict[str, Any], message: str) -> None:
 
 
 def test_the_doc_that_is_bad_is_the_one_named() -> None:
-    docs = [{"q": "a", "label": 0}, {"q": "b", "label": 5}]
-    with pytest.raises(DataError, match="task made_up, doc 1: the target is 5"):
-        arguments(make_task(test=docs))
+    docs = [{"q": "a", "label": 0, "options": ["x", "y"]}, {"q": "b", "label": 0, "options": []}]
+    with pytest.raises(DataError, match=r"task made_up, doc 1: .*empty list"):
+        arguments(make_task(test=docs, doc_to_choice="options"))
 
 
 def test_a_bad_shot_is_named() -> None:

@@ -30,7 +30,7 @@ from assay.tasks.fewshot import SAMPLERS
 from assay.tasks.formats import apply_format
 from assay.tasks.perturbation import read_perturbation
 from assay.tasks.requests import RequestOptions
-from assay.tasks.styled import apply_style
+from assay.tasks.styled import StyledField, apply_style
 from assay.templates import compile_template
 
 _TEMPLATES = ("doc_to_text", "doc_to_target", "doc_to_choice", "description", "gen_prefix", "doc_to_question")
@@ -129,7 +129,10 @@ def _doc_looks(task: Task, first: Doc, options: RequestOptions, *, count: bool) 
     if task.has_choices:
         yield ("doc_to_choice",), lambda: _check_choices(task.doc_to_choice(first))
     yield ("doc_to_target",), lambda: task.doc_to_target(first)
-    if task.config.output_type == "multiple_choice" and task.has_choices and not task.multiple_input:
+    is_choice = (
+        task.config.output_type in ("multiple_choice", "letters") and task.has_choices and not task.multiple_input
+    )
+    if is_choice or isinstance(task.config.doc_to_target, StyledField):
         yield ("doc_to_target",), lambda: _check_gold(task, count=count)
     if task.num_fewshot(options):
         yield ("num_fewshot",), lambda: next(task.iter_requests(replace(options, samples=None, limit=1, only=None)))
@@ -150,14 +153,16 @@ def _check_gold(task: Task, *, count: bool) -> None:
     example = ""
     for doc in iter_docs(task.eval_docs):
         total += 1
-        choices, target = task.doc_to_choice(doc), task.doc_to_target(doc)
-        found = gold_indices(target, choices)
+        target = task.doc_to_target(doc)
+        # What a styled task has generated is a text, or nothing where no choice is right.
+        choices = task.doc_to_choice(doc) if task.has_choices else None
+        found = gold_indices(target, choices) if choices is not None else 0 if target is not None else -1
         if any(index >= 0 for index in (found if isinstance(found, list) else [found])):
             if not count:
                 return
             continue
         without += 1
-        example = example or f"{target!r} is none of {[*choices][:6]!r}"
+        example = example or (f"doc {total - 1}" if choices is None else f"{target!r} is none of {[*choices][:6]!r}")
     if without == total:
         raise ConfigError(
             f"no doc has its right answer among its choices: {example}",

@@ -19,7 +19,7 @@ from assay.errors import ConfigError, DataError, did_you_mean
 from assay.instance import Doc
 from assay.registry import Registry
 from assay.scoring import SCORERS
-from assay.tasks.questions import FieldQuestions, OfferedChoices, OpenQuestions, Question
+from assay.tasks.questions import NO_GOLD, FieldQuestions, OfferedChoices, OpenQuestions, Question, require_gold
 from assay.tasks.styled import LastDoc, ListedChoices, PerturbedQuestions, StyledField, clean_questions
 from assay.templates import compile_template, get_n_letters
 
@@ -152,13 +152,23 @@ class FormattedChoices(StyledField):
 class FormattedTarget(StyledField):
     """The index of the right choice; for generation its label, or its text where choices have no labels."""
 
-    def __call__(self, doc: Doc) -> int | str:
+    def __call__(self, doc: Doc) -> int | str | None:
         question = self.questions(doc)
         if self.styler.output_type != "generate_until":
             return question.correct_index
         if not question.choices:
             return question.answer
+        if question.correct_index == NO_GOLD:
+            return None
         return (self.styler.labels(question.choices) or question.choices)[question.correct_index]
+
+
+class FormattedShot(FormattedTarget):
+    """The same for an example that is shown: it has to have a right answer."""
+
+    def __call__(self, doc: Doc) -> int | str | None:
+        require_gold(self.questions(doc))
+        return super().__call__(doc)
 
 
 # ---------------------------------------------------------------------- which format, and a task in it
@@ -248,7 +258,7 @@ def format_config(config: TaskConfig, chosen: PromptFormat) -> TaskConfig:
         questions = LastDoc(PerturbedQuestions(clean, tuple(config.perturbation), keep))
     is_choice = chosen.output_type == "multiple_choice"
     shots = {name: getattr(config.fewshot_config, name) for name in _DRAWING & config.fewshot_config.model_fields_set}
-    shots |= {"doc_to_text": FormattedText(chosen, clean), "doc_to_target": FormattedTarget(chosen, clean)}
+    shots |= {"doc_to_text": FormattedText(chosen, clean), "doc_to_target": FormattedShot(chosen, clean)}
     if is_choice:
         shots["doc_to_choice"] = FormattedChoices(chosen, clean)
     worded: dict[str, Any] = {

@@ -77,11 +77,12 @@ class FieldQuestions:
         if not isinstance(choices, list | tuple) or not choices:
             raise DataError(f"doc_to_choice gives {choices!r}, expected a list of texts")
         choices = [str(choice) for choice in choices]
-        index = index_of(self._target(doc), choices)
+        index = gold_index(self._target(doc), choices)
         if self.question is not None:
-            return checked(Question(text, choices, index))
+            return checked(Question(text, choices, index), may_lack_gold=True)
         # Some tasks put the space before a continuation into the choice; a listed option has none.
-        return checked(derive_question(text, [choice.strip() or choice for choice in choices], index))
+        stripped = [choice.strip() or choice for choice in choices]
+        return checked(derive_question(text, stripped, index), may_lack_gold=True)
 
     # A column is recognised by the doc itself: these fields are read before any dataset is.
     @cached_property
@@ -182,6 +183,35 @@ def index_of(target: Any, choices: Sequence[str]) -> int:
     raise DataError(f"the target is {target!r}, expected the index, text or letter of one of {len(choices)} choices")
 
 
+NO_GOLD = -1
+"""The place of the right choice where none is: such a doc is asked, and counted by the rules of its file's line."""
+
+
+def gold_index(target: Any, choices: Sequence[str]) -> int:
+    """The same; `NO_GOLD` for an index or a text that is no choice's.
+
+    >>> gold_index("b", ["a", "b"]), gold_index("green", ["a", "b"]), gold_index(7, ["a", "b"])
+    (1, -1, -1)
+    """
+    try:
+        index = index_of(target, choices)
+    except DataError:
+        if isinstance(target, str):
+            return NO_GOLD
+        raise
+    return index if 0 <= index < len(choices) else NO_GOLD
+
+
+def require_gold(question: Question) -> int:
+    """The place of the right choice, where something is to be said about it."""
+    if question.correct_index == NO_GOLD and question.choices:
+        raise DataError(
+            f"none of the choices {[*question.choices][:6]!r} is right, and the right one is needed here",
+            hint="Leave such docs out with process_docs.",
+        )
+    return question.correct_index
+
+
 def derive_question(text: str, choices: Sequence[str], correct_index: int) -> Question:
     r"""The question behind a text that a task shows, by the rules above.
 
@@ -215,10 +245,11 @@ def _listed(body: str, labels: Sequence[str]) -> tuple[str, list[str]] | None:
     return body[: marks[0].start()].strip(), [body[mark.end() : end].strip() for mark, end in zip(marks, ends)]
 
 
-def checked(question: Question) -> Question:
+def checked(question: Question, *, may_lack_gold: bool = False) -> Question:
     """The same question, or an error that says what is wrong with it."""
     n = len(question.choices)
-    if not isinstance(question.correct_index, int) or not 0 <= question.correct_index < n:
+    is_known = isinstance(question.correct_index, int) and 0 <= question.correct_index < n
+    if not is_known and not (may_lack_gold and question.correct_index == NO_GOLD):
         raise DataError(f"the right choice is {question.correct_index!r}, but there are {n} choices")
     for number, choice in enumerate(question.choices):
         if not isinstance(choice, str) or not choice:

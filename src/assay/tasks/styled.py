@@ -19,7 +19,7 @@ from assay.errors import ConfigError, did_you_mean
 from assay.instance import Doc
 from assay.tasks.answer_styles import GenerateStyle
 from assay.tasks.perturbation import choice_order, is_perturbation, perturbed_text, read_perturbation
-from assay.tasks.questions import FieldQuestions, Question
+from assay.tasks.questions import NO_GOLD, FieldQuestions, Question, require_gold
 from assay.tasks.styles import STYLERS, BPBStyle, ClozeStyle, MCStyle, TaskStyler, make_styler, metric_name
 
 Questions: TypeAlias = Callable[[Doc], Question]
@@ -98,7 +98,8 @@ class StyledCue(StyledField):
 class StyledChoices(StyledField):
     def __call__(self, doc: Doc) -> list[str]:
         question = self.questions(doc)
-        return self.styler.get_possible_completions(question.choices, question.correct_index) or []
+        index = require_gold(question) if isinstance(self.styler, BPBStyle) else question.correct_index
+        return self.styler.get_possible_completions(question.choices, index) or []
 
 
 class ListedChoices(StyledField):
@@ -109,9 +110,11 @@ class ListedChoices(StyledField):
 
 
 class StyledTarget(StyledField):
-    def __call__(self, doc: Doc) -> int | str:
+    def __call__(self, doc: Doc) -> int | str | None:
         question = self.questions(doc)
         if self.styler.response_type == "completion":
+            if question.correct_index == NO_GOLD and question.choices:
+                return None
             return str(self.styler.get_ground_truth(question.choices, question.correct_index))
         return 0 if isinstance(self.styler, BPBStyle) else question.correct_index
 
@@ -120,8 +123,8 @@ class StyledShot(StyledField):
     def __call__(self, doc: Doc) -> str:
         question = self.questions(doc)
         if isinstance(self.styler, ClozeStyle) and not question.asks:
-            return self.styler.get_ground_truth(question.choices, question.correct_index)
-        return str(self.styler.get_fewshot_target_text(question.choices, question.correct_index))
+            return self.styler.get_ground_truth(question.choices, require_gold(question))
+        return str(self.styler.get_fewshot_target_text(question.choices, require_gold(question)))
 
 
 _OUTPUT_TYPES = {"completion": "generate_until", "loglikelihoods": "multiple_choice", "letters": "letters"}
@@ -142,7 +145,8 @@ class PerturbedQuestions:
             return changed
         order = choice_order(len(question.choices), seed)
         choices = [question.choices[i] for i in order]
-        return changed._replace(choices=choices, correct_index=order.index(question.correct_index))
+        gold = question.correct_index
+        return changed._replace(choices=choices, correct_index=gold if gold == NO_GOLD else order.index(gold))
 
 
 def style_config(config: TaskConfig, styler: TaskStyler, questions: Questions) -> TaskConfig:

@@ -85,11 +85,6 @@ class MultipleChoiceTask(Task):
         else:
             arguments = [(ctx, join(ctx, delimiter, choice)) for choice in choices]
             gold = target
-        if isinstance(gold, int) and not 0 <= gold < len(choices):
-            raise DataError(
-                f"the target is {gold}, but there are {len(choices)} choices",
-                hint="Check doc_to_target and doc_to_choice, or drop such docs in process_docs.",
-            )
         if not delimiter and self.multiple_input and not target:
             raise DataError("the continuation is empty", hint="Check doc_to_target and target_delimiter.")
         if self.wants_mutual_information:
