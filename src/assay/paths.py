@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 import sys
@@ -42,3 +43,41 @@ def read_regular(path: Path | str, most: int) -> bytes:
         return b"".join(parts)
     finally:
         os.close(descriptor)
+
+
+def open_lock(path: Path) -> int:
+    """The descriptor of a lock file, made for its owner alone. Links are not followed, and a pipe is an `OSError`."""
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o600)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return descriptor
+
+
+def try_lock(descriptor: int) -> bool:
+    """False while another process holds it. Where there are no locks (Windows, some network file systems) nobody does.
+
+    The lock goes with its process, so that a killed one keeps nobody waiting.
+    """
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:
+        return True
+    except OSError as error:
+        return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
+    return True
+
+
+def short_name(name: str, most: int = 180) -> str:
+    """A name that fits into one of a file system (255 bytes, of which others take some); a long one ends in its hash.
+
+    >>> short_name("arc_easy"), len(short_name("x" * 5000))
+    ('arc_easy', 180)
+    """
+    data = name.encode("utf-8", "surrogatepass")
+    if len(data) <= most:
+        return name
+    return f"{data[: most - 17].decode('utf-8', 'ignore')}-{hashlib.sha256(data).hexdigest()[:16]}"

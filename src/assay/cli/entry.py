@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -93,6 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arguments is None:
         speak_utf8()
     secure_streams()
+    end_in_order()
     code = _answer(sys.argv[1:] if arguments is None else arguments)
     if problem := unwritten():
         echo(f"assay: the output could not be written: {problem.strerror}", err=True)
@@ -118,6 +121,16 @@ def _answer(given: Sequence[str]) -> int | str:
     except (KeyboardInterrupt, click.Abort):
         echo("assay: interrupted", err=True)
         return 130
+
+
+def end_in_order() -> None:
+    """Being asked to end (SIGTERM) ends as any exit does: files that are being written and sandboxes are cleared away."""
+
+    def leave(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, leave)
 
 
 def _explained(error: click.ClickException) -> click.ClickException:

@@ -236,7 +236,8 @@ def _tokenizer(name: str) -> Any:
     except ModuleNotFoundError as error:
         raise ModelError("--tokens needs the package 'transformers'", hint=install_hint("hf")) from error
     try:
-        return AutoTokenizer.from_pretrained(name)
+        # Said outright: where it is left open, the library asks on the terminal whether to run the model's code.
+        return AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise ModelError(

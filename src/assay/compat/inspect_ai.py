@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import zipfile
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -24,6 +25,8 @@ from assay.errors import DataError
 from assay.report import file_name, sample_files
 from assay.results import MetricKey, RunResult, plain, read_samples, unpack_arguments, write_key
 
+_MOST = 256 << 20
+"""Bytes of one file of a log, unpacked: a zip of a few kB can hold gigabytes of zeros."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 
@@ -74,8 +77,20 @@ def _header(file: Path) -> dict[str, Any]:
 
 def _load(archive: zipfile.ZipFile, name: str, file: Path) -> dict[str, Any]:
     try:
-        content = json.loads(archive.read(name))
-    except (ValueError, zipfile.BadZipFile, zipfile.LargeZipFile) as error:
+        with archive.open(name) as packed:
+            text = packed.read(_MOST + 1)  # not what the archive says of its size: it may lie
+        if len(text) > _MOST:
+            raise ValueError(f"it holds more than {_MOST >> 20} MB")
+        content = json.loads(text)
+    except (
+        ValueError,
+        RecursionError,
+        OSError,
+        EOFError,
+        zlib.error,
+        zipfile.BadZipFile,
+        NotImplementedError,
+    ) as error:
         raise DataError(f"{file}, {name}: {error}", hint="The log is cut off or damaged.") from error
     if not isinstance(content, dict):
         raise DataError(f"{file}, {name}: not an object")

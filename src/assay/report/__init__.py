@@ -1,9 +1,9 @@
 """Results to what people read: tables, HTML, files for other harnesses, trackers."""
 
 from assay.report.evaluation import check_first, evaluate, score_again
-from assay.report.export import EXPORTS, RUN_IMPORTERS, export_run, file_name, sample_files
+from assay.report.export import EXPORTS, RUN_IMPORTERS, export_run, sample_files
 from assay.report.html import Axis, Bar, bars_of, html_report
-from assay.report.jsonl import sample_objects, write_jsonl
+from assay.report.jsonl import file_name, sample_objects, write_jsonl
 from assay.report.rows import TableRow, format_number, rows_of, to_pandas
 from assay.report.table import csv_table, latex_table, markdown_table, render_text, screen_table
 

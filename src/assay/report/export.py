@@ -9,7 +9,7 @@ from pathlib import Path
 
 from assay.errors import ConfigError
 from assay.registry import Registry
-from assay.report.jsonl import sample_objects, write_jsonl
+from assay.report.jsonl import file_name, sample_objects, write_jsonl
 from assay.results import RunResult, read_samples, unpack_arguments
 
 
@@ -55,10 +55,6 @@ def sample_files(result: RunResult) -> Iterator[tuple[str, Path]]:
     for name, task in result.tasks.items():
         if task.sample_file is not None:
             yield name, result.path / task.sample_file
-
-
-def file_name(task: str) -> str:
-    return task.replace("/", "__")
 
 
 EXPORTS: Registry[Callable[[RunResult, Path], list[Path]]] = Registry(

@@ -10,18 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import StoreError
+from assay.paths import short_name
 from assay.results import RunDirectory, plain, read_samples, unpack_arguments
 
 
 def write_sample_files(directory: RunDirectory, tasks: list[str]) -> list[Path]:
     """One file a task, beside `results.json`; none for a task that was asked nothing."""
     return [
-        write_jsonl(
-            directory.path / f"samples_{task.replace('/', '__')}.jsonl", sample_objects(directory.sample_file(task))
-        )
+        write_jsonl(directory.path / f"samples_{file_name(task)}.jsonl", sample_objects(directory.sample_file(task)))
         for task in tasks
         if directory.sample_file(task).is_file()
     ]
+
+
+def file_name(task: str) -> str:
+    """A task's name as that of a file."""
+    return short_name(task.replace("/", "__"))
 
 
 def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> Path:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -15,6 +16,7 @@ from urllib.parse import quote
 
 from assay.config import RunConfig, without_secrets
 from assay.errors import DISTRIBUTION, ConfigError, StoreError
+from assay.paths import short_name, try_lock
 
 LAYOUT = 1
 """Version of the layout. A directory with a larger number was written by a newer Assay."""
@@ -38,7 +40,9 @@ class RunDirectory:
             return None
         directory = cls(path)
         try:
-            directory.samples.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir(exist_ok=True, mode=0o700)  # answers and docs are their owner's alone, unless he says otherwise
+            directory.samples.mkdir(exist_ok=True)
             probe = path / ".writable"
             probe.touch()
             probe.unlink()
@@ -84,6 +88,23 @@ class RunDirectory:
                 hint="Give another --run_dir, or --fresh to ask everything again here. Or remove the directory: answers are in the store.",
             )
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the directory: two runs that write into one would take each other's files away. The lock is on the
+        directory itself, so that nothing is left behind."""
+        if os.name == "nt":  # directories cannot be opened there
+            yield
+            return
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if not try_lock(descriptor):
+                raise ConfigError(
+                    f"another run is at work in {self.path}", hint="Wait for it, end it, or give another --run_dir."
+                )
+            yield
+        finally:
+            os.close(descriptor)
+
     def clear(self) -> None:
         """Remove what an earlier run left here: old numbers beside a new config would be taken for its results."""
         left = [*self.path.glob(".*.part"), *self.samples.glob(".*.part"), *self.samples.glob(".*.narrow")]
@@ -104,7 +125,7 @@ class RunDirectory:
         return self.path / "samples"
 
     def sample_file(self, task: str) -> Path:
-        return self.samples / f"{quote(task, safe=' ')}.parquet"
+        return self.samples / f"{short_name(quote(task, safe=' '))}.parquet"
 
     def read_json(self, name: str) -> dict[str, Any] | None:
         path = self.path / name

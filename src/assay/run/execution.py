@@ -45,7 +45,11 @@ def execute(
     progress, name = progress or Quiet(), model_name(config, model)
     journal = Journal(config, Counts())
     if config.run_dir is not None:
-        RunDirectory(config.run_dir).require_same_run(config, name)
+        asked_for = RunDirectory(config.run_dir)
+        asked_for.require_same_run(config, name)
+        if asked_for.path.is_dir():
+            with asked_for.alone():  # to be refused now rather than when a model is loaded
+                pass
     with ExitStack() as stack:
         stop = stack.enter_context(StopRequest(progress.message))
         prepare(config, stack)
@@ -73,6 +77,7 @@ def execute(
         journal.directory = RunDirectory.create(config, name)
         journal.model = describe_model(lm, config, name)
         if journal.directory is not None:
+            stack.enter_context(journal.directory.alone())
             journal.directory.clear()
         journal.write_status("running")
         try:

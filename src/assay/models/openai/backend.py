@@ -35,6 +35,7 @@ from assay.models.openai.wire import (
     Job,
     Settings,
     Unusable,
+    count_in,
     why_unsendable,
 )
 from assay.models.prefix_tree import prefix_order
@@ -419,9 +420,9 @@ class ServerLM(LM):
 
     def count(self, reply: Mapping[str, Any]) -> TokenCounts | None:
         """Add up what a reply says it took; None where the server does not say."""
-        used = reply.get("usage") or {}
-        prompt, generated = int(used.get("prompt_tokens") or 0), int(used.get("completion_tokens") or 0)
-        cached = int((used.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
+        used = reply.get("usage")
+        prompt, generated = count_in(used, "prompt_tokens"), count_in(used, "completion_tokens")
+        cached = min(prompt, count_in(used, "prompt_tokens_details", "cached_tokens"))
         self._usage.prompt_tokens += prompt
         self._usage.computed_tokens += prompt - cached
         self._usage.generated_tokens += generated

@@ -14,7 +14,7 @@ from assay.models.openai.http import HttpClient, Reply, TooLarge
 from assay.models.openai.limiter import AdaptiveLimit
 from assay.models.openai.refusals import read_refusal
 from assay.models.openai.retry import RetryPolicy, Tries
-from assay.models.openai.wire import Again, Failed, Job, Settings, Unusable, write_body
+from assay.models.openai.wire import Again, Failed, Job, Settings, Unusable, in_order, write_body
 
 if TYPE_CHECKING:
     import aiohttp
@@ -195,7 +195,7 @@ class Dispatch(Generic[T]):
 
     def _read(self, job: Job[T], reply: Reply) -> T | Failed | Again:
         try:
-            value = job.read(reply.json())
+            value = job.read(in_order(reply.json()))
         except Unusable as error:
             reason = self.settings.redact(f"unusable reply: {error}")
             return Again(reason) if error.again else Failed(reason)

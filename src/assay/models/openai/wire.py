@@ -125,3 +125,25 @@ def whole_characters(text: str) -> str:
 def _not_text(error: UnicodeEncodeError) -> str:
     found = ord(error.object[error.start])
     return f"the request holds U+{found:04X}, half of a surrogate pair, which is not text and cannot be sent"
+
+
+def count_in(usage: Any, *path: str) -> int:
+    """A count of tokens in what a server says it used; 0 for anything that is none. An answer is not lost for it.
+
+    >>> count_in({"prompt_tokens": 7}, "prompt_tokens"), count_in({"prompt_tokens": "many"}, "prompt_tokens"), count_in([], "x")
+    (7, 0, 0)
+    """
+    for name in path:
+        usage = usage.get(name) if isinstance(usage, Mapping) else None
+    is_count = isinstance(usage, int | float) and not isinstance(usage, bool) and 0 <= usage < 1e12
+    return int(usage) if is_count else 0
+
+
+def in_order(reply: Any) -> Any:
+    """A reply with its choices by `index`, which servers are free to mix up."""
+    choices = reply.get("choices") if isinstance(reply, Mapping) else None
+    if not isinstance(choices, list) or len(choices) < 2:
+        return reply
+    if not all(isinstance(choice, Mapping) and isinstance(choice.get("index"), int) for choice in choices):
+        return reply
+    return {**reply, "choices": sorted(choices, key=lambda choice: int(choice["index"]))}
