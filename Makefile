@@ -13,10 +13,11 @@ HAS_TORCH = $(PYTHON) -c 'import importlib.util as u, sys; sys.exit(u.find_spec(
 RIVAL_VERSION := 0.4.13
 RIVAL_05_VERSION := 0.5.0.dev1
 RIVAL := .venv-rival
+PARITY := .venv-parity
 LM_EVAL := .cache/lm-eval
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-wide lint format types layers tests bench docs clean
+.PHONY: help venv demo test test-wide parity lint format types layers tests bench docs clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -80,6 +81,18 @@ $(LM_EVAL)/.installed: | venv
 
 $(LM_EVAL)-0.5/.installed: | venv
 	$(BIN)/python -m pip install --quiet --no-deps --no-compile --target $(LM_EVAL)-0.5 lm-eval==$(RIVAL_05_VERSION)
+	@touch $@
+
+parity: venv $(PARITY)-04/.installed $(PARITY)-05/.installed ## requests and scores beside both lines of lm-evaluation-harness, on generated docs
+	ASSAY_PARITY_PYTHON_04=$(abspath $(PARITY))-04/bin/python ASSAY_PARITY_PYTHON_05=$(abspath $(PARITY))-05/bin/python CI=1 \
+	    $(BIN)/python -m pytest -q tests/parity/test_live.py -m "wide or not wide"
+
+$(PARITY)-04/.installed: VERSION = $(RIVAL_VERSION)
+$(PARITY)-05/.installed: VERSION = $(RIVAL_05_VERSION)
+$(PARITY)-%/.installed: constraints.txt
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet '$(TORCH)'
+	$(@D)/bin/python -m pip install --quiet -c constraints.txt 'lm-eval==$(VERSION)'
 	@touch $@
 
 bench: venv $(RIVAL)/.installed ## measure against lm-evaluation-harness; writes benchmarks/RESULTS.md

@@ -233,6 +233,15 @@ def test_reduction_by_pass_at_k_gives_05s_names(tmp_path: Path) -> None:
     assert {"pass@1(exact_match),none", "pass@1(exact_match)_stderr,none"} <= set(written)
 
 
+@pytest.mark.parametrize("asked", [{"repeats": 4}, {}], ids=["of the run", "of the file"])
+def test_a_file_of_05_scores_every_draw_without_being_told(asked: dict[str, int], tmp_path: Path) -> None:
+    drawn = "generation_kwargs: {do_sample: true, temperature: 1.0}\n" + ("" if asked else "repeats: 4\n")
+    write_task(tmp_path, "sums", f'{drawn}lm_eval_version: "0.5"\nmetric_list: [exact_match]\n')
+    found = run(tmp_path, ["sums"], Written(lambda prompt, draw: "2" if draw == 1 else "x"), **asked)
+    scores = {key.metric: score.estimate.value for key, score in found["sums"].scores.items()}
+    assert scores == {"pass@1(exact_match)": 1 / 16, "pass@3(exact_match)": 3 / 16, "pass@4(exact_match)": 0.25}
+
+
 @pytest.mark.parametrize("line", ["reducer: max", "reduction: max"])
 def test_reduction_is_another_word_for_reducer(line: str, tmp_path: Path) -> None:
     write_task(tmp_path, "sums", f"{DRAWN}metric_list: [{{metric: exact_match, {line}}}]\n")

@@ -1,6 +1,7 @@
 """From `--model` and `--model_args` to a model that is ready.
 
-Three spellings: a registered name (`hf`), a class in a file (`my_model.py:MyModel`), or an object that is a model.
+Four spellings: a registered name (`hf`), a class in a file (`my_model.py:MyModel`), a backend of another harness that is
+installed (`lm_eval:anthropic-chat`), or an object that is a model.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from assay.config import import_failure, may_run, outline, untrusted
-from assay.errors import AssayError, ConfigError, did_you_mean
+from assay.errors import AssayError, ConfigError, MissingPackage, ModelError, did_you_mean
 from assay.models.base import LM
 from assay.models.lazy import LazyLM, spec_key
 from assay.registry import Registry, missing_package
@@ -47,6 +48,10 @@ MODELS: Registry[type[Any]] = Registry(
 MODEL_ADAPTERS: Registry[Any] = Registry(
     "model adapter", lazy={"lm_eval": "assay.compat.lm_eval.model_adapter:AdaptedLM"}
 )
+MODEL_SOURCES: Registry[Callable[[str], Any]] = Registry(
+    "source of models", lazy={"lm_eval": "assay.compat.lm_eval.backends:backend_class"}
+)
+"""What stands before the colon of `lm_eval:NAME`, to what gives the class of that name."""
 IMPORT_CONTEXTS: Registry[Callable[[], AbstractContextManager[None]]] = Registry(
     "import context", lazy={"lm_eval": "assay.compat.lm_eval.shim:lm_eval_package"}
 )
@@ -84,13 +89,38 @@ def load_model(
         if batch_size == "auto":  # our word for «as you like», which a class from elsewhere need not know
             del offered["batch_size"]
         return _from_file(name, args, offered)
+    if foreign := _foreign_class(name):
+        return _from_elsewhere(name, foreign, args, offered)
     return _make(name, MODELS[name], args, offered)
+
+
+def _from_elsewhere(name: str, cls: Any, args: dict[str, Any], offered: dict[str, Any]) -> LM:
+    """A backend of another harness; whatever it raises is an error that names it."""
+    if offered.get("batch_size") == "auto" and "batch_size" not in args:
+        del offered["batch_size"]  # there it means a search for the largest, which takes longer than many a run
+    try:
+        return _make(name, cls, args, offered)
+    except AssayError:
+        raise
+    except ImportError as error:
+        if isinstance(error, ModuleNotFoundError) and error.name:
+            raise missing_package(f"the model {name!r}", error) from error
+        hint = "Install the package that it names."
+        raise MissingPackage(f"the model {name!r}: {error}", hint=hint, package="") from error
+    except Exception as error:
+        raise ModelError(f"the model {name!r} cannot be made: {type(error).__name__}: {error}") from error
+
+
+def _foreign_class(name: str) -> Any:
+    """The class that `lm_eval:NAME` names; None for a name of ours."""
+    source, colon, own = name.partition(":")
+    return MODEL_SOURCES[source](own) if colon and source in MODEL_SOURCES else None
 
 
 def check_model(name: str, model_args: Mapping[str, Any]) -> None:
     """Raise what is wrong with a model before it is loaded. A class in a user's file is made, where its code may run."""
     if not is_file_spec(name):
-        cls = MODELS[name]
+        cls = _foreign_class(name) or MODELS[name]
         if isinstance(cls, type) and issubclass(cls, LM):
             cls.check_arguments(model_args)
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +13,7 @@ from assay.report.html import html_report
 from assay.report.jsonl import write_sample_files
 from assay.report.loggers import ReadyLogger, log_results, ready_loggers
 from assay.results import LAYOUT, RunDirectory, RunResult, recorded
-from assay.run import Progress, execute, rescore
+from assay.run import Progress, execute, manager_for, rescore
 from assay.stats import StoppingRule
 
 if TYPE_CHECKING:
@@ -34,8 +34,9 @@ def evaluate(
     """Evaluate a model on tasks.
 
     Give a `RunConfig`, or its fields as keyword arguments; `model` may also be a ready model, and `tasks` may hold `Task`
-    objects and Python task classes beside names. Nothing is written to
-    disk but the response store, unless `output_path` or `run_dir` is set.
+    objects, Python task classes and mappings (`{"task": "arc_easy", "num_fewshot": 5}`) beside names; `overrides` are fields
+    by the name of a task or group. Nothing is written to disk but the response store, unless `output_path` or `run_dir` is
+    set.
 
         result = assay.evaluate(model="hf", model_args={"pretrained": "smollm2-135m"}, tasks=["demo"])
         print(result.table())
@@ -45,7 +46,7 @@ def evaluate(
         words["model"], model = model, None
     if isinstance(store, str):
         words["store"], store = store, None
-    words, ready = split_tasks(words)
+    words, ready = split_tasks(words, manager)
     if config is None:
         config = RunConfig(**words)
     elif words:
@@ -65,25 +66,32 @@ def evaluate(
     return result
 
 
-def split_tasks(words: dict[str, Any]) -> tuple[dict[str, Any], Loaded | None]:
-    """The words with names only among their tasks, and those tasks that came as objects or classes."""
+def split_tasks(words: dict[str, Any], manager: TaskManager | None = None) -> tuple[dict[str, Any], Loaded | None]:
+    """The words with names only among their tasks, and those tasks that came as objects, classes or mappings.
+
+    With `overrides`, all tasks are made here: a name no longer says what its task is.
+    """
     from assay.tasks import Loaded, tasks_of
 
+    overrides = words.pop("overrides", None)
     given = words.get("tasks")
-    if isinstance(given, str) or not isinstance(given, Iterable) or all(isinstance(each, str) for each in given):
+    listed = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else []
+    if not overrides and all(isinstance(each, str) for each in listed):
         return words, None
     ready = Loaded({}, {}, [])
-    names: list[str] = []
-    for each in given:
-        if isinstance(each, str):
-            names.append(each)
+    names = [each for each in listed if isinstance(each, str) and not overrides]
+    written = [each for each in listed if isinstance(each, Mapping) or (isinstance(each, str) and overrides)]
+    if written:
+        manager = manager or manager_for(RunConfig(**{key: word for key, word in words.items() if key != "tasks"}))
+        ready = manager.load(written, words.get("data_dir"), overrides=overrides)
+    for each in listed:
+        if isinstance(each, str | Mapping):
             continue
         tasks, groups = tasks_of(each, words.get("data_dir"))
         ready.tasks.update({task.task_name: task for task in tasks})
         ready.groups.update({group.name: group for group in groups})
-        roots = [group.name for group in groups] or [task.task_name for task in tasks]
-        ready.roots.extend(roots)
-        names += roots
+        ready.roots.extend([group.name for group in groups] or [task.task_name for task in tasks])
+    names += ready.roots
     if twice := [name for name in ready.roots if names.count(name) > 1]:
         raise ConfigError(f"there are two tasks named {twice[0]!r}", hint="Rename the object: Task(config, name=…).")
     return {**words, "tasks": names}, ready

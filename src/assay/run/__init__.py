@@ -6,7 +6,7 @@ from assay.run.execution import execute, model_for, rescore
 from assay.run.forecasting import Forecast, forecast
 from assay.run.interrupt import Interrupted
 from assay.run.matrix import Cell, MatrixModel, missing_by_model, plan_cells, read_models, run_model, share_out
-from assay.run.plan import Plan, PlannedTask, make_plan
+from assay.run.plan import Plan, PlannedTask, make_plan, manager_for
 from assay.run.progress import Counts, Progress, Quiet
 from assay.run.units import request_hash
 
@@ -25,6 +25,7 @@ __all__ = [
     "execute",
     "forecast",
     "make_plan",
+    "manager_for",
     "missing_by_model",
     "model_for",
     "plan_cells",

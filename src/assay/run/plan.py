@@ -144,6 +144,10 @@ def plan_task(task: Task, config: RunConfig, chat: Callable[..., Any] | None, ro
         repeats=config.repeats,
     )
     task.check_options(options)
+    if (
+        config.repeats and task.config.lm_eval_version == "0.5"
+    ):  # there, how often a doc is asked decides how it is scored
+        task.config = task.config.override(repeats=config.repeats)
     return PlannedTask(task=task, options=options, shots=task.num_fewshot(options))
 
 

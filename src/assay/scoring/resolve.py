@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from assay.config import FilterConfig, Function, FunctionRef, MetricConfig, TaskConfig
+from assay.config import FilterConfig, FilterStep, Function, FunctionRef, MetricConfig, TaskConfig
 from assay.errors import ConfigError, did_you_mean
 from assay.filters import DEFAULT_FILTER, TOOL_FILTER, FilterEnsemble
 from assay.instance import Instance
@@ -46,12 +46,24 @@ class ResolvedMetric:
         return self.metric.takes_draws if self.metric else self.foreign
 
 
+EVERY_DRAW = FilterConfig(name="none", filter=[FilterStep(function="noop")])
+
+
+def scores_every_draw(config: TaskConfig) -> bool:
+    """Whether the metrics get all draws of a doc without being told: so in files for lm-evaluation-harness 0.5."""
+    is_plain = config.process_results is None and config.class_ is None
+    return (
+        config.lm_eval_version == "0.5" and config.output_type == "generate_until" and config.repeats > 1 and is_plain
+    )
+
+
 def filters_of(config: TaskConfig) -> Sequence[FilterConfig]:
     """The task's filters. Two scores under one name would be taken for one, so names that stand there twice are errors.
 
     Everybody who scores comes through here, and a run does so before its first request.
     """
-    filters = config.filter_list or [TOOL_FILTER if config.tools else DEFAULT_FILTER]
+    every_draw = EVERY_DRAW if scores_every_draw(config) else DEFAULT_FILTER
+    filters = config.filter_list or [TOOL_FILTER if config.tools else every_draw]
     if name := _repeated([each.name for each in filters]):
         raise ConfigError(
             f"task {config.task!r}: two filters are named {name!r}", hint="Give one of them another name."
@@ -147,6 +159,8 @@ def resolve_metrics(
 
 def resolve_metric(config: MetricConfig, kind: Kind, task: TaskConfig) -> ResolvedMetric | None:
     reducer = config.reducer or task.reducer
+    if reducer is None and task.lm_eval_version == "0.5":
+        reducer = "pass@k" if config.metric == "exact_match" else "first"
     common: dict[str, Any] = {
         "name": config.name,
         "aggregation": aggregation_of(config),

@@ -135,6 +135,8 @@ class _Place:
     origins: Mapping[str, Origin] = field(default_factory=dict)
     variant: tuple[str, ...] = ()
     path: Path | None = None
+    member: Mapping[str, Any] = field(default_factory=dict)
+    """What of `overrides` the entry itself says in its group: it also goes before what the caller says."""
 
     @property
     def parent(self) -> str | None:
@@ -165,12 +167,17 @@ class Expander:
         metadata: Mapping[str, Any] | None = None,
         ready: Mapping[str, ReadyConfig] | None = None,
         built: Built | None = None,
+        overrides: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        """`ready` holds configs that were made by Python files; `built` keeps what was read, for the next expander."""
+        """`ready` holds configs that were made by Python files; `built` keeps what was read, for the next expander.
+
+        `overrides` are fields by the name of a task, or of a group, whose members then get them.
+        """
         self.entries = entries
         self._ready = ready or {}
         self.metadata = dict(metadata or {})
         self._built = {} if built is None else built
+        self._overrides = overrides or {}
         self.result = Expansion()
         self._pending: dict[str, _Asked] = {}
         self._roots: dict[tuple[str, str | None], list[str]] = {}
@@ -182,15 +189,52 @@ class Expander:
         What is asked for by itself keeps its name, also where an earlier group has a member of that name with other
         fields: `_entry` lets a root go first.
         """
-        wanted = [target for each in asked for target in self._asked(each)]
-        self._pending = {each.key: each for each in reversed(wanted)}
-        return list(dict.fromkeys(key for each in wanted for key in self._root(each)))
+        wanted = [each if self._is_path(each) else self._asked(each) for each in asked]
+        named = [target for each in wanted if isinstance(each, list) for target in each]
+        self._pending = {each.key: each for each in reversed(named)}
+        roots: list[str] = []
+        for each in wanted:
+            roots += (
+                [key for one in each for key in self._root(one)] if isinstance(each, list) else [self._path(str(each))]
+            )
+        return list(dict.fromkeys(roots))
+
+    def _is_path(self, given: Any) -> bool:
+        """Whether it names a member of a group by the groups above it."""
+        return isinstance(given, str) and "::" in given and self.split_variant(given) is None
+
+    def _path(self, given: str) -> str:
+        """`group::subgroup::task`: what the group makes of this one of its members, under the name that was asked for."""
+        base, *variant = _SINGLE_COLON.split(given)
+        plain, at, chosen = base.rpartition("@")
+        head, *parts = (plain if at else base).split("::")
+        entry, _ = self.find(head)
+        if entry.kind != "group":
+            raise ConfigError(f"{given!r}: {head!r} is a {entry.kind}, expected a group before `::`")
+        whole = Expander(
+            self.entries, metadata=self.metadata, ready=self._ready, built=self._built, overrides=self._overrides
+        )
+        (key,) = whole.expand([_with_variant(head, (*([f"@{chosen}"] if at else []), *variant))])
+        for part in parts:
+            key = _child_called(part, whole.result.groups.get(key), given)
+        return self._adopt(whole.result, key, given, None)
+
+    def _adopt(self, found: Expansion, key: str, name: str, parent: str | None) -> str:
+        """A task or group of another expansion, with all that is below it."""
+        path, origins = found.sources.get(key), found.origins.get(key, {})
+        if key in found.tasks:
+            return self.result.add_task(found.tasks[key].override(task=name), parent, path, origins)
+        spec = found.groups[key]
+        children = {child: self._adopt(found, child, child, name) for child in spec.children}
+        conditions = {children[child]: condition for child, condition in spec.conditions.items()}
+        own = replace(spec.renamed(name), children=tuple(children.values()), conditions=conditions)
+        return self.result.add_group(own, parent, path, origins)
 
     def _root(self, asked: _Asked) -> list[str]:
         self._pending.pop(asked.key, None)
         place = (asked.key, asked.entry.file)
         if asked.overrides or place not in self._roots:
-            inner = _Place(variant=asked.variant, overrides=asked.overrides)
+            inner = _Place(variant=asked.variant, overrides=asked.overrides, member=asked.overrides)
             self._roots[place] = self._entry(asked.entry, inner, asked.loaded)
         return self._roots[place]
 
@@ -262,6 +306,8 @@ class Expander:
             return keys
         if place.groups and (asked := self._pending.get(_with_variant(entry.name, place.variant))):
             self._root(asked)
+        if told := self._overrides.get(entry.name):
+            place = replace(place, overrides={**place.overrides, **told, **place.member})
         is_python = entry.path is not None and entry.path.suffix == ".py"
         made = self._ready.get(entry.name) if loaded is None and is_python else None
         if made is not None and isinstance(made.config, TaskConfig):
@@ -414,7 +460,19 @@ def _nest(place: _Place, overrides: dict[str, Any], origin: Origin | None, varia
         origins={**place.origins, **_all_from(origin, overrides)},
         variant=(*variant, *place.variant),
         path=place.path,
+        member=overrides,
     )
+
+
+def _child_called(part: str, group: GroupSpec | None, asked: str) -> str:
+    """The member of a group that one part of a path names: by its name there, or without its format and variant."""
+    children = {} if group is None else {child.split("::")[-1]: child for child in group.children}
+    bare = {name.partition("@")[0].partition(":")[0]: child for name, child in reversed(children.items())}
+    found = children.get(part) or bare.get(part)
+    if found is None:
+        hint = did_you_mean(part, bare) or f"Members: {', '.join(children) or 'none, for it is a task'}."
+        raise ConfigError(f"{asked!r}: there is no member {part!r}", hint=hint)
+    return found
 
 
 def _all_from(origin: Origin | None, fields: Iterable[str]) -> dict[str, Origin]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from assay.config import ConfigWarning, GroupConfig, Origin, TaskConfig, add_lm_eval_root, add_task_root
-from assay.errors import ConfigError
+from assay.errors import ConfigError, did_you_mean
 from assay.tasks.base import Task
 from assay.tasks.expand import Built, Expander, GroupSpec, ReadyConfig
 from assay.tasks.index import Entry, Index, build_index
@@ -126,27 +126,44 @@ class TaskManager:
     def entries(self) -> Mapping[str, Entry]:
         return self.index.entries
 
-    def load(self, names: Names, data_dir: str | Path | None = None) -> Loaded:
-        """Build every task that the names stand for, each once however often it is reached."""
-        resolved = self.resolve(names)
+    def load(
+        self,
+        names: Names,
+        data_dir: str | Path | None = None,
+        *,
+        overrides: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> Loaded:
+        """Build every task that the names stand for, each once however often it is reached.
+
+        A task or group may also be written as a mapping, as a member of a group is. `overrides` are fields by the name of
+        a task, or of a group for all that is in it: `{"arc_easy": {"num_fewshot": 5}}`.
+        """
+        resolved = self.resolve(names, overrides=overrides)
         tasks = {name: Task.from_config(config, data_dir=data_dir) for name, config in resolved.tasks.items()}
         return Loaded(tasks, resolved.groups, resolved.roots, resolved.tags, resolved.sources, resolved.origins)
 
-    def resolve(self, names: Names) -> Resolved:
-        """Unfold names to configs: task, group, tag, glob, `name:variant`, YAML file, directory of YAML files.
-
-        A mapping is what a member of a group may be: `{"task": "arc_easy", "num_fewshot": 5}`, or a whole task.
-        """
-        expander = Expander(self.entries, metadata=self.metadata, ready=self._ready, built=self._built)
-        given = [names] if isinstance(names, str | Mapping) else names
-        roots = expander.expand(
-            [
-                target
-                for name in given
-                for target in ([name] if isinstance(name, Mapping) else self._find(name, expander))
-            ]
+    def resolve(
+        self,
+        names: Names,
+        *,
+        overrides: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> Resolved:
+        """Unfold names to configs: task, group, tag, glob, `name:variant`, `group::member`, YAML file, directory of them."""
+        overrides = overrides or {}
+        for name in overrides:
+            if name not in self.entries:
+                hint = did_you_mean(name, self.entries) or "Overrides are by the name of a task or group."
+                raise ConfigError(f"overrides: there is no task or group named {name!r}", hint=hint)
+        expander = Expander(
+            self.entries, metadata=self.metadata, ready=self._ready, built=self._built, overrides=overrides
         )
+        given = [names] if isinstance(names, str | Mapping) else names
+        targets = [[each] if isinstance(each, Mapping) else self._find(each, expander) for each in given]
+        roots = expander.expand([target for found in targets for target in found])
         result = expander.result
+        reached = {*result.tasks, *result.groups}
+        if idle := [name for name in overrides if not any(_is_one(each, name) for each in reached)]:
+            warnings.warn(f"overrides of {', '.join(idle)} reach no task of the run", ConfigWarning, stacklevel=2)
         return Resolved(result.tasks, result.groups, roots, result.tags, result.sources, result.origins)
 
     def is_plain(self, name: str, config: TaskConfig) -> bool:
@@ -207,6 +224,12 @@ class TaskManager:
     def _is_known(self, path: Path) -> bool:
         above = {path.resolve(), *path.resolve().parents}
         return any(root.resolve() in above for root in self.roots)
+
+
+def _is_one(reached: str, name: str) -> bool:
+    """Whether a task or group of a run is the one of that name, in whatever variant and group."""
+    bare = re.split("[@:]", reached.split("::")[-1])[0]
+    return name in (reached, bare, *reached.split("::"))
 
 
 def default_roots() -> list[Path]:

@@ -12,7 +12,7 @@ import torch
 import transformers
 from tokenizers.processors import TemplateProcessing
 
-from assay.errors import ModelError
+from assay.errors import ConfigError, ModelError
 from assay.instance import Instance
 from assay.models import load_model
 from assay.models.hf import HFLM
@@ -125,3 +125,29 @@ def test_a_name_of_the_catalog(copied: Path, llama: HFLM, monkeypatch: pytest.Mo
     model = load_model("hf", {"pretrained": "tiny", "dtype": "float32", "threads": 1}, device="cpu")
     assert isinstance(model, HFLM)
     assert score(model) == pytest.approx(score(llama), abs=1e-5)
+
+
+def test_arguments_of_transformers_are_passed_on_and_said(
+    llama_directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = load(llama_directory, low_cpu_mem_usage=True, use_safetensors=True)
+    assert "passed on to transformers: low_cpu_mem_usage, use_safetensors" in caplog.text
+    plain = load(llama_directory)
+    assert model.fingerprint() != plain.fingerprint(), "answers of a model that is loaded otherwise are not shared"
+
+
+def test_an_argument_that_nobody_knows_is_refused_with_the_nearest(llama_directory: Path) -> None:
+    with pytest.raises(ConfigError, match="takes no argument 'load_in_4bits'") as error:
+        load(llama_directory, load_in_4bits=True)
+    assert "load_in_4bit" in str(error.value)
+
+
+def test_bits_and_bytes_are_gathered_into_one_config() -> None:
+    from assay.models.hf.loading import _quantization
+
+    found = _quantization({"load_in_8bit": True, "llm_int8_threshold": 5.0, "variant": "fp16"})
+    assert found["variant"] == "fp16"
+    assert found["quantization_config"].load_in_8bit
+    assert found["quantization_config"].llm_int8_threshold == 5.0
+    with pytest.raises(ConfigError, match="load_in_4bit beside quantization_config"):
+        _quantization({"load_in_4bit": True, "quantization_config": {}})

@@ -54,7 +54,8 @@ def import_lm_eval(source: str | Path, run_dir: str | Path) -> RunResult:
         raise ConfigError(
             f"no results*.json below {source}", hint="Give the output directory of lm-evaluation-harness."
         )
-    data = read_results(newest)
+    written = read_results(newest)
+    data = with_bare_names(written)
     directory = RunDirectory.create(RunConfig(run_dir=str(run_dir)), "")
     assert directory is not None
     samples, columns = {}, {}
@@ -75,7 +76,7 @@ def import_lm_eval(source: str | Path, run_dir: str | Path) -> RunResult:
         },
     )
     # What that harness wrote stays as it wrote it; our block stands beside it.
-    directory.write_json("results.json", {"n-shot": {}, **data, "assay": result.to_dict()["assay"]})
+    directory.write_json("results.json", {"n-shot": {}, **written, "assay": result.to_dict()["assay"]})
     return result
 
 
@@ -96,14 +97,42 @@ def read_results(path: Path) -> dict[str, Any]:
     return data
 
 
+_BY_TASK = ["results", "groups", "group_subtasks", "configs", "versions", "n-shot", "higher_is_better", "n-samples"]
+_BY_TASK += ["task_hashes"]
+
+
+def with_bare_names(data: dict[str, Any]) -> dict[str, Any]:
+    """The results with members of groups under their own names, as every other run has them.
+
+    0.5 calls each `group::task`. A task that stands in two groups keeps those names: it was asked for each of them.
+    """
+    names = {name for section in ("results", "configs") for name in data.get(section, {})}
+    last = [name.rsplit("::", 1)[-1] for name in names]
+    bare = {name: short for name in names if last.count(short := name.rsplit("::", 1)[-1]) == 1 and short != name}
+    if not bare:
+        return data
+    renamed = {**data, WRITTEN_NAMES: {short: name for name, short in bare.items()}}
+    for section in _BY_TASK:
+        if isinstance(entries := data.get(section), dict):
+            renamed[section] = {bare.get(name, name): value for name, value in entries.items()}
+    for name, children in renamed.get("group_subtasks", {}).items():
+        renamed["group_subtasks"][name] = [bare.get(child, child) for child in children]
+    return renamed
+
+
+WRITTEN_NAMES = "names as written"
+"""Where `with_bare_names` keeps the names that the files of samples have."""
+
+
 def sample_files(results: Path, data: dict[str, Any]) -> Iterator[tuple[str, Path]]:
     """The samples file of each task: that of the same run, or where names tell no run apart, the newest."""
     stamp = results.stem.removeprefix("results")
     for task in data.get("configs", {}):
-        pattern = re.compile(rf"samples_{re.escape(task)}(_\d{{4}}-.*)?\.jsonl")
+        written = data.get(WRITTEN_NAMES, {}).get(task, task)
+        pattern = re.compile(rf"samples_{re.escape(written)}(_\d{{4}}-.*)?\.jsonl")
         found = sorted(path for path in results.parent.glob("samples_*.jsonl") if pattern.fullmatch(path.name))
         if found:
-            yield task, next((path for path in found if path.name == f"samples_{task}{stamp}.jsonl"), found[-1])
+            yield task, next((path for path in found if path.name == f"samples_{written}{stamp}.jsonl"), found[-1])
 
 
 def _convert(
@@ -139,6 +168,8 @@ def sample_instances(sample: dict[str, Any], kind: str, task: str) -> list[Insta
         ordered = sorted(arguments.items(), key=lambda item: int(item[0].rsplit("_", 1)[1]))
         arguments = [[request[key] for key in sorted(request)] for _, request in ordered]
     request_type = "loglikelihood" if kind == "multiple_choice" else kind
+    if kind == "loglikelihood_rolling":  # 0.5 writes ("", text)
+        arguments = [request[1:] if len(request) == 2 and request[0] == "" else request for request in arguments]
     return [
         Instance(request_type, sample["doc"], tuple(request), i, sample["doc_id"], task)
         for i, request in enumerate(arguments)
@@ -244,8 +275,14 @@ def reported_scores(name: str, data: Mapping[str, Any]) -> dict[MetricKey, Score
             estimate = Estimate.bare(float(value), n, method)
         else:
             estimate = Estimate(float(value), float(stderr), value - z * stderr, value + z * stderr, n, method)
-        scores[key] = Score(estimate, n, aggregation=None, higher_is_better=directions.get(key.metric))
+        scores[key] = Score(estimate, n, aggregation=None, higher_is_better=_direction(key.metric, directions))
     return scores
+
+
+def _direction(metric: str, directions: Mapping[str, bool | None]) -> bool | None:
+    """`pass@1(exact_match)` goes where `exact_match` goes."""
+    _, _, parent = metric.removesuffix(")").partition("(")
+    return directions.get(metric, directions.get(parent))
 
 
 def reported_group_scores(name: str, data: Mapping[str, Any]) -> dict[MetricKey, GroupScore]:

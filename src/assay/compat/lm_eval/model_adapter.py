@@ -7,12 +7,25 @@ not be installed for a class that does without it.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
+from assay.config import lm_eval_version_of
 from assay.errors import ModelError
 from assay.instance import Instance
 from assay.models import LM, Capabilities, check_arguments, class_fingerprint, count_parameters, object_fingerprint
+
+
+def _line_of(cls: type[Any]) -> str | None:
+    """The line of lm-evaluation-harness that a class is part of; None for a class that somebody wrote for it."""
+    if not cls.__module__.startswith("lm_eval."):
+        return None
+    package = sys.modules.get("lm_eval")
+    file = None if package is None else package.__file__
+    return None if file is None else lm_eval_version_of(Path(file).parent / "tasks" / "any.yaml")
 
 
 class AdaptedLM(LM):
@@ -48,7 +61,12 @@ class AdaptedLM(LM):
         return list(self.inner.loglikelihood(list(requests)))
 
     def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
-        return list(self.inner.loglikelihood_rolling(list(requests)))
+        """Backends of 0.5 are asked for `("", text)`, and answer with pairs."""
+        asked = list(requests)
+        if _line_of(type(self.inner)) == "0.5":
+            asked = [replace(request, arguments=("", *request.arguments)) for request in asked]
+        answers = self.inner.loglikelihood_rolling(asked)
+        return [answer[0] if isinstance(answer, tuple | list) else answer for answer in answers]
 
     def generate_until(self, requests: Sequence[Instance]) -> list[str]:
         return list(self.inner.generate_until(list(requests)))

@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.comparison import ColumnBuilder, Columns, ComparedRun, RunReader
-from assay.compat.lm_eval.importing import newest_results, read_results, sample_files, sample_instances, to_run_result
+from assay.compat.lm_eval.importing import (
+    newest_results,
+    read_results,
+    sample_files,
+    sample_instances,
+    to_run_result,
+    with_bare_names,
+)
 from assay.data import doc_hash
 from assay.errors import ConfigError, DataError
 from assay.run import request_hash
@@ -36,7 +43,7 @@ def read_lm_eval(path: Path) -> ComparedRun:
     """The run of one results file, with the newest samples of each task beside it."""
     results = find_results(path)
     assert results is not None
-    data = read_results(results)
+    data = with_bare_names(read_results(results))
     result, files = to_run_result(data), dict(sample_files(results, data))
     tasks = tuple(task for task in files if task in result.tasks)
     if not tasks:

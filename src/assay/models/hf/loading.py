@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ class Source:
     add_bos_token: bool | None = None
     attn_implementation: str | None = None
     device_map: str | None = None
+    passed_on: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of `from_pretrained`."""
 
     @classmethod
     def find(cls, pretrained: str, **others: Any) -> Source:
@@ -158,6 +161,7 @@ def load_network(source: Source, *, dtype: str, device: str, seq2seq: bool) -> A
 
     given = {"attn_implementation": source.attn_implementation, "device_map": source.device_map}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    options |= _quantization(source.passed_on)
     if source.gguf_file:
         options["gguf_file"] = source.gguf_file
         if hasattr(transformers, "GgufConfig"):
@@ -173,6 +177,54 @@ def load_network(source: Source, *, dtype: str, device: str, seq2seq: bool) -> A
     if "device_map" not in options:
         model = _to_device(model, device)
     return model.eval()
+
+
+PASSED_ON = frozenset(
+    [
+        "adapter_kwargs",
+        "cache_dir",
+        "experts_implementation",
+        "generation_config",
+        "key_mapping",
+        "load_in_4bit",
+        "load_in_8bit",
+        "local_files_only",
+        "low_cpu_mem_usage",
+        "max_memory",
+        "offload_buffers",
+        "offload_folder",
+        "quantization_config",
+        "token",
+        "tp_plan",
+        "tp_size",
+        "use_kernels",
+        "use_safetensors",
+        "variant",
+        "bnb_4bit_compute_dtype",
+        "bnb_4bit_quant_type",
+        "bnb_4bit_use_double_quant",
+        "bnb_4bit_quant_storage",
+        "llm_int8_threshold",
+        "llm_int8_skip_modules",
+    ]
+)
+"""Arguments of `from_pretrained` that a model may be given beside ours, and those of a bitsandbytes config."""
+_BITSANDBYTES = ("load_in_4bit", "load_in_8bit", "bnb_4bit_", "llm_int8_")
+
+
+def _quantization(passed_on: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with those of bitsandbytes gathered into the config that transformers takes."""
+    own = {name: value for name, value in passed_on.items() if name.startswith(_BITSANDBYTES)}
+    rest = {name: value for name, value in passed_on.items() if name not in own}
+    if not own:
+        return rest
+    if "quantization_config" in rest:
+        raise ConfigError(
+            f"{', '.join(own)} beside quantization_config", hint="Write all of it into quantization_config."
+        )
+    from transformers import BitsAndBytesConfig
+
+    return {**rest, "quantization_config": BitsAndBytesConfig(**own)}
 
 
 def check_dtype(dtype: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay.errors import ConfigError
 from assay.instance import Instance, Response
-from assay.models.base import LM, Capabilities, ModelInfo, Stop, StreamingLM, Usage, never
+from assay.models.base import LM, Capabilities, ModelInfo, Stop, StreamingLM, Usage, check_arguments, never
 from assay.models.generation import DEFAULT_TOKS, thinking_room, thoughts_named_in
 from assay.models.hf.chat import ChatFormatter, template_text
 from assay.models.hf.fingerprint import fingerprint, weights_in_memory
@@ -54,6 +55,7 @@ class HFLM(StreamingLM):
         from assay.models.hf import loading
 
         super().check_arguments(arg_dict)
+        cls._passed_on({name: value for name, value in arg_dict.items() if name not in cls._own_arguments()})
         named = {f.name for f in fields(loading.Source)} - {"pretrained"}
         source = loading.Source.find(
             str(arg_dict["pretrained"]), **{name: value for name, value in arg_dict.items() if name in named}
@@ -62,6 +64,22 @@ class HFLM(StreamingLM):
         if source.directory is not None:
             loading.load_config(source)
             loading.load_tokenizer(source)
+
+    @classmethod
+    def _own_arguments(cls) -> list[str]:
+        parameters = inspect.signature(cls.__init__).parameters.values()
+        return [p.name for p in parameters if p.kind is not p.VAR_KEYWORD and p.name != "self"]
+
+    @classmethod
+    def _passed_on(cls, given: Mapping[str, Any], *, say: bool = False) -> Mapping[str, Any]:
+        """Arguments that transformers takes; any other is an error, with the nearest of ours and of theirs."""
+        from assay.models.hf.loading import PASSED_ON
+
+        if unknown := {name: value for name, value in given.items() if name not in PASSED_ON}:
+            check_arguments(cls.__name__, unknown, [*cls._own_arguments(), *sorted(PASSED_ON)])
+        if given and say:
+            logger.warning("model arguments passed on to transformers: %s", ", ".join(given))
+        return given
 
     def __init__(
         self,
@@ -99,7 +117,9 @@ class HFLM(StreamingLM):
         max_batch_size: int | None = None,
         softmax_dtype: str | None = None,
         truncation: bool | None = None,
+        **passed_on: Any,
     ) -> None:
+        """Arguments that are not ours go to `from_pretrained`, where transformers knows them."""
         from assay.models.hf import budget as memory
         from assay.models.hf import loading
         from assay.models.hf.generations import Generations
@@ -122,6 +142,7 @@ class HFLM(StreamingLM):
                 add_bos_token=add_bos_token,
                 attn_implementation=attn_implementation,
                 device_map=device_map or ("auto" if parallelize else None),
+                passed_on=self._passed_on(passed_on, say=True),
             )
             self.model, tokenizer = loading.load(self.source, dtype=dtype, device=device, backend=backend)
         else:
@@ -311,6 +332,8 @@ class HFLM(StreamingLM):
             else:
                 settings["name"] = source.pretrained if source.directory is None else None
                 settings["part"] = [source.subfolder, source.gguf_file]
+                if source.passed_on:
+                    settings["passed_on"] = {name: repr(value) for name, value in sorted(source.passed_on.items())}
             self._fingerprint = fingerprint(
                 settings, source.files() if source else [], self.model.config, self.tokenizer
             )

@@ -1,0 +1,32 @@
+"""Backends of an installed lm-evaluation-harness: `--model lm_eval:NAME`, with that backend's own arguments."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from assay.errors import ConfigError, MissingPackage, did_you_mean
+from assay.registry import missing_package
+
+
+def backend_class(name: str) -> Any:
+    """The class behind a name of lm-evaluation-harness's own registry. This module, and no other, imports that package."""
+    try:
+        importlib.import_module("lm_eval.models")
+        registry = importlib.import_module("lm_eval.api.registry")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "lm_eval":
+            raise missing_package("lm-evaluation-harness", error) from error
+        raise MissingPackage(
+            f"the model 'lm_eval:{name}' is one of lm-evaluation-harness, which is not installed",
+            hint="pip install lm-eval",
+            package="lm_eval",
+        ) from error
+    known = list(registry.MODEL_REGISTRY.keys())
+    if name not in known:
+        hint = did_you_mean(name, known) or f"It has: {', '.join(sorted(known))}."
+        raise ConfigError(f"the installed lm-evaluation-harness has no model {name!r}", hint=hint)
+    try:
+        return registry.get_model(name)
+    except ModuleNotFoundError as error:
+        raise missing_package(f"the model 'lm_eval:{name}'", error) from error
