@@ -128,6 +128,8 @@ def test_a_group_counts_each_doc_once() -> None:
     scores = {"a": some(slice(0, 100), passages), "b": some(slice(50, 200)), "c": some(slice(200, 300))}
     assert root({"A": ["a", "b"], "B": ["b", "c"]}, scores, P=["A", "B"]).estimate.n == 300
     assert root({"A": ["a"], "B": ["c"]}, scores, P=["A", "B"]).estimate.n == 200
+    plain = {"clustered": some(slice(0, 100), passages), "bare": some(slice(0, 100))}
+    assert root({"A": ["clustered"], "B": ["bare"]}, plain, P=["A", "B"]).estimate.n == 100
 
 
 def test_two_rows_of_one_task_stay_two_docs() -> None:
