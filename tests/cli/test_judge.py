@@ -59,3 +59,14 @@ def test_a_model_that_judges_itself_is_warned_about(tmp_path: Path) -> None:
     (warning,) = check_judges(tmp_path / "run")[0].warnings
     assert warning == "judge and the model under test are the same: models favour their own answers"
     assert warning in same.notes
+
+
+def test_of_pairs_the_longer_answer_is_what_counts(tmp_path: Path) -> None:
+    """The opponent's answers grow longer, the run's hardly do: the judge, which prefers larger numbers, goes by both."""
+    write_bench(tmp_path, judged=f"scorer: {{type: judge, kind: pairwise, opponent: {tmp_path}/other.jsonl}}")
+    rows = [{"doc_id": i, "answer": "9" * (1 + i % 4)} for i in range(30)]
+    (tmp_path / "other.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run(tmp_path, "judged", run_dir=str(tmp_path / "run"))
+    (found,) = check_judges(tmp_path / "run")
+    assert found.opinion_length is not None
+    assert found.opinion_length > 0.5

@@ -40,7 +40,8 @@ class CheckedJudge:
     """Of verdicts with labels."""
     calibration: tuple[Calibration, ...]
     length: float | None
-    """Rank correlation of what the judge says too much (verdict − label) with the answer's length."""
+    """Rank correlation of what the judge says too much (verdict − label) with the answer's length; of pairs, with by how many
+    characters it is longer than the other."""
     opinion_length: float | None
     """Rank correlation of the verdict itself with the answer's length."""
     repeats: Estimate
@@ -65,7 +66,7 @@ class _Docs:
 
     verdicts: list[float] = field(default_factory=list)
     labels: list[float] = field(default_factory=list)
-    lengths: list[int] = field(default_factory=list)
+    lengths: list[float] = field(default_factory=list)
     flips: list[float] = field(default_factory=list)
     by_repeat: list[list[float]] = field(default_factory=list)
     by_judge: list[list[float]] = field(default_factory=list)
@@ -110,10 +111,16 @@ def _read(path: Path, key: MetricKey) -> _Docs:
         label, flip = row.get(f"label:{key.metric}"), row.get("metric:position_flip")
         docs.verdicts.append(verdict)
         docs.labels.append(math.nan if label is None else label)
-        docs.lengths.append(len(str(json.loads(row["filtered_resps"])[-1])))
+        docs.lengths.append(_length(row))
         if flip is not None:
             docs.flips.append(flip)
     return docs
+
+
+def _length(row: dict[str, Any]) -> float:
+    """Characters of the answer; of a pair, by how many it is the longer one."""
+    pair = json.loads(row.get("other") or "{}").get("length_controlled_win_rate")
+    return float(pair[1]) if pair else float(len(str(json.loads(row["filtered_resps"])[-1])))
 
 
 def _count_verdicts(asked: Sequence[dict[str, Any]], docs: _Docs) -> None:
