@@ -12,19 +12,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from assay.comparison import compare
     from assay.config import RunConfig
     from assay.errors import AssayError
     from assay.report import evaluate
     from assay.results import RunResult
     from assay.tasks import TaskManager
 
-__all__ = ["AssayError", "RunConfig", "RunResult", "TaskManager", "evaluate"]
+    __version__: str
+
+__all__ = ["AssayError", "RunConfig", "RunResult", "TaskManager", "__version__", "compare", "evaluate"]
 
 _HOMES = {
     "AssayError": "assay.errors",
     "RunConfig": "assay.config",
     "RunResult": "assay.results",
     "TaskManager": "assay.tasks",
+    "compare": "assay.comparison",
     "evaluate": "assay.report",
 }
 
@@ -33,4 +37,10 @@ def __getattr__(name: str) -> Any:
     # Importing the package is free; each name brings only what it needs.
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
+    if name == "__version__":
+        return importlib.import_module("assay.results").assay_version()
     raise AttributeError(f"module 'assay' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -15,6 +15,7 @@ from assay.comparison.drift import (
     passages_of_tasks,
 )
 from assay.comparison.engine import compare_runs
+from assay.comparison.front import compare, comparison_html, comparison_plot, comparison_text
 from assay.comparison.gate import GateCheck, GateReport, gate_against, gate_thresholds
 from assay.comparison.gate_files import gate_junit, gate_markdown, workflow_commands
 from assay.comparison.judge_check import CheckedJudge, check_judges
@@ -75,11 +76,15 @@ __all__ = [
     "analyse_sweep",
     "bundled_passages",
     "check_judges",
+    "compare",
     "compare_runs",
+    "comparison_html",
     "comparison_json",
     "comparison_legend",
     "comparison_page",
+    "comparison_plot",
     "comparison_table",
+    "comparison_text",
     "drift_json",
     "drift_legend",
     "drift_page",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.comparison.runs import ComparedRun, Keys
+from assay.registry import load_object
 from assay.results import MetricKey, matching
 from assay.stats import B_DEFAULT, Difference, Verdict
 
@@ -109,7 +110,7 @@ class NotComparable(Exception):
         self.kind: RefusalKind = kind
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """B against A."""
 
@@ -126,3 +127,22 @@ class Comparison:
         rows = [row for row in self.rows if row.name == name]
         keys = matching(metric, [row.key for row in rows])
         return next((row for row in rows if row.key in keys), None)
+
+    # For people. What draws stands above this module, so it is found by name.
+
+    def table(self, width: int = 150) -> str:
+        """The table as text."""
+        render: Any = load_object("assay.comparison:comparison_text")
+        return str(render(self, width))
+
+    def plot(self, metric: str | None = None) -> Any:
+        """A forest plot of the differences under one metric: a notebook draws it, `.save("plot.svg")` keeps it."""
+        draw: Any = load_object("assay.comparison:comparison_plot")
+        return draw(self, metric)
+
+    def _repr_html_(self) -> str:
+        render: Any = load_object("assay.comparison:comparison_html")
+        return str(render(self))
+
+    def __repr__(self) -> str:
+        return f"Comparison(A {self.a.label}, B {self.b.label}, {len(self.rows)} rows)"

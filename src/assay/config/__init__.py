@@ -13,6 +13,7 @@ from assay.config.settings import merge_settings, parse_settings, without_secret
 from assay.config.task import FewshotConfig, FilterConfig, FilterStep, MetricConfig, ScorerConfig, TaskConfig
 from assay.config.task_package import add_task_root
 from assay.config.trust import may_run, reading_only, untrusted
+from assay.config.words import RunWords
 from assay.errors import ConfigWarning
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Origin",
     "RoleConfig",
     "RunConfig",
+    "RunWords",
     "ScorerConfig",
     "Seeds",
     "TaskConfig",

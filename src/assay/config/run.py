@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from assay.config.settings import is_secret, merge_settings
 from assay.config.task import FrozenConfig
-from assay.errors import ConfigError
+from assay.errors import ConfigError, did_you_mean
 
 
 class Seeds(FrozenConfig):
@@ -226,5 +226,9 @@ def _as_config_error(error: ValidationError) -> ConfigError:
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, ConfigError):
         return cause
-    where = ".".join(str(part) for part in first["loc"]) or "config"
+    # A field that takes several types says which of them was tried: `limit.int`.
+    where = ".".join(str(part) for part in first["loc"] if part not in ("int", "float", "bool", "str")) or "config"
+    if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+        hint = did_you_mean(where, RunConfig.model_fields) or "`help(assay.evaluate)` lists all."
+        return ConfigError(f"there is no argument {where!r} (got {first.get('input')!r})", hint=hint)
     return ConfigError(f"{where}: {first['msg']} (got {first.get('input')!r})", hint="See `assay run --help`.")

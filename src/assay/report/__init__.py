@@ -4,6 +4,17 @@ from assay.report.evaluation import check_first, evaluate, score_again
 from assay.report.export import EXPORTS, RUN_IMPORTERS, export_run, sample_files
 from assay.report.html import Axis, Bar, bars_of, html_report
 from assay.report.jsonl import file_name, sample_objects, write_jsonl
+from assay.report.notebook import (
+    ForestPlot,
+    NotebookProgress,
+    Whiskers,
+    forest_plot,
+    health_table,
+    html_rows,
+    html_table,
+    in_notebook,
+    interval_bar,
+)
 from assay.report.rows import TableRow, format_number, rows_of, to_pandas
 from assay.report.table import csv_table, latex_table, markdown_table, render_text, screen_table
 
@@ -12,15 +23,24 @@ __all__ = [
     "RUN_IMPORTERS",
     "Axis",
     "Bar",
+    "ForestPlot",
+    "NotebookProgress",
     "TableRow",
+    "Whiskers",
     "bars_of",
     "check_first",
     "csv_table",
     "evaluate",
     "export_run",
     "file_name",
+    "forest_plot",
     "format_number",
+    "health_table",
     "html_report",
+    "html_rows",
+    "html_table",
+    "in_notebook",
+    "interval_bar",
     "latex_table",
     "markdown_table",
     "render_text",

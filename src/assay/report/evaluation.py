@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
-from assay.config import RunConfig
+from assay.config import RunConfig, RunWords
 from assay.errors import ConfigError
 from assay.report.html import html_report
 from assay.report.jsonl import write_sample_files
 from assay.report.loggers import ReadyLogger, log_results, ready_loggers
+from assay.report.notebook import NotebookProgress, in_notebook
 from assay.results import LAYOUT, RunDirectory, RunResult, recorded
 from assay.run import Progress, execute, manager_for, rescore
 from assay.stats import StoppingRule
@@ -29,31 +33,32 @@ def evaluate(
     progress: Progress | None = None,
     manager: TaskManager | None = None,
     store: ResponseStore | str | None = None,
-    **words: Any,
+    **words: Unpack[RunWords],
 ) -> RunResult:
     """Evaluate a model on tasks.
 
-    Give a `RunConfig`, or its fields as keyword arguments; `model` may also be a ready model, and `tasks` may hold `Task`
-    objects, Python task classes and mappings (`{"task": "arc_easy", "num_fewshot": 5}`) beside names; `overrides` are fields
-    by the name of a task or group. Nothing is written to disk but the response store, unless `output_path` or `run_dir` is
-    set.
+    Give a `RunConfig`, its fields as keyword arguments, or both; `model` may also be a ready model, and `tasks` may hold
+    `Task` objects, Python task classes and mappings (`{"task": "arc_easy", "num_fewshot": 5}`) beside names; `overrides` are
+    fields by the name of a task or group. Nothing is written to disk but the response store, unless `output_path` or
+    `run_dir` is set. In a notebook progress is shown, elsewhere nothing is printed.
 
         result = assay.evaluate(model="hf", model_args={"pretrained": "smollm2-135m"}, tasks=["demo"])
         print(result.table())
         result["demo"]["acc"].low
     """
+    fields: dict[str, Any] = {**words}
     if isinstance(model, str):
-        words["model"], model = model, None
+        fields["model"], model = model, None
     if isinstance(store, str):
-        words["store"], store = store, None
-    words, ready = split_tasks(words, manager)
-    if config is None:
-        config = RunConfig(**words)
-    elif words:
-        config = config.model_copy(update=words)
+        fields["store"], store = store, None
+    fields, ready = split_tasks(fields, manager)
+    if config is None or fields:
+        before = {} if config is None else {name: getattr(config, name) for name in config.model_fields_set}
+        config = RunConfig(**{**before, **fields})
     loggers = check_first(config)
     held = held_before(config)
-    result = execute(config, model=model, progress=progress, manager=manager, store=store, ready=ready)
+    with shown_progress(progress) as progress:
+        result = execute(config, model=model, progress=progress, manager=manager, store=store, ready=ready)
     if result.path is not None:
         # Before anything that may fail: a full disk or a tracker must not cost the scores.
         result.save(result.path)
@@ -64,6 +69,48 @@ def evaluate(
             directory.write_text("report.html", html_report(result, directory.read_json("run.json")))
     log_results(result, loggers)
     return result
+
+
+@contextmanager
+def shown_progress(given: Progress | None) -> Iterator[Progress | None]:
+    """What was given; in a notebook a line that is gone when the result is there."""
+    if given is not None or not in_notebook():
+        yield given
+        return
+    progress = NotebookProgress()
+    with warnings.catch_warnings():
+        # Libraries that draw bars of their own miss a widget; ours needs none.
+        warnings.filterwarnings("ignore", message="IProgress not found")
+        try:
+            yield progress
+        finally:
+            progress.done()
+
+
+def with_signature(function: Callable[..., RunResult]) -> Callable[..., RunResult]:
+    """For `help` and for completion in a notebook: the fields of a config in place of `**words`."""
+    first = list(inspect.signature(function).parameters.values())[:-1]
+    taken = {parameter.name for parameter in first}
+    fields = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=default_of(name),
+            annotation=getattr(annotation, "__forward_arg__", annotation),
+        )
+        for name, annotation in RunWords.__annotations__.items()
+        if name not in taken
+    ]
+    function.__signature__ = inspect.Signature([*first, *fields], return_annotation="RunResult")  # type: ignore[attr-defined]
+    return function
+
+
+def default_of(name: str) -> Any:
+    field = RunConfig.model_fields.get(name)
+    return None if field is None else field.get_default(call_default_factory=True)
+
+
+with_signature(evaluate)
 
 
 def split_tasks(words: dict[str, Any], manager: TaskManager | None = None) -> tuple[dict[str, Any], Loaded | None]:

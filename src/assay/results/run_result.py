@@ -12,8 +12,10 @@ from assay.errors import ConfigError, DataError, did_you_mean
 from assay.registry import load_object
 from assay.results import lm_eval_schema
 from assay.results.directory import RunDirectory, assay_version, plain, sanitize
+from assay.results.health import Health
 from assay.results.nodes import GroupResult, TaskResult
 from assay.results.older_files import upgraded
+from assay.results.samples import sample_frame, sample_table
 from assay.results.scores import GroupScore
 
 if TYPE_CHECKING:
@@ -268,8 +270,51 @@ class RunResult:
         frame: Any = load_object("assay.report:to_pandas")
         return frame(self)
 
+    def plot(self, metric: str | None = None) -> Any:
+        """A forest plot of one metric, the first if none is named: a notebook draws it, `.save("plot.svg")` keeps it."""
+        draw: Any = load_object("assay.report:forest_plot")
+        return draw(self, metric)
+
+    def samples(self, task: str, *, arrow: bool = False) -> Any:
+        """What was asked and answered, one row a doc and filter: a pandas frame, or with `arrow` the table as it is kept.
+
+        In the frame, texts that are JSON in the file (doc, target, arguments, responses) are read.
+        """
+        if task not in self.tasks:
+            self[task]  # the error for a name that there is not
+            raise ConfigError(
+                f"{task} is a group: its samples are those of its tasks", hint=f"Ask for: {_some(self.below(task))}."
+            )
+        file = self.tasks[task].sample_file
+        if self.path is None or file is None or not (self.path / file).is_file():
+            raise ConfigError(
+                f"no samples of {task} were kept", hint="Give evaluate(…, run_dir=…): a run directory keeps them."
+            )
+        return sample_table(self.path / file) if arrow else sample_frame(self.path / file)
+
+    @property
+    def health(self) -> HealthByTask:
+        """What may be wrong with the scores of each task that their error bars do not show."""
+        return HealthByTask({name: task.health for name, task in self.tasks.items()})
+
+    def _repr_html_(self) -> str:
+        render: Any = load_object("assay.report:html_table")
+        return str(render(self))
+
     def __repr__(self) -> str:
         return f"RunResult({', '.join(self)})"
+
+
+class HealthByTask(dict[str, Health]):
+    """Task to health; a notebook shows what is odd about each."""
+
+    def _repr_html_(self) -> str:
+        render: Any = load_object("assay.report:health_table")
+        return str(render(self))
+
+    def __repr__(self) -> str:
+        odd = [f"{name}: {'; '.join(health.marks()) or 'nothing to note'}" for name, health in self.items()]
+        return "\n".join(odd)
 
 
 def _children(node: TaskResult | GroupResult) -> tuple[str, ...]:

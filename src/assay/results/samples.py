@@ -323,3 +323,28 @@ def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[Any]:
             f"{path} cannot be read: {error}",
             hint="The file is damaged; run the evaluation again: answers are in the store.",
         ) from error
+
+
+def sample_table(path: Path) -> Any:
+    """A sample file as an Arrow table."""
+    import pyarrow.parquet as pq
+
+    return pq.read_table(path)
+
+
+def sample_frame(path: Path) -> Any:
+    """A sample file as a pandas frame, with the JSON texts read."""
+    table = sample_table(path)
+    frame = table.to_pandas()
+    for name in TEXT_COLUMNS:
+        if name in frame and name != "failure":
+            texts = table.column(name).to_pylist()
+            frame[name] = pandas_objects([None if text is None else json.loads(text) for text in texts])
+    return frame
+
+
+def pandas_objects(values: Sequence[Any]) -> Any:
+    """A column of anything: pandas would turn a list of texts into a type of its own, and None into NaN."""
+    import pandas as pd
+
+    return pd.Series(values, dtype=object)

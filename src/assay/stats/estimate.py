@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +15,12 @@ B_DEFAULT = 1000
 """Bootstrap replicates, unless a run says otherwise."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Estimate:
     """A value with its standard error, interval and the method that gave them.
+
+    >>> Estimate(0.787, 0.028, 0.727, 0.836, 208, "wilson")
+    Estimate(0.787 ± 0.028 [0.73, 0.84], n=208, wilson)
 
     `value` is None when the number is undefined, and `undefined` says why. `stderr` is None when nothing honest can be
     said about the error (one doc, error bars turned off); the interval is then absent too.
@@ -51,9 +55,36 @@ class Estimate:
         """A number without an error bar; the method says why there is none."""
         return cls(value, None, None, None, n, reason)
 
+    def __str__(self) -> str:
+        """As people write it.
+
+        >>> print(Estimate(0.787, 0.028, 0.727, 0.836, 208, "wilson"), "|", Estimate.missing("no docs"))
+        0.787 ± 0.028 [0.73, 0.84] | undefined: no docs
+        """
+        if self.value is None:
+            return f"undefined: {self.undefined}"
+        figures = _figures(self.stderr)
+        error = "" if self.stderr is None else f" ± {_number(self.stderr, figures)}"
+        if self.low is None or self.high is None:
+            return f"{_number(self.value, figures)}{error}"
+        low, high = (_number(end, figures - 1) for end in (self.low, self.high))
+        return f"{_number(self.value, figures)}{error} [{low}, {high}]"
+
+    def __repr__(self) -> str:
+        return f"Estimate({self}, n={self.n:,}, {self.method})"
+
     @property
     def half_width(self) -> float | None:
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+
+def _figures(stderr: float | None) -> int:
+    """Decimals: three, and more where the error is so small that it would vanish."""
+    return 3 if not stderr or stderr >= 0.001 or not math.isfinite(stderr) else 2 - math.floor(math.log10(stderr))
+
+
+def _number(value: float, decimals: int) -> str:
+    return f"{value:.{decimals}f}" if abs(value) < 1000 or value != value else f"{value:.4g}"
 
 
 def ends(estimate: Estimate) -> tuple[float, float] | None:

@@ -1,0 +1,128 @@
+"""`assay.compare`: two runs from Python, and what a notebook shows of their difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from assay.comparison.engine import compare_runs
+from assay.comparison.model import CompareOptions, Comparison
+from assay.comparison.page import DifferenceAxis, whiskers
+from assay.comparison.readers import open_run
+from assay.comparison.render import comparison_legend, signed
+from assay.comparison.runs import ComparedRun
+from assay.errors import ConfigError, did_you_mean
+from assay.report import ForestPlot, Whiskers, format_number, html_rows, interval_bar
+from assay.results import RunResult
+from assay.stats import B_DEFAULT
+
+CELL = "text-align:left;padding:.15em .8em .15em 0;white-space:nowrap"
+NUMBER = "text-align:right;padding:.15em .8em .15em 0;white-space:nowrap;font-variant-numeric:tabular-nums"
+
+
+def compare(
+    a: RunResult | str | Path,
+    b: RunResult | str | Path,
+    *,
+    tasks: str | Sequence[str] = (),
+    metrics: str | Sequence[str] = (),
+    margin: float = 0.01,
+    alpha: float = 0.05,
+    unpaired: bool = False,
+    ignore_prompts: bool = False,
+    replicates: int = B_DEFAULT,
+) -> Comparison:
+    """Is B better than A? Two results that were kept in a run directory, or two paths of runs of any harness.
+
+    before = assay.evaluate(model="hf", model_args="pretrained=small", tasks=["demo"], run_dir="runs/small")
+    after = assay.evaluate(model="hf", model_args="pretrained=large", tasks=["demo"], run_dir="runs/large")
+    assay.compare(before, after)
+    """
+    options = CompareOptions(
+        tasks=(tasks,) if isinstance(tasks, str) else tuple(tasks),
+        metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
+        margin=margin,
+        alpha=alpha,
+        unpaired=unpaired,
+        ignore_prompts=ignore_prompts,
+        replicates=replicates,
+    )
+    (comparison,) = compare_runs([_opened(a, "a"), _opened(b, "b")], options)
+    return comparison
+
+
+def _opened(given: RunResult | str | Path, name: str) -> ComparedRun:
+    if isinstance(given, RunResult):
+        if given.path is None:
+            raise ConfigError(
+                f"compare: the docs of {name} were not kept, and runs are compared doc by doc",
+                hint="Give evaluate(…, run_dir=…).",
+            )
+        given = given.path
+    if not isinstance(given, str | Path):
+        raise ConfigError(f"compare: {name} is a {type(given).__name__}", hint="Give a result, or the path of a run.")
+    return open_run(given)
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """What a notebook shows for a comparison."""
+    from html import escape
+
+    from assay.signs import one_line
+
+    rows, seen = [], None
+    for mark in whiskers(comparison):
+        row, e = mark.row, mark.row.difference.estimate
+        metric = row.metric if row.filter == "none" else f"{row.metric} ({row.filter})"
+        weight = ";font-weight:600" if row.kind == "group" else ""
+        name = "" if row.name == seen else escape(one_line(row.alias))
+        seen = row.name
+        bounds = "" if e.low is None or e.high is None else f"[{signed(e.low)}, {signed(e.high)}]"
+        rows.append(
+            [
+                (f"{CELL}{weight};padding-left:{1.2 * row.depth:g}em", name),
+                (CELL, escape(one_line(metric))),
+                (NUMBER, format_number(row.difference.a)),
+                (NUMBER, format_number(row.difference.b)),
+                (NUMBER + weight, "" if e.value is None else signed(e.value)),
+                (CELL, interval_bar(mark.dot, mark.left, mark.right, 50.0)),
+                (NUMBER, bounds),
+                (NUMBER, mark.p),
+                (CELL.replace("nowrap", "normal"), escape(one_line("; ".join([mark.verdict, *row.notes]).strip("; ")))),
+            ]
+        )
+    header = ["task", "metric", "A", "B", "B − A", "", "95 % interval", "p", "verdict"]
+    title = f"A {comparison.a.label} · B {comparison.b.label}"
+    return html_rows(title, header, rows, comparison_legend(comparison))
+
+
+def comparison_plot(comparison: Comparison, metric: str | None = None) -> ForestPlot:
+    """The differences under one metric; the first of the table if none is named."""
+    metrics = list(dict.fromkeys(row.metric for row in comparison.rows))
+    chosen = metric or next(iter(metrics), "")
+    if chosen not in metrics:
+        hint = did_you_mean(chosen, metrics) or f"There are: {', '.join(metrics) or 'none'}."
+        raise ConfigError(f"no metric {chosen!r} was compared", hint=hint)
+    rows = [row for row in comparison.rows if row.metric == chosen and row.difference.estimate.value is not None]
+    reach = DifferenceAxis.around(rows).reach
+    lines = []
+    for row in rows:
+        e = row.difference.estimate
+        text = f"{signed(e.value or 0.0)}{f'  {row.verdict.kind}' if row.verdict else ''}"
+        label = f"{'    ' * row.depth}{row.alias}"
+        lines.append(Whiskers(label, e.value or 0.0, e.low, e.high, text, row.kind == "group"))
+    title = f"{comparison.b.label} − {comparison.a.label} · {chosen}"
+    return ForestPlot(title, tuple(lines), -reach, reach, zero=0.0)
+
+
+def comparison_text(comparison: Comparison, width: int = 150) -> str:
+    """The table as plain text."""
+    import io
+
+    from rich.console import Console
+
+    from assay.comparison.render import comparison_table
+
+    console = Console(width=width, file=io.StringIO(), record=True, force_terminal=False)
+    console.print(comparison_table(comparison, width))
+    return console.export_text(styles=False).rstrip() + "\n"
