@@ -125,7 +125,8 @@ include: {catalog}/demo/open.yaml
 task: open_answers
 scorer:
   type: judge
-  kind: correct
+  kind: grade
+  scale: {{the answer is correct: 1, the answer is incorrect: 0}}
   judges: [judge, second]
   question: "{{{{question}}}}"
   generation_kwargs: {{max_gen_toks: 16}}
@@ -136,7 +137,7 @@ scorer:
     The answer given:
     {{{{answer}}}}
 
-    Say whether the answer given is right. Reply with one word: correct or incorrect.
+    Say whether the answer given is right. Reply: The answer is correct. Or: The answer is incorrect.
 """
 
 
@@ -171,4 +172,4 @@ def test_the_small_model_is_judged_by_a_server_and_by_itself_killed_and_resumed(
     verdicts = [verdict for question in asked for verdict in question["note"]["verdicts"]]
     assert {0.0, 1.0} & set(verdicts), "some replies are verdicts"
     task = RunResult.load(calm / "run").tasks["open_answers"]
-    assert {key.metric for key in task.scores} == {"correct", "correct_judge", "correct_second"}
+    assert {key.metric for key in task.scores} == {"grade", "grade_judge", "grade_second"}

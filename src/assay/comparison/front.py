@@ -124,5 +124,5 @@ def comparison_text(comparison: Comparison, width: int = 150) -> str:
     from assay.comparison.render import comparison_table
 
     console = Console(width=width, file=io.StringIO(), record=True, force_terminal=False)
-    console.print(comparison_table(comparison, width))
+    console.print(comparison_table(comparison))
     return console.export_text(styles=False).rstrip() + "\n"
