@@ -21,7 +21,7 @@ from assay.cluster.replica import ModelSpec, ShardAnswers
 from assay.cluster.shards import Shard, ShardCutter, shard_size
 from assay.config import RunConfig
 from assay.instance import Instance, Response
-from assay.models import Capabilities, Identity, ModelInfo, Stop, StreamingLM, Usage, never
+from assay.models import ABILITIES, Capabilities, Identity, ModelInfo, Stop, StreamingLM, Usage, never
 
 SHARDS_PER_REPLICA = 2
 DEATHS_PER_SHARD = 3
@@ -94,7 +94,7 @@ class ClusterLM(StreamingLM):
         """That of the model itself; its fingerprint too, so that answers are shared with runs on one machine."""
         return replace(self.model.info, window_requests=WINDOW_PER_REPLICA * self.replicas)
 
-    def capabilities(self, wanted: Collection[str] = (), known: Collection[str] = ()) -> Capabilities:
+    def capabilities(self, wanted: Collection[str] = ABILITIES, known: Collection[str] = ()) -> Capabilities:
         found: Capabilities = self.pool.ask("capabilities", tuple(wanted), tuple(known))
         return found
 

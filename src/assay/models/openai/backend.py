@@ -443,7 +443,10 @@ class ServerLM(LM):
     def _read_response(self, settings: GenerationSettings, reply: Any) -> Response:
         until = [*settings.until, *([self.eos_string] if self.eos_string else [])]
         response = read_response(reply, until, self.think_end_token)
-        return response._replace(tokens=self.count(reply))
+        thought = response.reasoning_tokens
+        if thought is None and response.reasoning and self.encoder is not None:
+            thought = len(self.encoder.encode(response.reasoning))
+        return response._replace(tokens=self.count(reply), reasoning_tokens=thought)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from assay.errors import ConfigError
 from assay.instance import Instance, Response
 from assay.models.base import ModelInfo, Stop, StreamingLM, Usage, check_arguments, never
 from assay.models.catalog import resolve
-from assay.models.generation import GenerationSettings, draw_seed, room_for_prompt
+from assay.models.generation import GenerationSettings, draw_seed, room_for_prompt, thoughts_named_in
 from assay.models.hf.chat import ChatFormatter, template_text
 from assay.models.hf.fingerprint import fingerprint
 from assay.models.hf.tokenization import Pair, TextEncoder
@@ -101,6 +101,8 @@ class VLLM(StreamingLM):
         self.chat_renderer = ChatFormatter(
             loaded, template_text(chat_template), {**thinking, **(chat_template_args or {})}
         )
+        added = getattr(loaded, "added_tokens_encoder", None) or {}
+        self.thoughts = thoughts_named_in(self.chat_renderer.in_use, added.keys())
         self._usage = Usage()
 
     # -- the contract ------------------------------------------------------------------------------------------------
@@ -222,13 +224,21 @@ class VLLM(StreamingLM):
             kept = ids[-room_for_prompt(self.max_length, wanted.max_gen_toks) :]
             prompt = kept or [self.encoder.prefix_token_id]
             # A stop string inside the model's thoughts is not the end of its answer.
-            stops = () if self.think_end_token else wanted.until
+            stops = () if self._think_end(context) else wanted.until
             seed = draw_seed(self.seed, context.encode("utf-8", "surrogatepass"), draw)
             requests.append(generation_request(prompt, wanted, stops=stops, seed=seed))
         for position, output in self._run(requests, stop):
             self._usage.generated_tokens += len(output.token_ids)
-            answer = read_generation(output, settings[position], self.think_end_token)
-            yield position, answer._replace(tokens=(len(requests[position].prompt), len(output.token_ids)))
+            answer = read_generation(output, settings[position], self._think_end(contexts[position]))
+            thought = len(self.encoder.encode([answer.reasoning])[0]) if answer.reasoning else None
+            tokens = (len(requests[position].prompt), len(output.token_ids))
+            yield position, answer._replace(tokens=tokens, reasoning_tokens=thought)
+
+    def _think_end(self, context: str) -> str | None:
+        """What ends the model's thoughts, where it was told, or where the prompt ends with the mark that opens them."""
+        if self.think_end_token or self.thoughts is None:
+            return self.think_end_token
+        return self.thoughts[1] if context.rstrip().endswith(self.thoughts[0]) else None
 
     def _run(self, requests: Sequence[Request], stop: Stop) -> Iterator[tuple[int, Output]]:
         """Sorted by prompt, in chunks; outputs under the positions of their requests."""
