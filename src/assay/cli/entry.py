@@ -24,6 +24,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "compare": ("assay.cli.compare:command", "Is B better than A? Paired, with an interval."),
     "rank": ("assay.cli.rank:command", "Many runs, and the ranks each may have."),
     "drift": ("assay.cli.drift:command", "Did the model change? Token by token, without labels."),
+    "explain": ("assay.cli.explain:command", "Why do two numbers differ?"),
     "gate": ("assay.cli.gate:command", "Fail a build when a run is worse than another."),
     "agreement": ("assay.cli.agreement:command", "Do filters, or draws of a doc, agree?"),
     "judge": ("assay.cli.judge:command", "What a judge's verdicts are worth."),

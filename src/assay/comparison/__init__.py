@@ -15,6 +15,15 @@ from assay.comparison.drift import (
     passages_of_tasks,
 )
 from assay.comparison.engine import compare_runs
+from assay.comparison.explanation import (
+    ExplainOptions,
+    Explanation,
+    Share,
+    explain,
+    explanation_json,
+    explanation_lines,
+    explanation_page,
+)
 from assay.comparison.front import compare, comparison_html, comparison_plot, comparison_text
 from assay.comparison.gate import GateCheck, GateReport, gate_against, gate_thresholds
 from assay.comparison.gate_files import gate_junit, gate_markdown, workflow_commands
@@ -37,15 +46,27 @@ from assay.comparison.ranking import (
     thin_runs,
     thinned_lines,
 )
+from assay.comparison.read_assay import as_request
 from assay.comparison.readers import RUN_READERS, open_results, open_run
 from assay.comparison.render import comparison_json, comparison_legend, comparison_table, flip_lines
-from assay.comparison.runs import ColumnBuilder, Columns, ComparedRun, RunReader, SampleColumn, run_of_columns
+from assay.comparison.runs import (
+    AskedDoc,
+    AskedRequest,
+    ColumnBuilder,
+    Columns,
+    ComparedRun,
+    RunReader,
+    SampleColumn,
+    run_of_columns,
+)
 from assay.comparison.sweep import SweepDesign, SweepTasks, SweptTask, analyse_sweep, find_sweep_tasks, wordings
 from assay.comparison.win_scale import Player, WinScale, win_scales
 
 __all__ = [
     "RUN_READERS",
     "Agreement",
+    "AskedDoc",
+    "AskedRequest",
     "CheckedJudge",
     "ColumnBuilder",
     "Columns",
@@ -55,6 +76,8 @@ __all__ = [
     "ComparisonRow",
     "Drift",
     "DriftOptions",
+    "ExplainOptions",
+    "Explanation",
     "Flips",
     "GateCheck",
     "GateReport",
@@ -67,6 +90,7 @@ __all__ = [
     "Refusal",
     "RunReader",
     "SampleColumn",
+    "Share",
     "SizePlan",
     "SweepDesign",
     "SweepTasks",
@@ -74,6 +98,7 @@ __all__ = [
     "WinScale",
     "agreements_in",
     "analyse_sweep",
+    "as_request",
     "bundled_passages",
     "check_judges",
     "compare",
@@ -89,6 +114,10 @@ __all__ = [
     "drift_legend",
     "drift_page",
     "drift_table",
+    "explain",
+    "explanation_json",
+    "explanation_lines",
+    "explanation_page",
     "find_sweep_tasks",
     "flip_lines",
     "gate_against",

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.comparison.runs import Columns, ComparedRun, Keys, RunReader, SampleColumn
+from assay.comparison.runs import AskedDoc, AskedRequest, Columns, ComparedRun, Keys, RunReader, SampleColumn
 from assay.errors import DataError, StoreError
-from assay.results import MetricKey, RunResult
+from assay.results import MetricKey, RunResult, kept_arguments, read_columns
 from assay.stats import cluster_key, doc_keys
 
 _METRIC = "metric:"
@@ -31,6 +31,7 @@ def read_assay(path: Path) -> ComparedRun:
             files[task], result.tasks[task].scores, str(result.tasks[task].config.get("cluster") or "")
         ),
         show_docs=lambda task, ids: read_docs(files[task], ids),
+        asked=lambda task, filter_name: read_asked(files[task], filter_name),
     )
 
 
@@ -115,6 +116,26 @@ def read_docs(path: Path, doc_ids: NDArray[np.int64]) -> list[dict[str, Any]]:
     for row in table.to_pylist():
         rows.setdefault(row["doc_id"], row)
     return [rows.get(int(i), {}) for i in doc_ids]
+
+
+def read_asked(path: Path, filter_name: str) -> list[AskedDoc]:
+    """Requests and answers of all docs, with what one filter left of them."""
+    names = ("doc_id", "filter", "doc", "target", "arguments", "resps", "filtered_resps")
+    docs = []
+    for doc_id, name, doc, target, arguments, resps, filtered in read_columns(path, names):
+        if name == filter_name:
+            requests = tuple(as_request(each) for each in kept_arguments(arguments))
+            answers = tuple(tuple(draws) for draws in json.loads(resps))
+            docs.append(AskedDoc(doc_id, json.loads(doc), json.loads(target), requests, answers, json.loads(filtered)))
+    return docs
+
+
+def as_request(arguments: Sequence[Any]) -> AskedRequest:
+    """(context, continuation), (context, settings) or (text,)."""
+    context, rest = arguments[0], arguments[1] if len(arguments) > 1 else None
+    if isinstance(rest, Mapping):
+        return AskedRequest(context, settings=rest)
+    return AskedRequest(context, None if rest is None else str(rest))
 
 
 _NIBBLE = np.full(256, 255, dtype=np.uint8)

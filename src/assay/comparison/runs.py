@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import ConfigError, did_you_mean
+from assay.instance import Message
 from assay.metrics import METRICS
 from assay.request_types import OUTPUT_TYPES
 from assay.results import MetricKey, RunResult, Score, TaskResult
@@ -66,7 +67,31 @@ class SampleColumn:
         return self if present.all() else self.take(np.flatnonzero(present))
 
 
+@dataclass(frozen=True)
+class AskedRequest:
+    """One request as the run made it. A chat is its messages; what a format does not keep is None."""
+
+    prompt: str | tuple[Message, ...] | None
+    continuation: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AskedDoc:
+    """What was asked about a doc, what was answered, and what a filter left of it."""
+
+    doc_id: int
+    doc: Mapping[str, Any]
+    target: Any
+    requests: tuple[AskedRequest, ...]
+    responses: tuple[tuple[Any, ...], ...]
+    """The draws of each request."""
+    filtered: Any = None
+
+
 Columns = dict[MetricKey, SampleColumn]
+ReadAsked = Callable[[str, str], list[AskedDoc]]
+"""Task and filter to all docs, in the order of the columns."""
 ShowDocs = Callable[[str, NDArray[np.int64]], list[dict[str, Any]]]
 """Task and doc ids to what was asked and answered."""
 
@@ -84,6 +109,7 @@ class ComparedRun:
     show_docs: ShowDocs | None = None
     format: str = "assay"
     """Whose files these are: the name of their reader."""
+    asked: ReadAsked | None = None
 
     @cached_property
     def label(self) -> str:
@@ -183,7 +209,13 @@ def as_array(values: list[Any]) -> NDArray[Any]:
 
 
 def run_of_columns(
-    columns: Mapping[str, Columns], *, path: Path, model: str, origin: str, show_docs: ShowDocs
+    columns: Mapping[str, Columns],
+    *,
+    path: Path,
+    model: str,
+    origin: str,
+    show_docs: ShowDocs,
+    asked: ReadAsked | None = None,
 ) -> ComparedRun:
     """The run of a log that keeps values of docs and no scores. Its scores are their means."""
     tasks = {}
@@ -191,4 +223,4 @@ def run_of_columns(
         means = {key: mean_estimate(c.scored().values) for key, c in of_task.items() if c.is_numeric}
         tasks[task] = TaskResult(task, task, {key: Score(mean, mean.n, "mean") for key, mean in means.items()})
     result = RunResult(tasks, roots=tuple(tasks), model={"name": model}, origin=origin)
-    return ComparedRun(result, path, tuple(tasks), lambda task: columns[task], show_docs, format=origin)
+    return ComparedRun(result, path, tuple(tasks), lambda task: columns[task], show_docs, format=origin, asked=asked)

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.comparison import ColumnBuilder, Columns, ComparedRun, RunReader, run_of_columns
+from assay.comparison import AskedDoc, AskedRequest, ColumnBuilder, Columns, ComparedRun, RunReader, run_of_columns
 from assay.errors import DataError
+from assay.instance import Message
 from assay.report import file_name, sample_files
 from assay.results import MetricKey, RunResult, plain, read_samples, unpack_arguments, write_key
 
@@ -49,6 +50,7 @@ def read_inspect(path: Path) -> ComparedRun:
         model=str(first.get("model", "")),
         origin="inspect",
         show_docs=lambda task, ids: _docs(by_task[task], ids),
+        asked=lambda task, _: _asked(by_task[task], headers[by_task[task]]),
     )
 
 
@@ -171,6 +173,32 @@ def _docs(file: Path, doc_ids: NDArray[np.int64]) -> list[dict[str, Any]]:
             }
         )
     return shown
+
+
+def _asked(file: Path, header: dict[str, Any]) -> list[AskedDoc]:
+    """The messages up to the first answer, with the settings of the whole log."""
+    config = (header.get("plan") or {}).get("config") or header["eval"].get("model_generate_config") or {}
+    settings = {name: value for name, value in config.items() if value is not None}
+    if "stop_seqs" in settings:
+        settings["until"] = settings.pop("stop_seqs")
+    docs = []
+    for number, epochs in enumerate(_by_doc(file)):
+        first, turns = epochs[0], []
+        for message in first["messages"] or ():
+            if message.get("role") == "assistant":
+                break
+            content = message.get("content")
+            turns.append(Message(str(message.get("role")), content if isinstance(content, str) else _json(content)))
+        asked = AskedRequest(tuple(turns) if turns else _json(first["input"]), settings=settings)
+        answers = tuple((epoch["output"] or {}).get("completion") for epoch in epochs)
+        docs.append(AskedDoc(number, {"input": first["input"]}, first["target"], (asked,), (answers,), _read_as(first)))
+    return docs
+
+
+def _read_as(sample: dict[str, Any]) -> Any:
+    """What the scorers took for the answer."""
+    scores = (sample["scores"] or {}).values()
+    return [score.get("answer") for score in scores if isinstance(score, dict)]
 
 
 def _json(value: Any) -> str:

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.comparison import ColumnBuilder, Columns, ComparedRun, RunReader, run_of_columns
+from assay.comparison import AskedDoc, AskedRequest, ColumnBuilder, Columns, ComparedRun, RunReader, run_of_columns
 from assay.errors import DataError
+from assay.instance import Message
 
 _FILE = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\d.*)\.parquet")
 
@@ -41,6 +42,7 @@ def read_lighteval(path: Path) -> ComparedRun:
         model=_model(next(iter(files.values()))),
         origin="lighteval",
         show_docs=lambda task, ids: _docs(files[task], ids),
+        asked=lambda task, _: [_asked(number, row) for number, row in enumerate(_rows(files[task]))],
     )
 
 
@@ -110,6 +112,36 @@ def _docs(file: Path, doc_ids: NDArray[np.int64]) -> list[dict[str, Any]]:
         answer = response.get("text") if isinstance(response, dict) else rows[i].get("predictions")
         shown.append({"doc_id": i, "doc": _json(_part(rows[i], "doc")), "filtered_resps": _json(answer)})
     return shown
+
+
+def _asked(number: int, row: dict[str, Any]) -> AskedDoc:
+    """What details tell of a request: its prompt, where it is kept, and the answers."""
+    doc, response = _part(row, "doc"), _part(row, "model_response")
+    about: dict[str, Any] = doc if isinstance(doc, dict) else {}
+    said: dict[str, Any] = response if isinstance(response, dict) else {}
+    prompt = said.get("input") or row.get("full_prompt") or about.get("query")
+    settings = about.get("generation_parameters") or {}
+    stops = about.get("stop_sequences")
+    if stops is not None:
+        settings = {**settings, "until": list(stops)}
+    size = about.get("generation_size")
+    if size is not None:
+        settings = {**settings, "max_gen_toks": size}
+    texts = said.get("text") or row.get("predictions") or []
+    likelihoods = said.get("logprobs") or []
+    answers = tuple(likelihoods) if likelihoods else tuple(texts if isinstance(texts, list) else [texts])
+    gold, choices = about.get("gold_index"), about.get("choices") or []
+    target = choices[gold] if isinstance(gold, int) and 0 <= gold < len(choices) else gold
+    asked = AskedRequest(_messages(prompt), settings=settings)
+    final = said.get("text_post_processed") or texts
+    return AskedDoc(number, {"query": about.get("query")}, target, (asked,), (answers,), final)
+
+
+def _messages(prompt: Any) -> str | tuple[Message, ...] | None:
+    """A chat is a list of turns."""
+    if isinstance(prompt, list) and all(isinstance(turn, dict) and "role" in turn for turn in prompt):
+        return tuple(Message(str(turn["role"]), str(turn.get("content") or "")) for turn in prompt)
+    return None if prompt is None else prompt if isinstance(prompt, str) else _json(prompt)
 
 
 def _json(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any, Literal
 
 import numpy as np
@@ -94,6 +95,7 @@ class _Measured:
 def measure_drift(a: LM, b: LM, passages: Sequence[Passage], options: DriftOptions | None = None) -> Drift:
     """B against A on these texts."""
     options = options or DriftOptions()
+    passages = _interleaved(passages)
     texts = [passage.text for passage in passages]
     blocks = a.token_divergences(b, texts, options.max_tokens)
     measured = _joined(blocks) if blocks is not None else _by_lists(a, b, texts, options)
@@ -116,6 +118,15 @@ def measure_drift(a: LM, b: LM, passages: Sequence[Passage], options: DriftOptio
         max_kl=options.max_kl,
         bounds=None if wide.low is None or wide.high is None else (wide.low, wide.high),
     )
+
+
+def _interleaved(passages: Sequence[Passage]) -> list[Passage]:
+    """Domains in turn: where tokens are limited, no domain is read first and alone."""
+    domains: dict[str, list[Passage]] = {}
+    for passage in passages:
+        domains.setdefault(passage.domain, []).append(passage)
+    turns = zip_longest(*domains.values())
+    return [passage for turn in turns for passage in turn if passage is not None]
 
 
 def mean_kl(kl: NDArray[np.float64], texts: NDArray[np.int64], level: float = 0.95) -> Estimate:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.comparison import ColumnBuilder, Columns, ComparedRun, RunReader
+from assay.comparison import AskedDoc, ColumnBuilder, Columns, ComparedRun, RunReader, as_request
 from assay.compat.lm_eval.importing import (
     newest_results,
     read_results,
@@ -58,6 +58,7 @@ def read_lm_eval(path: Path) -> ComparedRun:
         read=lambda task: _columns(files[task], task, result.tasks[task].output_type or "generate_until"),
         show_docs=lambda task, ids: _docs(files[task], ids),
         format=result.origin,
+        asked=lambda task, name: _asked(files[task], task, result.tasks[task].output_type or "generate_until", name),
     )
 
 
@@ -103,3 +104,17 @@ def _docs(path: Path, doc_ids: NDArray[np.int64]) -> list[dict[str, Any]]:
             shown = {name: json.dumps(sample.get(name), ensure_ascii=False) for name in names}
             rows.setdefault(sample["doc_id"], {"doc_id": sample["doc_id"], "filter": sample.get("filter"), **shown})
     return [rows.get(int(i), {}) for i in doc_ids]
+
+
+def _asked(path: Path, task: str, kind: str, filter_name: str) -> list[AskedDoc]:
+    docs = []
+    for sample in _lines(path):
+        if sample.get("filter", "none") == filter_name:
+            requests = tuple(as_request(instance.arguments) for instance in sample_instances(sample, kind, task))
+            answers = tuple(tuple(draws) for draws in sample["resps"])
+            docs.append(
+                AskedDoc(
+                    int(sample["doc_id"]), sample["doc"], sample["target"], requests, answers, sample["filtered_resps"]
+                )
+            )
+    return docs

@@ -1,0 +1,74 @@
+"""`assay explain`: why do these two numbers differ?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("explain", short_help="Why do two numbers differ?")
+@click.argument("run_a")
+@click.argument("run_b")
+@click.option("--task", "-t", metavar="NAME", help="Which task, where the runs have several in common.")
+@click.option("--metric", "-m", metavar="NAME", help="acc, or acc,none.  [the first that both have]")
+@click.option("--metric_b", metavar="NAME", help="The metric of B, where it is called otherwise.")
+@click.option("--model", metavar="NAME", help="Ask this model again where several causes meet.")
+@click.option("--model_args", "-a", multiple=True, metavar="K=V,…", help="Its arguments, as for `assay run`.")
+@click.option("--sample", default=200, show_default=True, type=click.IntRange(min=10), help="Docs to ask again.")
+@click.option("--examples", default=2, show_default=True, type=click.IntRange(min=0), help="Docs shown for each cause.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@click.option("--html", type=click.Path(dir_okay=False), help="Write a page with the shares as bars.")
+def command(
+    run_a: str,
+    run_b: str,
+    task: str | None,
+    metric: str | None,
+    metric_b: str | None,
+    model: str | None,
+    model_args: tuple[str, ...],
+    sample: int,
+    examples: int,
+    as_json: bool,
+    html: str | None,
+) -> None:
+    """Explain the difference of two runs of the same task: what was asked otherwise, and what each thing is worth.
+
+    \b
+    assay explain runs/ours lm_eval_output/ --task gsm8k
+    assay explain runs/plain runs/chat --task gsm8k --model hf --model_args pretrained=smollm2-135m
+
+    Requests are compared piece by piece and configs field by field; kept answers are scored again by each other's filter
+    and metric. Causes that always come together are told apart by asking a model again, with one thing changed at a time.
+    """
+    from assay.cli.options import resolve_config
+    from assay.comparison import (
+        ExplainOptions,
+        explain,
+        explanation_json,
+        explanation_lines,
+        explanation_page,
+        open_run,
+    )
+    from assay.models import MODELS, load_model
+    from assay.results import write_whole
+
+    options = ExplainOptions(task, metric, metric_b, sample, examples)
+    lm = None
+    if model is not None:
+        name, words = model, resolve_config({"model_args": model_args}).model_args
+        if name not in MODELS and ".py:" not in name and not name.endswith(".py"):
+            name, words = "hf", {"pretrained": name, **words}
+        lm = load_model(name, words)
+    try:
+        explanation = explain(open_run(run_a), open_run(run_b), options, lm)
+    finally:
+        if lm is not None:
+            lm.close()
+    if html:
+        write_whole(Path(html), explanation_page(explanation).encode())
+    if as_json:
+        click.echo(explanation_json(explanation))
+        return
+    for line in explanation_lines(explanation):
+        click.echo(line)

@@ -1,0 +1,111 @@
+"""What the configs of two runs say of themselves, field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from assay.comparison.explanation.causes import Hints
+from assay.comparison.runs import ComparedRun
+
+_OF_MODEL = {
+    "pretrained": "model",
+    "model": "model",
+    "dtype": "dtype",
+    "base_url": "server",
+    "revision": "revision",
+    "peft": "adapter",
+}
+_NOT_SCORES = {"metadata", "task_alias", "dataset_kwargs", "description_hash", "config_source", "tag", "group"}
+_OF_RUN = (
+    "system_instruction",
+    "apply_chat_template",
+    "fewshot_as_multiturn",
+    "num_fewshot",
+    "gen_kwargs",
+    "limit",
+    "seed",
+)
+
+
+@dataclass(frozen=True)
+class FieldDifference:
+    """One field that the configs have otherwise."""
+
+    name: str
+    a: Any
+    b: Any
+
+
+def hints_of(a: ComparedRun, b: ComparedRun, task: str) -> Hints:
+    configs = [run.result.tasks[task].config for run in (a, b)]
+    shots = [_shots(run, config) for run, config in zip((a, b), configs, strict=True)]
+    system = [
+        str(run.result.config.get("system_instruction") or config.get("description") or "")
+        for run, config in zip((a, b), configs, strict=True)
+    ]
+    return Hints((shots[0], shots[1]), (system[0], system[1]))
+
+
+def _shots(run: ComparedRun, config: Mapping[str, Any]) -> int | None:
+    given = run.result.config.get("num_fewshot")
+    shots = given if given is not None else config.get("num_fewshot")
+    return shots if isinstance(shots, int) else None
+
+
+def config_differences(a: ComparedRun, b: ComparedRun, task: str) -> list[FieldDifference]:
+    """Fields of the task, of the run and of the model that differ; a field that one format lacks is no difference."""
+    one, other = (run.result.tasks[task].config for run in (a, b))
+    found = [
+        FieldDifference(f"task.{name}", one[name], other[name])
+        for name in one
+        if name in other and name not in _NOT_SCORES and one[name] != other[name]
+    ]
+    for name in _OF_RUN:
+        left, right = a.result.config.get(name), b.result.config.get(name)
+        if left != right and name in a.result.config and name in b.result.config:
+            found.append(FieldDifference(f"run.{name}", left, right))
+    return found + [FieldDifference(f"model.{name}", x, y) for name, (x, y) in _model_facts(a, b).items()]
+
+
+def model_differences(a: ComparedRun, b: ComparedRun) -> list[str]:
+    """What may make two runs answer the same request otherwise, in words.
+
+    Formats name models in their own ways, so a name is compared by its last part.
+    """
+    return [f"{name} {x} → {y}" for name, (x, y) in _model_facts(a, b).items()]
+
+
+def _model_facts(a: ComparedRun, b: ComparedRun) -> dict[str, tuple[str, str]]:
+    facts = [_facts(run) for run in (a, b)]
+    names = [name for name in facts[0] if name in facts[1] and facts[0][name] != facts[1][name]]
+    return {name: (facts[0][name], facts[1][name]) for name in names}
+
+
+def _facts(run: ComparedRun) -> dict[str, str]:
+    about, result = run.result.model, run.result
+    facts: dict[str, str] = {"harness": run.format}
+    if result.model_name:
+        facts["model"] = result.model_name.rstrip("/").split("/")[-1]
+    arguments = about.get("args") or result.config.get("model_args") or {}
+    if isinstance(arguments, Mapping):
+        facts |= {
+            _OF_MODEL[name]: str(value).rstrip("/")
+            for name, value in arguments.items()
+            if name in _OF_MODEL and name != "pretrained"
+        }
+    backend = about.get("backend") or result.config.get("model")
+    if backend:
+        facts["backend"] = str(backend)
+    if about.get("fingerprint"):
+        facts["fingerprint"] = str(about["fingerprint"])[:12]
+    for package in ("torch", "transformers", "vllm", "assay"):
+        version = (
+            (result.environment.get("packages") or {}).get(package)
+            if isinstance(result.environment.get("packages"), Mapping)
+            else None
+        )
+        if version:
+            facts[package] = str(version)
+    return facts

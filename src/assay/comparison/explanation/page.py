@@ -1,0 +1,57 @@
+"""An explanation as one HTML page: the shares as bars around zero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from assay.comparison.explanation.engine import Explanation, Share
+from assay.comparison.explanation.render import explanation_lines
+from assay.signs import with_signs
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+
+@dataclass(frozen=True)
+class ShareMark:
+    """One bar; places are percent of the width."""
+
+    share: Share
+    dot: float
+    left: float | None
+    right: float | None
+
+
+def explanation_page(explanation: Explanation) -> str:
+    estimates = [share.estimate for share in explanation.shares]
+    ends = [abs(end) for e in estimates for end in (e.value, e.low, e.high) if end is not None]
+    reach = 1.05 * max(ends, default=0.0) or 1.0
+
+    def percent(value: float | None) -> float | None:
+        return None if value is None else 50 + 50 * value / reach
+
+    marks = [
+        ShareMark(
+            share, percent(share.estimate.value) or 50.0, percent(share.estimate.low), percent(share.estimate.high)
+        )
+        for share in explanation.shares
+    ]
+    lines = [line for line in explanation_lines(explanation) if line][3:]
+    return _template().render(explanation=explanation, marks=marks, words=lines)
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("assay.comparison", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["signs"] = with_signs
+    return environment.get_template("explain.html")
