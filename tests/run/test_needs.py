@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -13,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 import assay
 from assay.config import RunConfig
 from assay.errors import ConfigError
+from assay.instance import Instance
 from assay.models import Capabilities, ModelInfo, load_model
 from assay.models.ngram import NgramLM
 from assay.models.openai.images import data_url
@@ -210,6 +213,25 @@ def test_images_reach_a_chat_server_as_parts(tmp_path: Path) -> None:
     sent = [body["messages"][0]["content"] for body in bodies if isinstance(body["messages"][0]["content"], list)]
     assert [part["type"] for part in sent[0]] == ["image_url", "text"]
     assert sent[0][0]["image_url"]["url"] == data_url(PIXEL)
+
+
+def test_large_images_are_scaled_down_and_all_are_counted() -> None:
+    picture = io.BytesIO()
+    Image.new("RGB", (400, 100), "red").save(picture, format="PNG")
+    with chat_server(says("red")) as (url, bodies):
+        arguments = {"base_url": url, "model": "m", "max_image_side": 200}
+        model = load_model("local-chat-completions", arguments)
+        request = Instance("generate_until", {}, ("Colour?", {}, {"visual": [picture.getvalue(), PIXEL]}), 0)
+        model.generate_until([request])
+        assert model.usage is not None
+        assert model.usage.images == 2
+        assert model.usage.image_bytes > len(PIXEL)
+        plain = load_model("local-chat-completions", {"base_url": url, "model": "m"})
+        assert model.fingerprint() != plain.fingerprint()
+        model.close()
+    large, small = [part["image_url"]["url"] for part in bodies[-1]["messages"][0]["content"][:2]]
+    assert Image.open(io.BytesIO(base64.b64decode(large.partition(",")[2]))).size == (200, 50)
+    assert small == data_url(PIXEL)
 
 
 def test_images_are_refused_where_they_would_be_dropped_and_sound_everywhere(tmp_path: Path) -> None:

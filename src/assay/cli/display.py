@@ -113,6 +113,8 @@ def summary(counts: Counts, began: float) -> str:
         parts.append(f"{counts.tokens_computed / elapsed:,.0f} tokens/s")
         if counts.tokens_asked > counts.tokens_computed:
             parts.append(f"{1 - counts.tokens_computed / counts.tokens_asked:.0%} of tokens shared")
+    if counts.images:
+        parts.append(f"{counts.images:,} images, {counts.image_bytes / 1e6:,.1f} MB")
     if counts.cost:
         parts.append(f"cost {counts.cost:,.2f}")
     if counts.failed:

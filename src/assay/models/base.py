@@ -47,6 +47,9 @@ class Usage:
     cost: float = 0.0
     """In the currency of the prices given to the backend."""
     retries: int = 0
+    images: int = 0
+    """Images that were sent."""
+    image_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

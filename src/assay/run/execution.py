@@ -288,6 +288,7 @@ class RunObserver(Observer):
         if (usage := self.lm.usage) is not None:
             counts.tokens_asked, counts.tokens_computed = usage.prompt_tokens, usage.computed_tokens
             counts.cost = usage.cost
+            counts.images, counts.image_bytes = usage.images, usage.image_bytes
         counts.replicas = self.lm.status() or ""
         self.progress.update(counts)
         self.journal.write_progress()

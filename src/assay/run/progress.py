@@ -23,6 +23,9 @@ class Counts:
     tokens_computed: int = 0
     cost: float = 0.0
     """Of a server, at the prices given to it."""
+    images: int = 0
+    """Images that were sent, and their bytes."""
+    image_bytes: int = 0
     running: dict[str, tuple[str, float, int]] = field(default_factory=dict)
     """Task → (metric, mean so far, docs so far)."""
     questions: dict[str, tuple[int, int]] = field(default_factory=dict)

@@ -92,6 +92,7 @@ class ServerLM(LM):
         ca_cert_path: str | None = None,
         price_in: float = 0.0,
         price_out: float = 0.0,
+        max_image_side: int | None = None,
         batch: bool = False,
         batch_wait: float = 30.0,
         api_key: str | None = None,
@@ -127,6 +128,8 @@ class ServerLM(LM):
         self.model = model or pretrained or self._only_model()
         self.seed, self.eos_string, self.think_end_token = seed, eos_string, think_end_token
         self.enable_thinking, self.reasoning_effort = enable_thinking, reasoning_effort
+        self.max_image_side = None if max_image_side is None else int(max_image_side)
+        """Pixels: larger images are scaled down before they are sent."""
         self._able: dict[str, bool] = {}
         self._context: int | None = None
         self._given_toks = None if max_gen_toks is None else int(max_gen_toks)
@@ -196,6 +199,8 @@ class ServerLM(LM):
         parts += [self.encoder.fingerprint if self.encoder else None]
         if self.enable_thinking is not None or self.reasoning_effort is not None:
             parts += [self.enable_thinking, self.reasoning_effort]
+        if self.max_image_side is not None:
+            parts += [{"max_image_side": self.max_image_side}]
         return "server-2:" + json.dumps(parts)
 
     def identify(self, times: int) -> Identity:

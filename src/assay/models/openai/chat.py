@@ -13,7 +13,7 @@ from assay.models.generation import GenerationSettings
 from assay.models.openai.abilities import CHAT_ABILITIES
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.completions import sampling_fields
-from assay.models.openai.images import with_images
+from assay.models.openai.images import image_part, with_images
 from assay.models.openai.probing import TOPS
 
 _REASONING = re.compile(r"(^|/)(o[1-9]|gpt-5)(-|$|\.)")
@@ -60,7 +60,11 @@ class LocalChat(ServerLM):
         if not images:
             return context
         turns = context if is_chat(context) else (Message("user", context_text(context)),)
-        return tuple(with_images(turns, images if isinstance(images, list | tuple) else [images]))
+        listed = images if isinstance(images, list | tuple) else [images]
+        parts = [image_part(image, self.max_image_side) for image in listed]
+        self._usage.images += len(parts)
+        self._usage.image_bytes += sum(len(part["image_url"]["url"]) * 3 // 4 for part in parts)
+        return tuple(with_images(turns, parts))
 
     def chat_template(self, name: bool | str | None = None) -> str | None:
         return "the server's"
