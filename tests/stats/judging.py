@@ -165,7 +165,7 @@ def _group(rng: np.random.Generator, cell: Cell) -> tuple[bool, bool]:
     truth = sum(_truth(cell, share) for share in shares) / 2
     held = []
     for scores in of_group.values():
-        members = [Member(f"subject {i}", score, docs) for i, score in enumerate(scores)]
+        members = [Member(f"subject {i}", score, docs, docs) for i, score in enumerate(scores)]
         lifted = lift(AGGREGATORS["mean"], members, np.ones(2), by_size=False)
         estimate = lifted[0] if isinstance(lifted, tuple) else lifted.estimate
         held.append(_holds(estimate, truth))
