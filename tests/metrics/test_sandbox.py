@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 
 from assay.errors import ScoringError
 from assay.metrics.hub import load
-from assay.metrics.sandbox import Limits, allow_unsafe_code, close_wardens, run_program, run_programs
+from assay.metrics.sandbox import Limits, allow_unsafe_code, close_wardens, host, run_program, run_programs
 from assay.metrics.sandbox.clearing import remove
 from assay.metrics.sandbox.enclosures import start_command
 from assay.metrics.sandbox.host import resolve_sandbox
@@ -267,3 +268,60 @@ def test_nothing_is_left_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert [path for path in tmp_path.rglob("*") if path.name != path.parts[len(tmp_path.parts)]] == []
     close_wardens()
     assert list(tmp_path.iterdir()) == []
+
+
+STAND_IN = """#!{python}
+import json, os, pathlib, sys
+words = sys.argv[1:]
+pathlib.Path({log!r}).write_text(json.dumps(words))
+if {broken}:
+    sys.exit("Cannot connect to the daemon")
+host = next(word for word in words if word.endswith(":/sandbox:ro")).partition(":")[0]
+at = words.index("/sandbox/warden.py")
+os.makedirs({work!r}, exist_ok=True)
+os.execv(sys.executable, [sys.executable, *words[at - 2 : at], host + "/warden.py", {work!r}, *words[at + 2 :]])
+"""
+
+
+def stand_in(folder: Path, engine: str, *, broken: bool = False) -> Path:
+    """An executable of an engine's name that writes down its words and does what a container would run, without the container."""
+    log = folder / "words.json"
+    path = folder / engine
+    path.write_text(STAND_IN.format(python=sys.executable, log=str(log), work=str(folder / "work"), broken=broken))
+    path.chmod(0o755)
+    return log
+
+
+@pytest.mark.parametrize("engine", ["docker", "podman"])
+def test_programs_are_judged_through_the_command_of_an_engine(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """No engine answers where these tests run, so a stand-in takes its place: the command line and all that goes through it are real."""
+    log = stand_in(tmp_path, engine)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    host.missing_walls.cache_clear()
+    try:
+        allow_unsafe_code(True, engine)
+        assert run_program("x = 1", "assert x == 1").passed
+        assert not run_program("x = 2", "assert x == 1").passed
+    finally:
+        allow_unsafe_code(True)
+        host.close_wardens()
+        host.missing_walls.cache_clear()
+    words = json.loads(log.read_text())
+    assert words[:3] == ["run", "--rm", "--interactive"]
+    image = next(at for at, word in enumerate(words) if "python:" in word)
+    assert words[image + 1 : image + 5] == ["python", "-I", "-B", "/sandbox/warden.py"]
+
+
+def test_an_engine_that_does_not_answer_is_refused_before_anything_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    stand_in(tmp_path, "docker", broken=True)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    host.missing_walls.cache_clear()
+    try:
+        with pytest.raises(ScoringError, match="docker"):
+            host.require_walls("docker")
+    finally:
+        host.missing_walls.cache_clear()
