@@ -222,3 +222,15 @@ def test_a_run_that_is_told_to_end_leaves_nothing_in_the_temporary_directory(fol
             break
         time.sleep(0.1)
     assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["{{ 'x' * n }}", "{% for i in range(n) %}x{% endfor %}", "{{ 10 // (n - 1000000000) }}"]
+)
+def test_a_template_that_fails_on_a_later_doc_names_doc_and_file(folder: Path, say: Say, text: str) -> None:
+    rows = [{"n": 10**9 if number == 5 else 3, "a": "y"} for number in range(8)]
+    (folder / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "later.yaml").write_text(TASK.format(name="later", text=json.dumps(text)))
+    code, said = say("run", "--model", "dummy", "--tasks", "later.yaml")
+    assert code in (2, 3)
+    assert f"{folder / 'later.yaml'}: task later, doc 5: the template" in said

@@ -53,6 +53,9 @@ class Task(TaskDocs):
     """One of `OUTPUT_TYPES`; a name of your own where the class builds its requests and scores them itself."""
     NEEDS_CONTEXT: ClassVar[bool] = True
 
+    task_file: Path | None = None
+    """The file that the task comes from, for messages."""
+
     def __init__(self, config: TaskConfig, *, data_dir: str | Path | None = None, name: str | None = None) -> None:
         self.config = config
         self.task_name = name or config.task
@@ -192,7 +195,7 @@ class Task(TaskDocs):
 
     def _with_doc(self, error: Exception, doc_id: int, doc: Doc) -> AssayError:
         """The error with the doc that it came from; code of a task file may raise anything."""
-        where = f"task {self.task_name}, doc {doc_id}"
+        where = f"{'' if self.task_file is None else f'{self.task_file}: '}task {self.task_name}, doc {doc_id}"
         if isinstance(error, AssayError):
             return type(error)(f"{where}: {error.message}", hint=error.hint)
         return DataError(f"{where}: {type(error).__name__}: {error}", hint=f"Columns: {', '.join(map(str, doc))}.")

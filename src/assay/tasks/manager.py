@@ -140,6 +140,8 @@ class TaskManager:
         """
         resolved = self.resolve(names, overrides=overrides)
         tasks = {name: Task.from_config(config, data_dir=data_dir) for name, config in resolved.tasks.items()}
+        for name, task in tasks.items():
+            task.task_file = resolved.sources.get(name)
         return Loaded(tasks, resolved.groups, resolved.roots, resolved.tags, resolved.sources, resolved.origins)
 
     def resolve(
