@@ -40,6 +40,8 @@ class Lifted:
     interval: Callable[[float], Bounds]
     lm_eval_stderr: float | None
     one_end: Callable[[int, float], float | None] | None = None
+    keys: Callable[[], Keys | None] = lambda: None
+    """The docs behind the number, each once."""
 
 
 def lift(
@@ -59,14 +61,19 @@ def lift(
             return np.empty(0)  # a child has no replicates
         return aggregator.combine(table, weights, None if select is None else select(True))
 
-    shared, count = cache(partial(share_docs, members)), cache(partial(count_docs, members))
+    known: list[Keys] = []
+    shared, count = cache(partial(share_docs, members, known)), cache(partial(count_docs, members))
+
+    def keys() -> Keys | None:
+        return known[0] if known else docs_below([member.score for member in members])
+
     spread = cache(lambda: replicate_spread(draw()))
     one_end = None
     if aggregator.extreme is not None and select is None:
         one_end = cache(partial(_extreme_end, aggregator.extreme, members))
     at_level = partial(_estimate, aggregator, members, weights, draw, spread, shared, count, select, one_end)
     theirs = _lm_eval_stderr(members, weights, by_size=by_size) if aggregator.linear and select is None else None
-    return Lifted(at_level(0.95), draw, lambda level: ends(at_level(level)), theirs, one_end)
+    return Lifted(at_level(0.95), draw, lambda level: ends(at_level(level)), theirs, one_end, keys)
 
 
 def _added_up(members: Sequence[Member], shares: Floats) -> Floats:
@@ -116,10 +123,11 @@ def _estimate(
     return _delta(value, aggregator, members, weights, mask, n, shared=shared(), level=level)
 
 
-def share_docs(members: Sequence[Member]) -> bool | None:
+def share_docs(members: Sequence[Member], known: list[Keys] | None = None) -> bool | None:
     """Whether two children contain the same doc: then they are not independent and no sum of squares holds.
 
-    None where a child does not tell its docs.
+    None where a child does not tell its docs. Where no doc occurs twice, `known` is given all of them in order: sorting
+    them again would cost as much as the rest.
     """
     if len(members) < 2:
         return False
@@ -129,6 +137,8 @@ def share_docs(members: Sequence[Member]) -> bool | None:
     keys = np.concatenate(parts)
     ordered = np.sort(keys)  # in a tenth of the time that it takes to keep track of whose they are
     if not (ordered[1:] == ordered[:-1]).any():
+        if known is not None:
+            known.append(ordered)
         return False
     owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     order = np.argsort(keys, kind="stable")

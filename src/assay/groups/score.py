@@ -12,7 +12,7 @@ from assay.config import AggMetricConfig
 from assay.errors import AssayError, ConfigError, did_you_mean
 from assay.groups.aggregators import ArrayAggregator
 from assay.groups.functions import aggregator_of, run_scorer
-from assay.groups.lift import docs_below, documents_below, lift
+from assay.groups.lift import documents_below, lift
 from assay.groups.members import Floats, Gathered, GroupLike, Member, Scores, agreed_direction, selection
 from assay.results import GroupScore, JudgeCheck, MetricKey, Score, Share, read_numbers
 from assay.stats import Estimate, doc_keys, summary_estimate
@@ -91,7 +91,7 @@ def _score_key(
         replicates=lifted.draw,
         interval=lifted.interval,
         one_end=lifted.one_end,
-        keys=lambda: docs_below([member.score for member in members]),
+        keys=lifted.keys,
         documents=lambda: documents_below([member.score for member in members]),
         children=tuple(share for share, inside in zip(shares, enters) if inside),
         judge=JudgeCheck.of_members([member.score.judge for member, inside in zip(members, enters) if inside]),
