@@ -157,8 +157,8 @@ def control(n: int, p: float, sizes: int = 1) -> Setting:
         return held(control_estimate(y[:n], f[:n], f, None if index is None else index[:n]).estimate, p)
 
     what = f"--control, {n} of 2,000 docs, p {p:g}" + (f", clusters of {sizes}" if sizes > 1 else "")
-    # The residual of full range that is added weighs most where docs are few or nearly all right.
-    return Setting("a part of the docs", what, one, safe=n < 100 or p >= 0.95)
+    # The residual of full range that is added weighs most where units are few or docs nearly all right.
+    return Setting("a part of the docs", what, one, safe=n // sizes < 100 or p >= 0.95)
 
 
 def group_above_control(n: int = 150) -> Setting:
