@@ -266,9 +266,9 @@ def planned_with_clusters() -> Setting:
 
     def pair(rng: Rng, clusters: int) -> tuple[Floats, Floats, Floats]:
         index = np.repeat(np.arange(clusters), 10)
-        hard, shift = rng.beta(2.1, 0.9, clusters) * 0.9, rng.normal(effect, 0.1, clusters)
+        hard, shift = 0.05 + 0.75 * rng.beta(2.1, 0.9, clusters), rng.uniform(effect - 0.1, effect + 0.1, clusters)
         a = (rng.random(len(index)) < hard[index]).astype(float)
-        return a, (rng.random(len(index)) < np.clip(hard + shift, 0, 1)[index]).astype(float), index
+        return a, (rng.random(len(index)) < (hard + shift)[index]).astype(float), index
 
     def one(rng: Rng) -> bool:
         noise = PairedNoise(paired_difference(*pair(rng, 60)).doc_variance or 0.0)
