@@ -22,3 +22,7 @@ for name in [key for key in os.environ if key.startswith("ASSAY_") and not key.s
 def wide_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables of the width they have in a log, whatever another test or library made of the environment."""
     monkeypatch.setenv("COLUMNS", "140")
+
+
+collect_ignore = ["parity/live/rival.py"]
+"""Run by an interpreter that has lm-evaluation-harness, which this one has not."""

@@ -250,7 +250,7 @@ def test_a_conversation_with_reasoning_tools_and_a_judge_is_shown_whole(runs: Pa
         "Reasoning · 18 characters Oslo is in Norway.",
         "1 tool call",
         "look_up",
-        "judge Question · 12 characters Is it right? Yes, it is.",
+        "judge Yes, it is. Question · 12 characters Is it right?",
     ):
         assert words in shown
     assert rows[0]["arguments"][0][0] == '[{"role": "user", "content": "Name a city."}]'  # type: ignore[index]

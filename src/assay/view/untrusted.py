@@ -12,7 +12,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from assay.errors import AssayError, DataError
 from assay.paths import read_regular
@@ -61,12 +61,17 @@ def misfits(value: Any, hint: Any, where: str) -> Iterator[str]:
 
     >>> list(misfits({"a": 1, "b": "x"}, dict[str, int], "counts"))
     ["counts.b is 'x', not int"]
+    >>> list(misfits("up", Literal["above", "below"], "shown"))
+    ["shown is 'up', not typing.Literal['above', 'below']"]
     """
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Any or origin is Callable:
         return
     if origin in (Union, UnionType):
         if all(any(True for _ in misfits(value, each, where)) for each in inner):
+            yield _misfit(value, hint, where)
+    elif origin is Literal:
+        if not isinstance(value, str) or value not in inner:
             yield _misfit(value, hint, where)
     elif hint in (int, float):
         # JSON does not tell 1 from 1.0, and has integers that no float holds.
