@@ -17,6 +17,7 @@ import pytest
 from assay.errors import ScoringError
 from assay.metrics.hub import load
 from assay.metrics.sandbox import Limits, allow_unsafe_code, close_wardens, host, run_program, run_programs
+from assay.metrics.sandbox.cgroup import ControlGroup
 from assay.metrics.sandbox.clearing import remove
 from assay.metrics.sandbox.enclosures import start_command
 from assay.metrics.sandbox.host import resolve_sandbox
@@ -186,6 +187,47 @@ def test_a_missing_wall_is_named_and_refused(tmp_path: Path):
         [sys.executable, script, "weak"], env=environment, capture_output=True, text=True, check=False
     )
     assert weak.stdout == "passed\n"
+
+
+def test_a_warden_is_held_by_a_control_group_where_one_can_be_made():
+    warden = host.Warden("weak", {**asdict(Limits()), "cpu_seconds": 4, "namespaces": False})
+    warden.start()
+    try:
+        group, process = warden._group, warden._process
+        assert group is not None
+        assert process is not None
+        members = list(group.members)
+        if not members:
+            pytest.skip("this process may not make control groups")
+        for member in members:
+            assert str(process.pid) in (member / "cgroup.procs").read_text().split()
+            assert member.name in Path(f"/proc/{process.pid}/cgroup").read_text()
+            for file, most in (
+                ("memory.limit_in_bytes", (2 << 30) + (512 << 20)),
+                ("memory.max", (2 << 30) + (512 << 20)),
+                ("pids.max", 64),
+            ):
+                if (member / file).exists():
+                    assert int((member / file).read_text()) == most
+        assert warden.run("x = 1", "assert x == 1").passed
+    finally:
+        warden.close()
+    assert not any(member.exists() for member in members)
+
+
+def test_control_groups_of_killed_runs_are_cleared_away():
+    code = (
+        "import os\n"
+        "from assay.metrics.sandbox.cgroup import ControlGroup\n"
+        "print(*ControlGroup(1 << 30, 9).members, sep='\\n', flush=True)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    left = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split()
+    if not left:
+        pytest.skip("this process may not make control groups")
+    assert all(Path(each).exists() for each in left)
+    ControlGroup(1 << 30, 9).close()
+    assert not any(Path(each).exists() for each in left)
 
 
 def test_an_enclosure_that_is_not_installed_is_refused():

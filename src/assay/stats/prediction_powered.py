@@ -146,8 +146,12 @@ def _stratified(judged: Judged, level: float) -> Estimate:
         share, (low, high) = right / count, jeffreys(right, count, level=level)
         shares.append(share)
         down, up = down + (part * (share - low)) ** 2, up + (part * (high - share)) ** 2
-    of_p = (normal_quantile((1 + level) / 2) * (shares[0] - shares[1])) ** 2 * p * (1 - p) / total
-    low, high = max(0.0, value - math.sqrt(down + of_p)), min(1.0, value + math.sqrt(up + of_p))
+    z = normal_quantile((1 + level) / 2)
+    of_p = (z * (shares[0] - shares[1])) ** 2 * p * (1 - p) / total
+    down, up = math.sqrt(down + of_p), math.sqrt(up + of_p)
+    low, high = max(0.0, value - down), min(1.0, value + up)
+    # Groups combine standard errors, and the plain one collapses with the shares.
+    stderr = max(stderr, (down + up) / 2 / z)
     return Estimate(value, stderr, low, high, total, "prediction-powered", level=level)
 
 

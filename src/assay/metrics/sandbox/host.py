@@ -21,11 +21,16 @@ from typing import Any
 
 from assay.errors import ScoringError
 from assay.metrics.sandbox import jail
+from assay.metrics.sandbox.cgroup import ControlGroup
 from assay.metrics.sandbox.clearing import remove
 from assay.metrics.sandbox.enclosures import ENCLOSURES, Sandbox, start_command
 
 GRACE = 10.0
 """Seconds beyond its time after which a warden itself is given up."""
+
+
+OWN_MEMORY, OWN_PROCESSES = 512 << 20, 32
+"""What a warden and the judge beside the program need of their control group."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +154,7 @@ class Warden:
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self._folder = ""
+        self._group: ControlGroup | None = None
         self.missing: list[str] = []
 
     def start(self) -> None:
@@ -170,6 +176,9 @@ class Warden:
             env={name: os.environ[name] for name in kept if name in os.environ} if self._sandbox in ENCLOSURES else {},
             start_new_session=True,
         )
+        if self._sandbox not in ("docker", "podman"):  # whose engine starts the program, with the same limits
+            self._group = ControlGroup(self._settings["memory"] + OWN_MEMORY, self._settings["threads"] + OWN_PROCESSES)
+            self._group.add(self._process.pid)
         self.missing = self._read(GRACE * 6)["missing"]
 
     def run(self, program: str, tests: str) -> ProgramOutcome:
@@ -213,6 +222,8 @@ class Warden:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        if self._group is not None:
+            self._group.close()
         with contextlib.suppress(OSError):
             remove(self._folder)
 
