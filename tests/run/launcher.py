@@ -35,11 +35,16 @@ def child(words: list[str], env: dict[str, str]) -> None:
     os._exit(0)
 
 
-signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them: they are killed, or they end
-print("ready", flush=True)
-for line in sys.stdin:
-    job = json.loads(line)
-    number = os.fork()
-    if number == 0:
-        child(job["words"], job["env"])
-    print(number, flush=True)
+def serve() -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them: they are killed, or they end
+    print("ready", flush=True)
+    for line in sys.stdin:
+        job = json.loads(line)
+        number = os.fork()
+        if number == 0:
+            child(job["words"], job["env"])
+        print(number, flush=True)
+
+
+if __name__ == "__main__":
+    serve()

@@ -4,6 +4,7 @@ import sys
 
 from tests.models.openai.faulty_server import FaultyServer
 
-with FaultyServer(delay=0.002) as server:
-    print(server.url, flush=True)
-    sys.stdin.read()
+if __name__ == "__main__":
+    with FaultyServer(delay=0.002) as server:
+        print(server.url, flush=True)
+        sys.stdin.read()
