@@ -28,7 +28,7 @@ def read_calls(given: Any) -> list[dict[str, Any]]:
     if isinstance(given, str):
         try:
             calls = json.loads(given)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ScoringError(
                 f"tool_call_match compares calls, and was given {given[:80]!r}",
                 hint='Targets are JSON: [{"name": …, "arguments": {…}}]; answers go through the filter tool_calls.',

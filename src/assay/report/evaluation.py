@@ -126,19 +126,26 @@ def split_tasks(words: dict[str, Any], manager: TaskManager | None = None) -> tu
     if not overrides and all(isinstance(each, str) for each in listed):
         return words, None
     ready = Loaded({}, {}, [])
-    names = [each for each in listed if isinstance(each, str) and not overrides]
     written = [each for each in listed if isinstance(each, Mapping) or (isinstance(each, str) and overrides)]
     if written:
         manager = manager or manager_for(RunConfig(**{key: word for key, word in words.items() if key != "tasks"}))
         ready = manager.load(written, words.get("data_dir"), overrides=overrides)
+    names: list[str] = []
+    waiting = [*ready.roots]
     for each in listed:
-        if isinstance(each, str | Mapping):
+        if isinstance(each, str) and not overrides:
+            names.append(each)
+            continue
+        if isinstance(each, str | Mapping):  # those that were written stand together, where the first of them was
+            names += waiting
+            waiting = []
             continue
         tasks, groups = tasks_of(each, words.get("data_dir"))
         ready.tasks.update({task.task_name: task for task in tasks})
         ready.groups.update({group.name: group for group in groups})
-        ready.roots.extend([group.name for group in groups] or [task.task_name for task in tasks])
-    names += ready.roots
+        roots = [group.name for group in groups] or [task.task_name for task in tasks]
+        ready.roots.extend(roots)
+        names += roots
     if twice := [name for name in ready.roots if names.count(name) > 1]:
         raise ConfigError(f"there are two tasks named {twice[0]!r}", hint="Rename the object: Task(config, name=…).")
     return {**words, "tasks": names}, ready

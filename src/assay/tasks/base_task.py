@@ -100,7 +100,7 @@ def unknown_attribute(names: Iterable[str]) -> tuple[str, str] | None:
     """The first name that a task class binds and that nobody would read, and what to do about it.
 
     >>> unknown_attribute(["NAME", "_LETTERS", "FEWSHOT_SPLT"])
-    ('FEWSHOT_SPLT', 'Did you mean FEWSHOT_SPLIT?')
+    ('FEWSHOT_SPLT', 'Did you mean FEWSHOT_SPLIT or NUM_FEWSHOT?')
     """
     names = list(names)
     for name in names:

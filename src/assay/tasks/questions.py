@@ -216,9 +216,9 @@ def derive_question(text: str, choices: Sequence[str], correct_index: int) -> Qu
     r"""The question behind a text that a task shows, by the rules above.
 
     >>> derive_question("Question: Why?\nAnswer:", ["x", "y"], 0)
-    Question(text='Why?', choices=['x', 'y'], correct_index=0, has_prefix=False, asks=True)
+    Question(text='Why?', choices=['x', 'y'], correct_index=0, has_prefix=False, asks=True, answer='')
     >>> derive_question("Why?\nA. x\nB. y\nAnswer:", ["A", "B"], 1)
-    Question(text='Why?', choices=['x', 'y'], correct_index=1, has_prefix=False, asks=True)
+    Question(text='Why?', choices=['x', 'y'], correct_index=1, has_prefix=False, asks=True, answer='')
     >>> derive_question("He sat on the", ["mat", "moon"], 0).asks
     False
     """
