@@ -72,8 +72,17 @@ def quick_rouge(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BootstrapAggregator.__init__, "__defaults__", (0.95, 10))
 
 
+def slow(path: Path) -> bool:
+    """cruxeval has six goldens that each run hundreds of programs: two of them, one a direction, are in `make test`."""
+    return path.name.startswith("cruxeval") and not path.name.startswith(("cruxeval_input__", "cruxeval_output__"))
+
+
 @pytest.mark.usefixtures("quick_rouge")
-@pytest.mark.parametrize("path", golden_paths(), ids=lambda path: path.name.removesuffix(".json.gz"))
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=pytest.mark.wide if slow(path) else ()) for path in golden_paths()],
+    ids=lambda path: path.name.removesuffix(".json.gz"),
+)
 def test_run_gives_what_lm_evaluation_harness_gave(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
