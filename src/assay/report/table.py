@@ -57,7 +57,11 @@ def screen_table(result: RunResult) -> FittedTable:
             row.interval_text,
             f"{row.estimate.n:,}" if row.metric else "",
         ]
-        table.add(cells, one_line("; ".join(part for part in (row.made_of, row.note) if part)), red or "yellow")
+        table.add(
+            cells,
+            one_line("; ".join(part for part in (row.made_of, row.note) if part)),
+            red or ("yellow" if row.note else "dim"),
+        )
     return table
 
 
