@@ -30,7 +30,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	    echo "Making $(VENV) with the torch that is installed already."; \
 	    $(PYTHON) -m venv --system-site-packages $(VENV); \
 	else \
-	    echo "Making $(VENV): torch and about 70 packages, 0.5 GB to fetch where the package index has a torch for CPUs, 1.6 GB on disk."; \
+	    echo "Making $(VENV): torch and about 80 packages, several hundred MB to fetch and 1.8 GB on disk with the build of torch for CPUs, far more with the one for graphics cards."; \
 	    $(PYTHON) -m venv $(VENV); \
 	fi
 	@if $(HAS_TORCH); then grep -v '^torch==' constraints.txt > $(VENV)/constraints.txt; else cp constraints.txt $(VENV)/constraints.txt; \
@@ -39,7 +39,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.developing: $(VENV)/.installed
-	@echo "Adding the developers' tools to $(VENV): ray, a browser driver, linters and what tests compare with; 0.4 GB to fetch."
+	@echo "Adding the developers' tools to $(VENV): ray, a browser driver, linters and what tests compare with; 1.2 GB more on disk."
 	@$(BIN)/python -m pip install --quiet -c $(VENV)/constraints.txt -e '.[$(DEV_EXTRAS)]'
 	@touch $@
 
