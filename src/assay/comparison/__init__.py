@@ -16,9 +16,9 @@ from assay.comparison.drift import (
 )
 from assay.comparison.engine import compare_runs
 from assay.comparison.explanation import (
+    CauseShare,
     ExplainOptions,
     Explanation,
-    Share,
     explain,
     explanation_json,
     explanation_lines,
@@ -67,6 +67,7 @@ __all__ = [
     "Agreement",
     "AskedDoc",
     "AskedRequest",
+    "CauseShare",
     "CheckedJudge",
     "ColumnBuilder",
     "Columns",
@@ -90,7 +91,6 @@ __all__ = [
     "Refusal",
     "RunReader",
     "SampleColumn",
-    "Share",
     "SizePlan",
     "SweepDesign",
     "SweepTasks",

@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
 
 from assay.comparison.model import Comparison, ComparisonRow
 from assay.comparison.render import comparison_legend, p_text, signed
+from assay.comparison.templating import page_template
 from assay.report import format_number
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 
 @dataclass(frozen=True)
@@ -74,20 +70,4 @@ def whiskers(comparison: Comparison) -> list[Whisker]:
 
 def comparison_page(comparisons: Sequence[Comparison]) -> str:
     sections = [(c, whiskers(c), list(comparison_legend(c))) for c in comparisons]
-    return _template().render(sections=sections)
-
-
-@cache
-def _template() -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("assay.comparison", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = format_number
-    environment.filters["signed"] = signed
-    return environment.get_template("compare.html")
+    return page_template("compare.html", signed=signed).render(sections=sections)

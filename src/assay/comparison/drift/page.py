@@ -5,15 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
 
 from assay.comparison.drift.engine import Drift, DriftPart
 from assay.comparison.drift.render import drift_legend, part_cells, small
-from assay.signs import with_signs
-
-if TYPE_CHECKING:
-    from jinja2 import Template
+from assay.comparison.templating import page_template
 
 
 @dataclass(frozen=True)
@@ -70,20 +65,4 @@ def drift_page(drifts: Sequence[Drift]) -> str:
             for part in drift.parts
         ]
         sections.append((drift, marks, list(drift_legend(drift)), axis.percent(drift.max_kl)))
-    return _template().render(sections=sections, axis=axis)
-
-
-@cache
-def _template() -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("assay.comparison", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["signs"] = with_signs
-    environment.filters["small"] = small
-    return environment.get_template("drift.html")
+    return page_template("drift.html", small=small).render(sections=sections, axis=axis)

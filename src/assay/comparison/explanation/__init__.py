@@ -1,13 +1,13 @@
 """Why do two numbers differ? What was asked, what was answered, and what was made of it."""
 
-from assay.comparison.explanation.engine import ExplainOptions, Explanation, Share, explain
+from assay.comparison.explanation.engine import CauseShare, ExplainOptions, Explanation, explain
 from assay.comparison.explanation.page import explanation_page
 from assay.comparison.explanation.render import explanation_json, explanation_lines
 
 __all__ = [
+    "CauseShare",
     "ExplainOptions",
     "Explanation",
-    "Share",
     "explain",
     "explanation_json",
     "explanation_lines",

@@ -36,7 +36,7 @@ class ExplainOptions:
 
 
 @dataclass(frozen=True)
-class Share:
+class CauseShare:
     """What one cause is worth: a part of B − A."""
 
     cause: str
@@ -59,7 +59,7 @@ class Explanation:
     key_b: MetricKey
     score_a: float
     score_b: float
-    shares: tuple[Share, ...]
+    shares: tuple[CauseShare, ...]
     """The largest first; `unexplained` last."""
     fields: tuple[FieldDifference, ...]
     shown: dict[int, tuple[AskedDoc, AskedDoc]] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Explanation:
     def difference(self) -> float:
         return self.score_b - self.score_a
 
-    def share(self, cause: str) -> Share | None:
+    def share(self, cause: str) -> CauseShare | None:
         return next((share for share in self.shares if share.cause == cause), None)
 
 
@@ -133,7 +133,7 @@ class _Inquiry:
         if abs(rest) > 1e-9:
             names = [self._aggregation(side) for side in (0, 1)]
             shares.append(
-                Share("aggregation", _exact(rest, len(self.columns[1])), len(self.columns[1]), " → ".join(names))
+                CauseShare("aggregation", _exact(rest, len(self.columns[1])), len(self.columns[1]), " → ".join(names))
             )
         shares = [share for share in shares if share.docs or share.cause == UNEXPLAINED]
         shares.sort(key=lambda share: (share.cause == UNEXPLAINED, -abs(share.estimate.value or 0.0)))
@@ -264,7 +264,7 @@ class _Inquiry:
         self.parts[cause] = self.parts.get(cause, np.zeros(len(part))) + part
         self.touched[cause] = self.touched.get(cause, np.zeros(len(part), dtype=bool)) | there
 
-    def _share(self, cause: str, part: Floats) -> Share:
+    def _share(self, cause: str, part: Floats) -> CauseShare:
         # Contributions lie on both sides of zero even where those of this sample happen not to.
         shift = 2 * float(np.abs(part).max(initial=0.0))
         if shift == 0:
@@ -275,9 +275,11 @@ class _Inquiry:
             estimate = Estimate(ends[0], moved.stderr, ends[1], ends[2], moved.n, moved.method)
         order = np.argsort(-np.abs(part), kind="stable")[: self.options.examples]
         ids = self.columns[0].doc_ids[self.pairs.a]
-        return Share(cause, estimate, int(self.touched[cause].sum()), "", tuple(int(ids[i]) for i in order if part[i]))
+        return CauseShare(
+            cause, estimate, int(self.touched[cause].sum()), "", tuple(int(ids[i]) for i in order if part[i])
+        )
 
-    def _of_docs(self, means: Sequence[float]) -> list[Share]:
+    def _of_docs(self, means: Sequence[float]) -> list[CauseShare]:
         """Docs that only one run has move its mean."""
         moved = [means[side] - float(self.values[side].mean()) for side in (0, 1)]
         alone = self.pairs.only_a + self.pairs.only_b
@@ -292,7 +294,7 @@ class _Inquiry:
         value, reach = moved[1] - moved[0], 1.96 * variance**0.5
         estimate = Estimate(value, variance**0.5, value - reach, value + reach, alone, "difference of means")
         detail = f"{self.pairs.only_a:,} only in A, {self.pairs.only_b:,} only in B"
-        return [Share("docs", estimate, alone, detail)]
+        return [CauseShare("docs", estimate, alone, detail)]
 
 
 def _exact(value: float, n: int) -> Estimate:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
 
-from assay.comparison.explanation.engine import Explanation, Share
+from assay.comparison.explanation.engine import CauseShare, Explanation
 from assay.comparison.explanation.render import explanation_lines
-from assay.signs import with_signs
-
-if TYPE_CHECKING:
-    from jinja2 import Template
+from assay.comparison.templating import page_template
 
 
 @dataclass(frozen=True)
 class ShareMark:
     """One bar; places are percent of the width."""
 
-    share: Share
+    share: CauseShare
     dot: float
     left: float | None
     right: float | None
@@ -39,19 +34,4 @@ def explanation_page(explanation: Explanation) -> str:
         for share in explanation.shares
     ]
     lines = [line for line in explanation_lines(explanation) if line][3:]
-    return _template().render(explanation=explanation, marks=marks, words=lines)
-
-
-@cache
-def _template() -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("assay.comparison", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["signs"] = with_signs
-    return environment.get_template("explain.html")
+    return page_template("explain.html").render(explanation=explanation, marks=marks, words=lines)

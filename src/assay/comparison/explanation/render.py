@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from assay.comparison.explanation.engine import UNEXPLAINED, Explanation, Share
+from assay.comparison.explanation.engine import UNEXPLAINED, CauseShare, Explanation
 from assay.comparison.runs import AskedDoc
 from assay.instance import context_text
 from assay.signs import with_signs
@@ -32,7 +32,7 @@ def explanation_lines(explanation: Explanation) -> Iterator[str]:
     yield from (f"note: {note}" for note in dict.fromkeys(explanation.notes))
 
 
-def _in_words(share: Share) -> str:
+def _in_words(share: CauseShare) -> str:
     e = share.estimate
     half = "" if e.low is None or e.high is None or e.low == e.high else f" ± {(e.high - e.low) / 2:.4f}"
     number = f"{e.value or 0.0:+.4f}{half}"
@@ -43,7 +43,7 @@ def _in_words(share: Share) -> str:
     )
 
 
-def _interval(share: Share) -> str:
+def _interval(share: CauseShare) -> str:
     e = share.estimate
     ends = "" if e.low is None or e.high is None or e.low == e.high else f" [{e.low:+.4f}, {e.high:+.4f}]"
     return f"{e.value or 0.0:+.4f}{ends}"

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
 
 from assay.comparison.ranking.engine import RankedRun, Ranking
 from assay.comparison.ranking.render import ranking_legend
 from assay.comparison.render import signed
-from assay.report import format_number
+from assay.comparison.templating import page_template
 from assay.signs import with_signs
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 
 @dataclass(frozen=True)
@@ -55,20 +50,4 @@ def _cell(ranking: Ranking, run: RankedRun, other: RankedRun) -> tuple[str, str]
 
 
 def ranking_page(rankings: Sequence[Ranking]) -> str:
-    return _template().render(sections=[(r, rank_marks(r), list(ranking_legend(r))) for r in rankings])
-
-
-@cache
-def _template() -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("assay.comparison", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = format_number
-    environment.filters["signs"] = with_signs
-    return environment.get_template("rank.html")
+    return page_template("rank.html").render(sections=[(r, rank_marks(r), list(ranking_legend(r))) for r in rankings])
