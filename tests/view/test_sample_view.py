@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from assay.instance import Instance, Message
 from assay.results import pack_arguments
 from assay.view.prompts import split_prompt
-from assay.view.sample_view import AskedOther, Reply, answer_of, choices_of, present, question_of, target_of
+from assay.view.sample_view import AskedOther, QuestionReply, answer_of, choices_of, present, question_of, target_of
 from assay.view.task_statistics import by_length, calibration
 
 
@@ -226,7 +226,12 @@ def test_what_other_models_were_asked_is_part_of_the_sample() -> None:
         {"about": 0, "role": "judge", "arguments": ["Again?", {}], "resps": [], "failure": "timed out"},
     ]
     yes, failed = present([row(questions=json.dumps(asked))], {}, 0).asked
-    assert (yes.role, yes.question, yes.replies, yes.failure) == ("judge", "Is it right?", (Reply("yes"),), None)
+    assert (yes.role, yes.question, yes.replies, yes.failure) == (
+        "judge",
+        "Is it right?",
+        (QuestionReply("yes"),),
+        None,
+    )
     assert (failed.replies, failed.failure) == ((), "timed out")
     assert present([row(questions='[3, {"role": 1}]')], {}, 0).asked[0].role == "1"
 
@@ -249,12 +254,12 @@ def judged(replies: list[str], **note: Any) -> AskedOther:
     ],
 )
 def test_a_verdict_is_shown_in_the_words_of_its_scale(note: dict[str, Any], shown: str | None) -> None:
-    assert judged(["because"], **note).replies == (Reply("because", shown),)
+    assert judged(["because"], **note).replies == (QuestionReply("because", shown),)
 
 
 def test_every_reply_of_a_judge_is_told_apart_and_what_cannot_be_read_says_so() -> None:
     asked = judged(["7", "hm"], verdicts=[7.0, None], filter="strip, then first", part="turn_2", draw=1, attempt=2)
-    assert asked.replies == (Reply("7", "7"), Reply("hm", None, is_unread=True))
+    assert asked.replies == (QuestionReply("7", "7"), QuestionReply("hm", None, is_unread=True))
     assert asked.about == ("filter strip, then first", "turn 2", "answer 2", "asked once more")
 
 

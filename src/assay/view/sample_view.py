@@ -49,7 +49,7 @@ class ShownResponse:
 
 
 @dataclass(frozen=True)
-class Reply:
+class QuestionReply:
     """What another model said; of a judge, with the verdict that was read from it."""
 
     text: str
@@ -65,7 +65,7 @@ class AskedOther:
 
     role: str
     question: str
-    replies: tuple[Reply, ...]
+    replies: tuple[QuestionReply, ...]
     about: tuple[str, ...] = ()
     """What tells it from the other questions about this doc: the filter, the part, the draw, the second attempt."""
     failure: str | None = None
@@ -256,13 +256,13 @@ def _told_apart(note: Mapping[str, Any]) -> Iterator[str]:
         yield "asked once more"
 
 
-def _reply(text: Any, note: Mapping[str, Any], position: int) -> Reply:
+def _reply(text: Any, note: Mapping[str, Any], position: int) -> QuestionReply:
     verdicts = note.get("verdicts")
     if not isinstance(verdicts, list) or position >= len(verdicts):
-        return Reply(as_text(text))
+        return QuestionReply(as_text(text))
     value = verdicts[position]
     if not isinstance(value, int | float):
-        return Reply(as_text(text), is_unread=True)
+        return QuestionReply(as_text(text), is_unread=True)
     if (
         note.get("part") == "mine second"
     ):  # the judge named the first answer or the second: here it is ours or the other
@@ -270,7 +270,7 @@ def _reply(text: Any, note: Mapping[str, Any], position: int) -> Reply:
     allowed = note.get("allowed")
     words = allowed.get("words") if isinstance(allowed, dict) else None
     named = [word for word, stands_for in words.items() if stands_for == value] if isinstance(words, dict) else []
-    return Reply(as_text(text), verdict=str(named[0]) if named else f"{value:g}")
+    return QuestionReply(as_text(text), verdict=str(named[0]) if named else f"{value:g}")
 
 
 def _response_tokens(tokens: Any, request: int, draw: int) -> int | None:
