@@ -44,12 +44,7 @@ def execute(
     """Evaluate. `model`, `store` and some of the tasks may be given ready-made; else they are what the config names."""
     progress, name = progress or Quiet(), model_name(config, model)
     journal = Journal(config, Counts())
-    if config.run_dir is not None:
-        asked_for = RunDirectory(config.run_dir)
-        asked_for.require_same_run(config, name)
-        if asked_for.path.is_dir():
-            with asked_for.alone():  # to be refused now rather than when a model is loaded
-                pass
+    _require_free(config, name)
     with ExitStack() as stack:
         stop = stack.enter_context(StopRequest(progress.message))
         prepare(config, stack)
@@ -103,6 +98,16 @@ def execute(
         except BaseException as error:
             journal.write_failure(error)
             raise
+
+
+def _require_free(config: RunConfig, name: str) -> None:
+    """Refuse a directory of another run, or one that a run is writing to, now rather than when a model is loaded."""
+    if config.run_dir is not None:
+        directory = RunDirectory(config.run_dir)
+        directory.require_same_run(config, name)
+        if directory.path.is_dir():
+            with directory.alone():
+                pass
 
 
 def rescore(
