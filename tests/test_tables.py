@@ -120,3 +120,11 @@ def test_markup_and_wide_signs_of_a_name_do_no_harm() -> None:
 def test_a_name_that_fits_is_left_alone() -> None:
     assert without_middle("arc_easy", 8) == "arc_easy"
     assert without_middle("arc_challenge", 8) == "arc_…nge"
+
+
+def test_what_a_column_would_have_said_is_noted_where_it_had_to_go() -> None:
+    table = FittedTable(COLUMNS)
+    interval = "[0.3424, 1.0000]"
+    table.add(["right", "0", "acc", "1.0000", "± 0.0000", interval], "mean of 2", narrow_note=interval)
+    assert printed(table, 80)[-1].endswith("± 0.0000  [0.3424, 1.0000]  mean of 2")
+    assert printed(table, 40)[-1].strip() == "[0.3424, 1.0000]; mean of 2"

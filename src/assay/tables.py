@@ -37,6 +37,8 @@ class _Row:
     cells: Sequence[tuple[str, str]]
     note: str
     note_style: str
+    narrow_note: str = ""
+    """What the note begins with where some column is not shown."""
 
 
 @dataclass
@@ -49,10 +51,17 @@ class FittedTable:
     """The head of the last column, which holds what is said about a row."""
     rows: list[_Row] = field(default_factory=list)
 
-    def add(self, cells: Sequence[str | tuple[str, str]], note: str = "", note_style: str = "yellow") -> None:
-        """One row; a cell is its text, or text and style."""
+    def add(
+        self,
+        cells: Sequence[str | tuple[str, str]],
+        note: str = "",
+        note_style: str = "yellow",
+        *,
+        narrow_note: str = "",
+    ) -> None:
+        """One row; a cell is its text, or text and style. `narrow_note` is said where columns had to go."""
         both = [cell if isinstance(cell, tuple) else (cell, "") for cell in cells]
-        self.rows.append(_Row(both, note, note_style))
+        self.rows.append(_Row(both, note, note_style, narrow_note))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from self.lines(options.max_width)
@@ -61,6 +70,7 @@ class FittedTable:
         from rich.text import Text
 
         shown, widths, beside = self._fit(width)
+        is_narrow = any(self.columns[i].rank is not None for i in self._filled() if i not in shown)
         if self.title:
             yield Text(self.title, style="italic", overflow="fold")
         heads = [self.columns[i].name for i in shown]
@@ -74,7 +84,8 @@ class FittedTable:
         indent = sum(widths) + GAP * len(widths) if beside else 4
         for row in self.rows:
             line = _line(Text, [row.cells[i] for i in shown], [self.columns[i] for i in shown], widths)
-            notes = _wrapped(row.note, beside or max(width - indent, 10))
+            said = (row.narrow_note if is_narrow else "", row.note)
+            notes = _wrapped("; ".join(part for part in said if part), beside or max(width - indent, 10))
             if beside and notes:
                 line.append(" " * GAP).append(notes.pop(0), style=row.note_style)
             line.rstrip()
@@ -84,7 +95,7 @@ class FittedTable:
 
     def _fit(self, width: int) -> tuple[list[int], list[int], int]:
         """Which columns are shown, how wide each is, and the room for notes beside the rows (0: none)."""
-        shown = [i for i in range(len(self.columns)) if any(row.cells[i][0] for row in self.rows) or not self.rows]
+        shown = self._filled()
         natural = {
             i: max([_cells(self.columns[i].name), *(_cells(row.cells[i][0]) for row in self.rows)]) for i in shown
         }
@@ -105,6 +116,9 @@ class FittedTable:
         room = width - self._needed(shown, natural) - GAP
         beside = min(wanted, room) if wanted and room >= min(wanted, NARROWEST_NOTE) else 0
         return shown, [natural[i] for i in shown], beside
+
+    def _filled(self) -> list[int]:
+        return [i for i in range(len(self.columns)) if any(row.cells[i][0] for row in self.rows) or not self.rows]
 
     @staticmethod
     def _needed(shown: Sequence[int], widths: dict[int, int]) -> int:

@@ -30,6 +30,8 @@ class TableRow:
     aggregator: str | None = None
     members: tuple[Share, ...] = ()
     """Of a group: the members that entered, with their weights where they count."""
+    missing: tuple[str, ...] = ()
+    """Of a group: members whose number is undefined; not those that have no such metric."""
     withheld: str | None = None
     """Why the number must not be used; the estimate is then undefined for this reason, and nobody shows it by mistake."""
     first: bool = True
@@ -69,7 +71,8 @@ class TableRow:
             return ""
         weights = {round(each.weight, 9) for each in self.members if each.weight is not None}
         weighted = ", weighted" if len(weights) > 1 and not self.aggregator.startswith("weighted") else ""
-        return f"{self.aggregator.replace('_', ' ')} of {len(self.members)}{weighted}"
+        without = f", without {', '.join(self.missing)}" if self.missing else ""
+        return f"{self.aggregator.replace('_', ' ')} of {len(self.members)}{weighted}{without}"
 
     @property
     def note(self) -> str:
@@ -124,9 +127,14 @@ def _rows_of_node(node: TaskResult | GroupResult, depth: int, num_fewshot: int |
             marks=marks,
             aggregator=score.aggregation if kind == "group" else None,
             members=score.children if isinstance(score, GroupScore) else (),
+            missing=_undefined(score) if isinstance(score, GroupScore) else (),
             withheld=score.withheld,
             first=position == 0,
         )
+
+
+def _undefined(score: GroupScore) -> tuple[str, ...]:
+    return tuple(name for name, reason in score.missing.items() if not reason.startswith("has no "))
 
 
 def to_pandas(result: RunResult) -> pandas.DataFrame:

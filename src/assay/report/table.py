@@ -57,11 +57,10 @@ def screen_table(result: RunResult) -> FittedTable:
             row.interval_text,
             f"{row.estimate.n:,}" if row.metric else "",
         ]
-        table.add(
-            cells,
-            one_line("; ".join(part for part in (row.made_of, row.note) if part)),
-            red or ("yellow" if row.note else "dim"),
-        )
+        note = one_line("; ".join(part for part in (row.made_of, row.note) if part))
+        # ± 0 alone would pass for certainty.
+        narrow = "" if row.estimate.stderr or not row.interval_text else f"95 % interval {row.interval_text}"
+        table.add(cells, note, red or ("yellow" if row.note or row.missing else "dim"), narrow_note=narrow)
     return table
 
 
