@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from assay.comparison import ComparedRun, ExplainOptions, Explanation, explain, 
 from assay.comparison.explanation.causes import Hints, text_segments
 from assay.comparison.explanation.render import explanation_json
 from assay.errors import ConfigError
-from assay.instance import Instance, context_text
+from assay.instance import Instance, Response, context_text
 from assay.models import LM
 
 DOCS = 200
@@ -344,3 +345,117 @@ def test_tasks_that_are_not_shared_are_refused(tmp_path: Path) -> None:
     b = open_run(write_inspect(tmp_path / "b", [inspect_sample(1, "C")], task="two"))
     with pytest.raises(ConfigError, match="no task in common"):
         explain(a, b)
+
+
+# Choices, chats, and what a backend does to a prompt
+
+
+class Chooser(Fragile):
+    """Likes the right colour on nine questions of ten; each thing that it dislikes about a request costs three more."""
+
+    def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
+        return [self._likelihood(*request.args) for request in requests]
+
+    def _likelihood(self, context: Any, choice: str) -> tuple[float, bool]:
+        prompt = context_text(context)
+        number = int(re.findall(r"\d+", prompt)[-1])
+        chance = RIGHT - LOSS * sum(bool(re.search(each, prompt + choice)) for each in self.dislikes)
+        says = number % 3 if luck(str(number)) < chance else (number + 1) % 3
+        return (-1.0 if choice.strip() == ("red", "green", "blue")[says] else -5.0, False)
+
+
+CHOICES: dict[str, Any] = {
+    "output_type": "multiple_choice",
+    "doc_to_text": "Question: colour {{a}}?\nAnswer:",
+    "doc_to_choice": ["red", "green", "blue"],
+    "doc_to_target": "{{a % 3}}",
+    "filter_list": None,
+    "generation_kwargs": None,
+    "metric_list": [{"metric": "acc"}, {"metric": "acc_norm"}],
+}
+
+
+def test_two_causes_of_a_choice_task_are_told_apart_by_asking_again(tmp_path: Path) -> None:
+    lm = Chooser(["^You are", "\n\nAnswer"])
+    other = {**CHOICES, "description": "You are a painter.\n", "doc_to_text": "Question: colour {{a}}?\n\nAnswer:"}
+    a, b = sums(tmp_path, "a", lm, CHOICES), sums(tmp_path, "b", lm, other)
+    apart = explain(a, b, ExplainOptions(metric="acc"), lm=lm)
+    for cause in ("system text", "delimiters"):
+        check_cause(apart, cause, -LOSS)
+
+
+def test_another_metric_of_the_same_likelihoods_is_the_metrics_share(tmp_path: Path) -> None:
+    a = sums(tmp_path, "a", Chooser(), CHOICES)
+    longer = {**CHOICES, "doc_to_choice": ["red", "green, as grass is", "blue"]}
+    b = sums(tmp_path, "b", Chooser(), longer)
+    by_length = explain(b, b, ExplainOptions(metric="acc", metric_b="acc_norm"))
+    assert by_length.difference != 0
+    check_cause(by_length, "metric", by_length.difference)
+    assert explain(a, b, ExplainOptions(metric="acc")).shares[0].cause == "choices"
+
+
+def test_two_causes_in_chats_are_told_apart_turn_by_turn(tmp_path: Path) -> None:
+    class Chatty(Fragile):
+        chat = "messages"
+
+    lm = Chatty(["You are", "</s>"])
+    chat = {"apply_chat_template": True}
+    stops = CAUSES["stop strings"][1]
+    a = sums(tmp_path, "a", lm, **chat)
+    b = sums(tmp_path, "b", lm, stops, system_instruction="You are a calculator.", **chat)
+    apart = explain(a, b, lm=lm)
+    for cause in ("system text", "stop strings"):
+        check_cause(apart, cause, -LOSS)
+
+
+class Counting(Fragile):
+    """Counts its tokens: one a word, one more at the start, and no more than fit."""
+
+    def __init__(self, adds_bos: bool = False, most: int = 100, dislikes: Sequence[str] = ()) -> None:
+        super().__init__(dislikes)
+        self.adds_bos, self.most = adds_bos, most
+
+    def generate_until(self, requests: Sequence[Instance]) -> list[Any]:
+        answers = []
+        for request in requests:
+            words = context_text(request.args[0]).split()
+            count = len(words) + self.adds_bos
+            hurt = LOSS * self.adds_bos + LOSS * (count > self.most)
+            a, b = words[-4], words[-2]
+            right = luck(a, b) < RIGHT - hurt
+            text = f" the answer is {int(a) + int(b) if right else 0}."
+            answers.append(Response(text, tokens=(min(count, self.most), 5)))
+        return answers
+
+    def fingerprint(self) -> str:
+        return f"{self.adds_bos} {self.most}"
+
+
+WORDS = {"doc_to_text": "{{'word ' * (a % 5)}}{{a}} + {{b}} ="}
+
+
+@pytest.mark.parametrize(
+    ("cause", "other", "docs"), [("BOS token", Counting(adds_bos=True), 200), ("truncation", Counting(most=6), 80)]
+)
+def test_tokens_tell_what_the_text_does_not(tmp_path: Path, cause: str, other: LM, docs: int) -> None:
+    explanation = explain(sums(tmp_path, "a", Counting(), WORDS), sums(tmp_path, "b", other, WORDS))
+    share = explanation.share(cause)
+    assert share is not None, [each.cause for each in explanation.shares]
+    assert share.docs == docs
+    check_cause(explanation, cause, -LOSS * docs / DOCS)
+
+
+def test_what_the_backend_did_is_not_asked_again(tmp_path: Path) -> None:
+    stops = {**WORDS, **CAUSES["stop strings"][1]}
+    a, b = sums(tmp_path, "a", Counting(), WORDS), sums(tmp_path, "b", Counting(adds_bos=True), stops)
+    explanation = explain(a, b, lm=Counting())
+    assert explanation.shares[0].cause == "BOS token and stop strings"
+    assert any("made by the backend" in note for note in explanation.notes)
+
+
+def test_arguments_of_models_are_named_where_one_run_has_none(tmp_path: Path) -> None:
+    one, other = sums(tmp_path, "a", Fragile()), sums(tmp_path, "b", Fragile(careless=True))
+    told = replace(other.result, model={**other.result.model, "args": {"add_bos_token": True, "batch_size": 8}})
+    explanation = explain(one, replace(other, result=told))
+    assert "add_bos_token not set → True" in explanation.shares[0].cause
+    assert "batch_size" not in explanation.shares[0].cause

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,14 +121,24 @@ def read_docs(path: Path, doc_ids: NDArray[np.int64]) -> list[dict[str, Any]]:
 
 def read_asked(path: Path, filter_name: str) -> list[AskedDoc]:
     """Requests and answers of all docs, with what one filter left of them."""
-    names = ("doc_id", "filter", "doc", "target", "arguments", "resps", "filtered_resps")
+    names = ("doc_id", "filter", "doc", "target", "arguments", "resps", "filtered_resps", "tokens")
     docs = []
-    for doc_id, name, doc, target, arguments, resps, filtered in read_columns(path, names):
+    for doc_id, name, doc, target, arguments, resps, filtered, tokens in read_columns(path, names):
         if name == filter_name:
-            requests = tuple(as_request(each) for each in kept_arguments(arguments))
+            asked = kept_arguments(arguments)
+            counts = json.loads(tokens) if tokens else [()] * len(asked)
+            requests = tuple(
+                replace(as_request(each), tokens=_prompt_tokens(count))
+                for each, count in zip(asked, counts, strict=True)
+            )
             answers = tuple(tuple(draws) for draws in json.loads(resps))
             docs.append(AskedDoc(doc_id, json.loads(doc), json.loads(target), requests, answers, json.loads(filtered)))
     return docs
+
+
+def _prompt_tokens(counts: Sequence[Sequence[int] | None]) -> int | None:
+    """Of the first draw: all draws have the same prompt."""
+    return counts[0][0] if counts and counts[0] else None
 
 
 def as_request(arguments: Sequence[Any]) -> AskedRequest:

@@ -74,6 +74,8 @@ class AskedRequest:
     prompt: str | tuple[Message, ...] | None
     continuation: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    tokens: int | None = None
+    """Of the prompt, as the backend read it."""
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any
 
 from assay.comparison.runs import AskedDoc, AskedRequest
-from assay.instance import Message, context_text
+from assay.instance import Message, context_text, is_chat
 
 BOS = ("<s>", "<bos>", "<|begin_of_text|>", "<|startoftext|>", "<|endoftext|>", "<｜begin▁of▁sentence｜>", "[BOS]")
 _TEMPLATE = re.compile(
@@ -22,11 +22,15 @@ _MOST_PIECES = 600
 
 @dataclass(frozen=True)
 class Hints:
-    """What the configs of the two runs say of their prompts; None where a format keeps no such thing."""
+    """What the two runs say of their prompts; None where a format keeps no such thing."""
 
     shots: tuple[int | None, int | None] = (None, None)
     system: tuple[str, str] = ("", "")
     """System instruction, or description."""
+    longest: tuple[int, int] = (0, 0)
+    """Tokens of the longest prompts of each run, if several are of just that length: they may have been cut there."""
+    one_more: bool = False
+    """Whether one run reads just one token more in every prompt."""
 
     @property
     def shots_differ(self) -> bool:
@@ -49,14 +53,20 @@ class RequestChange:
     a: AskedRequest
     b: AskedRequest
     segments: tuple[Segment, ...]
+    """Of the prompts, or of the last turns of two chats."""
     causes: frozenset[str]
+    hidden: frozenset[str] = frozenset()
+    """Causes that the request does not show: the same text became other tokens."""
 
     def with_causes(self, chosen: frozenset[str]) -> AskedRequest:
         """A's request with what `chosen` names taken from B."""
-        if "chat template" in self.causes and not self.segments:
-            prompt: Any = self.b.prompt if "chat template" in chosen else self.a.prompt
+        text = "".join(s.b if s.cause in chosen else s.a for s in self.segments)
+        if isinstance(self.a.prompt, str) and isinstance(self.b.prompt, str):
+            prompt: Any = text
+        elif is_chat(self.a.prompt) and is_chat(self.b.prompt):
+            prompt = self._chat(chosen, text)
         else:
-            prompt = "".join(s.b if s.cause in chosen else s.a for s in self.segments)
+            prompt = self.b.prompt if "chat template" in chosen else self.a.prompt
         settings = dict(self.a.settings)
         if "stop strings" in chosen:
             settings["until"] = self.b.settings.get("until", [])
@@ -65,9 +75,36 @@ class RequestChange:
         theirs = {"delimiters", "choices"} & chosen
         return AskedRequest(prompt, self.b.continuation if theirs else self.a.continuation, settings)
 
+    def _chat(self, chosen: frozenset[str], last: str) -> tuple[Message, ...]:
+        """System turns, examples and the last turn, each from the side that its cause says."""
+        a, b = (_parts(request.prompt) for request in (self.a, self.b))
+        # Turns that say the same stay as they are, with all that is not text.
+        is_same = all(segment.cause is None for segment in self.segments)
+        ends = a.last if is_same else tuple(Message(turn.role, last) for turn in a.last)
+        return (
+            *(b if "system text" in chosen else a).system,
+            *(b if "shots" in chosen else a).examples,
+            *ends,
+        )
+
 
 def compare_requests(a: AskedDoc, b: AskedDoc, hints: Hints) -> tuple[RequestChange, ...]:
     return tuple(_change(x, y, hints) for x, y in zip(a.requests, b.requests, strict=False))
+
+
+def with_tokens(hints: Hints, a: Sequence[AskedDoc], b: Sequence[AskedDoc]) -> Hints:
+    """What all prompts together say of their tokens. One prompt alone may be one token short because it was cut."""
+    counts = [[doc.requests[0].tokens or 0 if doc.requests else 0 for doc in docs] for docs in (a, b)]
+    more = {y - x for x, y in zip(*counts, strict=True)}
+    return replace(
+        hints, longest=(_common_maximum(counts[0]), _common_maximum(counts[1])), one_more=more in ({1}, {-1})
+    )
+
+
+def _common_maximum(counts: Sequence[int]) -> int:
+    """0 where only one prompt is that long: a limit cuts several."""
+    longest = max(counts, default=0)
+    return longest if counts.count(longest) > 1 else 0
 
 
 def causes_of(a: AskedDoc, b: AskedDoc, changes: Sequence[RequestChange]) -> frozenset[str]:
@@ -81,18 +118,38 @@ def causes_of(a: AskedDoc, b: AskedDoc, changes: Sequence[RequestChange]) -> fro
 
 
 def _change(a: AskedRequest, b: AskedRequest, hints: Hints) -> RequestChange:
-    causes = set()
+    causes: set[str] = set()
     segments: tuple[Segment, ...] = ()
     if isinstance(a.prompt, str) and isinstance(b.prompt, str):
         segments = tuple(text_segments(a.prompt, b.prompt, hints))
-        causes |= {s.cause for s in segments if s.cause is not None}
-    elif a.prompt != b.prompt:
-        causes |= _chat_causes(a.prompt, b.prompt, hints)
+    elif is_chat(a.prompt) and is_chat(b.prompt):
+        segments, causes = _chat_changes(_parts(a.prompt), _parts(b.prompt), hints)
+    elif a.prompt != b.prompt and a.prompt is not None and b.prompt is not None:
+        causes.add("chat template")
+    causes |= {s.cause for s in segments if s.cause is not None}
+    hidden = frozenset() if causes else _hidden_causes(a, b, hints)
     if a.continuation != b.continuation:
         same_words = (a.continuation or "").strip() == (b.continuation or "").strip()
         causes.add("delimiters" if same_words else "choices")
     causes |= _setting_causes(a.settings, b.settings)
-    return RequestChange(a, b, segments, frozenset(causes))
+    return RequestChange(a, b, segments, frozenset(causes | hidden), hidden)
+
+
+def _hidden_causes(a: AskedRequest, b: AskedRequest, hints: Hints) -> frozenset[str]:
+    """Why the same prompt has another number of tokens in the other run.
+
+    >>> long, cut = AskedRequest("…", tokens=90), AskedRequest("…", tokens=64)
+    >>> _hidden_causes(long, cut, Hints(longest=(120, 64))), _hidden_causes(cut, AskedRequest("…", tokens=65), Hints())
+    (frozenset({'truncation'}), frozenset({'BOS token'}))
+    """
+    if a.tokens is None or b.tokens is None or a.tokens == b.tokens:
+        return frozenset()
+    if hints.one_more:
+        return frozenset({"BOS token"})
+    shorter = 0 if a.tokens < b.tokens else 1
+    if (a.tokens, b.tokens)[shorter] == hints.longest[shorter]:
+        return frozenset({"truncation"})
+    return frozenset({"BOS token" if abs(a.tokens - b.tokens) == 1 else "tokenizer"})
 
 
 def _setting_causes(a: Mapping[str, Any], b: Mapping[str, Any]) -> set[str]:
@@ -106,25 +163,25 @@ def _setting_causes(a: Mapping[str, Any], b: Mapping[str, Any]) -> set[str]:
     return causes
 
 
-def _chat_causes(a: Any, b: Any, hints: Hints) -> set[str]:
-    """Two chats are compared turn by turn; a chat and a text differ by the template."""
-    if a is None or b is None:
-        return set()
-    if isinstance(a, str) or isinstance(b, str):
-        return {"chat template"}
-    causes = set()
-    systems = [[turn for turn in chat if turn.role == "system"] for chat in (a, b)]
-    if systems[0] != systems[1]:
-        causes.add("system text")
-    left, right = ([turn for turn in chat if turn.role != "system"] for chat in (a, b))
-    if len(left) != len(right):
-        causes.add("shots")
-    if left and right and left[-1] != right[-1]:
-        found = text_segments(_text(left[-1]), _text(right[-1]), hints)
-        causes |= {segment.cause for segment in found if segment.cause is not None}
-    elif len(left) == len(right) and left != right:
-        causes.add("shots")
-    return causes
+@dataclass(frozen=True)
+class _ChatParts:
+    system: tuple[Message, ...]
+    examples: tuple[Message, ...]
+    last: tuple[Message, ...]
+
+
+def _parts(chat: Any) -> _ChatParts:
+    turns = tuple(turn for turn in chat if turn.role != "system")
+    return _ChatParts(tuple(turn for turn in chat if turn.role == "system"), turns[:-1], turns[-1:])
+
+
+def _chat_changes(a: _ChatParts, b: _ChatParts, hints: Hints) -> tuple[tuple[Segment, ...], set[str]]:
+    """Two chats turn by turn: stretches of the last turns, and what differs before them."""
+    causes = {name for name, x, y in (("system text", a.system, b.system), ("shots", a.examples, b.examples)) if x != y}
+    segments: tuple[Segment, ...] = ()
+    if a.last and b.last:
+        segments = tuple(text_segments(_text(a.last[0]), _text(b.last[0]), hints))
+    return segments, causes
 
 
 def _text(turn: Message) -> str:

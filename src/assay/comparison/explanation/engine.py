@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.comparison.explanation.causes import Hints, RequestChange, causes_of, compare_requests
+from assay.comparison.explanation.causes import Hints, RequestChange, causes_of, compare_requests, with_tokens
 from assay.comparison.explanation.facts import FieldDifference, config_differences, hints_of, model_differences
 from assay.comparison.explanation.reasking import MOST_CAUSES, shapley_requests
 from assay.comparison.explanation.rescoring import Rules, shapley_scores
@@ -126,7 +126,8 @@ class _Inquiry:
             self.notes.append("one of the formats keeps no requests: only docs and aggregation can be told apart")
             self._add(UNEXPLAINED, self.values[1] - self.values[0])
         else:
-            self._take_apart(asked, hints_of(*self.runs, self.task))
+            hints = with_tokens(hints_of(*self.runs, self.task), *asked)
+            self._take_apart(asked, hints)
         shares = [self._share(cause, part) for cause, part in self.parts.items()]
         shares += self._of_docs(means)
         rest = (reported[1] - means[1]) - (reported[0] - means[0])
@@ -227,11 +228,29 @@ class _Inquiry:
                 self._add(name, np.where(here, answers, 0.0), here)
             elif len(group) == 1:
                 self._add(next(iter(group)), np.where(here, answers, 0.0), here)
-            elif self.lm is not None and len(group) <= MOST_CAUSES:
+            elif self.lm is not None and self._can_ask_again(group, here, changes, asked):
                 self._ask_again(group, here, answers, changes, asked, rules)
             else:
                 self._add(" and ".join(sorted(group)), np.where(here, answers, 0.0), here)
-                self.notes.append("causes that always come together can be told apart by asking a model again: --model")
+                if self.lm is None:
+                    self.notes.append(
+                        "causes that always come together can be told apart by asking a model again: --model"
+                    )
+
+    def _can_ask_again(
+        self,
+        group: frozenset[str],
+        here: NDArray[np.bool_],
+        changes: Sequence[Sequence[RequestChange]],
+        asked: tuple[list[AskedDoc], list[AskedDoc]],
+    ) -> bool:
+        """Whether requests with some of these causes and not the others can be made at all."""
+        docs = np.flatnonzero(here).tolist()
+        hidden = {cause for i in docs for change in changes[i] for cause in change.hidden}
+        if hidden:
+            self.notes.append(f"{', '.join(sorted(hidden))}: made by the backend after the request, so not asked again")
+        same_requests = all(len(asked[0][i].requests) == len(asked[1][i].requests) for i in docs)
+        return len(group) <= MOST_CAUSES and not hidden and same_requests and "repeats" not in group
 
     def _ask_again(
         self,

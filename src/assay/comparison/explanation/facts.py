@@ -9,14 +9,14 @@ from typing import Any
 from assay.comparison.explanation.causes import Hints
 from assay.comparison.runs import ComparedRun
 
-_OF_MODEL = {
-    "pretrained": "model",
-    "model": "model",
-    "dtype": "dtype",
-    "base_url": "server",
-    "revision": "revision",
-    "peft": "adapter",
+_OF_MODEL = {"model": "model", "base_url": "server", "peft": "adapter"}
+"""Arguments of models by a name that says more."""
+_NOT_ANSWERS = {
+    *("pretrained", "trust_remote_code", "token", "cache_dir", "offload_folder", "device", "threads"),
+    *("api_key", "header", "verify_certificate", "batch_size", "max_batch_size", "num_concurrent"),
+    *("max_retries", "timeout"),
 }
+"""Arguments that no answer depends on; and the model's name, which is compared by itself."""
 _NOT_SCORES = {"metadata", "task_alias", "dataset_kwargs", "description_hash", "config_source", "tag", "group"}
 _OF_RUN = (
     "system_instruction",
@@ -79,6 +79,9 @@ def model_differences(a: ComparedRun, b: ComparedRun) -> list[str]:
 
 def _model_facts(a: ComparedRun, b: ComparedRun) -> dict[str, tuple[str, str]]:
     facts = [_facts(run) for run in (a, b)]
+    if a.format == b.format:  # what one run was not told it had by default
+        told = dict.fromkeys([*_arguments(a), *_arguments(b)])
+        facts = [dict.fromkeys(told, "not set") | each for each in facts]
     names = [name for name in facts[0] if name in facts[1] and facts[0][name] != facts[1][name]]
     return {name: (facts[0][name], facts[1][name]) for name in names}
 
@@ -88,13 +91,7 @@ def _facts(run: ComparedRun) -> dict[str, str]:
     facts: dict[str, str] = {"harness": run.format}
     if result.model_name:
         facts["model"] = result.model_name.rstrip("/").split("/")[-1]
-    arguments = about.get("args") or result.config.get("model_args") or {}
-    if isinstance(arguments, Mapping):
-        facts |= {
-            _OF_MODEL[name]: str(value).rstrip("/")
-            for name, value in arguments.items()
-            if name in _OF_MODEL and name != "pretrained"
-        }
+    facts |= _arguments(run)
     backend = about.get("backend") or result.config.get("model")
     if backend:
         facts["backend"] = str(backend)
@@ -109,3 +106,11 @@ def _facts(run: ComparedRun) -> dict[str, str]:
         if version:
             facts[package] = str(version)
     return facts
+
+
+def _arguments(run: ComparedRun) -> dict[str, str]:
+    given = run.result.model.get("args") or run.result.config.get("model_args") or {}
+    if not isinstance(given, Mapping):
+        return {}
+    told = {str(name): str(value).rstrip("/") for name, value in given.items() if name not in _NOT_ANSWERS}
+    return {_OF_MODEL.get(name, name): value for name, value in told.items()}

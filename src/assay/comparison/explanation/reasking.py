@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
 
 from assay.comparison.explanation.causes import RequestChange
-from assay.comparison.explanation.rescoring import Rules
+from assay.comparison.explanation.rescoring import Rules, is_choice
 from assay.comparison.model import Floats
 from assay.comparison.runs import AskedDoc
 from assay.instance import Instance, Response
@@ -46,14 +46,18 @@ def shapley_requests(
 def _asked(
     lm: LM, docs: Sequence[AskedDoc], changes: Sequence[Sequence[RequestChange]], chosen: frozenset[str], rules: Rules
 ) -> Floats:
-    requests = [change[0].with_causes(chosen) for change in changes]
-    instances = [
-        Instance("generate_until", dict(doc.doc), (request.prompt, dict(request.settings)), 0, doc.doc_id, "")
-        for doc, request in zip(docs, requests, strict=True)
-    ]
-    answers = [[_answer(each)] for each in lm.generate_until(instances)]
+    by_likelihood = is_choice(docs[0])
+    instances: list[Instance] = []
+    for doc, mine in zip(docs, changes, strict=True):
+        for change in mine if by_likelihood else mine[:1]:
+            request = change.with_causes(chosen)
+            rest = request.continuation if by_likelihood else dict(request.settings)
+            kind = "loglikelihood" if by_likelihood else "generate_until"
+            instances.append(Instance(kind, dict(doc.doc), (request.prompt, rest), len(instances), doc.doc_id, ""))
+    given = iter(lm.loglikelihood(instances) if by_likelihood else lm.generate_until(instances))
+    answers = [[[_answer(next(given))] for _ in (mine if by_likelihood else mine[:1])] for mine in changes]
     return rules.values(docs, rules.filtered(docs, answers))
 
 
-def _answer(answer: str | Response | Mapping[str, Any]) -> Any:
+def _answer(answer: Any) -> Any:
     return answer.answer if isinstance(answer, Response) else answer

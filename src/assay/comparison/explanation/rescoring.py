@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any
 
@@ -12,13 +12,16 @@ import numpy as np
 from assay.comparison.model import Floats
 from assay.comparison.runs import AskedDoc
 from assay.config import FilterConfig
-from assay.errors import AssayError
+from assay.errors import AssayError, ScoringError
 from assay.filters import FilterEnsemble
 from assay.instance import Instance
 from assay.metrics import METRICS
 from assay.results import MetricKey
+from assay.scoring import MCResult, gold_indices
 
-_NOT_ARGUMENTS = {"metric", "aggregation", "higher_is_better"}
+Answers = Sequence[Sequence[Any]]
+"""The draws of each request of a doc."""
+_NOT_ARGUMENTS = {"metric", "aggregation", "higher_is_better", "kwargs"}
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,8 @@ class Rules:
     filter_steps: Any
     metric: str
     arguments: Mapping[str, Any]
+    delimiter: str = ""
+    """Before each choice."""
 
     @classmethod
     def of(cls, config: Mapping[str, Any], key: MetricKey) -> Rules:
@@ -37,37 +42,57 @@ class Rules:
         named: Mapping[str, Any] = next(
             (m for m in listed if isinstance(m, Mapping) and m.get("metric") == key.metric), {}
         )
-        return cls(steps, key.metric, {k: v for k, v in named.items() if k not in _NOT_ARGUMENTS})
+        arguments = {k: v for k, v in named.items() if k not in _NOT_ARGUMENTS} | dict(named.get("kwargs") or {})
+        return cls(steps, key.metric, arguments, str(config.get("target_delimiter", " ")))
 
-    def filtered(self, docs: Sequence[AskedDoc], answers: Sequence[Sequence[Any]]) -> list[Any]:
-        """What the filters leave of these answers to the docs."""
+    def filtered(self, docs: Sequence[AskedDoc], answers: Sequence[Answers]) -> list[Any]:
+        """What the filters leave of these answers to the docs. Likelihoods of choices stay as they are."""
+        if docs and is_choice(docs[0]):
+            return [self._choices(doc, mine) for doc, mine in zip(docs, answers, strict=True)]
         ensemble = FilterEnsemble.from_config(
             FilterConfig.model_validate({"name": "asked", "filter": self.filter_steps})
         )
         instances = []
         for doc, draws in zip(docs, answers, strict=True):
             instance = Instance("generate_until", dict(doc.doc), (doc.requests[0].prompt, {}), 0, doc.doc_id, "")
-            instance.resps = list(draws)
+            instance.resps = list(draws[0]) if draws else []
             instances.append(instance)
         ensemble.apply(instances)
         return [instance.filtered_resps["asked"] for instance in instances]
 
+    def _choices(self, doc: AskedDoc, answers: Answers) -> MCResult:
+        """The target is the doc's whose metric reads them."""
+        if self.filter_steps != [{"function": "take_first"}]:
+            raise ScoringError("a filter over likelihoods")
+        sent = [request.continuation or "" for request in doc.requests]
+        if len(set(sent)) == 1 < len(sent):  # the context varies: the choices stand there
+            choices = [str(request.prompt) for request in doc.requests]
+        else:
+            choices = [text.removeprefix(self.delimiter) for text in sent]
+        lls, greedy = zip(*(draws[0] for draws in answers), strict=True)
+        return MCResult(lls, greedy, -1, choices=choices)
+
     def values(self, docs: Sequence[AskedDoc], filtered: Sequence[Any]) -> Floats:
-        score = METRICS[self.metric].form("generation")
-        assert score is not None
-        return np.array([float(self._value(score, d.target, f)) for d, f in zip(docs, filtered, strict=True)])
+        score = METRICS[self.metric].form("choice" if docs and is_choice(docs[0]) else "generation")
+        if score is None:
+            raise ScoringError(f"{self.metric} says nothing about these answers")
+        return np.array([self._value(score, d.target, f) for d, f in zip(docs, filtered, strict=True)])
 
     def _value(self, score: Any, target: Any, filtered: Any) -> float:
-        prediction = filtered[0] if isinstance(filtered, list) and filtered else filtered
-        references = target if isinstance(target, list) else [target]
-        value = score(references=references, predictions=[prediction] * len(references), **self.arguments)
+        if isinstance(filtered, MCResult):
+            value = score(replace(filtered, target=gold_indices(target, filtered.choices)), **self.arguments)
+        else:
+            prediction = filtered[0] if isinstance(filtered, list) and filtered else filtered
+            references = target if isinstance(target, list) else [target]
+            value = score(references=references, predictions=[prediction] * len(references), **self.arguments)
         if isinstance(value, Mapping):
             value = value[self.metric]
         return float(value)
 
 
-def first_draws(docs: Sequence[AskedDoc]) -> list[tuple[Any, ...]]:
-    return [doc.responses[0] if doc.responses else () for doc in docs]
+def is_choice(doc: AskedDoc) -> bool:
+    """Whether the doc was asked by likelihoods of its choices."""
+    return len(doc.requests) > 1 and all(request.continuation is not None for request in doc.requests)
 
 
 def shapley_scores(
@@ -78,10 +103,9 @@ def shapley_scores(
     Each is switched from A to B in every order, and what it changes is averaged. Values that do not come out as the run
     recorded them cannot be taken apart.
     """
-    answers = (first_draws(docs[0]), first_draws(docs[1]))
     try:
-        table = _table(docs, rules, answers)
-    except (AssayError, KeyError, TypeError, ValueError, IndexError, AssertionError, AttributeError):
+        table = _table(docs, rules)
+    except (AssayError, KeyError, TypeError, ValueError, IndexError, AttributeError):
         return None  # rules that live in a task's own code, or in another harness: nothing to repeat here
     for side in (0, 1):
         if not np.allclose(table[side, side, side], known[side]):
@@ -99,13 +123,14 @@ def shapley_scores(
 
 
 def _table(
-    docs: tuple[Sequence[AskedDoc], Sequence[AskedDoc]], rules: tuple[Rules, Rules], answers: tuple[Any, Any]
+    docs: tuple[Sequence[AskedDoc], Sequence[AskedDoc]], rules: tuple[Rules, Rules]
 ) -> dict[tuple[int, int, int], Floats]:
     """Values by whose answers, whose filter and whose metric."""
     table = {}
     for whose in (0, 1):
+        answers = [doc.responses for doc in docs[whose]]
         for filter_side in (0, 1):
-            filtered = rules[filter_side].filtered(docs[whose], answers[whose])
+            filtered = rules[filter_side].filtered(docs[whose], answers)
             for metric_side in (0, 1):
                 table[whose, filter_side, metric_side] = rules[metric_side].values(docs[metric_side], filtered)
     return table
