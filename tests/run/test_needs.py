@@ -34,10 +34,15 @@ Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
 @contextmanager
 def chat_server(
-    answer: Answer, *, lacks: str = "", listing: dict[str, Any] | None = None
+    answer: Answer, *, lacks: str = "", listing: dict[str, Any] | None = None, goes_on: bool = True
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """A chat server whose replies are what `answer` makes of a request's body. It declines requests with what it lacks."""
     bodies: list[dict[str, Any]] = []
+
+    def count(body: dict[str, Any]) -> int:
+        """A turn begins with two tokens and ends with one; the answer's turn is begun, or the last one goes on."""
+        words = sum(3 + len(str(message["content"]).split()) for message in body["messages"])
+        return words - 1 if goes_on and body.get("continue_final_message") else words + 2
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -48,9 +53,8 @@ def chat_server(
             if lacks and lacks in bodies[-1]:
                 self._send({"error": {"message": f"{lacks} is not known here"}}, 400)
                 return
-            self._send(
-                {"model": "m", "usage": {"prompt_tokens": 5, "completion_tokens": 2}, "choices": [answer(bodies[-1])]}
-            )
+            usage = {"prompt_tokens": count(bodies[-1]), "completion_tokens": 2}
+            self._send({"model": "m", "usage": usage, "choices": [answer(bodies[-1])]})
 
         def _send(self, reply: dict[str, Any], status: int = 200) -> None:
             content = json.dumps(reply).encode()
@@ -123,23 +127,23 @@ def test_capabilities_of_a_server_are_asked_once() -> None:
     with chat_server(lists_b) as (url, bodies):
         model = load_model("local-chat-completions", {"base_url": url, "model": "m"})
         found = [model.capabilities() for _ in range(3)]
-        assert len(bodies) == 4  # tokens listed, images, tools, stop strings
+        assert len(bodies) == 10  # tokens listed, images, tools, stop strings; four for seeds, two for going on
         assert model.capabilities(["images"]) == found[0]
-        assert len(bodies) == 4
+        assert len(bodies) == 10
         assert found[0] == Capabilities(likelihoods=False, top_logprobs=True, images=True, tools=True)
         model.close()
 
 
 def test_what_a_server_can_do_is_kept_in_the_store(tmp_path: Path) -> None:
     with chat_server(lists_b) as (url, bodies), ResponseStore(tmp_path / "store.sqlite") as store:
-        for asked in (4, 4):
+        for asked in (10, 10):
             model = load_model("local-chat-completions", {"base_url": url, "model": "m"})
             assert abilities_of(model, store).top_logprobs
             assert len(bodies) == asked
             model.close()
         other = load_model("local-chat-completions", {"base_url": url, "model": "another"})
         abilities_of(other, store)
-        assert len(bodies) == 8
+        assert len(bodies) == 20
         other.close()
 
 
@@ -170,6 +174,63 @@ def test_tools_and_long_answers_are_refused_where_they_cannot_be_had(
         with pytest.raises(ConfigError, match=reason):
             evaluate(url, tmp_path, "sums", include_path=[str(tmp_path)])
         assert all("2 + 2?" not in json.dumps(body) for body in bodies)
+
+
+def by_chance() -> Answer:
+    """Another word each time, whatever the seed."""
+    words = iter(range(1000))
+    return lambda body: says(f"word {next(words)}")(body)
+
+
+def by_seed(body: dict[str, Any]) -> dict[str, Any]:
+    return says(f"word {body.get('seed')}")(body)
+
+
+@pytest.mark.parametrize(
+    ("answer", "arguments", "there"),
+    [(by_seed, {}, True), (by_chance(), {}, False), (by_seed, {"seed": None}, False)],
+)
+def test_whether_a_draw_can_be_had_again_is_found_out(answer: Answer, arguments: dict[str, Any], there: bool) -> None:
+    with chat_server(answer) as (url, bodies):
+        model = load_model("local-chat-completions", {"base_url": url, "model": "m", **arguments})
+        assert model.capabilities(["seeds"]).seeds is there
+        assert len(bodies) == (0 if arguments else 4)
+        model.close()
+
+
+@pytest.mark.parametrize(
+    ("goes_on", "counted", "text", "there"),
+    [
+        (True, True, "A", True),
+        (False, True, "B, C", False),
+        (True, False, ", B, C", True),
+        (True, False, "A, B, C", False),
+    ],
+)
+def test_whether_a_begun_answer_is_continued_is_found_out_by_tokens_or_by_the_text(
+    goes_on: bool, counted: bool, text: str, there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not counted:
+        monkeypatch.setattr("assay.models.openai.abilities.count_in", lambda *_: 0)
+    with chat_server(says(text), goes_on=goes_on) as (url, _):
+        model = load_model("local-chat-completions", {"base_url": url, "model": "m"})
+        assert model.capabilities(["continues"]).continues is there
+        model.close()
+
+
+def test_a_task_that_begins_the_answer_is_refused_where_no_answer_is_continued(tmp_path: Path) -> None:
+    shared: dict[str, Any] = {"include_path": [str(tmp_path)]}
+    free_task(tmp_path, gen_prefix="The sum is")
+    with chat_server(says("4"), goes_on=False) as (url, bodies):
+        with pytest.raises(ConfigError, match=r"begins the model's answer \(gen_prefix\)") as refused:
+            evaluate(url, tmp_path, "sums", apply_chat_template=True, **shared)
+        assert not any("2 + 2?" in json.dumps(body) for body in bodies)
+        assert "Leave out --apply_chat_template" in str(refused.value.hint)
+        evaluate(url, tmp_path, "sums", **shared)
+        assert asked(bodies)["messages"] == [{"role": "user", "content": "2 + 2? The sum is"}]
+    with chat_server(says("4")) as (url, bodies):
+        evaluate(url, tmp_path, "sums", apply_chat_template=True, **shared)
+        assert asked(bodies)["messages"][-1] == {"role": "assistant", "content": "The sum is"}
 
 
 class NeverStops(NgramLM):

@@ -76,7 +76,7 @@ _WITHOUT = {
     "tools": "tasks with tools: are refused",
     "seeds": "a sampled draw cannot be had again",
     "stop_strings": "answers are cut here, after they were written whole",
-    "continues": "gen_prefix opens no answer",
+    "continues": "tasks with gen_prefix run without --apply_chat_template",
 }
 
 

@@ -27,21 +27,32 @@ def check_needs(plan: Plan, lm: LM, store: ResponseStore | None = None) -> None:
                 f"{planned.name} needs sound (doc_to_audio), which no backend sends",
                 hint="Leave the task out; without its sound the score would mean nothing.",
             )
-    wanted = {ability for planned in plan.tasks.values() for ability in needs(planned.task)}
+    wanted = {ability for planned in plan.tasks.values() for ability in needs(planned, lm)}
     able = abilities_of(lm, store, wanted)
     for planned in plan.tasks.values():
         for problem in problems(planned, able):
             raise problem
+        if opens_answers(planned, lm) and not able.continues:
+            raise ConfigError(
+                f"{planned.name} begins the model's answer (gen_prefix), and this model does not go on from there",
+                hint="Leave out --apply_chat_template: the prompt is then one message, and ends with that beginning.",
+            )
     for planned in plan.tasks.values():
         check_length(planned, lm)
 
 
-def needs(task: Task) -> set[str]:
+def needs(planned: PlannedTask, lm: LM) -> set[str]:
     """What has to be known of the model before the task is asked."""
-    config = task.config
+    config = planned.task.config
     wanted = {"likelihoods", "top_logprobs"} if config.output_type in (*_SCORED, "letters") else set()
     wanted |= {"images"} if config.doc_to_image is not None else set()
+    wanted |= {"continues"} if opens_answers(planned, lm) else set()
     return wanted | ({"tools"} if config.tools else set())
+
+
+def opens_answers(planned: PlannedTask, lm: LM) -> bool:
+    """Whether a server is sent the beginning of its own answer as a message. In a text it is the end of the prompt."""
+    return bool(planned.task.config.gen_prefix) and planned.options.apply_chat_template and lm.info().chat == "messages"
 
 
 def generation_settings(planned: PlannedTask) -> dict[str, Any]:

@@ -144,6 +144,7 @@ def test_what_it_can_be_asked_for_is_found_out(url: str, name: str) -> None:
     assert (able.likelihoods, able.top_logprobs, able.stop_strings) == (False, True, True)
     # llama.cpp answers an image that its model cannot see with a 500, which is no reason to try again.
     assert (able.images, able.tools) == (False, name == "local-chat-completions")
+    assert (able.seeds, able.continues) == (True, True)
     assert model.transport.retries == 0
     assert model.context_length() == 512
     model.close()

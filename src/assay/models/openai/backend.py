@@ -18,7 +18,7 @@ from assay.models.cost import most_cost
 from assay.models.generation import DEFAULT_TOKS, GenerationSettings, draw_seed, thinking_room
 from assay.models.identity import PROBE_TOKENS, PROBES, Identity, ProbeReply
 from assay.models.letters import letters_of
-from assay.models.openai.abilities import COMPLETION_ABILITIES, context_said
+from assay.models.openai.abilities import COMPLETION_ABILITIES, Ability, context_said
 from assay.models.openai.address import endpoint_address, request_headers, sibling_address
 from assay.models.openai.batch import Batches
 from assay.models.openai.bundles import bundle, groups_of
@@ -59,8 +59,8 @@ class ServerLM(LM):
     TOP_LOGPROBS: ClassVar[Mapping[str, Any]]
     """What asks for the log-probabilities of the likeliest tokens of an answer."""
     max_length: int
-    PROBED: ClassVar[Mapping[str, tuple[Context, Mapping[str, Any]]]] = COMPLETION_ABILITIES
-    """What only a request can tell, and that request."""
+    PROBED: ClassVar[Mapping[str, Ability]] = COMPLETION_ABILITIES
+    """What only requests can tell, and those requests."""
 
     def __init__(
         self,
@@ -171,7 +171,13 @@ class ServerLM(LM):
 
     def info(self) -> ModelInfo:
         prices = self.prices if any(self.prices) else None
-        return replace(super().info(), name=self.model, prices=prices, max_gen_toks=self.max_gen_toks)
+        return replace(
+            super().info(),
+            name=self.model,
+            prices=prices,
+            max_gen_toks=self.max_gen_toks,
+            capabilities=Capabilities(seeds=self.seed is not None),
+        )
 
     @property
     def thinks(self) -> bool:
@@ -221,8 +227,9 @@ class ServerLM(LM):
         return size if isinstance(size, int) else None
 
     def capabilities(self, wanted: Collection[str] = ABILITIES, known: Collection[str] = ()) -> Capabilities:
+        stated = () if self.seed is not None else ("seeds",)
         for name in ("top_logprobs", *self.PROBED):
-            if name in wanted and name not in self._able:
+            if name in wanted and name not in self._able and name not in stated:
                 self._able[name] = name in known or (
                     self._lists_tokens() if name == "top_logprobs" else self._takes(name)
                 )
@@ -241,21 +248,28 @@ class ServerLM(LM):
         return self._context or None
 
     def _takes(self, ability: str) -> bool:
-        """Whether a request with such a thing in it is answered, and not declined."""
-        shown, beside = self.PROBED[ability]
-        body = {**self.write_generation(shown, GenerationSettings(max_gen_toks=PROBE_TOKENS), self.seed), **beside}
-        return self._is_answered(body, lambda reply: bool(reply["choices"]))
+        """Whether requests with such a thing in them are answered, and not declined, and the answers show it."""
+        replies = []
+        for asked in self.PROBED[ability].asked:
+            body = {**self.write_generation(asked.shown, asked.settings, self.seed), **asked.beside}
+            reply = self._reply_to(body)
+            if reply is None:
+                return False
+            replies.append(reply)
+        return self.PROBED[ability].shows(replies)
 
-    def _is_answered(self, body: Mapping[str, Any], read: Callable[[Any], bool]) -> bool:
-        outcome = self.transport.send(Job(body, read))
+    def _reply_to(self, body: Mapping[str, Any]) -> Any:
+        """What it says to a request, or None where it declines it."""
+        outcome = self.transport.send(Job(body, lambda reply: reply if reply["choices"] else None))
         if isinstance(outcome, Failed) and not outcome.refused:  # busy or broken, which says nothing of what it can do
             raise ModelError(f"{self.url}: {outcome.reason}")
-        return outcome is True
+        return None if isinstance(outcome, Failed) else outcome
 
     def _lists_tokens(self) -> bool:
         """Whether the likeliest tokens come with an answer; some servers list none beside half a character."""
         body = {**self.write_generation("2 + 2 =", GenerationSettings(max_gen_toks=4), self.seed), **self.TOP_LOGPROBS}
-        return self._is_answered(body, lambda reply: bool(read_tops(reply["choices"][0])))
+        reply = self._reply_to(body)
+        return reply is not None and bool(read_tops(reply["choices"][0]))
 
     def close(self) -> None:
         self.transport.close()

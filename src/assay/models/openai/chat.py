@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any, ClassVar, NoReturn
 
 from assay.instance import Context, Instance, Message, Response, context_text, is_chat
-from assay.models.base import Capabilities, ModelInfo, NoLikelihoods, Stop, never
+from assay.models.base import ModelInfo, NoLikelihoods, Stop, never
 from assay.models.generation import GenerationSettings
-from assay.models.openai.abilities import CHAT_ABILITIES
+from assay.models.openai.abilities import CHAT_ABILITIES, Ability
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.completions import sampling_fields
 from assay.models.openai.images import image_part, with_images
@@ -27,7 +27,7 @@ class LocalChat(ServerLM):
     """
 
     ENDPOINT = "/chat/completions"
-    PROBED: ClassVar[Mapping[str, tuple[Context, Mapping[str, Any]]]] = CHAT_ABILITIES
+    PROBED: ClassVar[Mapping[str, Ability]] = CHAT_ABILITIES
     TOP_LOGPROBS: ClassVar[Mapping[str, Any]] = {"logprobs": True, "top_logprobs": TOPS}
     chat = "messages"
 
@@ -50,8 +50,8 @@ class LocalChat(ServerLM):
         self._no_likelihoods("loglikelihood_rolling")
 
     def info(self) -> ModelInfo:
-        capabilities = Capabilities(likelihoods=False, images=True, tools=True, seeds=self.seed is not None)
-        return replace(super().info(), capabilities=capabilities)
+        found = super().info()
+        return replace(found, capabilities=replace(found.capabilities, likelihoods=False, images=True, tools=True))
 
     def shown(self, instance: Instance) -> Context:
         context = super().shown(instance)
@@ -97,6 +97,7 @@ class OpenAIChat(LocalChat):
 
     DEFAULT_URL = "https://api.openai.com/v1"
     NEEDS_KEY = True
+    PROBED: ClassVar[Mapping[str, Ability]] = {k: v for k, v in CHAT_ABILITIES.items() if k != "continues"}
 
     @property
     def thinks(self) -> bool:
