@@ -372,6 +372,34 @@ def test_a_model_that_thinks_has_the_room_that_its_context_allows(
     assert score_again(tmp_path / "run").tasks["sums"].health.failed == 0
 
 
+@pytest.mark.parametrize(
+    ("arguments", "form", "length"),
+    [
+        ({}, "cot", 1024),
+        ({"enable_thinking": True}, "cot", 32_768),
+        ({"enable_thinking": True}, "gen", 32_768),
+        ({"enable_thinking": True, "gen_kwargs": {"max_gen_toks": 64}}, "cot", 64),
+        ({"max_gen_toks": 99}, "cot", 1024),
+    ],
+)
+def test_reasoning_by_request_has_as_much_room_as_thoughts_have(
+    tmp_path: Path, arguments: dict[str, Any], form: str, length: int
+) -> None:
+    given = dict(arguments)
+    more = {"gen_kwargs": given.pop("gen_kwargs")} if "gen_kwargs" in given else {}
+    with chat_server(says("The answer is (B)."), listing={"id": "m", "max_model_len": 131_072}) as (url, bodies):
+        assay.evaluate(
+            model="local-chat-completions",
+            model_args={"base_url": url, "model": "m", **given},
+            tasks=[f"demo_capitals_en:{form}"],
+            store=str(tmp_path / "store.sqlite"),
+            limit=1,
+            bootstrap_iters=0,
+            **more,
+        )
+    assert bodies[-1]["max_tokens"] == length
+
+
 def test_how_much_to_think_goes_to_the_server_and_into_the_fingerprint(tmp_path: Path) -> None:
     with chat_server(says("4")) as (url, bodies):
         free_task(tmp_path)

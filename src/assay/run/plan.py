@@ -19,7 +19,7 @@ from assay.run.checks import require_sound
 from assay.run.drawing import draw_units, units_of
 from assay.run.units import Unit
 from assay.scoring import ensembles_of, filters_of, idle_settings, resolve_metrics
-from assay.tasks import DocRequests, Loaded, RequestOptions, Task, TaskManager, check_docs
+from assay.tasks import DocRequests, Loaded, RequestOptions, Task, TaskManager, check_docs, says_how_to_generate
 
 if TYPE_CHECKING:
     from assay.models import LM
@@ -153,7 +153,7 @@ def plan_task(task: Task, config: RunConfig, chat: Callable[..., Any] | None, ro
 
 def thinking_length(task: Task, room: int) -> dict[str, Any]:
     """Room for the thoughts of a model that thinks, where the task says nothing of its answers' length."""
-    if task.config.output_type != "generate_until" or "generation_kwargs" in task.config.model_fields_set:
+    if task.config.output_type != "generate_until" or says_how_to_generate(task.config):
         return {}
     usual = (task.config.generation_kwargs or {}).get("max_gen_toks", 0)
     return {"max_gen_toks": room} if room > usual else {}

@@ -13,7 +13,7 @@ from assay.tasks.previewing import as_json, preview, visible
 from assay.tasks.prompt import ChatTemplate, Shot
 from assay.tasks.python_tasks import load_python_tasks, tasks_of
 from assay.tasks.requests import DocRequests, RequestOptions
-from assay.tasks.styled import apply_variant
+from assay.tasks.styled import apply_variant, says_how_to_generate
 from assay.tasks.styles import (
     STYLERS,
     AccuracyCompletion,
@@ -92,6 +92,7 @@ __all__ = [
     "metric_name",
     "perturbed_text",
     "preview",
+    "says_how_to_generate",
     "shuffle_correct_with_distractors",
     "tasks_of",
     "visible",

@@ -17,7 +17,7 @@ from assay.config import FewshotConfig, FilterConfig, FilterStep, TaskConfig
 from assay.data import doc_hash
 from assay.errors import ConfigError, did_you_mean
 from assay.instance import Doc
-from assay.tasks.answer_styles import GenerateStyle
+from assay.tasks.answer_styles import CoTStyle, GenerateStyle
 from assay.tasks.perturbation import choice_order, is_perturbation, perturbed_text, read_perturbation
 from assay.tasks.questions import NO_GOLD, FieldQuestions, Question, require_gold
 from assay.tasks.styles import STYLERS, BPBStyle, ClozeStyle, MCStyle, TaskStyler, make_styler, metric_name
@@ -189,6 +189,13 @@ def style_config(config: TaskConfig, styler: TaskStyler, questions: Questions) -
         steps = [read, FilterStep(function="take_first")]
         worded["filter_list"] = [FilterConfig(name="none", filter=steps)]
     return config.override(**worded)
+
+
+def says_how_to_generate(config: TaskConfig) -> bool:
+    """Whether a task has generation settings of its own, and not those that any task has in the form `:cot`."""
+    usual = config.generation_kwargs == dict(CoTStyle.generation_kwargs)
+    is_form = usual and config.metadata.get("task_style") == CoTStyle.task_style
+    return "generation_kwargs" in config.model_fields_set and not is_form
 
 
 def _fewshot(config: FewshotConfig, text: StyledText, answer: StyledShot, *, target_delimiter: str) -> FewshotConfig:
