@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from assay.instance import Context, Message
@@ -25,12 +25,15 @@ _TOOL = {
 }
 
 
+_SHORT = GenerationSettings(max_gen_toks=PROBE_TOKENS)
+
+
 @dataclass(frozen=True)
 class Asked:
     """One tiny request: what is shown, how much is answered, and the fields beside it."""
 
     shown: Context
-    settings: GenerationSettings = GenerationSettings(max_gen_toks=PROBE_TOKENS)
+    settings: GenerationSettings = _SHORT
     beside: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -57,7 +60,7 @@ def goes_on(replies: Sequence[Any]) -> bool:
     return read_reply(replies[1]).text.lstrip(" ,.;:\n").startswith("B")
 
 
-_SAMPLED = GenerationSettings(max_gen_toks=PROBE_TOKENS, temperature=1.0)
+_SAMPLED = replace(_SHORT, temperature=1.0)
 _SPELL = (Message("user", "Recite the alphabet: A, B, C, D, and so on."),)
 CHAT_ABILITIES: Mapping[str, Ability] = {
     "images": Ability(
