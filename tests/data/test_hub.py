@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.data import hub
+from assay.data import source
 
 TASK = """task: far
 dataset_path: some/dataset
@@ -54,10 +54,10 @@ def test_a_dataset_of_a_hub_out_of_reach_is_one_line_with_what_to_do(tmp_path: P
 def test_where_the_hub_is_out_of_reach_its_cache_is_asked_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
-    monkeypatch.setattr(hub, "why_out_of_reach", lambda: "far away")
+    monkeypatch.setattr(source, "why_out_of_reach", lambda: "far away")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     level = logging.getLogger("huggingface_hub").level
-    with hub.hub_or_cache() as reason:
+    with source.hub_or_cache() as reason:
         assert (reason, constants.HF_HUB_OFFLINE) == ("far away", True)
     assert (constants.HF_HUB_OFFLINE, logging.getLogger("huggingface_hub").level) == (False, level)
 
@@ -65,7 +65,7 @@ def test_where_the_hub_is_out_of_reach_its_cache_is_asked_alone(monkeypatch: pyt
 def test_a_hub_in_reach_is_asked_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
-    monkeypatch.setattr(hub, "why_out_of_reach", lambda: None)
+    monkeypatch.setattr(source, "why_out_of_reach", lambda: None)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    with hub.hub_or_cache() as reason:
+    with source.hub_or_cache() as reason:
         assert (reason, constants.HF_HUB_OFFLINE) == (None, False)

@@ -12,7 +12,7 @@ from tests.run.test_needs import chat_server, says
 import assay
 from assay.errors import ConfigError
 from assay.filters import FilterEnsemble, TakeFirst, ToolCalls
-from assay.metrics.calling import tool_call_match
+from assay.metrics.matching import tool_call_match
 from assay.report import score_again
 from assay.results import MetricKey, read_samples
 

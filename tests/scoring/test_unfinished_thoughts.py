@@ -9,7 +9,7 @@ from tests.models.openai.faulty_server import FaultyServer
 
 from assay.instance import Instance, Response
 from assay.models import load_model
-from assay.scoring.flags import flag_docs
+from assay.scoring.outcome import flag_docs
 
 THOUGHT = "2 and 2 are 4, and 4"
 

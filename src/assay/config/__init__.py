@@ -1,19 +1,17 @@
 """YAML to typed config. Every later step reads these objects and never the YAML."""
 
 from assay.config.build import FILE_FORMATS, build_group_config, build_task_config, locate_data_files, split_group
-from assay.config.functions import Function, FunctionRef, import_failure
+from assay.config.functions import Function, FunctionRef, import_failure, may_run, reading_only, untrusted
 from assay.config.group import AggMetricConfig, GroupConfig, GroupFilter
 from assay.config.lm_eval_version import LmEvalVersion, add_lm_eval_root, lm_eval_version_of
 from assay.config.loader import LoadedFile, Origin, load_file_only, load_yaml, locate, resolve_includes
 from assay.config.outlines import ClassOutline, outline
 from assay.config.parse import is_well_formed
-from assay.config.run import RoleConfig, RunConfig, Seeds, parse_roles
+from assay.config.run import RoleConfig, RunConfig, RunWords, Seeds, parse_roles
 from assay.config.schema import file_schema
 from assay.config.settings import merge_settings, parse_settings, without_secrets
 from assay.config.task import FewshotConfig, FilterConfig, FilterStep, MetricConfig, ScorerConfig, TaskConfig
 from assay.config.task_package import add_task_root
-from assay.config.trust import may_run, reading_only, untrusted
-from assay.config.words import RunWords
 from assay.errors import ConfigWarning
 
 __all__ = [

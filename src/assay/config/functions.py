@@ -2,6 +2,9 @@
 
 A reference is a value: it names code and where to look for it, and imports nothing until it is called. The file beside
 the YAML comes first, then an importable module.
+
+A run implies trust. A verb that only looks (`ls`, `show`, `validate`) does its work inside `reading_only`: code outside
+this package is then read (`assay.config.outlines`) and never run, whichever way it is reached.
 """
 
 from __future__ import annotations
@@ -9,7 +12,9 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec, module_from_spec
@@ -26,8 +31,7 @@ from assay.config.task_package import (
     path_in_package,
     spec_of,
 )
-from assay.config.trust import may_run, untrusted
-from assay.errors import ConfigError, MissingPackage, did_you_mean
+from assay.errors import ConfigError, MissingPackage, UntrustedCode, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -282,3 +286,28 @@ def _line_in(error: BaseException, file: Path) -> str:
             line = step.tb_lineno
         step = step.tb_next
     return f"{file}:{line}" if line else str(file)
+
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_reading_only: ContextVar[bool] = ContextVar("reading_only", default=False)
+
+
+@contextmanager
+def reading_only(on: bool = True) -> Iterator[None]:
+    """Inside, asking for code that is not part of this package is `UntrustedCode`."""
+    token = _reading_only.set(on)
+    try:
+        yield
+    finally:
+        _reading_only.reset(token)
+
+
+def may_run(place: Path | None) -> bool:
+    """Whether code in this file, or named by a file in this directory, may run now."""
+    return not _reading_only.get() or (place is not None and place.resolve().is_relative_to(_PACKAGE))
+
+
+def untrusted(what: str) -> UntrustedCode:
+    return UntrustedCode(
+        f"{what} is Python code, which was read and not run", hint="Read it yourself, then run it with --trust."
+    )

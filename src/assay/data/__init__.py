@@ -1,9 +1,7 @@
 """Dataset reference to docs: the `datasets` library, local files, a local mirror of the hub, `custom_dataset`."""
 
-from assay.data.docs import Docs, columns_of, doc_hash, iter_docs
-from assay.data.hub import hub_or_cache
-from assay.data.seeded import NUMPY_SEED, RANDOM_SEED, seeded_globals
-from assay.data.source import DataSource, mirror_dir
+from assay.data.docs import NUMPY_SEED, RANDOM_SEED, Docs, columns_of, doc_hash, iter_docs, seeded_globals
+from assay.data.source import DataSource, hub_or_cache, mirror_dir
 
 __all__ = [
     "NUMPY_SEED",

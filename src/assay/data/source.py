@@ -1,18 +1,26 @@
-"""Where the docs of a task come from, found when a split is first asked for."""
+"""Where the docs of a task come from, found when a split is first asked for.
+
+Whether the hub can be reached is asked once: the library finds out by retrying for half a minute, aloud, for each file.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+import socket
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from assay.config import FILE_FORMATS
 from assay.data.files import SUFFIXES, read_files
-from assay.data.hub import hub_or_cache
 from assay.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
@@ -226,3 +234,51 @@ def _fingerprint(data: Any) -> dict[str, Any]:
     info = getattr(data, "info", None)
     sources = sorted(getattr(info, "download_checksums", None) or {})
     return {"fingerprint": getattr(data, "_fingerprint", None), "sources": sources}
+
+
+_SECONDS = 5.0
+"""How long a connection may take to open."""
+
+
+@cache
+def why_out_of_reach() -> str | None:
+    """Why no connection can be opened to the hub; None where one can, or where nobody but the library can tell."""
+    from huggingface_hub import constants
+
+    parts = urlsplit(constants.ENDPOINT)
+    if constants.HF_HUB_OFFLINE or parts.hostname is None or parts.scheme in getproxies():
+        return None
+    try:
+        with socket.create_connection(
+            (parts.hostname, parts.port or (80 if parts.scheme == "http" else 443)), _SECONDS
+        ):
+            return None
+    except OSError as error:
+        return f"{parts.hostname}: {error.strerror or error}"
+
+
+@contextmanager
+def hub_or_cache() -> Iterator[str | None]:
+    """Inside, the hub is asked without comments on each retry; where it is out of reach, its local cache alone is. Gives
+    the reason why it is out of reach."""
+    from huggingface_hub import constants
+
+    reason = why_out_of_reach()
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    switches = _switches(constants) if reason else []
+    for switch in switches:
+        switch.HF_HUB_OFFLINE = True
+    try:
+        yield reason
+    finally:
+        logger.setLevel(level)
+        for switch in switches:
+            switch.HF_HUB_OFFLINE = False
+
+
+def _switches(constants: Any) -> list[Any]:
+    """The modules whose `HF_HUB_OFFLINE` decides, as far as it is off; `datasets` keeps one of its own."""
+    modules = [constants, sys.modules.get("datasets.config")]
+    return [module for module in modules if module is not None and not module.HF_HUB_OFFLINE]

@@ -3,9 +3,17 @@
 from assay.filters.base import DROPPED, FILTERS, Custom, Filter, register_filter
 from assay.filters.choice import Choice, Reading, ReadLabel, read_choice
 from assay.filters.ensemble import DEFAULT_FILTER, TOOL_FILTER, FilterEnsemble, build_filter
-from assay.filters.extraction import Boxed, Extractor, JsonPath, MultiChoiceRegexFilter, Number, POSFilter, RegexFilter
+from assay.filters.extraction import (
+    Boxed,
+    Extractor,
+    JsonPath,
+    MultiChoiceRegexFilter,
+    Number,
+    POSFilter,
+    RegexFilter,
+    ToolCalls,
+)
 from assay.filters.selection import Decontaminate, MajorityVote, TakeFirst, TakeFirstK
-from assay.filters.tools import ToolCalls
 from assay.filters.transformation import (
     FormatSpan,
     Lowercase,

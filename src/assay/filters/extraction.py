@@ -1,4 +1,4 @@
-"""Filters that find the answer inside a response: by a regular expression, or its shape (`\\boxed{}`, a number, JSON)."""
+"""Filters that find the answer inside a response: by a regular expression, or its shape (`\\boxed{}`, a number, JSON, calls)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import count, islice, product
 from string import ascii_uppercase
@@ -14,7 +15,7 @@ from typing import Any
 
 from assay.errors import ConfigError, DataError
 from assay.filters.base import FILTERS, Filter
-from assay.instance import Doc
+from assay.instance import Doc, Response
 from assay.timelimit import TimedPattern
 
 
@@ -275,3 +276,34 @@ class JsonPath(AnswerFilter):
             except (KeyError, IndexError, TypeError):
                 return None
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def plain_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Name and arguments, from the forms that servers and task files write them in.
+
+    >>> plain_call({"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}})
+    {'name': 'add', 'arguments': {'a': 1}}
+    >>> plain_call({"name": "now"}), plain_call({"name": "add", "arguments": "{not JSON"})
+    ({'name': 'now', 'arguments': {}}, {'name': 'add', 'arguments': '{not JSON'})
+    """
+    inner = call.get("function")
+    given = inner if isinstance(inner, Mapping) else call
+    arguments = given.get("arguments", given.get("parameters"))
+    if isinstance(arguments, str):
+        with suppress(ValueError):  # what is no JSON stays text, which is the arguments of no call
+            arguments = json.loads(arguments) if arguments.strip() else {}
+    return {"name": given.get("name"), "arguments": {} if arguments is None else arguments}
+
+
+@FILTERS.register("tool_calls")
+class ToolCalls(Filter):
+    """Each response's calls as JSON, `[{"name": …, "arguments": {…}}, …]`; `[]` where it called nothing."""
+
+    takes_responses = True
+
+    def apply(self, resps: Iterable[Any], docs: Sequence[Doc]) -> list[list[str]]:
+        return [[self._calls(each) for each in entry] for entry in resps]
+
+    def _calls(self, response: Any) -> str:
+        calls = response.tool_calls if isinstance(response, Response) else ()
+        return json.dumps([plain_call(call) for call in calls], ensure_ascii=False)

@@ -1,7 +1,7 @@
 """Result to value: metrics, aggregations over docs, reducers over repeats, normalisers."""
 
-from assay.metrics import aggregations, calling, confidence, length_control, likelihoods, matching, translation  # noqa: F401
-from assay.metrics.aggregations import mean
+from assay.metrics import aggregations, confidence, length_control, likelihoods, matching, translation  # noqa: F401
+from assay.metrics.aggregations import aggregate_subtask_metrics, mean, pooled_sample_stderr
 from assay.metrics.base import (
     AGGREGATIONS,
     METRICS,
@@ -21,7 +21,6 @@ from assay.metrics.hub import load as load_metric
 from assay.metrics.likelihoods import count_bytes, count_words
 from assay.metrics.reducers import REDUCERS, Reducer, count_right, get_reducer, is_right_or_wrong
 from assay.metrics.sandbox import allow_unsafe_code, require_walls
-from assay.metrics.subtasks import aggregate_subtask_metrics, pooled_sample_stderr
 from assay.stats import Aggregation
 
 __all__ = [

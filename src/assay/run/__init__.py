@@ -1,11 +1,11 @@
 """All of it, in order: plan, answer, score, summarize; streaming, resumable, on one machine or many."""
 
-from assay.run.abilities import abilities_of
 from assay.run.checks import check_group
 from assay.run.execution import execute, model_for, rescore
 from assay.run.forecasting import Forecast, forecast
 from assay.run.interrupt import Interrupted
 from assay.run.matrix import Cell, MatrixModel, missing_by_model, plan_cells, read_models, run_model, share_out
+from assay.run.needs import abilities_of
 from assay.run.plan import Plan, PlannedTask, make_plan, manager_for
 from assay.run.progress import Counts, Progress, Quiet
 from assay.run.units import request_hash

@@ -15,9 +15,8 @@ from assay.metrics import allow_unsafe_code
 from assay.models import LM, CostLimit, load_model, load_when_asked
 from assay.results import RunDirectory, RunResult
 from assay.run.answerers import ModelAnswerer
-from assay.run.environment import describe_model
 from assay.run.interrupt import StopRequest
-from assay.run.journal import Journal
+from assay.run.journal import Journal, describe_model
 from assay.run.kept import KeptAnswerer, KeptVerdicts
 from assay.run.needs import check_needs, with_style
 from assay.run.pipeline import run_pipeline

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from assay.config import RunConfig
 from assay.errors import ConfigError
-from assay.models import LENGTH_NAMES, GenerationSettings
-from assay.run.abilities import abilities_of
+from assay.instance import Response
+from assay.models import ABILITIES, LENGTH_NAMES, LM, Capabilities, GenerationSettings
 from assay.run.plan import Plan, PlannedTask, manager_for
 from assay.store import ResponseStore
 from assay.tasks import Task, TaskManager
@@ -140,3 +141,24 @@ def _named(name: str, form: str, manager: TaskManager) -> str:
             hint="Name its tasks one by one.",
         )
     return f"{name}:{form}"
+
+
+def abilities_of(lm: LM, store: ResponseStore | None, wanted: Collection[str] = ABILITIES) -> Capabilities:
+    """Only what a server was found to have is kept: one that lacks something may be started with it tomorrow."""
+    fingerprint = lm.fingerprint()
+    if store is None or not wanted or not fingerprint:
+        return lm.capabilities(wanted)
+    keys = {name: _key(fingerprint, name) for name in wanted}
+    origin = store.begin(model=lm.info().name, fingerprint=fingerprint)
+    kept = store.get_many(keys.values(), origin)
+    known = {name for name, key in keys.items() if key in kept and kept[key].answer is True}
+    found = lm.capabilities(wanted, known)
+    if found != lm.info().capabilities:  # else nothing was asked: the model knows by itself
+        for name in wanted:
+            if found.named()[name] and name not in known:
+                store.put(keys[name], Response(True), origin)
+    return found
+
+
+def _key(fingerprint: str, ability: str) -> bytes:
+    return hashlib.sha256(f"{fingerprint}\0can be asked for {ability}".encode("utf-8", "surrogatepass")).digest()

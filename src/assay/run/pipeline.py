@@ -9,8 +9,7 @@ from assay.config import RunConfig
 from assay.results import RunResult, self_preference, shown_settings
 from assay.run.answerers import Answerer
 from assay.run.collect import AskRoles, Collector, collecting
-from assay.run.environment import describe_environment
-from assay.run.journal import Journal
+from assay.run.journal import Journal, describe_environment
 from assay.run.plan import Plan, windows
 from assay.run.progress import Observer
 from assay.run.summarize import summarize

@@ -5,16 +5,16 @@ from typing import Any
 from assay.config import ScorerConfig, TaskConfig
 from assay.errors import ConfigError
 from assay.request_types import OUTPUT_TYPES
-from assay.scoring.base import Scorer, ScoringContext, ScoringResult, by_doc, declared
+from assay.scoring.base import Scorer, ScoringContext, by_doc
 from assay.scoring.checks import check_filter, check_metric
-from assay.scoring.choices import MultiChoiceScorer, MultipleChoiceScorer
+from assay.scoring.choices import LettersScorer, MultiChoiceScorer, MultipleChoiceScorer
 from assay.scoring.correction import checked
 from assay.scoring.estimation import aggregate, chance_test, estimate, quietly, stderr_for_metric
 from assay.scoring.hooks import hooked
 from assay.scoring.judges import JudgeScorer, answer_hash, scale_from_json
-from assay.scoring.letters import LettersScorer
-from assay.scoring.registry import SCORERS, scorer_class
+from assay.scoring.outcome import ScoringResult, declared
 from assay.scoring.resolve import (
+    SCORERS,
     ResolvedMetric,
     aggregation_of,
     apply_filters,
@@ -26,6 +26,7 @@ from assay.scoring.resolve import (
     metric_configs,
     resolve_metrics,
     right_or_wrong_metrics,
+    scorer_class,
 )
 from assay.scoring.results import GenResult, MCResult, Results, gold_indices
 from assay.scoring.scorers import CustomScorer, GenerateScorer, LoglikelihoodScorer, RollingScorer, one_value

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from assay.config import FilterConfig, MetricConfig, TaskConfig
 from assay.errors import AssayError, ScoringError, WrongKind
 from assay.instance import Instance
-from assay.metrics import AGGREGATIONS, Aggregation, Reduced
-from assay.results import Flag, MetricColumn, MetricKey
-from assay.scoring.flags import flag_docs, flag_filtered
-from assay.scoring.randomness import RandomStream
+from assay.metrics import Reduced
+from assay.results import MetricKey
+from assay.scoring.outcome import InstancesByDoc, ScoringResult, add_or_pass_over, declared, flag_docs, flag_filtered
 from assay.scoring.resolve import (
     ResolvedMetric,
-    aggregation_of,
     filters_of,
-    higher_is_better_of,
     metric_configs,
     resolve_metrics,
 )
 from assay.scoring.results import Results
 from assay.timelimit import begin, watched
-
-InstancesByDoc = Mapping[int, Sequence[Instance]]
 
 
 @dataclass(frozen=True)
@@ -47,134 +44,52 @@ class ScoringContext:
         return metric_configs(self.task_config, self.filter)
 
 
-class ScoringResult:
-    """A column of values for each metric and filter, and what is to be known about single docs.
+DRAWN = 24
+"""Three random names of eight letters, which lm-evaluation-harness makes up for a task and throws away."""
 
-    A scorer of one's own may give `sample_scores` alone, a value for every doc. One that skips docs says in `doc_ids`
-    whose values they are. How the values aggregate is then looked up in the task's config (`completed`).
+
+class RandomStream:
+    """The state of both global generators for one task, kept between batches of its docs.
+
+    A task's draws then depend neither on the tasks before it nor on how its docs were split into batches. The seeds are
+    those that lm-evaluation-harness starts a run with; by the time it scores a lone task it has drawn `DRAWN` numbers.
     """
 
-    def __init__(
-        self,
-        sample_scores: Mapping[tuple[str, str], Sequence[Any]] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        *,
-        doc_ids: Mapping[tuple[str, str], Sequence[int]] | None = None,
-    ) -> None:
-        self.columns: dict[MetricKey, MetricColumn] = {}
-        self.flags: dict[int, list[Flag]] = {}
-        self.errors: dict[MetricKey, dict[int, ScoringError]] = {}
-        """Why docs could not be scored."""
-        self.metadata: dict[str, Any] = dict(metadata or {})
-        self._declared: dict[MetricKey, tuple[Aggregation, bool | None]] = {}
-        self._docs: dict[MetricKey, set[int]] = {}
-        self._bare = {MetricKey(*key): list(values) for key, values in (sample_scores or {}).items()}
-        self._bare_docs = {MetricKey(*key): list(ids) for key, ids in (doc_ids or {}).items()}
+    def __init__(self, python: int = 0, numpy: int = 1234) -> None:
+        self._seeds = python, numpy
+        self._last_doc = -1
+        self._restart()
 
-    @property
-    def sample_scores(self) -> dict[MetricKey, list[Any]]:
-        """Values per (metric, filter), in the order of the docs."""
-        return {**self._bare, **{key: list(column.values) for key, column in self.columns.items()}}
+    def _restart(self) -> None:
+        import numpy as np
 
-    @property
-    def doc_ids(self) -> dict[MetricKey, list[int]]:
-        """Whose values they are, parallel to `sample_scores`: a doc may have a value for some metrics only."""
-        return {**self._bare_docs, **{key: list(column.doc_ids) for key, column in self.columns.items()}}
+        python, numpy = self._seeds
+        generator = random.Random(python)
+        for _ in range(DRAWN):
+            generator.random()
+        self._python: Any = generator.getstate()
+        self._numpy: Any = np.random.RandomState(numpy).get_state()
 
-    def declare(self, key: MetricKey, aggregation: Aggregation, higher_is_better: bool | None) -> None:
-        """How the values to come are aggregated: two filters may differ in that too. The first word stands."""
-        self._declared.setdefault(key, (aggregation, higher_is_better))
+    @contextmanager
+    def active(self, doc_ids: Collection[int]) -> Iterator[None]:
+        """Let the global generators run on from this stream, and put their own states back afterwards.
 
-    def is_declared(self, key: MetricKey) -> bool:
-        return key in self._declared
+        Docs that do not follow those of the last call begin the task anew, and the stream with it.
+        """
+        import numpy as np
 
-    def aggregation_of(self, key: MetricKey) -> Aggregation:
-        return self._declared[key][0]
-
-    def is_bypassed(self, key: MetricKey) -> bool:
-        """Whether nothing is scored on purpose (`--predict_only`)."""
-        return self.aggregation_of(key).name == "bypass"
-
-    def add(self, key: MetricKey, doc_id: int, value: Any, draws: tuple[int, int] | None = None) -> None:
-        """One more doc's value. A second one for the same doc would count the doc twice: an error."""
-        docs = self._docs.setdefault(key, set())
-        if doc_id in docs:
-            raise ScoringError(
-                f"doc {doc_id} has two values of {key.metric} under filter {key.filter!r}",
-                hint="Two entries of metric_list give a score of this name: drop one, or give each a filter of its own.",
-            )
-        docs.add(doc_id)
-        self._column(key).add(doc_id, plain_number(value), draws)
-
-    def add_all(self, key: MetricKey, doc_ids: Sequence[int], values: Sequence[Any]) -> None:
-        """The values of many docs, none of which has one yet."""
-        self._docs.setdefault(key, set()).update(doc_ids)
-        self._column(key).extend(doc_ids, values)
-
-    def open_judged(self, key: MetricKey) -> None:
-        """A column of verdicts, also where no doc has one yet; labels may follow."""
-        column = self._column(key)
-        column.labels = {} if column.labels is None else column.labels
-
-    def label(self, key: MetricKey, doc_id: int, value: float) -> None:
-        """What people say of a doc that has a verdict."""
-        labels = self._column(key).labels
-        assert labels is not None, "only verdicts have labels"
-        labels[doc_id] = value
-
-    def why_failed(self, doc_id: int) -> str | None:
-        """Why a doc that was answered could not be scored; without its number, so that equal reasons are equal."""
-        for key, errors in self.errors.items():
-            if doc_id in errors:
-                return f"scoring failed: {key.metric}: {type(errors[doc_id].__cause__ or errors[doc_id]).__name__}"
-        return None
-
-    def flag(self, doc_id: int, name: str, filter_name: str | None = None) -> None:
-        flags = self.flags.setdefault(doc_id, [])
-        if (flag := Flag(name, filter_name)) not in flags:
-            flags.append(flag)
-
-    def merge(self, other: ScoringResult) -> ScoringResult:
-        """Both results in one. The same (metric, filter) in both is an error, never a silent overwrite."""
-        clash = sorted(self.sample_scores.keys() & other.sample_scores.keys())
-        if clash:
-            names = ", ".join(f"{key.metric} under {key.filter}" for key in clash)
-            raise ScoringError(f"two results both have {names}", hint="Give one of the filters another name.")
-        merged = ScoringResult(metadata={**self.metadata, **other.metadata})
-        merged._bare = {**self._bare, **other._bare}
-        merged._bare_docs = {**self._bare_docs, **other._bare_docs}
-        merged.columns = {**self.columns, **other.columns}
-        merged._declared = {**self._declared, **other._declared}
-        merged._docs = {**self._docs, **other._docs}
-        merged.errors = {**self.errors, **other.errors}
-        for result in (self, other):
-            for doc_id, flags in result.flags.items():
-                for flag in flags:
-                    merged.flag(doc_id, *flag)
-        return merged
-
-    def completed(self, instances_by_doc: InstancesByDoc, config: TaskConfig) -> ScoringResult:
-        """The result with a column for everything that a scorer gave as `sample_scores` alone."""
-        for key, values in self._bare.items():
-            if key not in self._bare_docs and len(values) != len(instances_by_doc):
-                raise ScoringError(
-                    f"{key.metric} under {key.filter}: {len(values)} values for {len(instances_by_doc)} docs",
-                    hint="A scorer that skips docs says in doc_ids which docs its values belong to.",
-                )
-            self.declare(key, *declared(config, key))
-            numbers = [plain_number(value) for value in values]
-            self.add_all(key, self._bare_docs.get(key) or list(instances_by_doc), numbers)
-        if self._bare:
-            # Such a scorer did not look at the docs: what was truncated, empty or failed is still to be known.
-            flag_docs(instances_by_doc, self.flag)
-        self._bare, self._bare_docs = {}, {}
-        return self
-
-    def _column(self, key: MetricKey) -> MetricColumn:
-        column = self.columns.get(key)
-        if column is None:
-            column = self.columns[key] = MetricColumn(key, *self._declared[key])
-        return column
+        if doc_ids and min(doc_ids) <= self._last_doc:
+            self._restart()
+        self._last_doc = max(doc_ids, default=self._last_doc)
+        python, numpy = random.getstate(), np.random.get_state()
+        random.setstate(self._python)
+        np.random.set_state(self._numpy)
+        try:
+            yield
+        finally:
+            self._python, self._numpy = random.getstate(), np.random.get_state()
+            random.setstate(python)
+            np.random.set_state(numpy)
 
 
 class Scorer:
@@ -381,26 +296,6 @@ def by_doc(instances: Iterable[Instance]) -> dict[int, list[Instance]]:
     for instance in sorted(instances, key=lambda each: (each.doc_id, each.idx)):
         sorted_by_doc.setdefault(instance.doc_id, []).append(instance)
     return sorted_by_doc
-
-
-def add_or_pass_over(result: ScoringResult, key: MetricKey, doc_id: int, value: Any) -> None:
-    """None is no value: the doc is passed over under this metric, and counted. Code that aggregates may mean it."""
-    if value is None and result.aggregation_of(key).name in AGGREGATIONS and not result.is_bypassed(key):
-        result.flag(doc_id, "unscored")
-        return
-    result.add(key, doc_id, value)
-
-
-def plain_number(value: Any) -> Any:
-    """A scalar of numpy or torch, which `process_results` may give, as the Python number that it is."""
-    return value.item() if getattr(value, "shape", None) == () and hasattr(value, "item") else value
-
-
-def declared(config: TaskConfig, key: MetricKey) -> tuple[Aggregation, bool | None]:
-    """Aggregation and direction of a score by its names alone, as `process_results` gives it: mean if undeclared."""
-    own = next((each for each in filters_of(config) if each.name == key.filter), None)
-    entry = next((each for each in metric_configs(config, own) if each.name == key.metric), None)
-    return aggregation_of(entry), higher_is_better_of(entry)
 
 
 def guarded(where: tuple[str, str, str, int], call: Any, *args: Any) -> Any:

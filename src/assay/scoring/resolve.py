@@ -1,4 +1,4 @@
-"""From the config of a task to the filters, metrics and aggregations that score it."""
+"""From the config of a task to the scorer, filters, metrics and aggregations that score it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from assay.config import FilterConfig, FilterStep, Function, FunctionRef, MetricConfig, TaskConfig
+from assay.config import FilterConfig, FilterStep, Function, FunctionRef, MetricConfig, ScorerConfig, TaskConfig
 from assay.errors import ConfigError, did_you_mean
 from assay.filters import DEFAULT_FILTER, TOOL_FILTER, FilterEnsemble
 from assay.instance import Instance
 from assay.metrics import AGGREGATIONS, METRICS, Aggregation, Kind, Metric, Reducer, get_reducer
+from assay.registry import Registry
 from assay.request_types import OUTPUT_TYPES
-from assay.scoring.registry import scorer_class
 
 IGNORES_KWARGS = {
     *("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match", "f1", "mcc", "brier_score", "likelihood"),
@@ -246,3 +246,32 @@ def higher_is_better_of(config: MetricConfig | None) -> bool | None:
         return None if config is None else config.higher_is_better
     metric = METRICS.get(config.metric) if isinstance(config.metric, str) else None
     return metric.higher_is_better if metric else None
+
+
+SCORERS: Registry[Any] = Registry(
+    "scorer",
+    group="assay.scorers",
+    lazy={
+        "choice": "assay.scoring.scorers:ChoiceScorer",
+        "choice_match": "assay.scoring.scorers:ChoiceMatchScorer",
+        "first_token": "assay.scoring.scorers:FirstTokenScorer",
+        "generate": "assay.scoring.scorers:GenerateScorer",
+        "judge": "assay.scoring.judges:JudgeScorer",
+        "loglikelihood": "assay.scoring.scorers:LoglikelihoodScorer",
+        "multiple_choice": "assay.scoring.choices:MultipleChoiceScorer",
+        "regex": "assay.scoring.scorers:RegexScorer",
+        "rolling": "assay.scoring.scorers:RollingScorer",
+        "turns": "assay.scoring.scorers:TurnsScorer",
+    },
+)
+
+
+def scorer_class(config: ScorerConfig) -> Any:
+    """The class that a task names, or brings along. One that is written for another contract says what stands for it."""
+    found: Any = config.type
+    if isinstance(config.type, str):
+        found = SCORERS[config.type]
+    elif isinstance(config.type, FunctionRef):
+        found = config.type.load()
+    adapt = getattr(found, "as_scorer", None)
+    return found if adapt is None else adapt()

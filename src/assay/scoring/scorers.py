@@ -1,16 +1,18 @@
-"""The scorers of generations, of loglikelihoods of whole texts, and of tasks that score themselves."""
+"""The scorers of generations, of conversations, of loglikelihoods of whole texts, and of tasks that score themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 from assay.config import Function, FunctionRef, TaskConfig
 from assay.errors import ScoringError, WrongKind
 from assay.instance import Instance
 from assay.metrics import Reduced, count_right, is_right_or_wrong
 from assay.results import MetricKey
-from assay.scoring.base import Scorer, ScoringContext, ScoringResult, add_or_pass_over, declared, guarded
+from assay.scoring.base import Scorer, ScoringContext, guarded
+from assay.scoring.outcome import ScoringResult, add_or_pass_over, declared
 from assay.scoring.resolve import ResolvedMetric
 from assay.scoring.results import GenResult, filtered, has_gold
 
@@ -241,3 +243,75 @@ class CustomScorer(Scorer):
                 hint="It gives {metric: value}, or None to pass the doc over.",
             )
         return scores
+
+
+class TurnsScorer(GenerateScorer):
+    """Each metric once an answer (`exact_match_turn_1`, …), their mean under its own name, and `exact_match_all`: the
+    least of them, which is 1 where every answer is right.
+
+    A target that is a list has one entry an answer; any other is the target of all of them.
+    """
+
+    wants_every_turn = True
+
+    def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
+        values: list[float] = []
+        for number, instance in enumerate(instances):
+            turn = replace(instance, target=target_of(instance, number))
+            values.append(float(only(metric, super().score_doc([turn], metric, filter_name))))
+        by_turn = {f"{metric.name}_turn_{number}": value for number, value in enumerate(values, 1)}
+        return {metric.name: sum(values) / len(values), **by_turn, f"{metric.name}_all": min(values)}
+
+
+def target_of(instance: Instance, number: int) -> Any:
+    if not isinstance(instance.target, list | tuple):
+        return instance.target
+    if number >= len(instance.target):
+        raise ScoringError(
+            f"task {instance.task_name!r}, doc {instance.doc_id}: answer {number + 1} has no target, of "
+            f"{len(instance.target)} that doc_to_target gives",
+            hint="Give one for each turn.",
+        )
+    return instance.target[number]
+
+
+class ExtractingScorer(GenerateScorer):
+    """Reads an answer by its filter, and compares it by `exact_match` without regard to case and punctuation.
+
+    Both are defaults: a task's own `filter_list` and `metric_list` go before them. Options are those of the filter.
+    """
+
+    FILTER: ClassVar[str] = "noop"
+    default_metrics: ClassVar[Sequence[Any]] = (
+        {"metric": "exact_match", "ignore_case": True, "ignore_punctuation": True},
+    )
+
+    def __init__(self, *, multiple_target: bool | None = None, **options: Any) -> None:
+        super().__init__(multiple_target=multiple_target)
+        self.options = options
+
+    def default_filter(self) -> list[Any]:
+        return [{"function": self.FILTER, "kwargs": self.options}]
+
+
+class FirstTokenScorer(ExtractingScorer):
+    """The whole answer, stripped at both ends: `  paris. ` is `Paris`, and `Paris is it` is not. The name is
+    lm-evaluation-harness's."""
+
+    FILTER = "remove_whitespace"
+
+
+class RegexScorer(ExtractingScorer):
+    """What a pattern finds first; by default the number after `#### `."""
+
+    FILTER = "regex"
+
+
+class ChoiceMatchScorer(ExtractingScorer):
+    """The answer as it is: leading spaces count."""
+
+
+class ChoiceScorer(ExtractingScorer):
+    """The choice that an answer states, wherever it says so: `The best answer is C, because …`."""
+
+    FILTER = "choice"

@@ -1,6 +1,5 @@
 """What a number is worth: standard errors, intervals, bootstrap replicates, paired comparison, power."""
 
-from assay.stats.aggregation import Aggregation
 from assay.stats.agreement import cohen_kappa, draw_agreement, krippendorff
 from assay.stats.bootstrap import (
     bootstrap_estimate,
@@ -11,6 +10,8 @@ from assay.stats.bootstrap import (
 )
 from assay.stats.closed_form import (
     combined_estimate,
+    correlation_estimate,
+    influence_of,
     mean,
     mean_estimate,
     mean_stderr,
@@ -26,8 +27,7 @@ from assay.stats.closed_form import (
 )
 from assay.stats.components import Components, variance_components
 from assay.stats.control import control_estimate
-from assay.stats.estimate import B_DEFAULT, Estimate, Floats, ends
-from assay.stats.linear import correlation_estimate, influence_of
+from assay.stats.estimate import B_DEFAULT, Aggregation, Clusters, Estimate, Floats, ends
 from assay.stats.paired import (
     Difference,
     influence_difference,
@@ -56,7 +56,6 @@ from assay.stats.significance import holm, mcnemar, normal_cdf, normal_quantile,
 from assay.stats.strengths import Games, bradley_terry
 from assay.stats.thinning import FEWEST_RUNS, ThinDocs, conformal_width, thin_docs
 from assay.stats.units import (
-    Clusters,
     cluster_index,
     cluster_key,
     doc_key,

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.stats.estimate import B_DEFAULT, Estimate, Floats, Keys
+from assay.stats.estimate import B_DEFAULT, Clusters, Estimate, Floats, Keys
 from assay.stats.significance import normal_cdf, t_quantile
-from assay.stats.units import Clusters, unit_keys
+from assay.stats.units import unit_keys
 
 _UNDEFINED_SHARE = 0.05
 """A replicate may be undefined (f1 of a draw without positives). Beyond this share the error bar would be a lie."""

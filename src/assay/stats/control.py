@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from assay.stats.closed_form import mean_estimate
-from assay.stats.estimate import Estimate, Floats
+from assay.stats.estimate import Clusters, Estimate, Floats
 from assay.stats.intervals import skewed_interval, spread_of
-from assay.stats.units import Clusters, cluster_index
+from assay.stats.units import cluster_index
 
 
 @dataclass(frozen=True)

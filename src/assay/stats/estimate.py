@@ -1,15 +1,18 @@
-"""A number and what it is worth."""
+"""A number and what it is worth; and what makes one of the values of all docs."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Keys = NDArray[np.uint64]
+Clusters = Sequence[Any] | NDArray[Any]
 
 B_DEFAULT = 1000
 """Bootstrap replicates, unless a run says otherwise."""
@@ -90,3 +93,25 @@ def _number(value: float, decimals: int) -> str:
 def ends(estimate: Estimate) -> tuple[float, float] | None:
     """The interval; None where there is none."""
     return None if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """Values of all docs to one number.
+
+    With `statistics` (a row per doc) and `finish` (sums of rows to numbers) a bootstrap replicate is
+    `finish(weights @ statistics)`; `replicate(values, weights)` serves numbers that are no function of sums (median),
+    and values for which `statistics` gives None. Without either, an estimate repeats items and calls `fn`.
+    """
+
+    name: str
+    fn: Callable[[Sequence[Any]], Any]
+    statistics: Callable[[Sequence[Any]], Floats | None] | None = None
+    finish: Callable[[Floats], Floats] | None = None
+    replicate: Callable[[Sequence[Any], NDArray[Any]], Floats] | None = None
+    transform: Callable[[float], float] | None = None
+    """Monotone map from the ratio of the two columns of `statistics` to the number: mean and ratios have a formula."""
+    estimate: Callable[[float, Floats, Clusters | None, float], Estimate] | None = None
+    """(number, table of `statistics`, clusters, level) → estimate, for numbers with a formula of their own: f1, mcc."""
+    resamples: int = 0
+    """To how many resamples lm-evaluation-harness bounds the standard error of this aggregation; 0: no bound of its own."""

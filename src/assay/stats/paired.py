@@ -15,10 +15,10 @@ import numpy as np
 
 from assay.stats.bootstrap import bootstrap_estimate
 from assay.stats.closed_form import rescaled
-from assay.stats.estimate import Estimate, Floats
+from assay.stats.estimate import Clusters, Estimate, Floats
 from assay.stats.intervals import skewed_interval, skewed_p_value, spread_of
 from assay.stats.significance import mcnemar, normal_quantile, sign_test, t_quantile, t_sf
-from assay.stats.units import Clusters, cluster_index, sums_by
+from assay.stats.units import cluster_index, sums_by
 
 
 @dataclass(frozen=True)

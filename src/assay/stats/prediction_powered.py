@@ -23,10 +23,10 @@ import numpy as np
 
 from assay.stats.bootstrap import bootstrap_replicates
 from assay.stats.closed_form import wilson
-from assay.stats.estimate import B_DEFAULT, Estimate, Floats, Keys
+from assay.stats.estimate import B_DEFAULT, Clusters, Estimate, Floats, Keys
 from assay.stats.paired import Difference
 from assay.stats.significance import normal_quantile, t_quantile, t_sf
-from assay.stats.units import Clusters, cluster_index
+from assay.stats.units import cluster_index
 
 FEWEST_LABELS = 20
 """Below it no interval is given: what few labels say of a judge is chance."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import DataError
-from assay.stats.estimate import Floats, Keys
-
-Clusters = Sequence[Any] | NDArray[Any]
+from assay.stats.estimate import Clusters, Floats, Keys
 
 
 def doc_key(content_hash: str | bytes) -> np.uint64:

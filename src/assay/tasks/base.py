@@ -78,7 +78,7 @@ class Task(TaskDocs):
         if config.class_ is None:
             config = with_scorer_defaults(offer_choices(check_perturbation(apply_style(apply_format(config)))))
         if config.class_ is not None:
-            make = load_object("assay.tasks.class_tasks:build_class_task")
+            make = load_object("assay.tasks.types:build_class_task")
         elif config.turns:
             make = load_object("assay.tasks.conversation:ConversationTask")
         else:

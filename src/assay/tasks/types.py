@@ -1,12 +1,14 @@
-"""The task types: what each one asks a model about a doc."""
+"""The task types: what each one asks a model about a doc; and those that a file brings along."""
 
 from __future__ import annotations
 
 import json
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
-from assay.errors import DataError
+from assay.config import FunctionRef, TaskConfig
+from assay.errors import AssayError, ConfigError, DataError
 from assay.instance import Doc, Instance
 from assay.scoring import gold_indices
 from assay.tasks.base import Task
@@ -147,3 +149,19 @@ class LettersTask(Task):
     ) -> list[Instance]:
         labels = tuple(self.doc_to_choice(doc))
         return [Instance("letters", doc, self._with_media(doc, (ctx, labels)), 0, target=target, choices=labels)]
+
+
+def build_class_task(config: TaskConfig, *, data_dir: str | Path | None, name: str | None) -> Task:
+    """An object of the class that the config names (`class: !function task.Riddles`), set up like any other task."""
+    cls = config.class_.load() if isinstance(config.class_, FunctionRef) else config.class_
+    if not isinstance(cls, type) or not issubclass(cls, Task):
+        raise ConfigError(
+            f"task {config.task}: {config.class_} is {getattr(cls, '__name__', cls)!r}, expected a task class",
+            hint="Derive the class from one of assay.tasks: GenerateTask, MultipleChoiceTask, …",
+        )
+    try:
+        return cls.from_task_file(config, data_dir=data_dir, name=name)
+    except AssayError:
+        raise
+    except Exception as error:  # code of a task file may raise anything
+        raise ConfigError(f"task {config.task}: {config.class_} cannot be made: {error}") from error

@@ -12,11 +12,12 @@ from assay.errors import AssayError, ConfigError, DataError, did_you_mean
 from assay.instance import Instance, context_text, is_chat
 from assay.metrics import AGGREGATIONS, get_reducer
 from assay.results import MetricKey
-from assay.scoring.base import InstancesByDoc, ScoringContext, ScoringResult
+from assay.scoring.base import ScoringContext
 from assay.scoring.judges.asking import Asking
 from assay.scoring.judges.kinds import JUDGE_KINDS, Case, JudgeKind
 from assay.scoring.judges.labels import Labels
 from assay.scoring.judges.opponents import Opponent
+from assay.scoring.outcome import InstancesByDoc, ScoringResult
 from assay.scoring.resolve import aggregation_of, filters_of, higher_is_better_of, metric_configs
 from assay.scoring.results import filtered
 from assay.scoring.scorers import GenerateScorer

@@ -1,0 +1,242 @@
+"""What scoring gives back: a column of values for each metric and filter, and what is to be known about the answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from assay.config import TaskConfig
+from assay.errors import ScoringError
+from assay.instance import Instance, Response
+from assay.metrics import AGGREGATIONS, Aggregation
+from assay.results import Flag, MetricColumn, MetricKey
+from assay.scoring.resolve import aggregation_of, filters_of, higher_is_better_of, metric_configs
+
+InstancesByDoc = Mapping[int, Sequence[Instance]]
+
+
+class ScoringResult:
+    """A column of values for each metric and filter, and what is to be known about single docs.
+
+    A scorer of one's own may give `sample_scores` alone, a value for every doc. One that skips docs says in `doc_ids`
+    whose values they are. How the values aggregate is then looked up in the task's config (`completed`).
+    """
+
+    def __init__(
+        self,
+        sample_scores: Mapping[tuple[str, str], Sequence[Any]] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        doc_ids: Mapping[tuple[str, str], Sequence[int]] | None = None,
+    ) -> None:
+        self.columns: dict[MetricKey, MetricColumn] = {}
+        self.flags: dict[int, list[Flag]] = {}
+        self.errors: dict[MetricKey, dict[int, ScoringError]] = {}
+        """Why docs could not be scored."""
+        self.metadata: dict[str, Any] = dict(metadata or {})
+        self._declared: dict[MetricKey, tuple[Aggregation, bool | None]] = {}
+        self._docs: dict[MetricKey, set[int]] = {}
+        self._bare = {MetricKey(*key): list(values) for key, values in (sample_scores or {}).items()}
+        self._bare_docs = {MetricKey(*key): list(ids) for key, ids in (doc_ids or {}).items()}
+
+    @property
+    def sample_scores(self) -> dict[MetricKey, list[Any]]:
+        """Values per (metric, filter), in the order of the docs."""
+        return {**self._bare, **{key: list(column.values) for key, column in self.columns.items()}}
+
+    @property
+    def doc_ids(self) -> dict[MetricKey, list[int]]:
+        """Whose values they are, parallel to `sample_scores`: a doc may have a value for some metrics only."""
+        return {**self._bare_docs, **{key: list(column.doc_ids) for key, column in self.columns.items()}}
+
+    def declare(self, key: MetricKey, aggregation: Aggregation, higher_is_better: bool | None) -> None:
+        """How the values to come are aggregated: two filters may differ in that too. The first word stands."""
+        self._declared.setdefault(key, (aggregation, higher_is_better))
+
+    def is_declared(self, key: MetricKey) -> bool:
+        return key in self._declared
+
+    def aggregation_of(self, key: MetricKey) -> Aggregation:
+        return self._declared[key][0]
+
+    def is_bypassed(self, key: MetricKey) -> bool:
+        """Whether nothing is scored on purpose (`--predict_only`)."""
+        return self.aggregation_of(key).name == "bypass"
+
+    def add(self, key: MetricKey, doc_id: int, value: Any, draws: tuple[int, int] | None = None) -> None:
+        """One more doc's value. A second one for the same doc would count the doc twice: an error."""
+        docs = self._docs.setdefault(key, set())
+        if doc_id in docs:
+            raise ScoringError(
+                f"doc {doc_id} has two values of {key.metric} under filter {key.filter!r}",
+                hint="Two entries of metric_list give a score of this name: drop one, or give each a filter of its own.",
+            )
+        docs.add(doc_id)
+        self._column(key).add(doc_id, plain_number(value), draws)
+
+    def add_all(self, key: MetricKey, doc_ids: Sequence[int], values: Sequence[Any]) -> None:
+        """The values of many docs, none of which has one yet."""
+        self._docs.setdefault(key, set()).update(doc_ids)
+        self._column(key).extend(doc_ids, values)
+
+    def open_judged(self, key: MetricKey) -> None:
+        """A column of verdicts, also where no doc has one yet; labels may follow."""
+        column = self._column(key)
+        column.labels = {} if column.labels is None else column.labels
+
+    def label(self, key: MetricKey, doc_id: int, value: float) -> None:
+        """What people say of a doc that has a verdict."""
+        labels = self._column(key).labels
+        assert labels is not None, "only verdicts have labels"
+        labels[doc_id] = value
+
+    def why_failed(self, doc_id: int) -> str | None:
+        """Why a doc that was answered could not be scored; without its number, so that equal reasons are equal."""
+        for key, errors in self.errors.items():
+            if doc_id in errors:
+                return f"scoring failed: {key.metric}: {type(errors[doc_id].__cause__ or errors[doc_id]).__name__}"
+        return None
+
+    def flag(self, doc_id: int, name: str, filter_name: str | None = None) -> None:
+        flags = self.flags.setdefault(doc_id, [])
+        if (flag := Flag(name, filter_name)) not in flags:
+            flags.append(flag)
+
+    def merge(self, other: ScoringResult) -> ScoringResult:
+        """Both results in one. The same (metric, filter) in both is an error, never a silent overwrite."""
+        clash = sorted(self.sample_scores.keys() & other.sample_scores.keys())
+        if clash:
+            names = ", ".join(f"{key.metric} under {key.filter}" for key in clash)
+            raise ScoringError(f"two results both have {names}", hint="Give one of the filters another name.")
+        merged = ScoringResult(metadata={**self.metadata, **other.metadata})
+        merged._bare = {**self._bare, **other._bare}
+        merged._bare_docs = {**self._bare_docs, **other._bare_docs}
+        merged.columns = {**self.columns, **other.columns}
+        merged._declared = {**self._declared, **other._declared}
+        merged._docs = {**self._docs, **other._docs}
+        merged.errors = {**self.errors, **other.errors}
+        for result in (self, other):
+            for doc_id, flags in result.flags.items():
+                for flag in flags:
+                    merged.flag(doc_id, *flag)
+        return merged
+
+    def completed(self, instances_by_doc: InstancesByDoc, config: TaskConfig) -> ScoringResult:
+        """The result with a column for everything that a scorer gave as `sample_scores` alone."""
+        for key, values in self._bare.items():
+            if key not in self._bare_docs and len(values) != len(instances_by_doc):
+                raise ScoringError(
+                    f"{key.metric} under {key.filter}: {len(values)} values for {len(instances_by_doc)} docs",
+                    hint="A scorer that skips docs says in doc_ids which docs its values belong to.",
+                )
+            self.declare(key, *declared(config, key))
+            numbers = [plain_number(value) for value in values]
+            self.add_all(key, self._bare_docs.get(key) or list(instances_by_doc), numbers)
+        if self._bare:
+            # Such a scorer did not look at the docs: what was truncated, empty or failed is still to be known.
+            flag_docs(instances_by_doc, self.flag)
+        self._bare, self._bare_docs = {}, {}
+        return self
+
+    def _column(self, key: MetricKey) -> MetricColumn:
+        column = self.columns.get(key)
+        if column is None:
+            column = self.columns[key] = MetricColumn(key, *self._declared[key])
+        return column
+
+
+def add_or_pass_over(result: ScoringResult, key: MetricKey, doc_id: int, value: Any) -> None:
+    """None is no value: the doc is passed over under this metric, and counted. Code that aggregates may mean it."""
+    if value is None and result.aggregation_of(key).name in AGGREGATIONS and not result.is_bypassed(key):
+        result.flag(doc_id, "unscored")
+        return
+    result.add(key, doc_id, value)
+
+
+def plain_number(value: Any) -> Any:
+    """A scalar of numpy or torch, which `process_results` may give, as the Python number that it is."""
+    return value.item() if getattr(value, "shape", None) == () and hasattr(value, "item") else value
+
+
+def declared(config: TaskConfig, key: MetricKey) -> tuple[Aggregation, bool | None]:
+    """Aggregation and direction of a score by its names alone, as `process_results` gives it: mean if undeclared."""
+    own = next((each for each in filters_of(config) if each.name == key.filter), None)
+    entry = next((each for each in metric_configs(config, own) if each.name == key.metric), None)
+    return aggregation_of(entry), higher_is_better_of(entry)
+
+
+class TakeNote(Protocol):
+    def __call__(self, doc_id: int, name: str, filter_name: str | None = None) -> None: ...
+
+
+def flag_docs(instances_by_doc: Mapping[int, Sequence[Instance]], flag: TakeNote) -> dict[int, Sequence[Instance]]:
+    """Flag every doc that needs it; the docs that can be scored, which are those all of whose requests were answered."""
+    answered: dict[int, Sequence[Instance]] = {}
+    for doc_id, instances in instances_by_doc.items():
+        if instances[0].request_type == "loglikelihood" and instances[-1].request_type == "loglikelihood":
+            # One sum for the usual case: it is finite, or −∞, unless some term has no business here.
+            total = sum([math.nan if each.failure else each.resps[0][0] for each in instances])
+            sound = total < math.inf or _is_sound(doc_id, instances, flag)
+        else:
+            sound = _is_sound(doc_id, instances, flag)
+        if sound:
+            answered[doc_id] = instances
+    return answered
+
+
+def _is_sound(doc_id: int, instances: Sequence[Instance], flag: TakeNote) -> bool:
+    """Whether every request was answered, with something that an answer can be."""
+    for instance in instances:
+        if instance.failure is None and instance.request_type != "generate_until":
+            instance.failure = not_a_loglikelihood(instance.resps)
+        if instance.failure is not None:
+            flag(doc_id, "failed")
+            return False
+    for instance in instances:
+        if instance.request_type != "generate_until":
+            continue
+        if any(each is not None and each.stop_reason == "length" for each in instance.responses):
+            flag(doc_id, "truncated")
+        if any(each is not None and is_unfinished_thought(each) for each in instance.responses):
+            flag(doc_id, "unfinished_thought")
+        elif any(each is not None and each.refusal for each in instance.responses):
+            flag(doc_id, "refused")
+        elif any(isinstance(response, str) and not response.strip() for response in instance.resps):
+            flag(doc_id, "empty")
+    return True
+
+
+def flag_filtered(
+    name: str, answered: Mapping[int, Sequence[Instance]], kept: Mapping[int, Sequence[Instance]], flag: TakeNote
+) -> None:
+    """Flag docs that a filter dropped, and those it could extract nothing from."""
+    for doc_id, instances in answered.items():
+        if doc_id not in kept:
+            flag(doc_id, "left_out", name)
+        elif instances[0].request_type == "generate_until" and any(
+            all(instance.unparsed.get(name, [False])) for instance in instances
+        ):
+            flag(doc_id, "unparsed", name)
+
+
+def not_a_loglikelihood(responses: Sequence[Any]) -> str | None:
+    """Why a response cannot be compared: NaN and +∞ are no logarithm of a probability. −∞ is: that of zero."""
+    for response in responses:
+        for ll in _loglikelihoods(response):
+            if ll != ll or ll == math.inf:
+                return f"the model gave the loglikelihood {ll}"
+    return None
+
+
+def _loglikelihoods(response: Any) -> Sequence[float]:
+    """Of a text, of a continuation with whether it is greedy, or of each label with whether it was listed."""
+    if not isinstance(response, tuple | list):
+        return (response,)
+    return [each[0] for each in response] if isinstance(response[0], tuple | list) else response[:1]
+
+
+def is_unfinished_thought(response: Response) -> bool:
+    """Whether the model was still thinking when it was cut off: there are thoughts, and no answer after them."""
+    has_answer = isinstance(response.answer, str) and bool(response.answer.strip())
+    return bool(response.reasoning) and not has_answer and not (response.tool_calls or response.refusal)
