@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from typing import Any
 
 INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff]"
@@ -65,3 +66,20 @@ def json_with_escapes(text: str) -> str:
     '"\\\\u202e\\\\u009b"'
     """
     return INVISIBLE.sub(lambda match: json.dumps(match[0])[1:-1], text)
+
+
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+
+
+def csv_cell(value: Any) -> Any:
+    """A value for a spreadsheet. A text that one would take for a formula gets an apostrophe before it: it may be a model's.
+
+    >>> csv_cell("=HYPERLINK()"), csv_cell("-2+3"), csv_cell("-2"), csv_cell(-1.5), csv_cell(["a"])
+    ("'=HYPERLINK()", "'-2+3", '-2', -1.5, '["a"]')
+    """
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = text.replace("\x00", "␀")
+    acts = text[:1] in ("=", "+", "-", "@", "\t", "\r", "\n") and not _NUMBER.fullmatch(text)
+    return f"'{text}" if acts else text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import zipfile
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from tests.comparison.test_verbs import call
 from tests.report.spoiled import Spoiled, write_tasks
 
-from assay.report import evaluate
+from assay.report import evaluate, export_run
 
 HOSTILE = "\x1b]0;pwned\x07 \ud800"
 
@@ -51,3 +52,20 @@ def test_an_export_that_cannot_be_written_says_so(runs: Path, capsys: pytest.Cap
     code, _, err = call(capsys, "export", runs / "good", "--to", "csv", "-o", runs / "file" / "below")
     assert code == 2
     assert "cannot write to" in err
+
+
+def test_no_cell_of_an_exported_table_is_a_formula(tmp_path: Path) -> None:
+    docs = [{"q": str(i), "a": -i, "from": f"=HYPERLINK({i})"} for i in range(3)]
+    (tmp_path / "docs.jsonl").write_text("".join(json.dumps(doc) + "\n" for doc in docs))
+    (tmp_path / "sums.yaml").write_text(
+        "task: sums\ndataset_path: json\ndataset_kwargs: {data_files: {test: docs.jsonl}}\ntest_split: test\n"
+        'cluster: from\noutput_type: generate_until\ndoc_to_text: "{{q}}"\ndoc_to_target: a\n'
+        'filter_list: [{name: "@SUM(1)", filter: [{function: take_first}]}]\nmetric_list: [{metric: exact_match}]\n'
+    )
+    store, run = str(tmp_path / "store.sqlite"), str(tmp_path / "run")
+    evaluate(model="dummy", tasks=[str(tmp_path / "sums.yaml")], run_dir=run, store=store)
+    table = export_run(run, "csv", tmp_path)[0]
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert [row["cluster"] for row in rows] == [f"'=HYPERLINK({i})" for i in range(3)]
+    assert {row["filter"] for row in rows} == {"'@SUM(1)"}
+    assert [row["target"] for row in rows] == ["0", "-1", "-2"], "numbers stay numbers"

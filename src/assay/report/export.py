@@ -11,6 +11,7 @@ from assay.errors import ConfigError
 from assay.registry import Registry
 from assay.report.jsonl import file_name, sample_objects, write_jsonl
 from assay.results import RunResult, read_samples, unpack_arguments
+from assay.signs import csv_cell
 
 
 def export_run(run: str | Path, to: str, output: str | Path) -> list[Path]:
@@ -38,14 +39,14 @@ def to_csv(result: RunResult, folder: Path) -> list[Path]:
     for task, file in sample_files(result):
         path = folder / f"{file_name(task)}.csv"
         with open(path, "w", encoding="utf-8", errors="replace", newline="") as out:
-            writer: csv.DictWriter[str] | None = None
+            writer = None
             for row in read_samples(file):
                 row["flags"] = " ".join(row["flags"] or ())
                 row["arguments"] = json.dumps(unpack_arguments(row["arguments"]), ensure_ascii=False)
                 if writer is None:
-                    writer = csv.DictWriter(out, fieldnames=list(row))
-                    writer.writeheader()
-                writer.writerow(row)
+                    writer = csv.writer(out)
+                    writer.writerow(map(csv_cell, row))
+                writer.writerow(map(csv_cell, row.values()))
         written.append(path)
     return written
 

@@ -7,7 +7,7 @@ import io
 
 from assay.report.rows import TableRow, rows_of
 from assay.results import RunResult
-from assay.signs import one_line
+from assay.signs import csv_cell, one_line
 from assay.tables import Column, FittedTable
 
 CSV_HEADER = [
@@ -136,16 +136,5 @@ def csv_table(result: RunResult) -> str:
             e = row.estimate
             about = [row.name, row.kind, row.depth, row.shots, row.metric, row.filter, row.higher_is_better]
             cells = [*about, e.value, e.stderr, e.low, e.high, e.n, e.method, row.note]
-            writer.writerow([_csv_cell(cell) for cell in cells])
+            writer.writerow([csv_cell(cell) for cell in cells])
     return buffer.getvalue()
-
-
-def _csv_cell(cell: object) -> object:
-    """A task may be called `=HYPERLINK(…)`: spreadsheets take that for a formula unless an apostrophe stands before it.
-
-    >>> _csv_cell("=1+1"), _csv_cell(-0.5), _csv_cell(None)
-    ("'=1+1", -0.5, '')
-    """
-    if cell is None:
-        return ""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell

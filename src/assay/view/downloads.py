@@ -10,6 +10,7 @@ from typing import Any
 
 from assay.report import rows_of
 from assay.results import RunResult
+from assay.signs import csv_cell
 from assay.view.library import RunSummary
 from assay.view.prompts import requests_of
 from assay.view.queries import METRIC
@@ -34,22 +35,9 @@ def _csv(rows: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
         writer = csv.writer(buffer, lineterminator="\r\n")
         if names is None:
             names = list(row)
-            writer.writerow(names)
-        writer.writerow([cell(row.get(name)) for name in names])
+            writer.writerow(map(csv_cell, names))
+        writer.writerow([csv_cell(row.get(name)) for name in names])
         yield buffer.getvalue().encode("utf-8", "replace")
-
-
-def cell(value: Any) -> Any:
-    """A value for a spreadsheet. A text that one would take for a formula is quoted: it may be a model's.
-
-    >>> cell("=HYPERLINK()"), cell(-1.5), cell(["a"])
-    ("'=HYPERLINK()", -1.5, '["a"]')
-    """
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    text = text.replace("\x00", "␀")
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
 def run_list(summaries: Iterable[RunSummary]) -> Iterator[dict[str, Any]]:
