@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := hf,api,view
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -q
 DEV_EXTRAS := $(EXTRAS),litellm,ray,dev
 TORCH := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
 # Whether the interpreter has a torch of its own: then the environment uses that one.
@@ -68,12 +69,12 @@ test: lint tests ## lint, then all tests
 tests: export ASSAY_LM_EVAL_TASKS ?= $(CURDIR)/$(LM_EVAL)
 tests: venv $(LM_EVAL)/.installed $(LM_EVAL)-0.5/.installed
 	@echo "== pytest"
-	@$(BIN)/python -m pytest -n 2 -q
+	@$(PYTEST)
 
 test-wide: export ASSAY_LM_EVAL_TASKS ?= $(CURDIR)/$(LM_EVAL)
 test-wide: venv $(LM_EVAL)/.installed $(LM_EVAL)-0.5/.installed ## what `make test` leaves out: the whole of each wide test, of which it holds a slice
 	@echo "== pytest -m wide"
-	@$(BIN)/python -m pytest -n 2 -q -m wide
+	@$(PYTEST) -m wide
 
 $(LM_EVAL)/.installed: | venv
 	$(BIN)/python -m pip install --quiet --no-deps --no-compile --target $(LM_EVAL) lm-eval==$(RIVAL_VERSION)

@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import os
+from collections import Counter
 
 import pytest
 from hypothesis import settings
@@ -16,6 +17,28 @@ for name in [key for key in os.environ if key.startswith("ASSAY_") and not key.s
     value = os.environ.pop(name)
     if name == "ASSAY_LM_EVAL_TASKS":
         os.environ.setdefault("ASSAY_TEST_LM_EVAL_TASKS", value)
+
+
+COSTLY = ("cluster", "chromium", "launcher", "heavy")
+"""Fixtures that take seconds to make: tests that share one run in one process, and begin first, for they take longest."""
+TOGETHER = 20
+"""Tests of one file that run in one process, so that what a file makes once is seldom made twice."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Which tests go to one process under `--dist loadgroup`, and in which order."""
+    if not config.getoption("loadgroup", False):
+        return
+    counts: Counter[str] = Counter()
+    last = []
+    for item in items:
+        shared = [name for name in COSTLY if name in getattr(item, "fixturenames", ())]
+        file = str(item.path)
+        counts[file] += not shared
+        item.add_marker(pytest.mark.xdist_group(shared[0] if shared else f"{file}:{counts[file] // TOGETHER}"))
+        last.append(not shared)
+    order = sorted(range(len(items)), key=last.__getitem__)
+    items[:] = [items[i] for i in order]
 
 
 @pytest.fixture(autouse=True)

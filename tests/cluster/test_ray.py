@@ -133,7 +133,7 @@ class Hook(Quiet):
 
 def test_results_are_the_same_bytes_for_any_number_of_replicas(cluster: Any, tmp_path: Path) -> None:
     local = results(execute(config(tmp_path, "local")))
-    for replicas in (1, 2, 5):
+    for replicas in (1, 3):
         hook = Hook()
         outcome = execute(config(tmp_path, f"ray{replicas}", executor="ray", replicas=replicas), progress=hook)
         assert results(outcome) == local
@@ -239,6 +239,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "took too long"
+        time.sleep(0.02)
 
 
 def test_a_poisonous_request_is_reported_with_its_shard_and_the_others_are_answered(

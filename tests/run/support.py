@@ -115,10 +115,11 @@ def write_benchmark(folder: Path, docs: int = 30) -> None:
 
 def command(folder: Path, *words: str, run: str = "run", tasks: str = "both") -> list[str]:
     """`assay run` on that benchmark."""
+    return [sys.executable, "-m", "assay", *words_of(folder, *words, run=run, tasks=tasks)]
+
+
+def words_of(folder: Path, *words: str, run: str = "run", tasks: str = "both") -> list[str]:
     return [
-        sys.executable,
-        "-m",
-        "assay",
         "run",
         "--model",
         f"{folder / 'noted.py'}:Noted",

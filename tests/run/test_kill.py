@@ -11,7 +11,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.run.support import command, computed, environment, results_without_times, write_benchmark
+from tests.run.launching import Launcher
+from tests.run.support import command, computed, environment, results_without_times, words_of, write_benchmark
 
 pytestmark = pytest.mark.slow
 
@@ -19,12 +20,19 @@ KILLS = 20
 
 
 @pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, int]:
+def reference(launcher: Launcher, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, int]:
     """The results of a run that nothing disturbed, and how many requests it computed."""
     folder = tmp_path_factory.mktemp("reference")
     write_benchmark(folder)
-    subprocess.run(command(folder), env=environment(folder), check=True, capture_output=True)
+    go_on(launcher, folder)
     return normal(results_without_times(folder), folder), len(computed(folder))
+
+
+def go_on(launcher: Launcher, folder: Path, run: str = "run") -> str:
+    """The same command (again), to its end; what it wrote to stderr."""
+    log = folder / "said.txt"
+    launcher.run(words_of(folder, run=run), environment(folder), log)
+    return log.read_text()
 
 
 def normal(text: str, folder: Path) -> str:
@@ -33,27 +41,25 @@ def normal(text: str, folder: Path) -> str:
 
 # `make test` holds the first of ten storms; all together kill 200 times at most.
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(2, 11))])
-def test_killed_at_random_moments_and_started_again(reference: tuple[str, int], seed: int, tmp_path: Path) -> None:
+def test_killed_at_random_moments_and_started_again(
+    launcher: Launcher, reference: tuple[str, int], seed: int, tmp_path: Path
+) -> None:
     write_benchmark(tmp_path)
     rng = random.Random(seed)
     pause = 0.02
-    finished = False
     for _ in range(KILLS):
-        before = len(computed(tmp_path))
-        process = subprocess.Popen(
-            command(tmp_path), env=environment(tmp_path, pause), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
         # Kill while it computes: a few requests after the first new one, wherever start-up ends on this machine.
-        target = before + rng.randint(1, 30)
-        deadline = time.monotonic() + 60
-        while len(computed(tmp_path)) < target and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.01)
-        time.sleep(rng.random() * 0.05)
-        process.send_signal(signal.SIGKILL)
-        finished = process.wait() == 0
-        if finished:
+        target = len(computed(tmp_path)) + rng.randint(1, 30)
+
+        def is_there(target: int = target) -> bool:
+            there = len(computed(tmp_path)) >= target
+            time.sleep(rng.random() * 0.05 if there else 0)
+            return there
+
+        process = launcher.start(words_of(tmp_path), environment(tmp_path, pause), tmp_path / "said.txt")
+        if not process.kill_when(is_there):
             break
-    subprocess.run(command(tmp_path), env=environment(tmp_path), check=True, capture_output=True)
+    go_on(launcher, tmp_path)
     expected, total = reference
     assert normal(results_without_times(tmp_path), tmp_path) == expected
     times = Counter(computed(tmp_path))
@@ -62,30 +68,26 @@ def test_killed_at_random_moments_and_started_again(reference: tuple[str, int], 
     assert sum(times.values()) - total <= KILLS * int(0.5 / pause)
 
 
-def test_two_processes_on_one_store_give_the_same_results(reference: tuple[str, int], tmp_path: Path) -> None:
+def test_two_processes_on_one_store_give_the_same_results(
+    launcher: Launcher, reference: tuple[str, int], tmp_path: Path
+) -> None:
     write_benchmark(tmp_path)
     both = [
-        subprocess.Popen(
-            command(tmp_path, run=f"run{i}"),
-            env=environment(tmp_path, 0.005),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
+        launcher.start(words_of(tmp_path, run=f"run{i}"), environment(tmp_path, 0.005), tmp_path / f"said{i}.txt")
         for i in range(2)
     ]
     for process in both:
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors.decode()
+        assert process.wait() == 0, process.said()
     for i in range(2):
         text = results_without_times(tmp_path, f"run{i}")
         assert normal(text, tmp_path) == reference[0]
 
 
 def test_a_store_truncated_in_the_middle_is_rebuilt_and_the_run_goes_on(
-    reference: tuple[str, int], tmp_path: Path
+    launcher: Launcher, reference: tuple[str, int], tmp_path: Path
 ) -> None:
     write_benchmark(tmp_path)
-    subprocess.run(command(tmp_path), env=environment(tmp_path), check=True, capture_output=True)
+    go_on(launcher, tmp_path)
     store = next((tmp_path / "home").rglob("responses.sqlite"))
     with sqlite3.connect(store) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -93,15 +95,15 @@ def test_a_store_truncated_in_the_middle_is_rebuilt_and_the_run_goes_on(
     size = store.stat().st_size
     with open(store, "r+b") as file:
         file.truncate(size // 2)
-    again = subprocess.run(command(tmp_path), env=environment(tmp_path), check=True, capture_output=True, text=True)
+    said = go_on(launcher, tmp_path)
     assert normal(results_without_times(tmp_path), tmp_path) == reference[0]
-    assert "the response store" in again.stderr, "the user is told"
+    assert "the response store" in said, "the user is told"
     assert list(store.parent.glob("responses.sqlite?*damaged*")) or list(store.parent.glob("*.damaged*")), (
         "and the damaged file is kept"
     )
 
 
-def test_a_full_disk_is_an_error_that_keeps_what_was_written(reference: tuple[str, int], tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_that_keeps_what_was_written(launcher: Launcher, tmp_path: Path) -> None:
     """The store refuses to grow (a page limit stands for the full disk); with room again, the run goes on."""
     write_benchmark(tmp_path, docs=400)
     small = {**environment(tmp_path), "ASSAY_TEST_FULL_AT_PAGES": "30"}
@@ -121,7 +123,7 @@ def test_a_full_disk_is_an_error_that_keeps_what_was_written(reference: tuple[st
     assert failed.returncode == 3, failed.stderr
     assert "Traceback" not in failed.stderr
     assert "full" in failed.stderr or "space" in failed.stderr
-    subprocess.run(command(tmp_path), env=environment(tmp_path), check=True, capture_output=True)
+    go_on(launcher, tmp_path)
     times = Counter(computed(tmp_path))
     assert max(times.values()) <= 2
     assert sum(times.values()) < 2 * len(times), "what was written before the disk was full is used"
@@ -129,23 +131,21 @@ def test_a_full_disk_is_an_error_that_keeps_what_was_written(reference: tuple[st
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_keeps_what_was_answered_and_says_how_to_go_on(
-    times: int, reference: tuple[str, int], tmp_path: Path
+    times: int, launcher: Launcher, reference: tuple[str, int], tmp_path: Path
 ) -> None:
     write_benchmark(tmp_path)
-    process = subprocess.Popen(
-        command(tmp_path), env=environment(tmp_path, 0.03), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = launcher.start(words_of(tmp_path), environment(tmp_path, 0.03), tmp_path / "said.txt")
     while len(computed(tmp_path)) < 20 and process.poll() is None:
         time.sleep(0.02)
     for _ in range(times):
         process.send_signal(signal.SIGINT)
         time.sleep(0.005)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
+    assert process.wait() == 130, process.said()
+    errors = process.said()
     assert "Traceback" not in errors
     before = computed(tmp_path)
     assert 20 <= len(before) < reference[1]
-    subprocess.run(command(tmp_path), env=environment(tmp_path), check=True, capture_output=True)
+    go_on(launcher, tmp_path)
     twice = [request for request, count in Counter(computed(tmp_path)).items() if count > 1]
     assert len(twice) <= times - 1, "one Ctrl-C loses nothing; the second may cut off the request in flight"
     assert normal(results_without_times(tmp_path), tmp_path) == reference[0]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import random
-import signal
 import subprocess
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.run.launching import Launcher
 from tests.run.rounds import write_rounds
-from tests.run.support import command, computed, environment, results_without_times
+from tests.run.support import command, computed, environment, results_without_times, words_of
 
 import assay
 from assay.errors import ConfigError
@@ -76,25 +75,18 @@ def test_an_edited_second_turn_is_noticed_when_scored_again(bench: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_conversation_survives_kill_and_resume(bench: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_conversation_survives_kill_and_resume(
+    launcher: Launcher, bench: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     calm = tmp_path_factory.mktemp("calm")
     write_rounds(calm)
-    subprocess.run(command(calm, tasks="talk"), env=environment(calm), check=True, capture_output=True)
+    launcher.run(words_of(calm, tasks="talk"), environment(calm), calm / "said.txt")
     rng, pause = random.Random(3), 0.02
     for _ in range(4):
         target = len(computed(bench)) + rng.randint(5, 15)
-        process = subprocess.Popen(
-            command(bench, tasks="talk"),
-            env=environment(bench, pause),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        deadline = time.monotonic() + 60
-        while len(computed(bench)) < target and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    subprocess.run(command(bench, tasks="talk"), env=environment(bench), check=True, capture_output=True)
+        process = launcher.start(words_of(bench, tasks="talk"), environment(bench, pause), bench / "said.txt")
+        assert process.kill_when(lambda target=target: len(computed(bench)) >= target)
+    launcher.run(words_of(bench, tasks="talk"), environment(bench), bench / "said.txt")
     ours, theirs = (results_without_times(folder).replace(str(folder), "FOLDER") for folder in (bench, calm))
     assert ours == theirs
     times = Counter(computed(bench))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.models.hf.conftest import BUILDERS, make_network, make_tokenizer
 
 from assay.instance import Instance
 from assay.models.hf import HFLM
@@ -60,19 +63,29 @@ def generate(model: HFLM, rows: int, *, draft: bool, **settings: Any) -> tuple[d
     return dict(generator.run(prompts)), generator
 
 
-@pytest.mark.parametrize("rows", [1, 3, 64])
+SETTINGS: list[dict[str, Any]] = [
+    {"max_gen_toks": 40},
+    {"max_gen_toks": 24, "temperature": 0.4},
+    {"max_gen_toks": 24, "repetition_penalty": 1.2},
+    {"max_gen_toks": 40, "until": ["e", "\n"]},
+]
+ROWS = (1, 3, 64)
+GRID = list(itertools.product(BUILDERS, range(len(SETTINGS)), ROWS))
+"""`make test` holds every seventh case: each network, each setting and each number of rows is among them."""
+
+
+@cache
+def model_of(name: str) -> HFLM:
+    return HFLM(make_network(name), tokenizer=make_tokenizer(), threads=1)
+
+
 @pytest.mark.parametrize(
-    "settings",
-    [
-        {"max_gen_toks": 40},
-        {"max_gen_toks": 24, "temperature": 0.4},
-        {"max_gen_toks": 24, "repetition_penalty": 1.2},
-        {"max_gen_toks": 40, "until": ["e", "\n"]},
-    ],
+    ("name", "settings", "rows"),
+    [pytest.param(*case, marks=() if i % 7 == 0 else pytest.mark.wide) for i, case in enumerate(GRID)],
 )
-def test_rows_say_the_same_with_and_without(any_model: HFLM, rows: int, settings: dict[str, Any]) -> None:
-    with_drafts, quick = generate(any_model, rows, draft=True, **settings)
-    without, slow = generate(any_model, rows, draft=False, **settings)
+def test_rows_say_the_same_with_and_without(name: str, settings: int, rows: int) -> None:
+    with_drafts, quick = generate(model_of(name), rows, draft=True, **SETTINGS[settings])
+    without, slow = generate(model_of(name), rows, draft=False, **SETTINGS[settings])
     assert with_drafts == without
     assert quick.passes <= slow.passes
 

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import assay
 from assay.errors import ConfigError, ModelError
 from assay.models import load_model
 
-pytest.importorskip("litellm")
+pytestmark = pytest.mark.skipif(find_spec("litellm") is None, reason="litellm is not installed")
 
 
 @pytest.fixture(autouse=True)
