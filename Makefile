@@ -109,7 +109,8 @@ $(RIVAL)/.installed: constraints.txt
 	@touch $@
 
 docs: venv ## the documentation as a web site, in site/
-	$(BIN)/mkdocs build --strict
+	$(BIN)/python docs/_reference.py build/docs
+	$(BIN)/zensical build --strict --clean
 
 clean: ## remove what the targets made, except the environments
 	rm -rf site .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,21 +1,30 @@
-"""Fills `reference.md` from the code while mkdocs builds: a table for each `<!-- generated: name -->`."""
+"""The pages as the site is built from them: a copy, with a table from the code for each `<!-- generated: name -->`.
+
+python docs/_reference.py build/docs
+"""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import re
+import shutil
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
 from pydantic import BaseModel
 
 
-def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
-    if page.file.src_uri != "reference.md":
-        return markdown
-    return re.sub(r"<!-- generated: (\w+) -->", lambda found: SECTIONS[found[1]](), markdown)
+def write_pages(target: Path) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(Path(__file__).parent, target, ignore=shutil.ignore_patterns("_*"))
+    page = target / "reference.md"
+    text = page.read_text(encoding="utf-8")
+    filled = re.sub(r"<!-- generated: (\w+) -->", lambda found: SECTIONS[found[1]](), text)
+    page.write_text(filled, encoding="utf-8")
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -230,3 +239,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "python": python,
     **_group_sections(),
 }
+
+
+if __name__ == "__main__":
+    write_pages(Path(sys.argv[1]))

@@ -330,3 +330,15 @@ def test_a_task_may_be_asked_for_as_a_mapping(tmp_path: Path) -> None:
         manager.load({**own, "doc_to_txt": "q"})
     with pytest.raises(ConfigError, match="more than once"):
         manager.load(["known", {"task": "known", "num_fewshot": 5}])
+
+
+def test_groups_of_a_named_directory_find_their_members_there(tmp_path: Path) -> None:
+    put(
+        tmp_path,
+        "one.yaml",
+        "task: only_here\ndataset_path: json\ntest_split: test\ndoc_to_text: x\ndoc_to_target: y\n",
+    )
+    put(tmp_path, "all.yaml", "group: whole\ntask: [only_here]\n")
+    found = TaskManager().resolve([str(tmp_path)])
+    assert set(found.tasks) == {"only_here"}
+    assert found.groups["whole"].children == ("only_here",)

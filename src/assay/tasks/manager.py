@@ -185,7 +185,7 @@ class TaskManager:
         path = Path(name).expanduser()
         # Not `path.is_dir()`, which fails below a directory that may not be entered.
         if os.path.isdir(path):
-            return self._files(path, name)
+            return self._files(path, name, expander)
         if os.path.isfile(path):
             if not self._is_known(path):
                 add_task_root(path.parent)
@@ -210,13 +210,17 @@ class TaskManager:
             )
         return files
 
-    def _files(self, folder: Path, asked: str) -> list[Path]:
-        """Files of a directory that are tasks or groups; a base file without a name is for others to include."""
+    def _files(self, folder: Path, asked: str, expander: Expander) -> list[Path]:
+        """Files of a directory that are tasks or groups; a base file without a name is for others to include.
+
+        Groups of the directory find their members there.
+        """
         if not self._is_known(folder):
             add_task_root(folder)
         index = build_index([folder.resolve()])
         if index.broken:
             raise ConfigError(next(iter(index.broken.values())))
+        expander.entries = {**expander.entries, **index.entries}
         named = [entry for entry in index.entries.values() if entry.file is not None]
         files = [Path(file) for entry in named for file in (entry.file, *entry.rivals) if file is not None]
         if not files:
