@@ -34,6 +34,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "matrix": ("assay.cli.matrix:command", "Several models on many tasks, one table."),
     "report": ("assay.cli.report:command", "A finished run as Markdown, LaTeX, CSV or HTML."),
     "export": ("assay.cli.export:command", "A run in the files of another harness."),
+    "seal": ("assay.cli.seal:command", "A run as one file that anyone can check."),
+    "verify": ("assay.cli.verify:command", "Derive every number of a sealed run again."),
     "import": ("assay.cli.import_:command", "Results of lm-evaluation-harness as a run."),
     "view": ("assay.cli.view:command", "Look at runs and samples in a browser."),
     "ls": ("assay.cli.ls:command", "List tasks, groups, tags, models, metrics or filters."),

@@ -16,6 +16,16 @@ from assay.report.notebook import (
     interval_bar,
 )
 from assay.report.rows import TableRow, format_number, rows_of, to_pandas
+from assay.report.sealing import (
+    Difference,
+    ModelChoice,
+    Reasked,
+    Sources,
+    Verification,
+    reask_bundle,
+    seal_run,
+    verify_bundle,
+)
 from assay.report.table import csv_table, latex_table, markdown_table, render_text, screen_table
 
 __all__ = [
@@ -23,9 +33,14 @@ __all__ = [
     "RUN_IMPORTERS",
     "Axis",
     "Bar",
+    "Difference",
     "ForestPlot",
+    "ModelChoice",
     "NotebookProgress",
+    "Reasked",
+    "Sources",
     "TableRow",
+    "Verification",
     "Whiskers",
     "bars_of",
     "check_first",
@@ -43,12 +58,15 @@ __all__ = [
     "interval_bar",
     "latex_table",
     "markdown_table",
+    "reask_bundle",
     "render_text",
     "rows_of",
     "sample_files",
     "sample_objects",
     "score_again",
     "screen_table",
+    "seal_run",
     "to_pandas",
+    "verify_bundle",
     "write_jsonl",
 ]

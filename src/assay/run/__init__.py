@@ -8,9 +8,11 @@ from assay.run.matrix import Cell, MatrixModel, missing_by_model, plan_cells, re
 from assay.run.needs import abilities_of
 from assay.run.plan import Plan, PlannedTask, make_plan, manager_for
 from assay.run.progress import Counts, Progress, Quiet
+from assay.run.reasking import AskedAgain, reask
 from assay.run.units import request_hash
 
 __all__ = [
+    "AskedAgain",
     "Cell",
     "Counts",
     "Forecast",
@@ -30,6 +32,7 @@ __all__ = [
     "model_for",
     "plan_cells",
     "read_models",
+    "reask",
     "request_hash",
     "rescore",
     "run_model",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,16 @@ from assay.run.journal import Journal, describe_model
 from assay.run.kept import KeptAnswerer, KeptVerdicts
 from assay.run.needs import check_needs, with_style
 from assay.run.pipeline import run_pipeline
-from assay.run.plan import check_tasks, load_scoring_code, make_plan, manager_for, seed_everything, settle, settle_kept
+from assay.run.plan import (
+    check_tasks,
+    load_scoring_code,
+    make_plan,
+    manager_for,
+    seed_everything,
+    settle,
+    settle_kept,
+    with_docs,
+)
 from assay.run.progress import Counts, Observer, Progress, Quiet
 from assay.run.reuse import ModelStore
 from assay.run.roles import Roles
@@ -28,6 +37,7 @@ from assay.run.units import Unit
 from assay.store import ResponseStore
 
 if TYPE_CHECKING:
+    from assay.data import Docs
     from assay.tasks import Loaded, TaskManager
 
 
@@ -116,11 +126,15 @@ def rescore(
     target: RunDirectory | None = None,
     progress: Progress | None = None,
     kept_roles: Collection[str] = (),
+    kept_only: bool = False,
+    docs: Mapping[str, Docs] | None = None,
+    manager: TaskManager | None = None,
 ) -> tuple[RunResult, dict[str, Any]]:
     """Score the responses of `source` under `config`, which may name other task files than the run did.
 
     No model is loaded, unless a scorer asks another one, such as a judge, something new. What the models of `kept_roles` said
-    in `source` is taken as said. Comes with what was asked of each role.
+    in `source` is taken as said. Comes with what was asked of each role. `kept_only` asks nobody anything. With `docs`, no
+    dataset is read: these are the docs, and prompts are taken as kept.
     """
     progress = progress or Quiet()
     journal = Journal(config, Counts())
@@ -131,14 +145,17 @@ def rescore(
     journal.directory = target
     with ExitStack() as stack:
         prepare(config, stack)
-        manager = manager_for(config)
-        check_tasks(config, manager)
-        plan, notes = settle_kept(make_plan(config, None, manager, about=journal.model), config, source)
+        manager = manager or manager_for(config)
+        if not kept_only:  # then the task files are a bundle's, and what they name may lie on another machine
+            check_tasks(config, manager)
+        plan = make_plan(config, None, manager, about=journal.model)
+        plan, notes = settle_kept(plan if docs is None else with_docs(plan, docs), config, source)
         load_scoring_code(plan, config)
         journal.counts.docs_total = plan.doc_total()
-        store = ResponseStore(config.store, notify=progress.message) if config.roles else None
+        asks = bool(config.roles) and not kept_only
+        store = ResponseStore(config.store, notify=progress.message) if asks else None
         # Judging again may take hours: it can be stopped, and what was said is kept.
-        stop = stack.enter_context(StopRequest(progress.message)) if config.roles else lambda: False
+        stop = stack.enter_context(StopRequest(progress.message)) if asks else lambda: False
         shared: dict[str, Any] = {"stop": stop, "progress": progress, "counts": journal.counts}
         roles = Roles(
             config,
@@ -147,9 +164,11 @@ def rescore(
             load=lambda c: model_for(c, progress.message),
             stack=stack,
             kept=KeptVerdicts(source, kept_roles) if kept_roles else None,
+            kept_only=kept_only,
             **shared,
         )
-        answerer = KeptAnswerer(source, rebuilt=not config.apply_chat_template)
+        rebuilt = docs is None and not config.apply_chat_template
+        answerer = KeptAnswerer(source, rebuilt=rebuilt, strict=kept_only)
         observer = RescoreObserver(journal.counts, progress)
         result = run_pipeline(plan, answerer, config, journal, observer=observer, ask_roles=roles.ask, to_the_end=True)
         asked = roles.spent()

@@ -13,7 +13,7 @@ from typing import Any
 
 from assay.instance import Instance, Response
 from assay.results import RunDirectory, read_columns
-from assay.run.units import KeptDoc, Unit, join_digests, request_digest
+from assay.run.units import KeptDoc, Unit, join_digests, request_digest, request_hash
 
 COLUMNS = ("doc_id", "doc_hash", "request_hash", "doc", "arguments", "resps", "stops", "tokens", "extras", "failure")
 
@@ -49,10 +49,12 @@ class KeptAnswerer:
     window_requests = 4096
     """No prefixes are to be shared, so a few at once do."""
 
-    def __init__(self, source: RunDirectory, *, rebuilt: bool) -> None:
+    def __init__(self, source: RunDirectory, *, rebuilt: bool, strict: bool = False) -> None:
         self.source = source
         self.rebuilt = rebuilt
         """Whether prompts can be built as they were: a chat template needs the model, so there they are taken as kept."""
+        self.strict = strict
+        """Whether prompts that are taken as kept must be those of the kept hash."""
         self._left_out: dict[tuple[str, str], list[int]] = {}
         self._docs: dict[str, KeptDocs] = {}
 
@@ -69,6 +71,8 @@ class KeptAnswerer:
             if not self.rebuilt:
                 if len(json.loads(unit.kept.resps)) != len(unit.requests.instances):
                     self._leave_out(unit, "requests would differ", "the number of requests would differ")
+                elif self.strict and request_hash(unit.requests.instances) != unit.kept.request_hash:
+                    self._leave_out(unit, "requests are not those of their hash", "the kept request has another hash")
             elif join_digests(unit.digests) != unit.kept.request_hash:
                 self._leave_out(
                     unit, "requests would differ", "the request would differ from the one that was answered"

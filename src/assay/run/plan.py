@@ -22,6 +22,7 @@ from assay.scoring import ensembles_of, filters_of, idle_settings, resolve_metri
 from assay.tasks import DocRequests, Loaded, RequestOptions, Task, TaskManager, check_docs, says_how_to_generate
 
 if TYPE_CHECKING:
+    from assay.data import Docs
     from assay.models import LM
 
 
@@ -246,6 +247,20 @@ def _settled(planned: PlannedTask, config: RunConfig) -> PlannedTask:
     units = units_of(planned.task, all_ids)
     drawn = draw_units(all_ids, units, len(ids), seed)
     return replace(planned, options=options, doc_ids=drawn, units=units, size=len(all_ids))
+
+
+def with_docs(plan: Plan, docs: Mapping[str, Docs]) -> Plan:
+    """The plan with these docs in place of what the tasks' datasets hold.
+
+    There is then nothing to draw shots from: prompts have to be taken as they were kept.
+    """
+    tasks = {}
+    for name, planned in plan.tasks.items():
+        task = planned.task
+        task.config = task.config.override(num_fewshot=0)
+        task.eval_docs = docs[name]
+        tasks[name] = replace(planned, options=replace(planned.options, num_fewshot=0))
+    return replace(plan, tasks=tasks)
 
 
 def settle_kept(plan: Plan, config: RunConfig, source: RunDirectory) -> tuple[Plan, list[str]]:

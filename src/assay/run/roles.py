@@ -34,6 +34,7 @@ class Roles:
         counts: Counts,
         stack: ExitStack,
         kept: KeptVerdicts | None = None,
+        kept_only: bool = False,
         limit: CostLimit | None = None,
     ) -> None:
         self.config, self.store, self.run, self.stop, self.progress, self.counts = (
@@ -45,6 +46,8 @@ class Roles:
             counts,
         )
         self._load, self._stack, self._kept = load, stack, kept
+        self._kept_only = kept_only
+        """Whether nobody is asked: a question that was not answered before is a failed one."""
         self._limit = limit
         self._answerers: dict[str, ModelAnswerer] = {}
 
@@ -55,6 +58,11 @@ class Roles:
             question.note["asked"] = request_digest(question).hex()[:32]
             if self._kept is None or not self._kept.give(task, question):
                 by_role.setdefault(question.role, []).append(question)
+        if self._kept_only:
+            for question in (each for asked in by_role.values() for each in asked):
+                question.resps = [None] * question.repeats
+                question.failure = f"no verdict of the {question.role} was kept for this answer"
+            return
         for role, asked in by_role.items():
             self.counts.questions[role] = (0, len(asked))
 

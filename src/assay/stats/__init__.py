@@ -27,6 +27,7 @@ from assay.stats.closed_form import (
 )
 from assay.stats.components import Components, variance_components
 from assay.stats.control import control_estimate
+from assay.stats.detection import chance_to_see, odd_one_out, smallest_seen
 from assay.stats.estimate import B_DEFAULT, Aggregation, Clusters, Estimate, Floats, ends
 from assay.stats.paired import (
     Difference,
@@ -101,6 +102,7 @@ __all__ = [
     "bootstrap_replicates",
     "bootstrap_values",
     "bradley_terry",
+    "chance_to_see",
     "cluster_index",
     "cluster_key",
     "cohen_kappa",
@@ -133,6 +135,7 @@ __all__ = [
     "non_inferiority",
     "normal_cdf",
     "normal_quantile",
+    "odd_one_out",
     "paired_difference",
     "poisson_weights",
     "pooled_stderr",
@@ -144,6 +147,7 @@ __all__ = [
     "replicate_spread",
     "rescaled",
     "simultaneous_reach",
+    "smallest_seen",
     "stratified_estimate",
     "summary_estimate",
     "t_quantile",

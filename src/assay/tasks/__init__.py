@@ -7,7 +7,7 @@ from assay.tasks.check import check_docs, check_task, code_of_task, functions_in
 from assay.tasks.conversation import ConversationTask
 from assay.tasks.expand import GroupSpec
 from assay.tasks.fewshot import SAMPLERS, Sampler
-from assay.tasks.manager import Loaded, Resolved, TaskManager
+from assay.tasks.manager import Loaded, Resolved, TaskManager, lm_eval_roots
 from assay.tasks.perturbation import PERTURBATIONS, is_perturbation, perturbed_text
 from assay.tasks.previewing import as_json, preview, visible
 from assay.tasks.prompt import ChatTemplate, Shot
@@ -87,6 +87,7 @@ __all__ = [
     "functions_in",
     "get_n_letters",
     "is_perturbation",
+    "lm_eval_roots",
     "load_python_tasks",
     "may_be_registered",
     "metric_name",

@@ -1,0 +1,35 @@
+"""`assay seal`: a run as one file from which anyone derives every number again."""
+
+from __future__ import annotations
+
+import click
+
+from assay.cli.output import echo
+
+
+@click.command("seal", short_help="A run as one file that anyone can check.")
+@click.argument("run", type=click.Path(exists=True, file_okay=False))
+@click.option("--output", "-o", type=click.Path(dir_okay=False), help="The file to write.  [default: RUN/bundle.zip]")
+@click.option(
+    "--no_docs", is_flag=True, help="Hashes in place of docs and prompts: who verifies needs the dataset himself."
+)
+def command(run: str, output: str | None, no_docs: bool) -> None:
+    """Write RUN as a bundle: settings, task files, hashes of requests and data, every answer and every score.
+
+    \b
+    assay seal runs/my-model/2026-01-01T12-00-00 -o my-model.zip
+    assay verify my-model.zip
+
+    The bundle is verified before it is written. The same run gives the same bytes; publish its seal (a hash) where it
+    cannot be changed, and nobody can change the bundle unseen.
+    """
+    from assay.cli.display import show_progress
+    from assay.report import seal_run
+
+    with show_progress() as progress:
+        path, found = seal_run(run, output, docs=not no_docs, progress=progress, notify=progress.message)
+    echo(f"{path}  {path.stat().st_size:,} bytes")
+    echo(f"seal {found.about['seal']}")
+    echo(f"{found.docs:,} docs; {found.compared:,} values were derived again and are equal.")
+    if not found.about["docs"]:
+        echo("It holds hashes in place of docs: verifying it needs the dataset.")

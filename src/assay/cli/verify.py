@@ -1,0 +1,187 @@
+"""`assay verify`: derive every number of a sealed run again, without a model."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli.output import echo, echo_json
+from assay.cli.task_files import TaskFilesCommand
+from assay.signs import hanging, one_line
+
+if TYPE_CHECKING:
+    from assay.report import ModelChoice, Reasked, Verification
+
+SHOWN = 10
+
+
+@click.command("verify", cls=TaskFilesCommand, short_help="Derive every number of a sealed run again.")
+@click.argument("bundle", type=click.Path(exists=True, dir_okay=False))
+@click.option("--data_dir", metavar="DIR", envvar="ASSAY_DATA_DIR", help="A mirror with the tasks' data.")
+@click.option(
+    "--docs",
+    type=click.Choice(["auto", "dataset", "bundle"]),
+    default="auto",
+    show_default=True,
+    help="Where docs are read; auto takes the bundle's where the dataset cannot be had.",
+)
+@click.option("--include_path", multiple=True, metavar="DIR", help="Your own task files in place of the bundle's.")
+@click.option("--lm_eval", metavar="[DIR]", help="Task files of lm-evaluation-harness in place of the bundle's.")
+@click.option("--trust", is_flag=True, help="Run the Python code of the bundle's task files: you have read it.")
+@click.option("--confirm_run_unsafe_code", is_flag=True, help="Run code written by the model where a task needs it.")
+@click.option("--reask", type=click.IntRange(min=1), metavar="N", help="Ask N random docs again; needs --model.")
+@click.option("--model", "-M", metavar="NAME", help="The model that is asked, as for `assay run`.")
+@click.option("--model_args", "-a", multiple=True, metavar="K=V,…", help="Its arguments.")
+@click.option(
+    "--replays", type=click.IntRange(min=2), default=2, show_default=True, help="How often each doc is asked."
+)
+@click.option("--seed", type=int, help="Draw the docs of an earlier --reask again.  [default: at random]")
+@click.option("--json", "as_json", is_flag=True, help="Everything that was found, as one object.")
+@click.pass_context
+def command(
+    context: click.Context,
+    bundle: str,
+    data_dir: str | None,
+    docs: str,
+    include_path: tuple[str, ...],
+    lm_eval: str | None,
+    trust: bool,
+    confirm_run_unsafe_code: bool,
+    reask: int | None,
+    model: str | None,
+    model_args: tuple[str, ...],
+    replays: int,
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    """Check BUNDLE, written by `assay seal`: every file, and every number from the answers that it keeps.
+
+    \b
+    assay verify my-model.zip
+    assay verify my-model.zip --reask 50 --model hf --model_args pretrained=my-model
+
+    Without --reask no model is asked, and no judge. Exit code 0 if all is as the bundle says, 1 if anything is not, 2 if it is
+    no bundle, 4 if answers differ that a model's own noise may explain.
+    """
+    from assay.cli.display import show_progress
+    from assay.report import Sources, reask_bundle, verify_bundle
+
+    sources = Sources(
+        docs=docs,  # type: ignore[arg-type]
+        data_dir=data_dir,
+        include_path=include_path,
+        lm_eval=True if lm_eval == "true" else lm_eval,
+        trust=trust,
+        confirm_run_unsafe_code=confirm_run_unsafe_code,
+    )
+    choice = _choice(model, model_args) if model is not None else None
+    if (choice is None) != (reask is None):
+        raise click.UsageError("--reask N and --model NAME go together: N docs are asked of that model.")
+    with show_progress(quiet=as_json) as progress:
+        found = verify_bundle(bundle, sources, progress)
+    asked = None
+    if choice is not None and reask is not None:
+        with show_progress(quiet=as_json) as progress:
+            progress.stage(f"asking {reask} docs again")
+            asked = reask_bundle(bundle, choice, reask, sources, replays=replays, seed=seed)
+    if as_json:
+        echo_json(json.dumps({**found.to_dict(), **({} if asked is None else {"reask": asked.to_dict()})}, indent=1))
+    else:
+        print_verification(found, reasked=asked is not None)
+        if asked is not None:
+            print_reasked(asked)
+    if not found.passed or (asked is not None and asked.beyond_noise):
+        context.exit(1)
+    if asked is not None and asked.changed:
+        context.exit(4)
+
+
+def _choice(model: str, model_args: tuple[str, ...]) -> ModelChoice:
+    from assay.cli.options import resolve_config
+    from assay.report import ModelChoice
+
+    return ModelChoice(model, resolve_config({"model_args": model_args}).model_args)
+
+
+def print_verification(found: Verification, *, reasked: bool = False) -> None:
+    model = found.about.get("model") or {}
+    echo(f"seal {found.about.get('seal')}")
+    echo(f"model {one_line(str(model.get('name')))}, fingerprint {one_line(str(model.get('fingerprint')))[:16]}")
+    for kind, good, bad in LINES:
+        wrong = [each for each in found.differences if each.kind in kind]
+        echo(f"✗ {bad}: {len(wrong):,}" if wrong else f"✓ {good(found)}")
+        for each in wrong[:SHOWN]:
+            echo(f"    {hanging(one_line(str(each)))}")
+        if len(wrong) > SHOWN:
+            echo(f"    and {len(wrong) - SHOWN:,} more (--json shows all)")
+    for note in found.notes:
+        echo(hanging(f"! {note}"))
+    echo("Verified: every number follows from the answers in the bundle." if found.passed else "Not verified.")
+    if found.passed and not reasked:
+        echo("Whether the model gave these answers is another question: --reask 50 --model … asks it.")
+
+
+def print_reasked(asked: Reasked) -> None:
+    """What asking again found, and what it would have found."""
+    k, noisy, changed = len(asked.docs), asked.noisy, asked.changed
+    echo()
+    echo(
+        f"{k:,} of {asked.total:,} docs asked again, each {asked.replays} times (--seed {asked.seed} draws the same ones)"
+    )
+    if asked.left_out:
+        echo(f"! {asked.left_out:,} further docs were drawn whose answers cannot be compared: sampled, or failed")
+    if not asked.same_model:
+        echo("! the model is not the one that was sealed, by its fingerprint: other answers may be its own")
+    if noisy:
+        echo(f"! on {len(noisy):,} docs the model does not agree with itself; they say nothing about the kept answer")
+    if not changed:
+        echo(f"✓ answers: as sealed on all {asked.conclusive:,} docs where the model agrees with itself")
+    else:
+        echo(f"✗ answers: otherwise than sealed on {len(changed):,} docs where the model agrees with itself")
+        for doc in changed[:SHOWN]:
+            echo(f"    {one_line(doc.task)}, doc {doc.doc_id}: sealed {_brief(doc.kept)}, now {_brief(doc.now[0])}")
+        echo(
+            hanging(
+                f"  Noise alone would do this with probability {asked.p_value:.2g}. Other answers are evidence, not proof: a "
+                "server may also have changed since, or answer by the company a request has in its batch."
+            )
+        )
+    echo("Had a share of all answers been changed, one of them would have been seen with this probability:")
+    echo("    " + "   ".join(f"{share:.0%}: {chance:.1%}" for share, chance in asked.chances().items()))
+    if asked.smallest_share is not None:
+        echo(f"    a share of {asked.smallest_share:.1%} or more: at least 95 %")
+
+
+def _brief(answers: list[Any]) -> str:
+    shown = [f"{each[0]:.3f}" if isinstance(each, tuple) else each for each in answers]
+    text = one_line(", ".join(map(str, shown)))
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def _docs_line(found: Verification) -> str:
+    if found.from_dataset:
+        return f"docs: {found.docs:,}, those of the dataset"
+    why = f" ({one_line(found.why_not)})" if found.why_not else ""
+    return f"docs: {found.docs:,}, as the bundle has them; not compared with the dataset{why}"
+
+
+def _requests_line(found: Verification) -> str:
+    if found.rebuilt:
+        return "requests: built anew from the docs, with the same hashes"
+    return "requests: as the bundle has them, with the hashes it states"
+
+
+def _numbers_line(found: Verification) -> str:
+    rounded = f", {found.rounded:,} of them up to rounding in the tenth digit" if found.rounded else ""
+    return f"numbers: {found.compared:,} values derived again are equal{rounded}"
+
+
+LINES = (
+    (("file",), lambda found: f"files: {len(found.about['members']):,}, as sealed", "files"),
+    (("setting",), lambda found: "settings: those the results were derived under", "settings"),
+    (("doc",), _docs_line, "docs"),
+    (("request",), _requests_line, "requests"),
+    (("answer", "number"), _numbers_line, "numbers and answers"),
+)

@@ -1,0 +1,160 @@
+"""What a bundle says against what was derived from it anew: every score of every doc, every number of every task and group."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+ROUNDING = 1e-9
+"""Relative difference up to which two numbers are the same sum, added up by another version of a library."""
+NOT_NUMBERS = frozenset(
+    ["date", "total_evaluation_time_seconds", "pretty_env_info", "transformers_version", "config", "model_source"]
+)
+"""Of a results file: when and where it ran, and settings, which are compared by themselves."""
+NOT_DERIVED = frozenset(["environment", "version", "notes", "config", "model"])
+"""Of its `assay` block."""
+OF_TASKS = frozenset(["sample_file", "data"])
+ONLY_WITH_DATA = frozenset(["fewshot_leaks_avoided"])
+"""Known only where shots are drawn again."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is not what the bundle says."""
+
+    kind: str
+    """`file`, `setting`, `doc`, `request`, `answer` or `number`."""
+    where: str
+    said: Any
+    found: Any
+
+    def __str__(self) -> str:
+        return f"{self.where}: the bundle says {_short(self.said)}, it is {_short(self.found)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "where": self.where, "said": self.said, "found": self.found}
+
+
+class Comparison:
+    """Counts what was compared, and keeps what differs."""
+
+    def __init__(self) -> None:
+        self.compared = 0
+        self.rounded = 0
+        """Numbers that differ by no more than rounding."""
+        self.differences: list[Difference] = []
+
+    def add(self, kind: str, where: str, said: Any, found: Any) -> None:
+        """Compare two values, leaf by leaf."""
+        if isinstance(said, Mapping) and isinstance(found, Mapping):
+            for key in dict.fromkeys([*said, *found]):
+                self.add(kind, f"{where} {key}".strip(), said.get(key, MISSING), found.get(key, MISSING))
+        elif isinstance(said, list) and isinstance(found, list) and len(said) == len(found):
+            for place, pair in enumerate(zip(said, found)):
+                self.add(kind, f"{where}[{place}]", *pair)
+        else:
+            self._leaf(kind, where, said, found)
+
+    def _leaf(self, kind: str, where: str, said: Any, found: Any) -> None:
+        self.compared += 1
+        if type(said) is type(found) and said == found:
+            return
+        if _is_number(said) and _is_number(found):
+            if said == found or (math.isnan(said) and math.isnan(found)):
+                return
+            if math.isclose(said, found, rel_tol=ROUNDING, abs_tol=1e-15):
+                self.rounded += 1
+                return
+        self.differences.append(Difference(kind, where, said, found))
+
+
+MISSING = "nothing"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def compare_results(said: Mapping[str, Any], found: Mapping[str, Any], into: Comparison, *, with_data: bool) -> None:
+    """Two results files, but for when and where they were made."""
+    left_out = frozenset() if with_data else ONLY_WITH_DATA
+    pair = [_derived(each, left_out) for each in (said, found)]
+    into.add("number", "results.json:", *pair)
+
+
+def _derived(results: Mapping[str, Any], left_out: frozenset[str]) -> dict[str, Any]:
+    block = results.get("assay")
+    block = block if isinstance(block, Mapping) else {}
+    tasks = block.get("tasks")
+    return {
+        **{key: value for key, value in results.items() if key not in NOT_NUMBERS and key != "assay"},
+        **{key: value for key, value in block.items() if key not in NOT_DERIVED and key != "tasks"},
+        "tasks": {
+            name: _without(task, OF_TASKS, left_out)
+            for name, task in (tasks.items() if isinstance(tasks, Mapping) else ())
+            if isinstance(task, Mapping)
+        },
+    }
+
+
+def _without(task: Mapping[str, Any], fields: frozenset[str], of_health: frozenset[str]) -> dict[str, Any]:
+    kept = {key: value for key, value in task.items() if key not in fields}
+    if isinstance(health := kept.get("health"), Mapping):
+        kept["health"] = {key: value for key, value in health.items() if key not in of_health}
+    return kept
+
+
+KINDS = {"doc_hash": "doc", "target": "doc", "cluster": "doc", "request_hash": "request"}
+"""What a column of a sample speaks of; all others are made of the answer."""
+AS_KEPT = ("doc", "arguments", "resps", "stops", "tokens", "extras", "flags", "questions")
+"""Columns that are carried over, or compared in a form of their own."""
+
+
+def compare_rows(
+    task: str, said: Iterator[dict[str, Any]], found: Iterator[dict[str, Any]], into: Comparison, *, docs: bool
+) -> None:
+    """The samples of a task, row by row. One row too many or too few is said once."""
+    for one, other in zip_longest(said, found):
+        if one is None or other is None or (one["doc_id"], one.get("filter")) != (other["doc_id"], other["filter"]):
+            left, right = (_place(each) for each in (one, other))
+            into.differences.append(Difference("doc", f"{task}: samples from here on", left, right))
+            return
+        where = f"{task}, doc {one['doc_id']}, filter {one['filter']}:"
+        columns = [key for key in {**one, **other} if key not in AS_KEPT and (docs or key != "target")]
+        for key in columns:
+            into.add(KINDS.get(key, "number"), f"{where} {key}", *_values(one.get(key), other.get(key)))
+        into.add("number", f"{where} flags", sorted(one.get("flags") or ()), sorted(other.get("flags") or ()))
+        into.add("answer", f"{where} questions", _verdicts(one), _verdicts(other))
+
+
+def _values(one: Any, other: Any) -> tuple[Any, Any]:
+    """JSON texts are compared by what they say: which half of a surrogate pair was escaped is nobody's business."""
+    return _read(one), _read(other)
+
+
+def _read(value: Any) -> Any:
+    if not isinstance(value, str) or value[:1] not in ("[", "{"):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _verdicts(row: Mapping[str, Any]) -> list[Any]:
+    """What a judge was asked and said, without the text of the question, which a bundle may leave out."""
+    asked = json.loads(row["questions"]) if row.get("questions") else []
+    return [[each.get("role"), (each.get("note") or {}).get("asked"), each.get("resps")] for each in asked]
+
+
+def _place(row: Mapping[str, Any] | None) -> str:
+    return "no further row" if row is None else f"doc {row['doc_id']} under {row.get('filter')}"
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 80 else f"{text[:79]}…"
