@@ -127,7 +127,8 @@ def test_the_verb_states_what_would_have_been_seen(sealed: Path, capsys: pytest.
     assert "25 of 60 docs asked again, each 2 times" in shown
     assert "a share of" in shown
     assert code_of(*words) == 2
-    edited = tampered(sealed, edit_samples("sums", lambda rows: rows[0].update(resps=json.dumps([["no"]])), sealed=True)
+    change = edit_samples("sums", lambda rows: rows[0].update(resps=json.dumps([["no"]])))
+    edited = tampered(sealed, change, sealed=True)
     words[1] = str(edited)
     assert code_of(*words, "--reask", "60", "--json") == 1
     assert json.loads(capsys.readouterr().out)["reask"]["otherwise"] == [{"task": "sums", "doc_id": 0}]
