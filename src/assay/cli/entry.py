@@ -43,6 +43,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "validate": ("assay.cli.validate:command", "Check task files without asking a model."),
     "schema": ("assay.cli.schema:command", "JSON Schema of task and group files."),
     "new": ("assay.cli.new:command", "Start a task, group, metric, filter or model."),
+    "fetch": ("assay.cli.fetch:command", "Data and models for a machine without internet."),
     "models": ("assay.cli.models:command", "Fetch and list local models."),
     "store": ("assay.cli.store:command", "Look after the response store."),
     "demo": ("assay.cli.demo:command", "A first real evaluation, offline."),

@@ -5,7 +5,6 @@ Whether the hub can be reached is asked once: the library finds out by retrying 
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import re
@@ -21,7 +20,12 @@ from urllib.request import getproxies
 
 from assay.config import FILE_FORMATS
 from assay.data.files import SUFFIXES, read_files
+from assay.data.finding import HUB_PREFIX, find_dataset, need_of
+from assay.data.hub_client import HubClient
+from assay.data.mirror import file_sha256, fill_mirror, origin_of
+from assay.data.scripts import RENAMED, SCRIPTS, SUCCESSORS
 from assay.errors import DataError, did_you_mean
+from assay.paths import assay_home
 
 if TYPE_CHECKING:
     import datasets
@@ -29,7 +33,6 @@ if TYPE_CHECKING:
 _SHARD = re.compile(r"-\d+-of-\d+$")
 PICKLE_BUILDERS = frozenset({"pandas"})
 """File formats of the `datasets` library that hold code. Newer versions refuse them; we do it whatever the version."""
-HUB_PREFIX = "hf://datasets/"
 
 
 def mirror_dir(given: str | os.PathLike[str] | None = None) -> Path | None:
@@ -57,6 +60,8 @@ class DataSource:
         self._files: dict[str, list[Path]] | None = None
         self._splits: dict[str, Any] = {}
         self._loaded: Mapping[str, Any] | None = None
+        self._origin: dict[str, Any] = {}
+        """Where the data were taken instead, and why."""
 
     def __getitem__(self, split: str) -> datasets.Dataset:
         if split not in self._splits:
@@ -170,6 +175,8 @@ class DataSource:
             with nullcontext() if self._is_local() else hub_or_cache() as unreachable:
                 loaded = datasets.load_dataset(self.path, self.name, **kwargs)
         except Exception as error:  # whatever the library raises: the reader needs dataset, config and cause
+            if unreachable is None and (instead := self._stand_in(error)) is not None:
+                return instead
             if unreachable is not None:
                 raise DataError(
                     f"{self.label} cannot be loaded: the hub is out of reach ({unreachable}), and no copy is in its cache",
@@ -180,6 +187,23 @@ class DataSource:
                 hint="Check the name and the network, or give a local copy with --data_dir.",
             ) from error
         return loaded if isinstance(loaded, Mapping) else {str(kwargs.get("split", "train")): loaded}
+
+    def _stand_in(self, error: Exception) -> Mapping[str, Any] | None:
+        """For a dataset that was loaded by a script, or moved: its Parquet conversion on the hub, or its successor."""
+        known = self.path in SCRIPTS or self.path in SUCCESSORS or self.path in RENAMED
+        need = need_of(self.path, self.name, self.kwargs, ())
+        if need is None or need.data_files or not (known or "script" in str(error).lower()):
+            return None
+        client = HubClient()
+        found = find_dataset(client, need)
+        folder = assay_home() / "hub"
+        fill_mirror(folder, [found], client, patience=600)
+        self._origin = {"repo": found.repo, "commit": found.commit, "note": found.note}
+        places: dict[str, list[Path]] = {}
+        for split, paths in _splits_in(folder / need.path / (need.name or "default")).items():
+            if any(str(path).startswith(str(folder / file.target)) for path in paths for file in found.files):
+                places[split] = paths
+        return {split: read_files(paths) for split, paths in places.items()}
 
     def _is_local(self) -> bool:
         """Whether the reference means files of this machine: a directory, or a file format with its data files."""
@@ -194,17 +218,14 @@ class DataSource:
         if revision := self.kwargs.get("revision"):
             record["revision"] = revision
         files = self.mirror_files()
+        if self.mirror is not None and files:
+            record |= origin_of(self.mirror, [path for paths in files.values() for path in paths])
+        record |= {key: value for key, value in self._origin.items() if value is not None}
         record["splits"] = {
-            split: {"sha256": [_file_hash(path) for path in files[split]]} if split in files else _fingerprint(data)
+            split: {"sha256": [file_sha256(path) for path in files[split]]} if split in files else _fingerprint(data)
             for split, data in self._splits.items()
         }
         return record
-
-
-def _file_hash(path: Path) -> str:
-    """SHA-256 (hex) of a file, read in blocks."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _splits_in(folder: Path) -> dict[str, list[Path]]:

@@ -6,9 +6,11 @@ import gc
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.config import RunConfig
+from assay.data import mirror_dir
 from assay.errors import ConfigError
 from assay.instance import context_text
 from assay.metrics import allow_unsafe_code
@@ -225,7 +227,22 @@ def model_for(config: RunConfig, notify: Callable[[str], None] = lambda text: No
     load = load_model if config.apply_chat_template else load_when_asked
     # Among the arguments, so that a model that knows no such thing says so.
     effort = {} if config.reasoning_effort is None else {"reasoning_effort": config.reasoning_effort}
-    return load(config.model, {**effort, **config.model_args}, **words)
+    return load(config.model, {**effort, **mirrored(config)}, **words)
+
+
+def mirrored(config: RunConfig) -> dict[str, Any]:
+    """The model's arguments; names of the hub that `assay fetch --model` put into the mirror are the files there."""
+    mirror = mirror_dir(config.data_dir)
+    if mirror is None:
+        return config.model_args
+    named: dict[str, Any] = {
+        key: config.model_args[key] for key in ("pretrained", "tokenizer") if key in config.model_args
+    }
+    places = {key: mirror / "models" / name for key, name in named.items() if isinstance(name, str)}
+    there: dict[str, Any] = {
+        key: str(path) for key, path in places.items() if path.is_dir() and not Path(named[key]).exists()
+    }
+    return {**config.model_args, **there}
 
 
 def ready_model(config: RunConfig, model: LM | object | None, notify: Callable[[str], None]) -> LM:

@@ -48,6 +48,7 @@ def summarize(
         watch = watches.get(name)
         tasks[name] = task_result(planned, collectors[name], config, directory, anytime(scores, watch), watch)
         notes += remarks
+        notes += [note for note in [tasks[name].data.get("note")] if note and note not in notes]
     mark_chance(tasks, collectors)
     scores_of_groups = plan.groups.score_groups({name: task.scores for name, task in tasks.items()})
     groups = {name: group.result(scores_of_groups.get(name, {})) for name, group in plan.groups.groups.items()}

@@ -1,0 +1,155 @@
+"""A hub on loopback: repositories in memory, served as the hub serves them, with the faults that a test asks for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+COMMIT = "c" * 40
+
+
+class FakeHub:
+    """`files[(kind, repo, revision)]` is path to bytes. Files above `large` are told by SHA-256 and sent by a redirect."""
+
+    def __init__(self) -> None:
+        self.files: dict[tuple[str, str, str], dict[str, bytes]] = {}
+        self.large = 1000
+        self.page = 1000
+        self.asked: list[tuple[str, str]] = []
+        """Method and path of every request."""
+        self.tokens: set[tuple[str, str | None]] = set()
+        """(api, resolve or store; the token that came)."""
+        self.faults: dict[str, list[str]] = {}
+        """File name to what goes wrong, in turn: 429, 503, cut, wrong, short."""
+        self.address = ""
+
+    def add(self, repo: str, files: dict[str, bytes | str], kind: str = "dataset", revision: str = "main") -> None:
+        data = {path: content.encode() if isinstance(content, str) else content for path, content in files.items()}
+        self.files.setdefault((kind, repo, revision), {}).update(data)
+
+    def downloads(self) -> list[str]:
+        return [unquote(path).rpartition("/")[2] for _, path in self.asked if "/resolve/" in path]
+
+    def commit_of(self, kind: str, repo: str, revision: str) -> str:
+        return hashlib.sha1(f"{kind}{repo}{revision}".encode()).hexdigest()
+
+    def at(self, kind: str, repo: str, revision: str) -> dict[str, bytes] | None:
+        for (its_kind, its_repo, name), files in self.files.items():
+            if (its_kind, its_repo) == (kind, repo) and revision in (name, self.commit_of(kind, repo, name)):
+                return files
+        return None
+
+
+class Handler(BaseHTTPRequestHandler):
+    hub: FakeHub
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        self.hub.asked.append((self.command, url.path))
+        parts = [unquote(part) for part in url.path.split("/")[1:]]
+        place = "store" if parts[0] == "store" else "api" if parts[0] == "api" else "resolve"
+        self.hub.tokens.add((place, self.headers.get("Authorization")))
+        if place == "api":
+            self.answer_api(parts[1:], url.query)
+        elif place == "store":
+            self.send_file(parts[-1], self.hub.at(parts[1], f"{parts[2]}/{parts[3]}", parts[4])["/".join(parts[5:])])  # type: ignore[index]
+        else:
+            self.resolve(parts)
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def answer_api(self, parts: list[str], query: str) -> None:
+        kind, cut = parts[0].removesuffix("s"), next(i for i, p in enumerate(parts) if p in ("revision", "tree"))
+        repo, verb, revision, inside = "/".join(parts[1:cut]), parts[cut], parts[cut + 1], "/".join(parts[cut + 2 :])
+        files = self.hub.at(kind, repo, revision)
+        if files is None:
+            self.send_json({"error": "Repository not found"}, 404)
+        elif verb == "revision":
+            self.send_json({"sha": revision if len(revision) == 40 else self.hub.commit_of(kind, repo, revision)})
+        else:
+            listed = [self.entry(path, data) for path, data in sorted(files.items()) if path.startswith(inside)]
+            start = int(query.partition("cursor=")[2] or 0)
+            further = start + self.hub.page
+            headers = {}
+            if further < len(listed):
+                base = self.path.partition("&cursor=")[0]
+                headers["Link"] = f'<{self.hub.address}{base}&cursor={further}>; rel="next"'
+            self.send_json(listed[start:further], headers=headers)
+
+    def entry(self, path: str, data: bytes) -> dict[str, Any]:
+        git = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+        large = {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 130}
+        return {"type": "file", "oid": git, "size": len(data), "path": path} | (
+            {"lfs": large} if len(data) > self.hub.large else {}
+        )
+
+    def resolve(self, parts: list[str]) -> None:
+        kind = "dataset" if parts[0] == "datasets" else "model"
+        parts = parts[1:] if kind == "dataset" else parts
+        cut = parts.index("resolve")
+        repo, revision, path = "/".join(parts[:cut]), parts[cut + 1], "/".join(parts[cut + 2 :])
+        data = (self.hub.at(kind, repo, revision) or {}).get(path)
+        if data is None:
+            self.send_json({"error": "Entry not found"}, 404)
+        elif len(data) > self.hub.large:
+            host = self.hub.address.replace("127.0.0.1", "localhost")
+            self.send_response(302)
+            self.send_header("Location", f"{host}/store/{kind}/{repo}/{revision}/{path}")
+            self.send_header("X-Repo-Commit", revision)
+            self.send_header("X-Linked-Etag", hashlib.sha256(data).hexdigest())
+            self.send_header("X-Linked-Size", str(len(data)))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+        else:
+            self.send_file(path.rpartition("/")[2], data)
+
+    def send_file(self, name: str, data: bytes) -> None:
+        faults = self.hub.faults.get(name, [])
+        fault = faults.pop(0) if faults else ""
+        if fault.isdecimal():
+            self.send_json({"error": "busy"}, int(fault), {"Retry-After": "7"} if fault == "429" else {})
+            return
+        start = int((self.headers.get("Range") or "bytes=0-")[6:].rstrip("-"))
+        body = data[start:]
+        self.send_response(206 if start else 200)
+        self.send_header("ETag", f'"{hashlib.sha256(data).hexdigest()}"')
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if fault == "wrong":
+            body = bytes(byte ^ 1 for byte in body)
+        self.wfile.write(body[: len(body) // 2] if fault == "cut" else body)
+        if fault == "cut":
+            self.close_connection = True
+
+    def send_json(self, data: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
+        body = json.dumps(data).encode()
+        self.send_response(status)
+        for key, value in (headers or {}).items():
+            self.send_header(key, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def serving() -> Iterator[FakeHub]:
+    hub = FakeHub()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Own", (Handler,), {"hub": hub}))
+    server.daemon_threads = True
+    hub.address = f"http://127.0.0.1:{server.server_port}"
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        yield hub
+    finally:
+        server.shutdown()
+        server.server_close()
