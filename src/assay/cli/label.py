@@ -27,7 +27,7 @@ def command(run: Path, docs: int, tasks: tuple[str, ...], labels: Path | None, p
     assay label runs/mine -n 100
     assay score runs/mine --labels runs/mine/labels.jsonl --run_dir runs/mine-checked
 
-    Every label is kept at once; the same command goes on where it was. Runs of one task get the same docs.
+    Every label is kept at once; the same command picks up where you stopped. Runs of one task get the same docs.
     """
     from assay.errors import ConfigError, install_hint
 

@@ -24,7 +24,7 @@ def command(context: click.Context, /, as_json: bool, **given: Any) -> None:
     assay run --config run.yaml --limit 100
 
     Every flag but --config and --json can also stand in the file given with --config, and every flag but --json in the
-    environment as ASSAY_<FLAG>. A run that was stopped goes on where it was when the same command is given again.
+    environment as ASSAY_<FLAG>. Give the same command again, and a run that was stopped picks up where it was.
     """
     from rich.markup import escape
 
