@@ -212,9 +212,10 @@ class Group(Generic[TaskT]):
 
     def get_subtasks(self, max_depth: int | None = None) -> list[Leaf]:
         """Leaves at most `max_depth` steps below: 1 gives the direct children, 0 nothing."""
+        within = self._nodes() if max_depth is None else (node for node, at in self._below() if at <= max_depth)
         tasks: dict[str, Leaf] = {}
-        for node, depth in self._below():
-            if not isinstance(node, Group) and (max_depth is None or depth <= max_depth):
+        for node in within:
+            if not isinstance(node, Group):
                 tasks.setdefault(node_name(node), node)
         return list(tasks.values())
 
@@ -243,19 +244,24 @@ class Group(Generic[TaskT]):
     def _below(self) -> Iterator[tuple[Group[Any] | Leaf, int]]:
         """Each node below, once, depth first, with the steps of its shortest path from here."""
         depths = self._shortest()
+        for node in self._nodes():
+            yield node, depths[id(node)]
+
+    def _nodes(self) -> Iterator[Group[Any] | Leaf]:
+        """Each node below, once, depth first."""
         seen: set[int] = set()
-        stack: list[Group[Any] | Leaf] = self.children[::-1]
+        stack: list[Group[Any] | Leaf] = [*reversed(self._children.values())]
         while stack:
             node = stack.pop()
             if id(node) not in seen:
                 seen.add(id(node))
-                yield node, depths[id(node)]
+                yield node
                 if isinstance(node, Group):
-                    stack += node.children[::-1]
+                    stack += reversed(node._children.values())
 
     def _shortest(self) -> dict[int, int]:
         depths: dict[int, int] = {}
-        level: list[Group[Any] | Leaf] = self.children
+        level: list[Group[Any] | Leaf] = list(self._children.values())
         step = 1
         while level:
             new = {id(node): node for node in level if depths.setdefault(id(node), step) == step}

@@ -56,6 +56,8 @@ def lift(
     def draw() -> Floats:
         if aggregator.linear and select is None and weights.sum() > 0:
             return _added_up(members, weights / weights.sum())
+        if aggregator.extreme is not None and select is None:
+            return _picked(aggregator.extreme, members)
         table = draw_table(members)
         if not len(table):
             return np.empty(0)  # a child has no replicates
@@ -84,6 +86,16 @@ def _added_up(members: Sequence[Member], shares: Floats) -> Floats:
         some = slice(start, start + _AT_A_TIME)
         total += shares[some] @ np.stack([row[: len(total)] for row in rows[some]])
     return total
+
+
+def _picked(pick: Callable[..., float], members: Sequence[Member]) -> Floats:
+    """The replicates of the smallest or the largest child, in the same way."""
+    rows = [member.score.draws for member in members]
+    length = min(map(len, rows), default=0)
+    keep = np.minimum if pick is min else np.maximum
+    blocks = (rows[start : start + _AT_A_TIME] for start in range(0, len(rows), _AT_A_TIME))
+    best = [keep.reduce(np.stack([row[:length] for row in some])) for some in blocks if length]
+    return np.asarray(keep.reduce(best), dtype=np.float64) if best else np.empty(0)
 
 
 def _estimate(
