@@ -17,12 +17,14 @@ from jinja2.runtime import Context
 from assay.errors import ConfigError, DataError
 from assay.instance import Doc
 from assay.templates.labels import answer_key_to_index, letter_choices
-from assay.templates.sandbox import Counting, Sandbox, TemplateLimit, begin_rendering, spend
+from assay.templates.sandbox import Counting, Sandbox, TemplateLimit, begin_rendering, join_at_once, spend
 from assay.timelimit import MatchTimeout, TimedPattern
 
 MAX_LOOPS = 1_000_000
 _LOOP = 20
 """What a turn of a loop costs of the sandbox's budget of work, so that `MAX_LOOPS` turns use it up."""
+_FIELDS_ONLY = (nodes.Output, nodes.TemplateData, nodes.Name, nodes.Getattr, nodes.Getitem, nodes.Const)
+"""What a template is made of that only fills in fields: no calls, filters, operators or loops, whose work is counted."""
 
 
 def _regex_replace(text: str, pattern: str, replacement: str, count: int = 0) -> str:
@@ -53,18 +55,16 @@ _GLOBALS = dict(_environment.globals)
 class _DocContext(Context):
     """The variables of one rendering. Jinja's own way to one takes longer than most templates."""
 
+    environment = _environment
+    eval_ctx = nodes.EvalContext(_environment)
+    name = None
+
     def __init__(self, doc: Doc) -> None:
         self.parent = {**_GLOBALS, **doc}
         self.vars = {}
-        self.environment = _environment
-        self.eval_ctx = _EVAL_CONTEXT
         self.exported_vars = set()
-        self.name = None
         self.globals_keys = set()
         self.blocks = {}
-
-
-_EVAL_CONTEXT = nodes.EvalContext(_environment)
 
 
 class Template:
@@ -81,6 +81,7 @@ class Template:
                 f"the template {_short(source)} is not valid Jinja, line {error.lineno}: {error.message}"
             ) from error
         _count_loops(tree)
+        self._fills_in = all(isinstance(node, _FIELDS_ONLY) for node in tree.find_all(nodes.Node))
         outputs = [part for node in tree.body if isinstance(node, nodes.Output) for part in node.nodes]
         is_plain = all(isinstance(node, nodes.Output) for node in tree.body)
         self.constant: str | None = None
@@ -102,8 +103,10 @@ class Template:
             return self.constant
         if self.is_expression:
             return str(self.value(doc))
-        begin_rendering()
         try:
+            if self._fills_in:
+                return join_at_once(self._run(_DocContext(doc)))
+            begin_rendering()
             return _environment.concat(self._run(_DocContext(doc)))
         except Exception as error:
             raise self._explain(error, doc) from error

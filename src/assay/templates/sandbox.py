@@ -64,8 +64,9 @@ def begin_rendering() -> None:
 
 
 def spend(work: int) -> None:
-    _spent.work += work
-    if _spent.work > MAX_WORK:
+    work += _spent.work
+    _spent.work = work
+    if work > MAX_WORK:
         raise TemplateLimit(f"it makes or goes through more than {MAX_WORK:,} characters and items")
 
 
@@ -156,6 +157,15 @@ def _sliced(value: Any, start: Any, stop: Any, step: Any) -> Any:
     part = value[start:stop:step]
     spend(size_of(part))
     return part
+
+
+def join_at_once(parts: Iterable[str]) -> str:
+    """The text of a rendering that does nothing but fill in fields: all that it makes is what is joined here."""
+    parts = [*parts]
+    if sum(map(len, parts)) > MAX_WORK:
+        begin_rendering()
+        spend(sum(map(len, parts)))
+    return "".join(parts)
 
 
 def _joined(parts: Iterable[str]) -> str:
