@@ -108,6 +108,11 @@ class Response(NamedTuple):
     more: Mapping[str, Any] = MappingProxyType({})
     """What else came with the answer and has no name above, as the server writes it: kept and shown, never scored."""
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether nothing came with the answer."""
+        return self[1:4] == _NOTHING_WITH_IT and self[4:] == _NO_EXTRAS
+
     def extras(self) -> dict[str, Any] | None:
         """The fields that most answers lack, as files keep them; None where this answer lacks all of them."""
         if self[4:] == _NO_EXTRAS:
@@ -136,6 +141,7 @@ class Response(NamedTuple):
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NO_EXTRAS = Response(None)[4:]
+_NOTHING_WITH_IT = Response(None)[1:4]
 
 
 @dataclass(slots=True)

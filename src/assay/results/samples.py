@@ -101,6 +101,8 @@ def kept_arguments(text: str) -> list[list[Any]]:
 
 def pack_responses(instances: Sequence[Instance]) -> dict[str, str | None]:
     """What came with the responses of a doc, by column; None for a column that would say nothing."""
+    if all(each is None or each.is_bare for instance in instances for each in instance.responses):
+        return {"stops": None, "tokens": None, "extras": None}
     columns: dict[str, list[list[Any]]] = {"stops": [], "tokens": [], "extras": []}
     for instance in instances:
         came_with = [

@@ -28,7 +28,7 @@ from assay.results import (
 from assay.run.drawing import require_label
 from assay.run.units import Unit
 from assay.scoring import ScoringResult, ensembles_of, filters_of
-from assay.stats import cluster_key, doc_key
+from assay.stats import cluster_key
 
 if TYPE_CHECKING:
     from assay.config import RunConfig
@@ -76,6 +76,11 @@ class Collector:
     @cached_property
     def ensembles(self) -> list[FilterEnsemble]:
         return ensembles_of(self.task.config)
+
+    @cached_property
+    def filter_names(self) -> list[str]:
+        """One row of samples each."""
+        return [ensemble.name for ensemble in self.ensembles] if self.scoring else ["none"]
 
     @cached_property
     def scores_in_parts(self) -> bool:
@@ -151,12 +156,12 @@ class Collector:
         self.doc_ids.append(doc.doc_id)
         if self._keep_hashes:
             self.hash_of[doc.doc_id] = doc.doc_hash
-        self.keys.append(int(doc_key(doc.doc_hash)))
+        self.keys.append(int(doc.doc_hash[:16], 16))  # `doc_key`, without numpy's detour
         self.prompts.append(int(asked[:16], 16))
         self._digest.update(asked.encode())
         self.health.docs += 1
         self.drawn_once &= all(instance.repeats == 1 for instance in doc.instances)
-        names = {flag.name for flag in flags}
+        names = {flag.name for flag in flags} if flags else set()
         if doc.instances and doc.instances[0].choices is not None and not names & {"failed", "no_gold"}:
             # Guessing cannot be right where no choice is, and what was not answered was not guessed.
             self.choice_counts[len(doc.instances[0].choices)] += 1
@@ -199,7 +204,7 @@ class Collector:
             "failure": failure,
             "cluster": cluster_of(doc, self.task.config.cluster, self.task.task_name),
         }
-        for name in [ensemble.name for ensemble in self.ensembles] if self.scoring else ["none"]:
+        for name in self.filter_names:
             metrics = values.get((doc.doc_id, name), {})
             numbers = {metric: float(value) for metric, value in metrics.items() if is_number(value)}
             self.writer.add(

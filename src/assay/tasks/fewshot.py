@@ -46,6 +46,8 @@ class FewshotPool(Sequence[Doc]):
     def __getitem__(self, position: slice) -> list[Doc]: ...
 
     def __getitem__(self, position: int | slice) -> Doc | list[Doc]:
+        if type(position) is int and (known := self._read.get(position)) is not None:
+            return known
         if isinstance(position, slice):
             return [self[i] for i in range(*position.indices(len(self)))]
         if position not in self._read:
