@@ -33,7 +33,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "sweep": ("assay.cli.sweep:command", "How much of a score is the prompt?"),
     "matrix": ("assay.cli.matrix:command", "Several models on many tasks, one table."),
     "report": ("assay.cli.report:command", "A finished run as Markdown, LaTeX, CSV or HTML."),
-    "export": ("assay.cli.export:command", "A run in the files of another harness."),
+    "export": ("assay.cli.export:command", "A run in the files that others read."),
     "seal": ("assay.cli.seal:command", "A run as one file that anyone can check."),
     "verify": ("assay.cli.verify:command", "Derive every number of a sealed run again."),
     "import": ("assay.cli.import_:command", "Results of lm-evaluation-harness as a run."),

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from assay.errors import ConfigError
 from assay.registry import Registry
 from assay.report.jsonl import file_name, sample_objects, write_jsonl
+from assay.report.rows import to_pandas
 from assay.results import RunResult, read_samples, unpack_arguments
 from assay.signs import csv_cell
 
 
-def export_run(run: str | Path, to: str, output: str | Path) -> list[Path]:
-    """Write the run in the named form below `output`; the files that were written."""
+def export_run(run: str | Path, to: str, output: str | Path, **words: Any) -> list[Path]:
+    """Write the run in the named form below `output`; the files that were written. `words` are what that form asks for."""
     result = RunResult.load(run)
     folder = Path(output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return EXPORTS[to](result, folder)
+        return EXPORTS[to](result, folder, **words)
     except OSError as error:
         raise ConfigError(
             f"cannot write to {folder}: {error.strerror or error}", hint="Give another directory with -o."
@@ -51,6 +54,18 @@ def to_csv(result: RunResult, folder: Path) -> list[Path]:
     return written
 
 
+def to_parquet(result: RunResult, folder: Path) -> list[Path]:
+    """`scores.parquet` with one row a number, and the samples of each task as the run keeps them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.Table.from_pandas(to_pandas(result), preserve_index=False), folder / "scores.parquet")
+    samples = [folder / f"samples_{file_name(task)}.parquet" for task, _ in sample_files(result)]
+    for (_, file), path in zip(sample_files(result), samples):
+        shutil.copyfile(file, path)
+    return [folder / "scores.parquet", *samples]
+
+
 def sample_files(result: RunResult) -> Iterator[tuple[str, Path]]:
     assert result.path is not None
     for name, task in result.tasks.items():
@@ -58,7 +73,7 @@ def sample_files(result: RunResult) -> Iterator[tuple[str, Path]]:
             yield name, result.path / task.sample_file
 
 
-EXPORTS: Registry[Callable[[RunResult, Path], list[Path]]] = Registry(
+EXPORTS: Registry[Callable[..., list[Path]]] = Registry(
     "form to export to",
     group="assay.exports",
     lazy={
@@ -66,6 +81,10 @@ EXPORTS: Registry[Callable[[RunResult, Path], list[Path]]] = Registry(
         "inspect": "assay.compat.inspect_ai:to_inspect",
         "csv": "assay.report.export:to_csv",
         "jsonl": "assay.report.export:to_jsonl",
+        "parquet": "assay.report.export:to_parquet",
+        "eval-results": "assay.report.publishing:to_eval_results",
+        "model-card": "assay.report.publishing:to_model_card",
+        "eee": "assay.report.publishing:to_every_eval_ever",
     },
 )
 """Form to a function `(result, folder)` that writes it there."""
