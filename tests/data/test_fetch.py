@@ -274,6 +274,7 @@ def own_tasks(hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (folder / "a.yaml").write_text(TASK.format(name="a", path="own/plain", more=""))
     (folder / "b.yaml").write_text(TASK.format(name="b", path="old/scripted", more="dataset_name: en\n"))
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.address)
+    monkeypatch.setattr("assay.data.why_out_of_reach", lambda: None)
     monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
@@ -327,3 +328,33 @@ def test_where_the_library_meets_a_script_the_conversion_is_taken_and_said(
     assert "loaded by a script" in about["note"]
     with pytest.raises(DataError, match="cannot be loaded"):
         DataSource("json", None, {"data_files": "nowhere.jsonl"})["train"]
+
+
+def test_validate_says_which_tasks_can_load_their_data(
+    own_tasks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assay.data.source.why_out_of_reach", lambda: None)
+    monkeypatch.setattr("assay.data.why_out_of_reach", lambda: None)
+    words = ["--include_path", str(own_tasks), "--no-defaults"]
+    assert code_of("validate", "a", "b", "--data", *words) == 0
+    shown = capsys.readouterr().out
+    assert "data of 1 tasks: on the hub\n" in shown
+    assert "data of 1 tasks: on the hub, in another form or place" in shown
+    code_of("fetch", "a", "--to", str(tmp_path / "mirror"), *words)
+    (own_tasks / "c.yaml").write_text(TASK.format(name="c", path="own/gone", more=""))
+    capsys.readouterr()
+    assert code_of("validate", "--data", "--data_dir", str(tmp_path / "mirror"), "--json", *words) == 3
+    found = json.loads(capsys.readouterr().out)["data"]
+    assert found["tasks"] == {"mirror": 1, "stand-in": 1, "nowhere": 1}
+    (reason,) = found["failures"]
+    assert reason.startswith("own/gone: ")
+
+
+def test_a_hub_out_of_reach_is_asked_nothing(
+    own_tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("assay.data.why_out_of_reach", lambda: "far away")
+    words = ["--include_path", str(own_tasks), "--no-defaults"]
+    assert code_of("fetch", "a", "--to", str(tmp_path / "mirror"), *words) == 3
+    assert code_of("validate", "a", "--data", *words) == 3
+    assert "out of reach (far away)" in capsys.readouterr().out

@@ -46,7 +46,7 @@ def command(
     Only the splits that tasks ask about and draw shots from are fetched. Run it again after an interruption: what is
     there and right stays. HF_ENDPOINT names another hub, HF_TOKEN opens gated datasets and is written nowhere.
     """
-    from assay.data import HubClient, check_mirror, fill_mirror, find_model
+    from assay.data import HubClient, check_mirror, fill_mirror, find_model, why_out_of_reach
 
     place = Path(folder)
     if check:
@@ -59,6 +59,10 @@ def command(
     if not names and not models:
         raise click.UsageError("name tasks to fetch the data of, or a model with --model.")
     needs, notes = needs_of(names, include_path, lm_eval, no_defaults) if names else ([], [])
+    if reason := why_out_of_reach():
+        raise DataError(
+            f"the hub is out of reach ({reason})", hint="Fetch where it can be reached, and carry the mirror over."
+        )
     client = HubClient()
     found, failed = find_all(client, needs)
     found += [find_model(client, name) for name in models]

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from assay.cli.output import echo, echo_json
+from assay.cli.task_data import check_data, print_data
 from assay.cli.task_files import TaskFilesCommand, open_manager, task_files, trusting
 from assay.config import ConfigWarning
 from assay.errors import AssayError, ConfigError, MissingPackage, UntrustedCode
@@ -44,10 +45,16 @@ class ValidationTally:
             package = error.package if isinstance(error, MissingPackage) else None
             self.failures.append({"name": name, "path": path, "reason": str(error), "missing_package": package})
 
-    def to_json(self) -> str:
+    def to_json(self, more: dict[str, Any] | None = None) -> str:
         counts = {kind: {"loaded": self.loaded[kind], "failed": self.failed[kind]} for kind in self.loaded}
         return json.dumps(
-            {**counts, "failures": self.failures, "unchecked": self.unchecked, "warnings": self.warnings},
+            {
+                **counts,
+                "failures": self.failures,
+                "unchecked": self.unchecked,
+                "warnings": self.warnings,
+                **(more or {}),
+            },
             ensure_ascii=False,
             indent=1,
         )
@@ -63,6 +70,7 @@ class ValidationTally:
     envvar="ASSAY_DATA_DIR",
     help="Also render the first doc of tasks whose data are in this mirror.",
 )
+@click.option("--data", is_flag=True, help="Also find out which tasks can load their data: mirror, files, hub.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every failure and warning, not one of each kind.")
 @click.option("--model", "-M", metavar="NAME", help="Check a model too: its arguments, its class, the files it names.")
 @click.option("--model_args", "-a", multiple=True, metavar="K=V,…", help="Arguments of the model, as for `assay run`.")
@@ -75,6 +83,7 @@ def command(
     tasks: tuple[str, ...],
     as_json: bool,
     data_dir: str | None,
+    data: bool,
     verbose: bool,
     model: str | None,
     model_args: tuple[str, ...],
@@ -95,7 +104,7 @@ def command(
     assay validate --lm_eval
     assay validate --model hf --model_args pretrained=my_model
 
-    With --model and no names, the model alone is checked.
+    With --model and no names, the model alone is checked. --data lists files and loads none; exit code 3 if data are nowhere.
     """
     manager = open_manager(include_path, lm_eval, no_defaults)
     tally = ValidationTally()
@@ -107,13 +116,18 @@ def command(
             _validate_model(model, model_args, tally)
         if split or model is None:
             _validate(manager, split, tally, Path(data_dir) if data_dir else None)
+        report = check_data(manager, split, Path(data_dir) if data_dir else None) if data else None
     tally.warnings = _config_warnings(caught)
     if as_json:
-        echo_json(tally.to_json())
+        echo_json(tally.to_json(None if report is None else {"data": report.to_dict()}))
     else:
         _print(tally, verbose)
+        if report is not None:
+            print_data(report, verbose=verbose)
     if tally.failures:
         context.exit(2)
+    if report is not None and report.failures:
+        context.exit(3)
 
 
 def _validate_model(name: str, model_args: tuple[str, ...], tally: ValidationTally) -> None:

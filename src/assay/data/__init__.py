@@ -4,7 +4,7 @@ from assay.data.docs import NUMPY_SEED, RANDOM_SEED, Docs, columns_of, doc_hash,
 from assay.data.finding import DatasetNeed, FoundDataset, find_dataset, find_model, need_of_task
 from assay.data.hub_client import HubClient
 from assay.data.mirror import FetchProgress, check_mirror, fill_mirror
-from assay.data.source import DataSource, hub_or_cache, mirror_dir
+from assay.data.source import DataSource, hub_or_cache, mirror_dir, why_out_of_reach
 
 __all__ = [
     "NUMPY_SEED",
@@ -26,4 +26,5 @@ __all__ = [
     "mirror_dir",
     "need_of_task",
     "seeded_globals",
+    "why_out_of_reach",
 ]

@@ -1,0 +1,118 @@
+"""`assay validate --data`: which tasks can load their data, found out by listing files, not by loading them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assay.cli.fetch import find_all
+from assay.cli.output import echo
+from assay.errors import AssayError
+from assay.signs import hanging, one_line
+
+if TYPE_CHECKING:
+    from assay.config import TaskConfig
+    from assay.data import DatasetNeed
+    from assay.tasks import TaskManager
+
+
+@dataclass
+class DataReport:
+    """Tasks by where their data are."""
+
+    places: dict[str, list[str]] = field(default_factory=dict)
+    """`mirror`, `files`, `hub`, `stand-in`, `code`, `nowhere`."""
+    notes: dict[str, list[str]] = field(default_factory=dict)
+    """What was taken instead, and the tasks that read it."""
+    failures: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, place: str, tasks: list[str]) -> None:
+        self.places.setdefault(place, []).extend(tasks)
+
+    def to_dict(self) -> dict[str, Any]:
+        counts = {place: len(tasks) for place, tasks in self.places.items()}
+        return {"tasks": counts, "notes": self.notes, "failures": self.failures}
+
+
+def check_data(manager: TaskManager, names: list[str], data_dir: Path | None) -> DataReport:
+    """Mirror and local files first; then the hub, each dataset once for all tasks that read it."""
+    from assay.data import HubClient, need_of_task, why_out_of_reach
+
+    report = DataReport()
+    asked: dict[DatasetNeed, list[str]] = {}
+    for name, config in _configs(manager, names, report):
+        if config.custom_dataset is not None:
+            report.add("code", [name])
+        elif place := _at_hand(config, data_dir):
+            report.add(place, [name])
+        elif (need := need_of_task(config)) is None:
+            report.add("nowhere", [name])
+            report.failures.setdefault(f"{config.dataset_path}: its files are not there", []).append(name)
+        else:
+            asked.setdefault(need, []).append(name)
+    if asked and (reason := why_out_of_reach()):
+        report.add("nowhere", [name for tasks in asked.values() for name in tasks])
+        report.failures[f"the hub is out of reach ({reason})"] = [name for tasks in asked.values() for name in tasks]
+        return report
+    found, failed = find_all(HubClient(), list(asked))
+    for each in found:
+        report.add("stand-in" if each.note else "hub", asked[each.need])
+        if each.note:
+            report.notes.setdefault(each.note, []).extend(asked[each.need])
+    for need, error in failed:
+        report.add("nowhere", asked[need])
+        report.failures.setdefault(f"{need.label}: {error.message}", []).extend(asked[need])
+    return report
+
+
+def _configs(manager: TaskManager, names: list[str], report: DataReport) -> list[tuple[str, TaskConfig]]:
+    configs: dict[str, TaskConfig] = {}
+    for name in names or manager.index.names("task"):
+        try:
+            configs |= manager.resolve(name).tasks
+        except AssayError:  # what is wrong with the file is said by the other checks
+            report.add("unread", [name])
+    return list(configs.items())
+
+
+def _at_hand(config: TaskConfig, data_dir: Path | None) -> str | None:
+    """`mirror` or `files` where every split that the task reads is on this machine."""
+    from assay.data import DataSource, mirror_dir, need_of_task
+
+    if config.dataset_path and Path(config.dataset_path).exists():
+        return "files"
+    mirror = mirror_dir(data_dir)
+    files = DataSource(config.dataset_path, config.dataset_name, config.dataset_kwargs, data_dir=mirror).mirror_files()
+    need = need_of_task(config)
+    wanted = need.splits if need is not None else ([config.eval_split] if config.eval_split else [])
+    if not files or any(split not in files for split in wanted):
+        return None
+    first = next(iter(files.values()))[0]
+    return "mirror" if mirror is not None and first.is_relative_to(mirror) else "files"
+
+
+WORDS = {
+    "mirror": "in the mirror",
+    "files": "in files of this machine",
+    "hub": "on the hub",
+    "stand-in": "on the hub, in another form or place",
+    "code": "loaded by code of the task: not looked for",
+    "unread": "not looked for: the task cannot be read",
+    "nowhere": "nowhere",
+}
+
+
+def print_data(report: DataReport, *, verbose: bool) -> None:
+    for note, tasks in report.notes.items():
+        echo(hanging(f"! {one_line(note)}: {_some(tasks, verbose)}"))
+    for reason, tasks in report.failures.items():
+        echo(hanging(f"✗ {one_line(reason)}: {_some(tasks, verbose)}"))
+    for place, words in WORDS.items():
+        if tasks := report.places.get(place):
+            echo(f"data of {len(tasks):,} tasks: {words}")
+
+
+def _some(tasks: list[str], verbose: bool) -> str:
+    shown = tasks if verbose else tasks[:3]
+    return ", ".join(shown) + (f" and {len(tasks) - len(shown):,} more" if len(tasks) > len(shown) else "")
