@@ -33,6 +33,8 @@ class Difference:
     found: Any
 
     def __str__(self) -> str:
+        if self.kind == "file":
+            return self.where
         return f"{self.where}: the bundle says {_short(self.said)}, it is {_short(self.found)}"
 
     def to_dict(self) -> dict[str, Any]:
