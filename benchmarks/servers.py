@@ -1,6 +1,6 @@
 """How fast a server is asked: requests a second of both harnesses and of bare aiohttp, on one stub, in one run.
 
-    python benchmarks/servers.py --rival PYTHON [--seconds 4] [--large 400000]
+    python benchmarks/servers.py --rival PYTHON [--seconds 1.5] [--large 400000]
 
 The stub (`_server_stub.py`) runs in a process of its own and answers from prepared bytes after 0, 50 or 200 ms; 64, 512 or
 2,048 requests are under way. Generation, chat, and the log-likelihoods of choices with echoed prompts of 2 and 100 kB. The
@@ -18,7 +18,8 @@ import sys
 import tempfile
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -52,55 +53,73 @@ def stub(delay: float, tokens: int, *more: str) -> Iterator[str]:
         process.wait()
 
 
-def ask(side: str, python: str, cells: list[Cell]) -> list[Cell]:
-    """What each cell took, in one process of that side."""
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
-    given = "".join(json.dumps(cell) + "\n" for cell in cells)
-    command = [python, str(HERE / "_server_client.py"), side]
-    done = subprocess.run(command, input=given, capture_output=True, text=True, env=environment)
-    found = [json.loads(line[5:]) for line in done.stdout.splitlines() if line.startswith("CELL ")]
-    if done.returncode or len(found) != len(cells):
-        raise SystemExit(f"{side} failed:\n{done.stderr[-3000:]}")
-    return found
+class Client:
+    """One side in a process of its own, which asks one cell after the other."""
+
+    def __init__(self, side: str, python: str) -> None:
+        environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
+        self.side = side
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [python, str(HERE / "_server_client.py"), side],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            env=environment,
+        )
+
+    def ask(self, cell: Cell) -> Cell:
+        """What the cell took."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(cell) + "\n")
+        self._process.stdin.flush()
+        for line in self._process.stdout:
+            if line.startswith("CELL "):
+                found: Cell = json.loads(line[5:])
+                if found["answered"] != cell["requests"]:
+                    raise SystemExit(f"{self.side} answered {found['answered']} of {cell['requests']}")
+                return found
+        self._errors.seek(0)
+        raise SystemExit(f"{self.side} failed:\n{self._errors.read()[-3000:]}")
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
 
 
 def how_many(name: str, concurrent: int, delay: float, seconds: float) -> int:
-    """As many as take about so long, and at least four round trips."""
+    """As many as take about so long, and at least four round trips; one where replies are large."""
     reachable = min(SPEED[name], concurrent / delay) if delay else SPEED[name]
-    return max(4 * concurrent, int(reachable * seconds)) // 4 * 4
+    trips = 1 if SPEED[name] < 1000 else 4
+    return max(trips * concurrent, int(reachable * seconds)) // 4 * 4
 
 
 def measure_cells(arguments: argparse.Namespace, folder: str) -> list[list[str]]:
     rows = []
-    sides = {"bare": sys.executable, "assay": sys.executable}
+    pythons = {"bare": sys.executable, "assay": sys.executable}
     if arguments.rival:
-        sides["lm_eval"] = arguments.rival
-    for name, (kind, tokens) in KINDS.items():
-        for delay in DELAYS:
+        pythons["lm_eval"] = arguments.rival
+    with ExitStack() as stack:
+        clients = [Client(side, python) for side, python in pythons.items()]
+        for client in clients:
+            stack.callback(client.close)
+        for (name, (kind, tokens)), delay in product(KINDS.items(), DELAYS):
             with stub(delay, tokens) as url:
-                cells = [
-                    {
-                        "kind": kind,
-                        "url": url,
-                        "tokens": tokens,
-                        "folder": folder,
-                        "concurrent": concurrent,
-                        "requests": how_many(name, concurrent, delay, arguments.seconds),
-                    }
-                    for concurrent in CONCURRENT
-                ]
-                taken = {side: ask(side, python, cells) for side, python in sides.items()}
-            for at, cell in enumerate(cells):
-                rows.append(row_of(name, delay, cell, {side: cells_of[at] for side, cells_of in taken.items()}))
-                print(" · ".join(rows[-1]), flush=True)
+                cell: Cell = {"kind": kind, "url": url, "tokens": tokens, "folder": folder}
+                for concurrent in CONCURRENT:
+                    asked = how_many(name, concurrent, delay, arguments.seconds)
+                    cell |= {"concurrent": concurrent, "requests": asked}
+                    taken = {client.side: client.ask(cell) for client in clients}
+                    rows.append(row_of(name, delay, cell, taken))
+                    print(" · ".join(rows[-1]), flush=True)
     return rows
 
 
 def row_of(name: str, delay: float, cell: Cell, taken: dict[str, Cell]) -> list[str]:
     requests = cell["requests"]
-    for side, found in taken.items():
-        if found["answered"] != requests:
-            raise SystemExit(f"{side} answered {found['answered']} of {requests}")
     rate = {side: requests / found["seconds"] for side, found in taken.items()}
     ideal = requests * delay / cell["concurrent"]
     rival = taken.get("lm_eval")
@@ -129,7 +148,8 @@ def measure_faults(seconds: float) -> list[list[str]]:
         rate = {}
         for faults in (0.0, 0.05):
             with stub(delay, 64, "--faults", str(faults), "--count") as url:
-                found = ask("assay", sys.executable, [{**cell, "url": url}])[0]
+                with closing(Client("assay", sys.executable)) as client:
+                    found = client.ask({**cell, "url": url})
                 rate[faults] = cell["requests"] / found["seconds"]
                 with urllib.request.urlopen(f"{url}/counts") as reply:
                     counts = json.load(reply)
@@ -194,7 +214,7 @@ def measure_runs(sizes: list[int]) -> list[list[str]]:
 def main() -> str:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rival", help="interpreter with lm-eval installed")
-    parser.add_argument("--seconds", type=float, default=4.0, help="about how long a cell takes")
+    parser.add_argument("--seconds", type=float, default=1.5, help="about how long a cell takes")
     parser.add_argument("--large", type=int, default=400_000, help="requests of the largest run")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -382,7 +382,9 @@ class ServerLM(LM):
 
         def write_group(group: list[int]) -> Job[list[Response]]:
             jobs = [write(at) for at in group]
-            return bundle(jobs, self.count) if len(jobs) > 1 else Job(jobs[0].body, lambda reply: [jobs[0].read(reply)])
+            if len(jobs) > 1:
+                return bundle(jobs, self.count)
+            return Job(jobs[0].body, lambda reply: [jobs[0].read(reply)], jobs[0].parse)
 
         for group, outcome in self._send_affordable(groups, write_group, stop):
             if isinstance(outcome, Failed) and len(group) > 1:

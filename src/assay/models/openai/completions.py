@@ -17,6 +17,7 @@ from assay.models.openai.bundles import MOST_CHOICES, TAKES_LISTS
 from assay.models.openai.echo import EchoRequest, echoed_tokens, scored_tokens, sum_score
 from assay.models.openai.probing import TOPS, entry_of
 from assay.models.openai.tokens import Encoder, HFEncoder, split_pair
+from assay.models.openai.unread import read_echo
 from assay.models.openai.wire import Failed, Job, Unusable, why_unsendable
 from assay.models.windows import WindowSums, rolling_windows
 
@@ -124,7 +125,7 @@ class LocalCompletions(ServerLM):
 
     def _send_echoes(self, echoes: Sequence[EchoRequest], stop: Stop) -> Iterator[tuple[int, Response]]:
         def write(at: int) -> Job[Response]:
-            return Job(echoes[at].body(self.model, self.seed), partial(self._read_pair, echoes[at]))
+            return Job(echoes[at].body(self.model, self.seed), partial(self._read_pair, echoes[at]), read_echo)
 
         def belong(one: int, other: int) -> bool:
             return self.batch_size is not None or echoes[one].context == echoes[other].context

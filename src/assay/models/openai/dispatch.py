@@ -195,7 +195,7 @@ class Dispatch(Generic[T]):
 
     def _read(self, job: Job[T], reply: Reply) -> T | Failed | Again:
         try:
-            value = job.read(in_order(reply.json()))
+            value = job.read(in_order(job.parse(reply.body)))
         except Unusable as error:
             reason = self.settings.redact(f"unusable reply: {error}")
             return Again(reason) if error.again else Failed(reason)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
-from assay.models.openai.offsets import scored_tokens_of
+from assay.models.openai.offsets import is_piece, scored_tokens_of
+from assay.models.openai.unread import UnreadList, read_whole
 from assay.models.openai.wire import Unusable
 
 
@@ -57,8 +58,14 @@ class EchoedToken:
 
 def scored_tokens(request: EchoRequest, reply: Any) -> list[EchoedToken]:
     """The continuation's tokens, each with its log-probability."""
-    logprobs = reply["choices"][0].get("logprobs")
-    values = (logprobs or {}).get("token_logprobs") or []
+    choice = reply["choices"][0]
+    logprobs = choice.get("logprobs") or {}
+    if any(isinstance(value, UnreadList) for value in logprobs.values()):
+        quickly = _scored_at_the_end(request, choice["text"], logprobs)
+        if quickly is not None:
+            return quickly
+        logprobs = read_whole(logprobs)
+    values = logprobs.get("token_logprobs") or []
     if len(values) < 2:  # a prompt has a context and a continuation; one token is the generated one
         raise Unusable("it echoes no prompt with log-probabilities", again=False)
     if isinstance(request.prompt, str):
@@ -73,9 +80,41 @@ def scored_tokens(request: EchoRequest, reply: Any) -> list[EchoedToken]:
     return [_token(values[i], tops[i]) for i in scored]
 
 
+def _scored_at_the_end(request: EchoRequest, text: Any, logprobs: dict[str, Any]) -> list[EchoedToken] | None:
+    """The same by looking at no more than the end, where all that a server says of it agrees; else None.
+
+    The text is the prompt and what was generated, the last tokens' texts are its end, and each stands where its offset
+    says.
+    """
+    prompt = request.prompt
+    names = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
+    texts, values, tops, offsets = (logprobs.get(name) for name in names)
+    if not (isinstance(prompt, str) and isinstance(text, str) and text.startswith(prompt)):
+        return None
+    if not (isinstance(values, UnreadList) and isinstance(tops, UnreadList) and texts and offsets):
+        return None
+    if values.probable_length() != tops.probable_length():
+        return None
+    scored: list[EchoedToken] = []
+    end, at = len(text), 0
+    try:
+        while end > request.start:
+            at -= 1
+            start = end - len(texts[at])
+            if start == end or offsets[at] != start or not text.startswith(texts[at], start) or is_piece(texts[at]):
+                return None
+            if start < len(prompt):
+                scored.append(_token(values[at], tops[at]))
+            end = start
+    except LookupError:  # further back than was read
+        return None
+    return scored[::-1] or None
+
+
 def echoed_tokens(reply: Any) -> int:
     """Of the prompt and of what was generated."""
-    return len(reply["choices"][0]["logprobs"]["token_logprobs"])
+    values = reply["choices"][0]["logprobs"]["token_logprobs"]
+    return values.probable_length() if isinstance(values, UnreadList) else len(values)
 
 
 def sum_score(scored: Sequence[EchoedToken]) -> tuple[float, bool]:

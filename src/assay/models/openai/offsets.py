@@ -13,7 +13,6 @@ texts stand in the prompt as they say; otherwise the texts are laid along the pr
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
@@ -26,29 +25,34 @@ _HALF = "\ufffd"
 
 def scored_tokens_of(prompt: str, border: int, texts: Sequence[str], offsets: Sequence[int]) -> Sequence[int] | None:
     """Which tokens of an echoed prompt belong to what follows the border; None where it cannot be told."""
-    plain = _plain_places(prompt, texts, offsets)
+    plain = _plain_tokens(prompt, border, texts, offsets)
     if plain is not None:
-        specials, ends = plain
-        # The first that ends behind the border, and all up to the prompt's end.
-        return range(specials + bisect_right(ends, border), specials + bisect_left(ends, len(prompt)) + 1)
+        return plain
     places = place_tokens(prompt, texts, offsets)
     return None if places is None else tokens_beyond(border, places, len(prompt))
 
 
-def _plain_places(prompt: str, texts: Sequence[str], offsets: Sequence[int]) -> tuple[int, list[int]] | None:
-    """A BOS or none, and where each token after it ends: the rule for prompts whose tokens' texts are the prompt itself.
+def _plain_tokens(prompt: str, border: int, texts: Sequence[str], offsets: Sequence[int]) -> range | None:
+    """The rule for prompts whose tokens' texts, but for a BOS before them, are the prompt itself; None for others.
 
-    Most are of this kind, and a long one takes a hundredth of the time that looking at each token does.
+    Most are of this kind. Only the tokens from the border on are looked at one by one, from the end: a context may have
+    thousands.
     """
     joined = "".join(texts)
     specials = 0 if joined.startswith(prompt) else int(texts[0].startswith("<") and not prompt.startswith(texts[0]))
-    start = len(texts[0]) if specials else 0
-    if not joined.startswith(prompt, start) or _HALF in prompt or "bytes:" in prompt or not all(texts):
+    before = len(texts[0]) if specials else 0
+    if not joined.startswith(prompt, before) or _HALF in prompt or "bytes:" in prompt:
         return None
-    ends = list(accumulate(map(len, texts[specials:])))
-    if not specials and list(offsets) != [0, *ends[:-1]] and len(offsets) == len(texts) and offsets[-1] >= 0:
-        return None  # the server says otherwise, and may be right
-    return specials, ends
+    has_offsets = not specials and len(offsets) == len(texts) and offsets[-1] >= 0
+    end, first, last = len(joined) - before, len(texts), len(texts)
+    while first > specials and end > border:  # the token before `first` ends behind the border
+        start = end - len(texts[first - 1])
+        if start == end or (has_offsets and offsets[first - 1] != start):
+            return None  # a piece of a character, or the server says otherwise and may be right
+        first, end = first - 1, start
+        if start >= len(prompt):
+            last = first
+    return range(first, last)
 
 
 def place_tokens(prompt: str, texts: Sequence[str], offsets: Sequence[int]) -> list[Place] | None:
@@ -89,13 +93,13 @@ def _fit(prompt: str, texts: Sequence[str], offsets: Sequence[int]) -> bool:
         return False
     inside = [(text, at) for text, at in zip(texts, offsets) if at < len(prompt)]
     sums = list(accumulate(map(len, texts), initial=0))[:-1]
-    if any(_is_piece(text) for text, _ in inside) and list(offsets) == sums:
+    if any(is_piece(text) for text, _ in inside) and list(offsets) == sums:
         return False  # wrong from the first piece on, whose text is not as long as what it stands for
     reached = inside[-1][1] + len(inside[-1][0]) >= len(prompt) or len(inside) < len(texts)
-    return reached and all(_is_piece(text) or prompt.startswith(text, at) for text, at in inside)
+    return reached and all(is_piece(text) or prompt.startswith(text, at) for text, at in inside)
 
 
-def _is_piece(text: str) -> bool:
+def is_piece(text: str) -> bool:
     """Whether a token holds part of a character, which servers write as `�`, as `bytes:\\xf0`, or not at all."""
     return not text or _HALF in text or text.startswith("bytes:")
 
@@ -151,7 +155,7 @@ def _lay(prompt: str, texts: Sequence[str]) -> list[Place] | None:
     pieces: list[str] = []
     at = 0
     for text in texts:
-        if _is_piece(text):
+        if is_piece(text):
             pieces.append(text)
             continue
         found = _find_after(prompt, at, pieces, text) if pieces else _find(prompt, at, text)

@@ -42,12 +42,24 @@ class Again:
     throttled: bool = False
 
 
+def read_json(content: bytes) -> Any:
+    """What servers send as JSON, NaN and half characters included, which only the standard library takes."""
+    import orjson
+
+    try:
+        return orjson.loads(content)
+    except ValueError:
+        return json.loads(content)
+
+
 @dataclass(frozen=True, slots=True)
 class Job(Generic[T]):
     """What to send, and how to read the reply: a value, or `Unusable`."""
 
     body: Mapping[str, Any]
     read: Callable[[Any], T]
+    parse: Callable[[bytes], Any] = read_json
+    """From the bytes of a reply to what `read` is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +103,6 @@ def write_body(body: Mapping[str, Any]) -> bytes | Failed:
         return Failed(_not_text(error))
     except (TypeError, ValueError) as error:
         return Failed(f"the request cannot be written as JSON: {error}")
-
-
-def read_json(content: bytes) -> Any:
-    """What servers send as JSON, NaN and half characters included, which only the standard library takes."""
-    import orjson
-
-    try:
-        return orjson.loads(content)
-    except ValueError:
-        return json.loads(content)
 
 
 def why_unsendable(*texts: str) -> Failed | None:

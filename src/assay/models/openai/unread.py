@@ -1,0 +1,107 @@
+"""Replies with log-probabilities, of which only the end is read.
+
+An echo of 2,000 tokens is 100 kB of JSON, and what is scored are the last few tokens. Building all of its lists takes
+longer than everything else that a request needs, so they stay bytes until somebody looks further back than the end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from assay.models.openai.wire import read_json
+
+_LOGPROBS = b'"logprobs":{'
+_LIST = re.compile(rb',?"(tokens|token_logprobs|top_logprobs|text_offset)":\[')
+_END = re.compile(rb'\]\}?,"[a-z_]+":')
+"""The end of a list, and the next key. No token's text looks like it: a quote inside a text has a backslash before it."""
+_BETWEEN = {b"tokens": b'","', b"top_logprobs": b"},{"}
+_SHORT = 2048
+_TAIL = 1024
+"""Bytes of a list that is read whole, and of the end that is read of a longer one."""
+
+
+class UnreadList:
+    """A list as JSON. Its last entries can be looked at by negative index; `whole` is all of it."""
+
+    def __init__(self, written: bytes, between: bytes) -> None:
+        self._written, self._between = written, between
+
+    def __getitem__(self, from_end: int) -> Any:
+        """Raises `LookupError` beyond the entries that are read."""
+        return self._tail[from_end]
+
+    def probable_length(self) -> int:
+        """The length, if no text in it looks like what stands between two entries."""
+        import numpy as np
+
+        codes = np.frombuffer(self._written, np.uint8)
+        found = codes == self._between[0]
+        for at, code in enumerate(self._between[1:], start=1):
+            found = found[:-1] & (codes[at:] == code)
+        return int(np.count_nonzero(found)) + 1 + (len(self._between) > 1 and self._written.startswith(b"[null,"))
+
+    @cached_property
+    def _tail(self) -> list[Any]:
+        at = self._written.find(self._between, len(self._written) - _TAIL)
+        try:
+            # Begun inside a text, it would end inside one too, and not be JSON.
+            entries: list[Any] = read_json(b"[" + self._written[at + len(self._between) // 2 + 1 :]) if at >= 0 else []
+        except ValueError:
+            return []
+        return entries
+
+    @property
+    def whole(self) -> list[Any]:
+        read: list[Any] = read_json(self._written)
+        return read
+
+
+def read_echo(content: bytes) -> Any:
+    """A reply as `read_json` reads it, with long lists beside its log-probabilities as `UnreadList`."""
+    lists: list[UnreadList] = []
+    rest: list[bytes] = []
+    at = 0
+    for name, begin, end in _long_lists(content):
+        # The number stands for the list: no number stands there otherwise.
+        rest += [content[at:begin], b"%d" % len(lists)]
+        lists.append(UnreadList(content[begin:end], _BETWEEN.get(name, b",")))
+        at = end
+    if not lists:
+        return read_json(content)
+    put_back = 0
+    try:
+        reply = read_json(b"".join([*rest, content[at:]]))
+        for choice in reply["choices"]:
+            logprobs = choice["logprobs"]
+            for name, value in logprobs.items():
+                if isinstance(value, int):
+                    logprobs[name] = lists[value]
+                    put_back += 1
+    except (ValueError, LookupError, TypeError, AttributeError):  # written otherwise than was thought
+        return read_json(content)
+    return reply if put_back == len(lists) else read_json(content)
+
+
+def read_whole(logprobs: dict[str, Any]) -> dict[str, Any]:
+    """With all of its lists read."""
+    return {name: value.whole if isinstance(value, UnreadList) else value for name, value in logprobs.items()}
+
+
+def _long_lists(content: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """Name, begin and end of the lists in each `logprobs`, while they look as servers write them."""
+    at = content.find(_LOGPROBS)
+    while at >= 0:
+        at += len(_LOGPROBS)
+        while (key := _LIST.match(content, at)) is not None:
+            begin = key.end() - 1
+            at = content.find(b"]", begin) + 1
+            while key[1] in _BETWEEN and at and not _END.match(content, at - 1):
+                at = content.find(b"]", at) + 1
+            if not at:
+                return
+            if at - begin > _SHORT:
+                yield key[1], begin, at
+        at = content.find(_LOGPROBS, at)
