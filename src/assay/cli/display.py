@@ -104,7 +104,7 @@ def summary(counts: Counts, began: float) -> str:
     """One line: share done, speed, what the store and prefix sharing saved, time left."""
     elapsed = max(time.monotonic() - began, 1e-9)
     parts = [f"{counts.docs_done:,}/{counts.docs_total:,} docs"]
-    for role, (answered, asked) in counts.questions.items():
+    for role, (answered, asked) in list(counts.questions.items()):
         doing = "judging" if role == "judge" else f"asking the {role}"
         parts.append(f"{doing} {answered:,}/{asked:,}")
     if counts.reused:

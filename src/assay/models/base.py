@@ -103,6 +103,9 @@ class ModelInfo:
     """Tokens of an answer where neither task nor run says; more for a model that thinks first."""
     window_requests: int = 0
     """Requests that it needs at once to keep busy, where that is more than a run holds anyway."""
+    streams_at_once: int = 1
+    """Calls of `stream` that may be under way together: more than one where another machine computes, which would wait
+    for the last answers of one part of a run before it got the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,6 +352,9 @@ class LM(ABC):
     def own_checks(self, tolerance: float) -> Iterable[Check]:
         """Checks of `assay selftest` that only this backend can make."""
         return ()
+
+    def cancel(self) -> None:  # noqa: B027  most backends have one stream, which is closed
+        """Give up what all streams have under way."""
 
     def close(self) -> None:  # noqa: B027  a backend that holds nothing has nothing to do
         """Give back what the model holds: threads, connections, memory."""

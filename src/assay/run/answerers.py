@@ -7,8 +7,10 @@ worth) is the same for all of them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Condition, Lock
 from typing import TYPE_CHECKING, Protocol
 
 from assay.errors import ModelError
@@ -29,6 +31,8 @@ WINDOW_REQUESTS = 12_288
 class Answerer(Protocol):
     window_requests: int
     """How many requests it likes to see at once."""
+    windows_at_once: int
+    """How many windows of them may be asked at the same time, each on a thread of its own."""
 
     def answer(self, units: Sequence[Unit], done: Callable[[Unit], None]) -> None:
         """Fill `resps` of every request of the units' present round; `done` is called for each unit when it is filled."""
@@ -38,6 +42,9 @@ class Answerer(Protocol):
 
     def notes(self) -> list[str]:
         """What is to be said about the answers when all were given."""
+
+    def cancel(self) -> None:
+        """The run ends early: give up what is being asked on other threads."""
 
 
 class AnswerKeys:
@@ -79,17 +86,43 @@ class ModelAnswerer:
         self.lm, self.store, self.keys = lm, store, AnswerKeys(lm.fingerprint())
         self.fresh, self.offline, self.stop, self.progress, self.counts = fresh, offline, stop, progress, counts
         # Many replicas need more at once, or each would get crumbs.
-        self.window_requests = max(WINDOW_REQUESTS, lm.info().window_requests)
+        info = lm.info()
+        self.window_requests = max(WINDOW_REQUESTS, info.window_requests)
+        self.windows_at_once = info.streams_at_once
+        self._lock = Lock()
+        self._asked: set[bytes] = set()
+        """Keys of requests whose answers are being found now, by any thread."""
+        self._found = Condition()
 
     def answer(self, units: Sequence[Unit], done: Callable[[Unit], None]) -> None:
         if self.stop():
             raise self._interrupted()
         asks = self._collect(units)
+        with self._alone(asks):
+            self._find(units, asks, done)
+
+    @contextmanager
+    def _alone(self, asks: dict[bytes, _Ask]) -> Iterator[None]:
+        """While no other thread finds an answer to any of these: what two windows ask is asked once."""
+        keys = set(asks)
+        with self._found:
+            while not self._asked.isdisjoint(keys):
+                self._found.wait()
+            self._asked |= keys
+        try:
+            yield
+        finally:
+            with self._found:
+                self._asked -= keys
+                self._found.notify_all()
+
+    def _find(self, units: Sequence[Unit], asks: dict[bytes, _Ask], done: Callable[[Unit], None]) -> None:
         for unit in units:
             if not unit.pending:
                 done(unit)
         if asks and self.store is not None:
-            self.store.recognize()
+            with self._lock:
+                self.store.recognize()
             if not self.fresh:
                 self._reuse(asks, done)
         if self.offline:
@@ -106,6 +139,9 @@ class ModelAnswerer:
 
     def notes(self) -> list[str]:
         return []
+
+    def cancel(self) -> None:
+        self.lm.cancel()
 
     def _collect(self, units: Iterable[Unit]) -> dict[bytes, _Ask]:
         """Equal requests are asked once, whichever docs or tasks they belong to."""
@@ -131,16 +167,18 @@ class ModelAnswerer:
     def _reuse(self, asks: dict[bytes, _Ask], done: Callable[[Unit], None]) -> None:
         assert self.store is not None
         known = self.store.get_many(list(asks))
-        for key, answer in known.items():
-            self._deliver(asks.pop(key), answer, done)
-        self.counts.reused += len(known)
-        self.progress.update(self.counts)
+        with self._lock:
+            for key, answer in known.items():
+                self._deliver(asks.pop(key), answer, done)
+            self.counts.reused += len(known)
+            self.progress.update(self.counts)
 
     def _refuse(self, asks: dict[bytes, _Ask], done: Callable[[Unit], None]) -> None:
         missing = Response(None, failure="the store has no answer to this request, and --offline asks nothing")
-        self.counts.failed += len(asks)
-        for ask in asks.values():
-            self._deliver(ask, missing, done)
+        with self._lock:
+            self.counts.failed += len(asks)
+            for ask in asks.values():
+                self._deliver(ask, missing, done)
 
     def _compute(self, request_type: str, items: list[tuple[bytes, _Ask]], done: Callable[[Unit], None]) -> None:
         instances = [ask.instance for _, ask in items]
@@ -149,13 +187,14 @@ class ModelAnswerer:
         for position, answer in self.lm.stream(request_type, instances, draws, self.stop):
             key, ask = items[position]
             answered += 1
-            if answer.failure is None:
-                self.counts.computed += 1
-                if self.store is not None:
-                    self.store.put(key, answer)
-            else:
-                self.counts.failed += 1
-            self._deliver(ask, answer, done)
+            if answer.failure is None and self.store is not None:
+                self.store.put(key, answer)
+            with self._lock:  # counts and progress are those of all threads
+                if answer.failure is None:
+                    self.counts.computed += 1
+                else:
+                    self.counts.failed += 1
+                self._deliver(ask, answer, done)
         if answered < len(items):
             if self.stop():
                 raise self._interrupted()

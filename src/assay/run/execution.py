@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from assay.config import RunConfig
@@ -297,11 +298,17 @@ class RunObserver(Observer):
     def __init__(self, lm: LM, journal: Journal, progress: Progress) -> None:
         self.lm, self.journal, self.progress = lm, journal, progress
         self._shown: set[str] = set()
+        self._lock = Lock()
+        """Docs are answered on other threads while some are scored on this one."""
 
     def asking(self, window: list[Unit]) -> None:
         """With `--write_out`, show the first request of each task as the model gets it."""
         if not self.journal.config.write_out:
             return
+        with self._lock:
+            self._show_first(window)
+
+    def _show_first(self, window: list[Unit]) -> None:
         for unit in window:
             if unit.task not in self._shown:
                 self._shown.add(unit.task)
@@ -311,14 +318,16 @@ class RunObserver(Observer):
                 self.progress.message(f"{where}\n{context_text(first)}\n── then: {rest}; target: {doc.target!r}")
 
     def answered(self, unit: Unit) -> None:
-        self.journal.counts.docs_done += unit.is_first_round
+        self.journal.counts.docs_done += unit.is_first_round  # the answerer's lock is held
         if self.journal.is_due:
-            self._show()
+            with self._lock:
+                self._show()
 
     def scored(self, task: str, running: tuple[str, float, int] | None) -> None:
-        if running is not None:
-            self.journal.counts.running[task] = running
-        self._show()
+        with self._lock:
+            if running is not None:
+                self.journal.counts.running[task] = running
+            self._show()
 
     def summarizing(self) -> None:
         self.progress.stage("computing error bars")

@@ -86,6 +86,7 @@ class ForecastAnswerer:
     """Counts what would be asked, and answers nothing. What answers would give rise to is therefore not counted."""
 
     window_requests = WINDOW_REQUESTS
+    windows_at_once = 1
 
     def __init__(self, keys: AnswerKeys, store: ResponseStore, counter: _Counter, tasks: Sequence[str]) -> None:
         self.keys, self.store, self.counter = keys, store, counter
@@ -107,6 +108,9 @@ class ForecastAnswerer:
             self.counter.add([instance for key, instance in requests if key not in kept])
 
     def check(self, units: Sequence[Unit]) -> None:
+        pass
+
+    def cancel(self) -> None:
         pass
 
     def notes(self) -> list[str]:

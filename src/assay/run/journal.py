@@ -9,7 +9,7 @@ import os
 import platform
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -53,7 +53,9 @@ class Journal:
         if self.is_due:
             self._showed_progress = time.monotonic()
             if self.directory is not None:
-                self.directory.write_json("progress.json", {**asdict(self.counts), "updated": time.time()})
+                # Copied at once: another thread may be adding to them.
+                shown = replace(self.counts, running=self.counts.running.copy(), questions=self.counts.questions.copy())
+                self.directory.write_json("progress.json", {**asdict(shown), "updated": time.time()})
 
     def write_status(self, status: str) -> None:
         if self.directory is None:

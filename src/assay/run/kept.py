@@ -48,6 +48,7 @@ class KeptAnswerer:
 
     window_requests = 4096
     """No prefixes are to be shared, so a few at once do."""
+    windows_at_once = 1
 
     def __init__(self, source: RunDirectory, *, rebuilt: bool, strict: bool = False) -> None:
         self.source = source
@@ -77,6 +78,9 @@ class KeptAnswerer:
                 self._leave_out(
                     unit, "requests would differ", "the request would differ from the one that was answered"
                 )
+
+    def cancel(self) -> None:
+        pass
 
     def notes(self) -> list[str]:
         """What was left out, in words."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 from assay.config import RunConfig
 from assay.results import RunResult, self_preference, shown_settings
+from assay.run.ahead import answered_windows
 from assay.run.answerers import Answerer
 from assay.run.collect import AskRoles, Collector, collecting
 from assay.run.journal import Journal, describe_environment
@@ -33,10 +35,16 @@ def run_pipeline(
     """
     watches = watches_for(plan, config)
     with collecting(plan, config, journal.directory, score=not config.predict_only, ask_roles=ask_roles) as collectors:
-        for window in next_windows(plan, answerer, collectors, watches, to_the_end=to_the_end):
+
+        def answer(window: list[Unit]) -> None:
             observer.asking(window)
             answer_rounds(plan, answerer, window, observer.answered)
-            score_window(window, collectors, observer)
+
+        windows = next_windows(plan, answerer, collectors, watches, to_the_end=to_the_end)
+        at_once = 1 if watches else answerer.windows_at_once  # what a watch asks next hangs on the scores
+        with closing(answered_windows(windows, answer, answerer.cancel, at_once)) as answered:
+            for window in answered:
+                score_window(window, collectors, observer)
     journal.lap("ask_and_score")
     observer.summarizing()
     tasks, groups, notes = summarize(plan, collectors, config, journal.directory, watches)

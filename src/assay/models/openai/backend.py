@@ -14,16 +14,15 @@ from typing import Any, ClassVar, TypeVar
 from assay.errors import ConfigError, ModelError
 from assay.instance import Context, Instance, Response, TokenCounts, context_text
 from assay.models.base import ABILITIES, LM, Capabilities, ModelInfo, Stop, Usage, never
-from assay.models.cost import most_cost
 from assay.models.generation import DEFAULT_TOKS, GenerationSettings, draw_seed, thinking_room
 from assay.models.identity import PROBE_TOKENS, PROBES, Identity, ProbeReply
 from assay.models.letters import letters_of
 from assay.models.openai.abilities import COMPLETION_ABILITIES, Ability, context_said
 from assay.models.openai.address import endpoint_address, request_headers, sibling_address
 from assay.models.openai.batch import Batches
-from assay.models.openai.bundles import bundle, groups_of
 from assay.models.openai.probing import LISTED, entry_of, only_entry, read_reply, read_tops
 from assay.models.openai.reading import read_response
+from assay.models.openai.sending import send_by_prefix
 from assay.models.openai.tokens import Encoder, make_encoder
 from assay.models.openai.transport import Transport
 from assay.models.openai.wire import (
@@ -38,7 +37,6 @@ from assay.models.openai.wire import (
     count_in,
     why_unsendable,
 )
-from assay.models.prefix_tree import prefix_order
 
 T = TypeVar("T")
 logger = logging.getLogger("assay.models")
@@ -141,8 +139,6 @@ class ServerLM(LM):
         self.batches = (
             Batches(self.transport, self.ENDPOINT, named, float(batch_wait), logger.warning) if batch else None
         )
-        self.prompts_at_once = 1
-        """Prompts that may share a request; completions servers find out."""
         self.encoder: Encoder | None = make_encoder(
             tokenizer_backend,
             tokenizer,
@@ -171,12 +167,15 @@ class ServerLM(LM):
 
     def info(self) -> ModelInfo:
         prices = self.prices if any(self.prices) else None
+        # What a limit allows, or a batch holds, is reckoned for one stream of requests.
+        streams = 1 if self.batches or self.cost_limit else 2
         return replace(
             super().info(),
             name=self.model,
             prices=prices,
             max_gen_toks=self.max_gen_toks,
             capabilities=Capabilities(seeds=self.seed is not None),
+            streams_at_once=streams,
         )
 
     @property
@@ -271,6 +270,9 @@ class ServerLM(LM):
         reply = self._reply_to(body)
         return reply is not None and bool(read_tops(reply["choices"][0]))
 
+    def cancel(self) -> None:
+        self.transport.cancel()
+
     def close(self) -> None:
         self.transport.close()
 
@@ -310,7 +312,8 @@ class ServerLM(LM):
         def belong(one: int, other: int) -> bool:
             return self.batch_size is not None and wanted[one].greedy and wanted[one] == wanted[other]
 
-        for at, answer in self.send_by_prefix(write, texts, stop, belong):
+        most = self.batch_size or 1 if self.ENDPOINT == "/completions" else 1  # chats have one conversation a request
+        for at, answer in self.send_by_prefix(write, texts, stop, belong, most):
             yield positions[at], answer
 
     def thinking_fields(self) -> dict[str, Any]:
@@ -370,66 +373,14 @@ class ServerLM(LM):
         prompts: Sequence[Any],
         stop: Stop,
         belong: Callable[[int, int], bool] = lambda one, other: False,
+        most: int = 1,
     ) -> Iterator[tuple[int, Response]]:
-        """Send in the order of prefixes, and yield answers under their own positions.
+        return send_by_prefix(self.batches or self.transport, self, write, prompts, stop, belong, most)
 
-        A request is written when there is room to send it, while others wait for their answers. Prompts that `belong`
-        to one another share a request; where that fails, each gets its own. On a stop the paid requests under way are
-        awaited, and no others are sent.
-        """
-        groups = list(groups_of(prefix_order(prompts), belong, self.prompts_at_once))
-        alone: list[int] = []
-
-        def write_group(group: list[int]) -> Job[list[Response]]:
-            jobs = [write(at) for at in group]
-            if len(jobs) > 1:
-                return bundle(jobs, self.count)
-            return Job(jobs[0].body, lambda reply: [jobs[0].read(reply)], jobs[0].parse)
-
-        for group, outcome in self._send_affordable(groups, write_group, stop):
-            if isinstance(outcome, Failed) and len(group) > 1:
-                alone += group
-            elif isinstance(outcome, Failed):
-                yield group[0], Response(None, failure=outcome.reason)
-            else:
-                yield from zip(group, outcome)
-        if alone:
-            self.prompts_at_once = 1
-            yield from (
-                (alone[at], answer)
-                for at, answer in self.send_by_prefix(lambda i: write(alone[i]), [prompts[i] for i in alone], stop)
-            )
-
-    def _send_affordable(
-        self, groups: list[list[int]], write: Callable[[list[int]], Job[T]], stop: Stop
-    ) -> Iterator[tuple[list[int], T | Failed]]:
-        """All of them; with a limit on the cost, as many as it bears. What is under way is awaited to see what it took,
-        before the next request is called too dear."""
-        line = self.batches or self.transport
-        if self.cost_limit is None:
-            yield from ((groups[at], outcome) for at, outcome in line.send_all(map(write, groups), stop))
-            return
-        limit, sent = self.cost_limit, 0
-        while sent < len(groups) and not stop():
-            first, before = sent, self._usage.cost
-            aside: list[float] = []
-
-            def affordable(aside: list[float] = aside, first: int = first) -> Iterator[Job[T]]:
-                for group in groups[first:]:
-                    job = write(group)
-                    most = most_cost(job.body, self.prices)
-                    if not limit.reserve(most):
-                        return
-                    aside.append(most)
-                    yield job
-
-            for at, outcome in line.send_all(affordable(), stop):
-                spent, before = self._usage.cost - before, self._usage.cost
-                limit.settle(aside[at], spent=spent)
-                yield groups[first + at], outcome
-            sent = first + len(aside)
-            if not aside and not stop():
-                raise limit.reached()
+    @property
+    def cost(self) -> float:
+        """Of all that was answered so far."""
+        return self._usage.cost
 
     def answer_required(self, request_type: str, requests: Sequence[Instance]) -> list[Any]:
         """The plain form of a stream: all responses in order, or an error."""

@@ -13,9 +13,9 @@ from assay.models.base import ABILITIES, Capabilities, ModelInfo, NoLikelihoods,
 from assay.models.generation import GenerationSettings, room_for_prompt
 from assay.models.openai.address import sibling_address
 from assay.models.openai.backend import ServerLM
-from assay.models.openai.bundles import MOST_CHOICES, TAKES_LISTS
 from assay.models.openai.echo import EchoRequest, echoed_tokens, scored_tokens, sum_score
 from assay.models.openai.probing import TOPS, entry_of
+from assay.models.openai.sending import MOST_CHOICES, TAKES_LISTS
 from assay.models.openai.tokens import Encoder, HFEncoder, split_pair
 from assay.models.openai.unread import read_echo
 from assay.models.openai.wire import Failed, Job, Unusable, why_unsendable
@@ -37,7 +37,6 @@ class LocalCompletions(ServerLM):
         self, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Stop = never
     ) -> Iterator[tuple[int, Response]]:
         if request_type == "generate_until":
-            self.prompts_at_once = self.batch_size or 1
             yield from self.stream_generation(instances, draws, stop)
             return
         if request_type == "letters":
@@ -119,18 +118,18 @@ class LocalCompletions(ServerLM):
                 yield position, Response(None, failure=echo.reason)
             else:
                 echoes.append((position, echo))
-        self.prompts_at_once = self._most_together() if len(echoes) > 1 else 1
-        for at, answer in self._send_echoes([echo for _, echo in echoes], stop):
+        most = self._most_together() if len(echoes) > 1 else 1
+        for at, answer in self._send_echoes([echo for _, echo in echoes], stop, most):
             yield echoes[at][0], answer
 
-    def _send_echoes(self, echoes: Sequence[EchoRequest], stop: Stop) -> Iterator[tuple[int, Response]]:
+    def _send_echoes(self, echoes: Sequence[EchoRequest], stop: Stop, most: int) -> Iterator[tuple[int, Response]]:
         def write(at: int) -> Job[Response]:
             return Job(echoes[at].body(self.model, self.seed), partial(self._read_pair, echoes[at]), read_echo)
 
         def belong(one: int, other: int) -> bool:
             return self.batch_size is not None or echoes[one].context == echoes[other].context
 
-        return self.send_by_prefix(write, [echo.prompt for echo in echoes], stop, belong)
+        return self.send_by_prefix(write, [echo.prompt for echo in echoes], stop, belong, most)
 
     def _most_together(self) -> int:
         """Of the choices of a question: asked of the server once, in the first round that could use it."""
@@ -185,8 +184,7 @@ class LocalCompletions(ServerLM):
             if not windows:
                 yield position, Response(0.0, tokens=(0, 0))
         sums = WindowSums(owners)
-        self.prompts_at_once = self.batch_size or 1
-        for at, answer in self._send_echoes(echoes, stop):
+        for at, answer in self._send_echoes(echoes, stop, self.batch_size or 1):
             if whole := sums.add(at, answer):
                 yield whole
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from assay.errors import ModelError
 from assay.models.base import Stop
@@ -38,6 +38,8 @@ class Line(Protocol):
     limit: AdaptiveLimit
     chance: Callable[[], float]
     retries: int
+    batches: list[Dispatch[Any]]
+    """Those that are not over, oldest first: it is sent before the next."""
 
     def http(self) -> HttpClient: ...
 
@@ -72,6 +74,7 @@ class Dispatch(Generic[T]):
 
     async def run(self) -> None:
         """Raises the first error that concerns all requests; the others are then cancelled."""
+        self.line.batches.append(self)
         try:
             while self._error is None:
                 self._send()
@@ -81,6 +84,7 @@ class Dispatch(Generic[T]):
                 await self._change()
             raise self._error
         finally:
+            self.line.batches.remove(self)
             for task in self._under_way:
                 task.cancel()
             await asyncio.gather(*self._under_way, return_exceptions=True)
@@ -100,7 +104,7 @@ class Dispatch(Generic[T]):
 
     def _send(self) -> None:
         """Begin as many tries as there is room for."""
-        while len(self._under_way) < self.limit.slots and self._error is None:
+        while sum(len(batch._under_way) for batch in self.line.batches) < self.limit.slots and self._error is None:
             if self._stopped or self.stop():
                 self._stopped = True
                 return
@@ -139,11 +143,17 @@ class Dispatch(Generic[T]):
             task = asyncio.current_task()
             assert task is not None
             self._under_way.discard(task)
+        for batch in [*self.line.batches]:
+            batch.fill()
+        if self._error is not None or not self._under_way:
+            self._changed.set()
+
+    def fill(self) -> None:
+        """Send what there is room for, after a request of any batch has ended."""
         try:
             self._send()
         except BaseException as error:  # a job that cannot be made
             self._error = self._error or error
-        if self._error is not None or not self._under_way:
             self._changed.set()
 
     def _put_off(self, position: int, job: Job[T], tries: Tries, last: Again) -> None:

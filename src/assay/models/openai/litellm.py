@@ -7,13 +7,14 @@ import queue
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from inspect import signature
 from typing import Any, TypeVar
 
 from assay.errors import ConfigError, ModelError
 from assay.instance import Context
-from assay.models.base import Stop, check_arguments, never
+from assay.models.base import ModelInfo, Stop, check_arguments, never
 from assay.models.generation import GenerationSettings
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.chat import LocalChat
@@ -148,6 +149,9 @@ class LiteLLM(LocalChat):
             model = f"{self.PROVIDER}/{model}"
         super().__init__(model, base_url or "http://provider.invalid", **settings)
         self.url = base_url or f"litellm ({model})"
+
+    def info(self) -> ModelInfo:
+        return replace(super().info(), streams_at_once=1)  # each has threads of its own
 
     def make_transport(self, settings: Settings) -> Transport:
         return LiteLLMTransport(settings, self._base_url)

@@ -12,6 +12,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
@@ -33,22 +34,25 @@ class Transport:
         self.settings = settings
         self.limit = AdaptiveLimit(settings.ceiling, limit=settings.begin_with)
         self.retries = 0
+        self.batches: list[Dispatch[Any]] = []
         self.chance = random.SystemRandom().random
         """The system's: processes that are throttled together would come back together with a seed of their own."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client: HttpClient | None = None
         self._thread: threading.Thread | None = None
+        self._sending: set[Future[None]] = set()
 
     def send_all(self, jobs: Iterable[Job[T]], stop: Stop = never) -> Iterator[tuple[int, T | Failed]]:
         """Yield `(position, value or Failed)` as replies come; raises `ModelError` when going on makes no sense.
 
         A job is taken from `jobs` when there is room to send it, on the event loop's thread. `stop` is asked before
         each request: once it says yes, those under way are awaited and no others are sent. Closing the iterator early
-        cancels what is under way.
+        cancels what is under way. Several may be sent at once: they share the limit, and the older goes first.
         """
         outcomes: queue.SimpleQueue[list[tuple[int, T | Failed]] | BaseException | None] = queue.SimpleQueue()
         dispatch = Dispatch(self, jobs, outcomes.put, stop)
         future = asyncio.run_coroutine_threadsafe(dispatch.run(), self._started())
+        self._sending.add(future)
         future.add_done_callback(lambda done: outcomes.put(None if done.cancelled() else done.exception()))
         try:
             while (some := outcomes.get()) is not None:
@@ -56,6 +60,12 @@ class Transport:
                     raise some
                 yield from some
         finally:
+            future.cancel()
+            self._sending.discard(future)
+
+    def cancel(self) -> None:
+        """Give up all that is under way; whoever waits for it gets no more."""
+        for future in [*self._sending]:
             future.cancel()
 
     def send(self, job: Job[T], stop: Stop = never) -> T | Failed | None:
