@@ -32,16 +32,15 @@ def test_data_parallel_engines_share_the_chunks_and_see_their_own_devices(
         "dtype": "auto",
         "trust_remote_code": False,
         "tensor_parallel_size": 1,
-        "enable_prefix_caching": True,
         "seed": 0,
     }
-    engines = ManyEngines(2, arguments)
-    chunks = [[Request(tuple(b"The river"), {"max_tokens": n, "temperature": 0.0})] for n in (0, 5, 0, 5, 0, 5, 0)]
-    outputs = dict(engines.generate(chunks))
+    engines = ManyEngines(2, arguments, None, 1)
+    requests = [Request(tuple(b"The river"), {"max_tokens": n, "temperature": 0.0}) for n in (0, 5, 0, 5, 0, 5, 0)]
+    outputs = dict(engines.generate(requests, 1))
     engines.close()
     assert sorted(outputs) == list(range(7))
-    assert {outputs[i][0].text for i in (0, 2, 4, 6)} <= {"4", "6"}
-    assert len({outputs[i][0].text for i in (1, 3, 5)}) == 1
+    assert {outputs[i].text for i in (0, 2, 4, 6)} <= {"4", "6"}
+    assert len({outputs[i].text for i in (1, 3, 5)}) == 1
 
 
 def byte_tokenizer(directory: Path) -> str:

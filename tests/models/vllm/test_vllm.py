@@ -24,6 +24,7 @@ from assay.models.vllm.protocol import (
     read_score,
     score_request,
 )
+from assay.models.vllm.scoring import plan_scores
 
 # -- recorded output objects ------------------------------------------------------------------------------------------
 
@@ -138,7 +139,7 @@ def test_scores_and_texts_are_those_of_the_engine(stand_in: None) -> None:
     answers = model.loglikelihood(pairs)
     assert [a[0] for a in answers] == pytest.approx([a[0] for a in NGRAM.loglikelihood(pairs)])
     assert [a[1] for a in answers] == [a[1] for a in NGRAM.loglikelihood(pairs)]
-    assert model.engine.llm.calls == [4, 4, 2]
+    assert model.engine.llm.llm_engine.most_waiting == 4
     texts = [ask("generate_until", f"The {w}", {"until": ["."], "max_gen_toks": 20}) for w in ("river", "mill", "x")]
     assert model.generate_until(texts) == NGRAM.generate_until(texts)
     assert model.usage.prompt_tokens > model.usage.computed_tokens > 0
@@ -185,7 +186,7 @@ def test_an_answer_that_leaves_no_room_for_the_prompt_is_refused(stand_in: None,
     model: Any = load_model("vllm", {"pretrained": "x", "max_length": 64})
     with pytest.raises(ConfigError, match=rf"max_gen_toks is {max_gen_toks} and the model reads 64 tokens in all"):
         model.generate_until([ask("generate_until", "The river", {"max_gen_toks": max_gen_toks})])
-    assert model.engine.llm.calls == []
+    assert model.engine.llm.llm_engine.most_waiting == 0
     assert model.generate_until([ask("generate_until", "The river", {"max_gen_toks": 63})])
 
 
@@ -195,10 +196,10 @@ def test_an_empty_prompt_is_the_prefix_token(stand_in: None, arguments: dict[str
     asked: list[Request] = []
     generate = model.engine.generate
 
-    def watched(chunks: Iterable[list[Request]]) -> Any:
-        chunks = list(chunks)
-        asked.extend(request for chunk in chunks for request in chunk)
-        return generate(chunks)
+    def watched(requests: Iterable[Request], at_once: int) -> Any:
+        requests = list(requests)
+        asked.extend(requests)
+        return generate(requests, at_once)
 
     model.engine.generate = watched
     settings = {"max_gen_toks": 5}
@@ -208,6 +209,73 @@ def test_an_empty_prompt_is_the_prefix_token(stand_in: None, arguments: dict[str
     assert answers[0].tokens[0] == 1
     if not expected:
         assert answers[0].answer == NGRAM.generate_until([ask("generate_until", "", settings)])[0]
+
+
+def test_choices_of_one_token_are_one_request_behind_their_context(stand_in: None) -> None:
+    model: Any = load_model("vllm", {"pretrained": "x"})
+    pairs = [ask("loglikelihood", f"The river {word}", choice) for word in ("is", "was") for choice in "ABCD"]
+    pairs.append(ask("loglikelihood", "The river is", "A"))  # asked twice
+    answers = model.loglikelihood(pairs)
+    assert [a[0] for a in answers] == pytest.approx([a[0] for a in NGRAM.loglikelihood(pairs)])
+    assert [a[1] for a in answers] == [a[1] for a in NGRAM.loglikelihood(pairs)]
+    assert model.engine._asked == 2
+
+
+def test_choices_share_a_long_context_and_are_scored_plainly_behind_a_short_one() -> None:
+    context = tuple(range(100))
+    shared = plan_scores([((*context,), (1, 2)), ((*context,), (1, 3)), ((*context,), (4,))], by_token=True)
+    assert [(len(r.prompt), r.params.get("logprob_token_ids")) for r in shared.requests] == [
+        (100, [1, 4]),
+        (101, [2, 3]),
+    ]
+    assert shared.readers == [[(0, 0), (1, 0), (2, 0)], [(0, 1), (1, 1)]]
+    for pairs, by_token in (([((1, 2), (1, 2, 3)), ((1, 2), (4, 5))], True), ([((*context,), (1,))] * 2, False)):
+        plain = plan_scores(pairs, by_token=by_token)
+        assert all("prompt_logprobs" in request.params for request in plain.requests)
+        assert plain.readers == [[(0, None)], [(1, None)]]
+    many = [((*context,), (token,)) for token in range(129)]  # more than vLLM lists at one place
+    assert len(plan_scores(many, by_token=True).requests) == 129
+
+
+def test_a_token_that_is_left_out_is_scored_plainly(stand_in: None) -> None:
+    model: Any = load_model("vllm", {"pretrained": "x"})
+    engine = model.engine.llm.llm_engine
+    whole = engine.one
+
+    def forgetful(request_id: str, prompt: bytes, params: Any) -> Any:
+        output = whole(request_id, prompt, params)
+        for row in output.outputs[0].logprobs or ():
+            row.pop(ord("B"), None)
+        return output
+
+    engine.one = forgetful
+    pairs = [ask("loglikelihood", "The river is", choice) for choice in "ABCD"]
+    assert [a[0] for a in model.loglikelihood(pairs)] == pytest.approx([a[0] for a in NGRAM.loglikelihood(pairs)])
+
+
+def test_special_tokens_end_answers_and_thoughts_and_are_not_in_the_text() -> None:
+    given = generation_request([1], GenerationSettings(until=("<|im_end|>",)), stops=["<|im_end|>"], seed=1)
+    assert given.params["skip_special_tokens"] is False
+    text = "<s>so it is<|end_think|>four<|eot|><|im_end|> more"
+    output = read_output(RequestOutput("0", [1], [CompletionOutput(0, text, [5], finish_reason="length")]))
+    settings = GenerationSettings(until=("<|im_end|>",))
+    answer = read_generation(output, settings, "<|end_think|>", ("<s>", "<|eot|>"))
+    assert (answer.answer, answer.stop_reason) == ("four", "stop")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"num_beams": 4}, "num_beams is 4"), ({"penalty_alpha": 0.6}, "'penalty_alpha' is none of vLLM's")],
+)
+def test_settings_that_vllm_does_not_have_are_refused(stand_in: None, settings: dict[str, Any], message: str) -> None:
+    model = load_model("vllm", {"pretrained": "x"})
+    with pytest.raises(ConfigError, match=message):
+        model.generate_until([ask("generate_until", "The", {"max_gen_toks": 3, **settings})])
+
+
+def test_prefix_caching_is_left_to_vllm_unless_it_is_given(stand_in: None) -> None:
+    plain: Any = load_model("vllm", {"pretrained": "x"})
+    assert "enable_prefix_caching" not in plain.arguments  # off by default for Mamba, on for others
 
 
 def test_draws_have_their_own_seeds(stand_in: None) -> None:
@@ -223,7 +291,7 @@ def test_wrong_arguments_are_said(stand_in: None) -> None:
         load_model("vllm", {"pretrained": "x", "gpu_memory_utilisation": 0.5})
 
 
-def test_a_stop_ends_after_the_chunk_under_way(stand_in: None) -> None:
+def test_a_stop_ends_after_what_is_under_way(stand_in: None) -> None:
     model: Any = load_model("vllm", {"pretrained": "x", "batch_size": 2})
     requests = [ask("loglikelihood", f"The river {i}", " is") for i in range(6)]
     answers: list[int] = []

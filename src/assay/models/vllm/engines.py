@@ -1,20 +1,32 @@
-"""Where vLLM runs: in this process, or once per group of devices in processes of their own (data parallel)."""
+"""Where vLLM runs: in this process, or once per group of devices in processes of their own (data parallel).
+
+Requests go to vLLM's engine one by one and come back as each is done: there is always a full batch, and no barrier at
+which all wait for the longest answer of some.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+import queue
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from assay.errors import ConfigError, ModelError
 from assay.models.vllm.protocol import Output, Request, read_output
 
+NEIGHBOURS = 64
+"""Requests that go to the same of several engines, because they share a prefix."""
+_LOOK = 1.0
+"""Seconds between two looks at whether the engines are alive."""
+
+Numbered = tuple[int, Request]
+
 
 class VLLMEngine(Protocol):
-    def generate(self, chunks: Iterable[Sequence[Request]]) -> Iterator[tuple[int, list[Output]]]:
-        """`(number of the chunk, its outputs)` as chunks are done."""
+    def generate(self, requests: Iterable[Request], at_once: int) -> Iterator[tuple[int, Output]]:
+        """`(number of the request, its output)` as they are done; `at_once` are in the hands of each engine."""
 
     def close(self) -> None: ...
 
@@ -27,71 +39,131 @@ class OneEngine:
         self.llm = vllm.LLM(**arguments)
         self._params = vllm.SamplingParams
         self._lora = None
+        self._asked = 0
         if lora:
             from vllm.lora.request import LoRARequest
 
             self._lora = LoRARequest("adapter", 1, lora)
 
-    def generate(self, chunks: Iterable[Sequence[Request]]) -> Iterator[tuple[int, list[Output]]]:
-        for number, chunk in enumerate(chunks):
-            yield number, self.generate_chunk(chunk)
+    def generate(self, requests: Iterable[Request], at_once: int) -> Iterator[tuple[int, Output]]:
+        waiting = iter(enumerate(requests))
+        return self.serve(lambda idle: next(waiting, None), at_once)
 
-    def generate_chunk(self, chunk: Sequence[Request]) -> list[Output]:
-        prompts = [{"prompt_token_ids": list(request.prompt)} for request in chunk]
-        params = [self._params(**request.params) for request in chunk]
-        outputs = self.llm.generate(prompts, params, use_tqdm=False, lora_request=self._lora)
-        return [read_output(output) for output in outputs]
+    def serve(self, take: Callable[[bool], Numbered | None], at_once: int) -> Iterator[tuple[int, Output]]:
+        """Answer what `take(idle)` gives until it gives nothing to an idle engine; None otherwise means: not now."""
+        from vllm.sampling_params import RequestOutputKind
+
+        engine = self.llm.llm_engine
+        under_way: dict[str, int] = {}
+        try:
+            while True:
+                while len(under_way) < at_once and (following := take(not under_way)) is not None:
+                    number, request = following
+                    self._asked += 1
+                    params = self._params(**request.params, output_kind=RequestOutputKind.FINAL_ONLY)
+                    prompt = {"prompt_token_ids": list(request.prompt)}
+                    engine.add_request(str(self._asked), prompt, params, lora_request=self._lora)
+                    under_way[str(self._asked)] = number
+                if not under_way:
+                    return
+                for output in engine.step():
+                    if output.finished:
+                        yield under_way.pop(output.request_id), read_output(output)
+        except GeneratorExit:  # nobody waits for the rest
+            engine.abort_request(list(under_way))
+            raise
 
     def close(self) -> None:
         del self.llm
 
 
 class ManyEngines:
-    """`count` engines, each in a process that sees its own devices. Chunks go to whoever is free."""
+    """`count` engines, each in a process that sees its own devices. Neighbours go together to whoever has room."""
 
-    def __init__(self, count: int, arguments: Mapping[str, Any], lora: str | None = None) -> None:
+    def __init__(self, count: int, arguments: Mapping[str, Any], lora: str | None, at_once: int) -> None:
         import_vllm()
         context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
-        places = context.Queue()
-        for devices in device_groups(count, int(arguments.get("tensor_parallel_size", 1))):
-            places.put(devices)
-        self._pool = ProcessPoolExecutor(count, context, _start_engine, (places, dict(arguments), lora))
-        self._count = count
+        self._inbox, self._outbox = context.Queue(), context.Queue()
+        self._sent = 0
+        self._processes = [
+            context.Process(
+                target=_serve,
+                args=(devices, dict(arguments), lora, at_once, self._inbox, self._outbox),
+                daemon=False,
+            )
+            for devices in device_groups(count, int(arguments.get("tensor_parallel_size", 1)))
+        ]
+        for process in self._processes:
+            process.start()
 
-    def generate(self, chunks: Iterable[Sequence[Request]]) -> Iterator[tuple[int, list[Output]]]:
-        waiting = iter(enumerate(chunks))
-        running: dict[Future[list[Output]], int] = {}
+    def generate(self, requests: Iterable[Request], at_once: int) -> Iterator[tuple[int, Output]]:
+        first, waiting, under_way = self._sent, iter(requests), 0
+        together = min(NEIGHBOURS, at_once)
         try:
             while True:
-                # One chunk in reserve for each engine keeps them busy without sending everything ahead.
-                while len(running) < 2 * self._count and (following := next(waiting, None)) is not None:
-                    running[self._pool.submit(_run_engine, list(following[1]))] = following[0]
-                if not running:
+                while under_way < len(self._processes) * (at_once + together):  # some in reserve keep them busy
+                    neighbours = [(self._sent + at, request) for at, request in zip(range(together), waiting)]
+                    if not neighbours:
+                        break
+                    self._inbox.put(neighbours)
+                    self._sent += len(neighbours)
+                    under_way += len(neighbours)
+                if not under_way:
                     return
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    yield running.pop(future), future.result()
-        except Exception as error:
-            raise ModelError(f"an engine of vLLM ended: {type(error).__name__}: {error}") from error
+                number, output = self._next()
+                if number >= first:  # others were asked by whoever did not wait for them
+                    under_way -= 1
+                    yield number - first, output
         finally:
-            for future in running:
-                future.cancel()
+            if under_way:
+                while not self._inbox.empty():
+                    self._inbox.get()
+
+    def _next(self) -> tuple[int, Output]:
+        while True:
+            try:
+                number, found = self._outbox.get(timeout=_LOOK)
+            except queue.Empty:
+                ended = next((p for p in self._processes if not p.is_alive()), None)
+                if ended is None:
+                    continue
+                number, found = -1, f"exit code {ended.exitcode}"
+            if isinstance(found, Output):
+                return number, found
+            raise ModelError(f"an engine of vLLM ended: {found}")
 
     def close(self) -> None:
-        self._pool.shutdown(cancel_futures=True)
+        for _ in self._processes:
+            self._inbox.put(None)
+        for process in self._processes:
+            process.join(timeout=10)
+            if process.is_alive():
+                process.terminate()
+        self._inbox.cancel_join_thread()
 
 
-_engine: OneEngine | None = None
+def _serve(devices: str, arguments: dict[str, Any], lora: str | None, at_once: int, inbox: Any, outbox: Any) -> None:
+    """One engine of several: neighbours from the inbox, outputs into the outbox, until it is told to end."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = devices
+    here: deque[Numbered] = deque()
+    over = False
 
+    def take(idle: bool) -> Numbered | None:
+        nonlocal over
+        if not here and not over:
+            try:
+                given = inbox.get(block=idle)
+            except queue.Empty:
+                return None
+            over = given is None
+            here.extend(given or ())
+        return here.popleft() if here else None
 
-def _start_engine(places: Any, arguments: dict[str, Any], lora: str | None) -> None:
-    global _engine
-    os.environ["CUDA_VISIBLE_DEVICES"] = places.get()
-    _engine = OneEngine(arguments, lora)
-
-
-def _run_engine(chunk: list[Request]) -> list[Output]:
-    assert _engine is not None
-    return _engine.generate_chunk(chunk)
+    try:
+        for answered in OneEngine(arguments, lora).serve(take, at_once):
+            outbox.put(answered)
+    except Exception as error:
+        outbox.put((-1, f"{type(error).__name__}: {error}"))
 
 
 def device_groups(count: int, size: int) -> list[str]:

@@ -1,9 +1,9 @@
-"""The vLLM backend. Prompts go out sorted by prefix, in chunks, so that its prefix cache hits and answers are kept."""
+"""The vLLM backend. Prompts go out sorted by prefix, so that its prefix cache hits, and answers are kept as they come."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -20,11 +20,12 @@ from assay.models.hf.tokenization import Pair, TextEncoder
 from assay.models.letters import as_requests, letters_by_likelihood
 from assay.models.vllm.engines import ManyEngines, OneEngine, VLLMEngine, import_vllm
 from assay.models.vllm.protocol import Output, Request, generation_request, read_generation, read_score, score_request
+from assay.models.vllm.scoring import Ids, ScoreSums, plan_scores
 from assay.models.weights import parameters_in_files
 from assay.models.windows import WindowSums, rolling_windows
 
-CHUNK = 1024
-"""Requests given to vLLM at a time: enough that it is never short of work, few enough that a stop loses little."""
+AT_ONCE = 1024
+"""Requests in vLLM's hands: enough that it is never short of work, few enough that a stop loses little."""
 
 
 class VLLM(StreamingLM):
@@ -44,7 +45,7 @@ class VLLM(StreamingLM):
         trust_remote_code: bool = False,
         tensor_parallel_size: int = 1,
         data_parallel_size: int = 1,
-        enable_prefix_caching: bool = True,
+        enable_prefix_caching: bool | None = None,
         max_length: int | None = None,
         max_model_len: int | None = None,
         max_gen_toks: int = 256,
@@ -81,13 +82,15 @@ class VLLM(StreamingLM):
         self.arguments = {name: value for name, value in arguments.items() if value is not None}
         self.pretrained, self.seed, self.max_gen_toks = pretrained, int(seed), int(max_gen_toks)
         self.think_end_token, self.lora = think_end_token, lora_local_path
-        self.chunk = CHUNK if batch_size == "auto" else max(1, int(batch_size))
+        self.at_once = AT_ONCE if batch_size == "auto" else max(1, int(batch_size))
         length = max_model_len or max_length
         if int(data_parallel_size) > 1:
             if length is None:
                 raise ConfigError("data_parallel_size needs to be told the context length", hint="Add max_length=N.")
             loaded = _load_tokenizer(self.arguments)
-            self.engine: VLLMEngine = ManyEngines(int(data_parallel_size), self.arguments, lora_local_path)
+            self.engine: VLLMEngine = ManyEngines(
+                int(data_parallel_size), self.arguments, lora_local_path, self.at_once
+            )
         else:
             engine = OneEngine(self.arguments, lora_local_path)
             self.engine = engine
@@ -103,6 +106,8 @@ class VLLM(StreamingLM):
         )
         added = getattr(loaded, "added_tokens_encoder", None) or {}
         self.thoughts = thoughts_named_in(self.chat_renderer.in_use, added.keys())
+        self.specials = tuple(getattr(loaded, "all_special_tokens", None) or ())
+        self.sampling_names = frozenset(sampling_names(import_vllm().SamplingParams))
         self._usage = Usage()
 
     # -- the contract ------------------------------------------------------------------------------------------------
@@ -171,20 +176,27 @@ class VLLM(StreamingLM):
     def _stream_pairs(self, instances: Sequence[Instance], stop: Stop) -> Iterator[tuple[int, Response]]:
         pairs = self.encoder.encode_pairs([(str(i.arguments[0]), str(i.arguments[1])) for i in instances])
         asked: list[int] = []
-        requests: list[Request] = []
+        wanted: list[tuple[Ids, Ids]] = []
         for position, pair in enumerate(pairs):
             if failure := self._why_unscorable(pair):
                 yield position, Response(None, failure=failure)
             else:
                 # One place is for the token that has to be generated.
-                whole = (pair.context + pair.continuation)[-(self.max_length - 1) :]
+                room = self.max_length - 1 - len(pair.continuation)
                 asked.append(position)
-                requests.append(score_request(whole, ()))
-        for at, output in self._run(requests, stop):
-            position = asked[at]
-            pair = pairs[position]
-            tokens = (len(pair.context), len(pair.continuation))
-            yield position, Response(read_score(output, len(pair.continuation)), tokens=tokens)
+                wanted.append((tuple(pair.context[-room:]), tuple(pair.continuation)))
+        for at, score in self._scores(wanted, stop):
+            pair = pairs[asked[at]]
+            yield asked[at], Response(score, tokens=(len(pair.context), len(pair.continuation)))
+
+    def _scores(self, pairs: Sequence[tuple[Ids, Ids]], stop: Stop) -> Iterator[tuple[int, tuple[float, bool]]]:
+        plan = plan_scores(pairs, by_token="logprob_token_ids" in self.sampling_names)
+        sums = ScoreSums(pairs)
+        for number, output in self._run(plan.requests, stop):
+            yield from sums.add(plan.readers[number], output)
+        left = sorted(sums.missing)
+        for number, output in self._run([score_request(*pairs[at]) for at in left], stop):
+            yield left[number], read_score(output, len(pairs[left[number]][1]))
 
     def _why_unscorable(self, pair: Pair) -> str | None:
         """In the words of `hf`. Of the context length one place is generated into, and one is the context's."""
@@ -226,10 +238,10 @@ class VLLM(StreamingLM):
             # A stop string inside the model's thoughts is not the end of its answer.
             stops = () if self._think_end(context) else wanted.until
             seed = draw_seed(self.seed, context.encode("utf-8", "surrogatepass"), draw)
-            requests.append(generation_request(prompt, wanted, stops=stops, seed=seed))
+            requests.append(generation_request(prompt, wanted, stops=stops, seed=seed, known=self.sampling_names))
         for position, output in self._run(requests, stop):
             self._usage.generated_tokens += len(output.token_ids)
-            answer = read_generation(output, settings[position], self._think_end(contexts[position]))
+            answer = read_generation(output, settings[position], self._think_end(contexts[position]), self.specials)
             thought = len(self.encoder.encode([answer.reasoning])[0]) if answer.reasoning else None
             tokens = (len(requests[position].prompt), len(output.token_ids))
             yield position, answer._replace(tokens=tokens, reasoning_tokens=thought)
@@ -241,16 +253,20 @@ class VLLM(StreamingLM):
         return self.thoughts[1] if context.rstrip().endswith(self.thoughts[0]) else None
 
     def _run(self, requests: Sequence[Request], stop: Stop) -> Iterator[tuple[int, Output]]:
-        """Sorted by prompt, in chunks; outputs under the positions of their requests."""
+        """Sorted by prompt; outputs under the positions of their requests."""
         order = sorted(range(len(requests)), key=_prompt_of(requests))
-        chunks = [order[start : start + self.chunk] for start in range(0, len(order), self.chunk)]
-        waiting = takewhile(lambda _: not stop(), ([requests[i] for i in chunk] for chunk in chunks))
-        for number, outputs in self.engine.generate(waiting):
-            for position, output in zip(chunks[number], outputs, strict=True):
-                prompt = len(requests[position].prompt)
-                self._usage.prompt_tokens += prompt
-                self._usage.computed_tokens += prompt - output.cached_tokens
-                yield position, output
+        waiting = takewhile(lambda _: not stop(), (requests[position] for position in order))
+        for number, output in self.engine.generate(waiting, self.at_once):
+            prompt = len(requests[order[number]].prompt)
+            self._usage.prompt_tokens += prompt
+            self._usage.computed_tokens += prompt - output.cached_tokens
+            yield order[number], output
+
+
+def sampling_names(sampling_params: Any) -> Collection[str]:
+    """What `SamplingParams` can be told; a struct of msgspec in the versions of today."""
+    fields = getattr(sampling_params, "__struct_fields__", None)
+    return fields or inspect.signature(sampling_params).parameters.keys()
 
 
 def _prompt_of(requests: Sequence[Request]) -> Callable[[int], tuple[int, ...]]:

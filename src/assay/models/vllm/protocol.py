@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assay.errors import ModelError
+from assay.errors import ConfigError, ModelError
 from assay.instance import Response
 from assay.models.generation import GenerationSettings, cut_at_stop, split_reasoning
+
+_OF_TRANSFORMERS = frozenset({"num_beams", "use_cache", "early_stopping", "length_penalty", "num_return_sequences"})
+"""Words about caches and beams; there is a cache, and there are no beams."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class Output:
     logprobs: tuple[tuple[float, bool] | None, ...] | None
     """Per prompt token: its log-probability, and whether no other token is more likely. The first has none."""
     cached_tokens: int = 0
+    following: Mapping[int, float] | None = None
+    """Log-probabilities of the tokens that were asked for at the place of the first generated one, and of that one."""
 
 
 def score_request(context: Sequence[int], continuation: Sequence[int]) -> Request:
@@ -38,17 +43,47 @@ def score_request(context: Sequence[int], continuation: Sequence[int]) -> Reques
     return Request((*context, *continuation), params)
 
 
+def next_token_request(prompt: Sequence[int], tokens: Sequence[int]) -> Request:
+    """The log-probabilities of these tokens after the prompt; the most likely one is generated."""
+    params = {"temperature": 0.0, "max_tokens": 1, "logprob_token_ids": list(tokens), "detokenize": False}
+    return Request(tuple(prompt), params)
+
+
 def generation_request(
-    prompt: Sequence[int], settings: GenerationSettings, *, stops: Sequence[str], seed: int
+    prompt: Sequence[int],
+    settings: GenerationSettings,
+    *,
+    stops: Sequence[str],
+    seed: int,
+    known: Collection[str] | None = None,
 ) -> Request:
+    """`known` are the names that vLLM's `SamplingParams` has."""
     params: dict[str, Any] = {"max_tokens": settings.max_gen_toks, "temperature": settings.temperature}
     if stops:
         params["stop"] = list(stops)
     if not settings.greedy:
         params |= {"top_p": settings.top_p, "top_k": settings.top_k, "min_p": settings.min_p, "seed": seed}
-    # Decoded as transformers-based scoring does, so that texts agree between backends.
-    params |= {"skip_special_tokens": True, "spaces_between_special_tokens": False, **settings.other}
+    # A stop string, or the mark that ends a thought, may be a special token: they are cut out afterwards.
+    params |= {"skip_special_tokens": False, "spaces_between_special_tokens": False}
+    params |= sampling_words(settings.other, known)
     return Request(tuple(prompt), params)
+
+
+def sampling_words(given: Mapping[str, Any], known: Collection[str] | None) -> dict[str, Any]:
+    """What vLLM's sampling has a name for. Words of transformers that ask for what is done anyway are left out."""
+    beams = given.get("num_beams", 1)
+    if beams not in (None, 1):
+        raise ConfigError(
+            f"num_beams is {beams}, and vLLM samples without beams", hint="Use --model hf, or leave it out."
+        )
+    words = {name: value for name, value in given.items() if name not in _OF_TRANSFORMERS}
+    unknown = [] if known is None else [name for name in words if name not in known]
+    if unknown:
+        raise ConfigError(
+            f"generation setting {unknown[0]!r} is none of vLLM's sampling parameters",
+            hint="Leave it out of generation_kwargs, or use --model hf.",
+        )
+    return words
 
 
 def read_output(output: Any) -> Output:
@@ -65,6 +100,7 @@ def read_output(output: Any) -> Output:
         stop_reason=getattr(first, "stop_reason", None),
         logprobs=logprobs,
         cached_tokens=int(getattr(output, "num_cached_tokens", None) or 0),
+        following=_values(first.logprobs[0]) if getattr(first, "logprobs", None) else None,
     )
 
 
@@ -72,8 +108,19 @@ def _token_score(token: int, row: Mapping[int, Any] | None) -> tuple[float, bool
     """The row holds the prompt's own token and the most likely ones, as `Logprob` objects or plain numbers."""
     if row is None or token not in row:
         return None
-    values = {key: float(getattr(entry, "logprob", entry)) for key, entry in row.items()}
+    values = _values(row)
     return values[token], values[token] >= max(values.values())
+
+
+def _values(row: Mapping[int, Any]) -> dict[int, float]:
+    return {int(token): float(getattr(entry, "logprob", entry)) for token, entry in row.items()}
+
+
+def read_next(output: Output) -> dict[int, tuple[float, bool]]:
+    """Log-probabilities of the next token, each with whether none is more likely: the generated one is the most likely."""
+    values = output.following or {}
+    best = max(values.values(), default=0.0)
+    return {token: (value, value >= best) for token, value in values.items()}
 
 
 def read_score(output: Output, scored: int) -> tuple[float, bool]:
@@ -89,7 +136,10 @@ def read_score(output: Output, scored: int) -> tuple[float, bool]:
     return float(total), all(row[1] for row in rows if row is not None)
 
 
-def read_generation(output: Output, settings: GenerationSettings, think_end: str | None) -> Response:
+def read_generation(
+    output: Output, settings: GenerationSettings, think_end: str | None, specials: Sequence[str] = ()
+) -> Response:
+    """`specials` are the texts of special tokens, which the answer is read without, as in other backends."""
     reasoning, text = split_reasoning(output.text, think_end, cut_off=output.finish_reason == "length")
     text, was_cut = cut_at_stop(text, settings.until)
     if was_cut:
@@ -98,4 +148,6 @@ def read_generation(output: Output, settings: GenerationSettings, think_end: str
         reason = "length"
     else:
         reason = "eos" if output.stop_reason is None else "stop"
+    for special in specials:
+        text = text.replace(special, "")
     return Response(text, reason, reasoning=reasoning)
