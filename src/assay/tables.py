@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 GAP = 2
+EDGE = 1
 NARROWEST_NAME = 10
 NARROWEST_NOTE = 24
 """Cells beside a row that a note needs; with fewer it stands under the row."""
@@ -64,15 +65,18 @@ class FittedTable:
         self.rows.append(_Row(both, note, note_style, narrow_note))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from self.lines(options.max_width)
+        from rich.text import Text
+
+        for line in self.lines(options.max_width - 2 * EDGE):  # nothing touches the edges of the window
+            yield Text(" " * EDGE, no_wrap=line.no_wrap, overflow=line.overflow).append_text(line)
 
     def lines(self, width: int) -> Iterator[Text]:
         from rich.text import Text
 
         shown, widths, beside = self._fit(width)
         is_narrow = any(self.columns[i].rank is not None for i in self._filled() if i not in shown)
-        if self.title:
-            yield Text(self.title, style="italic", overflow="fold")
+        for words in self.title.splitlines():
+            yield Text(words, style="italic", overflow="fold")
         heads = [self.columns[i].name for i in shown]
         head = _line(Text, [(name, "bold") for name in heads], [self.columns[i] for i in shown], widths)
         if beside:
@@ -97,7 +101,8 @@ class FittedTable:
         """Which columns are shown, how wide each is, and the room for notes beside the rows (0: none)."""
         shown = self._filled()
         natural = {
-            i: max([_cells(self.columns[i].name), *(_cells(row.cells[i][0]) for row in self.rows)]) for i in shown
+            i: max([cell_width(self.columns[i].name), *(cell_width(row.cells[i][0]) for row in self.rows)])
+            for i in shown
         }
         while self._needed(shown, natural) > width:
             ranked = [i for i in shown if self.columns[i].rank is not None]
@@ -111,8 +116,8 @@ class FittedTable:
             widest = max(long, key=lambda i: natural[i])
             others = max((natural[i] for i in long if i != widest), default=0)
             natural[widest] = max(NARROWEST_NAME, min(natural[widest] - 1, max(natural[widest] - excess, others)))
-        longest = max((_cells(row.note) for row in self.rows), default=0)
-        wanted = max(longest, _cells(self.notes)) if longest else 0
+        longest = max((cell_width(row.note) for row in self.rows), default=0)
+        wanted = max(longest, cell_width(self.notes)) if longest else 0
         room = width - self._needed(shown, natural) - GAP
         beside = min(wanted, room) if wanted and room >= min(wanted, NARROWEST_NOTE) else 0
         return shown, [natural[i] for i in shown], beside
@@ -129,7 +134,7 @@ def _line(text: type[Text], cells: Sequence[tuple[str, str]], columns: Sequence[
     line = text(no_wrap=True, overflow="ellipsis")
     for position, ((cell, style), column, width) in enumerate(zip(cells, columns, widths)):
         shown = without_middle(cell, width)
-        space = " " * (width - _cells(shown))
+        space = " " * (width - cell_width(shown))
         line.append(" " * GAP if position else "")
         line.append(space if column.right else "").append(shown, style=style or column.style)
         line.append("" if column.right else space)
@@ -142,13 +147,13 @@ def without_middle(text: str, width: int) -> str:
     >>> without_middle("  demo_multilingual_agreement", 16)
     '  demo_m…reement'
     """
-    if _cells(text) <= width:
+    if cell_width(text) <= width:
         return text
     if width < 3:
         return text[:width]
     head, tail = text[: width // 2], text[-((width - 1) // 2) :]
-    while _cells(head) + _cells(tail) + 1 > width:
-        head, tail = (head[:-1], tail) if _cells(head) >= _cells(tail) else (head, tail[1:])
+    while cell_width(head) + cell_width(tail) + 1 > width:
+        head, tail = (head[:-1], tail) if cell_width(head) >= cell_width(tail) else (head, tail[1:])
     return f"{head}…{tail}"
 
 
@@ -158,7 +163,10 @@ def _wrapped(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, width, break_on_hyphens=False) if text else []
 
 
-def _cells(text: str) -> int:
+def cell_width(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
     from rich.cells import cell_len
 
     return cell_len(text)

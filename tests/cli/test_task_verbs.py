@@ -69,13 +69,56 @@ def test_ls_json_has_name_kind_and_path(run: Run, root: Path) -> None:
 def test_ls_by_kind_and_pattern(run: Run, root: Path) -> None:
     assert [row["name"] for row in json.loads(run("ls", "tasks", "a*", "--json", *options(root))[1])] == ["a"]
     assert [row["name"] for row in json.loads(run("ls", "lett", "--json", *options(root))[1])] == ["letters"]
-    assert run("ls", "tasks", *options(root))[1].splitlines()[1].split() == [
-        "a",
-        "task",
-        "generate_until",
-        str(root / "a.yaml"),
-    ]
+    assert run("ls", "tasks", *options(root))[1].splitlines()[1].split() == ["a", "generate_until", "0", "d"]
     assert run("ls", "nonsense", "x", *options(root))[0] == 2
+
+
+DESCRIBED = (
+    "include: base\ntask: {name}\noutput_type: multiple_choice\nnum_fewshot: 5\n"
+    "metadata:\n  version: 1.0\n  description: Which of four words, a long way down the list, does not belong?\n"
+)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_ls_shows_type_shots_and_description_at_every_width(
+    run: Run, root: Path, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = "a_name_that_goes_on_and_on_until_no_terminal_has_room_for_anything_else"
+    put(root, "odd.yaml", DESCRIBED.format(name="odd_word"))
+    put(root, "long.yaml", DESCRIBED.format(name=long))
+    put(root, "styled.yaml", "include: base\ntask: styled\nstyle: {name: bpb}\n")
+    monkeypatch.setenv("COLUMNS", str(width))
+    out = run("ls", *options(root))[1]
+    lines = out.splitlines()
+    assert [line for line in lines if line != line.rstrip() or (len(line) > width and line != long)] == []
+    assert lines[0].split()[:3] == ["name", "type", "shots"]
+    assert long in out
+    assert str(root) not in out
+    assert next(line for line in lines if line.startswith("odd_word")).split()[:3] == [
+        "odd_word",
+        "multiple_choice",
+        "5",
+    ]
+    assert " ".join(out.split()).count("Which of four words, a long way down the list, does not belong?") == 2
+    assert next(line for line in lines if line.startswith("styled")).split()[1:3] == ["style", "bpb"]
+    assert "2 tasks" in out
+
+
+def test_ls_in_a_pipe_has_one_line_an_entry(run: Run, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    put(root, "odd.yaml", DESCRIBED.format(name="odd_word"))
+    assert len(run("ls", *options(root))[1].splitlines()) == 6
+
+
+def test_a_file_that_includes_another_takes_over_its_shots_and_description(run: Run, root: Path) -> None:
+    put(root, "odd.yaml", DESCRIBED.format(name="odd_word"))
+    put(root, "heir.yaml", "include: odd.yaml\ntask: heir\n")
+    put(root, "own.yaml", "include: odd.yaml\ntask: own\nnum_fewshot: 0\nmetadata: {version: 2}\n")
+    rows = {row["name"]: row for row in json.loads(run("ls", "--json", *options(root))[1])}
+    assert (rows["heir"]["num_fewshot"], rows["heir"]["about"][:5]) == (5, "Which")
+    assert (rows["own"]["num_fewshot"], rows["own"]["about"]) == (0, "d")
+    kept = {row["name"]: row for row in json.loads(run("ls", "--json", *options(root))[1])}
+    assert kept == rows, "the same from the kept index"
 
 
 def test_ls_of_nothing(run: Run, root: Path) -> None:
@@ -99,6 +142,7 @@ def test_ls_of_registries(run: Run, kind: str, one: str) -> None:
     rows = json.loads(run("ls", kind, "--json")[1])
     found = next(row for row in rows if row["name"] == one)
     assert (found["kind"], ":" in found["path"]) == (kind.removesuffix("s"), True)
+    assert found["about"]
 
 
 def test_show_names_the_file_and_line_of_every_field(run: Run, root: Path) -> None:
@@ -133,6 +177,25 @@ def test_show_a_doc_as_the_model_would_get_it(run: Run, root: Path, tmp_path: Pa
     (request,) = json.loads(run(*words, "--json")[1])
     assert request["arguments"][0] == "Two?\n"
     assert run("show", "a", "--doc", "5", "--data_dir", str(tmp_path / "data"), *options(root))[0] == 2
+
+
+def test_show_a_doc_with_its_target_and_all_choices(run: Run, root: Path, tmp_path: Path) -> None:
+    put(tmp_path, "data/d/default/test.jsonl", '{"q": "One?", "a": 1, "c": ["uno", "due tre"]}\n')
+    put(root, "c.yaml", "include: base\ntask: c\noutput_type: multiple_choice\ndoc_to_choice: c\n")
+    place = ["--doc", "0", "--data_dir", str(tmp_path / "data"), *options(root)]
+    out = run("show", "c", *place)[1]
+    assert out.endswith("── choices ──\n  0  uno\n→ 1  due·tre\n── target ──\n1\n")
+    put(tmp_path, "data/d/default/test.jsonl", '{"q": "One?", "a": "eins"}\n')
+    assert run("show", "a", *place)[1].endswith("── target ──\neins\n")
+
+
+def test_tokens_takes_a_model_that_was_pulled(run: Run, root: Path, tmp_path: Path) -> None:
+    put(tmp_path, "data/d/default/test.jsonl", '{"q": "One?", "a": "1"}\n')
+    code, _, said = run(
+        "show", "a", "--doc", "0", "--tokens", "smollm2-135m", "--data_dir", str(tmp_path / "data"), *options(root)
+    )
+    assert code != 0
+    assert "assay models pull smollm2-135m" in said, "not looked for on the hub"
 
 
 def validate(run: Run, root: Path, *words: str) -> tuple[int, dict[str, Any]]:

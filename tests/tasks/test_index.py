@@ -213,15 +213,45 @@ SCALARS = st.sampled_from(
     [
         *("name", "a_b-c.d", "20_newsgroups", "größe", "a  b", "../up/base", "", "a#b", "a # comment", "a: b", "x:"),
         *('"quoted"', "'single'", "'it''s'", '"a\\nb"', "'", "[x, y]", '["x", y]', "[x, [y]]", "{a: b}", "- x"),
-        *("yes", "no", "on", "null", "~", "123", "1.5", "1e3", "0x1f", "2024-01-01"),
+        *(
+            "{description: d}",
+            "{name: n}",
+            "0",
+            "07",
+            "yes",
+            "no",
+            "on",
+            "null",
+            "~",
+            "123",
+            "1.5",
+            "1e3",
+            "0x1f",
+            "2024-01-01",
+        ),
         *("|", ">", "&a b", "*a", "!function a.b"),
     ]
 )
 KEYS = st.sampled_from(
-    ["task", "group", "tag", "include", "output_type", "class", '"task"', "'tag'", "task ", "other", "tasks"]
+    [
+        *("task", "group", "tag", "include", "output_type", "class", '"task"', "'tag'", "task ", "other", "tasks"),
+        *("num_fewshot", "dataset_path", "metadata", "style"),
+    ]
 )
 TAILS = st.sampled_from(
-    ["", "\n", "\n  more", "\n  - item\n  - other", "\n- item", "\n  # note", "\n\n", "\n  - [x]", "\n  key: v"]
+    [
+        "",
+        "\n",
+        "\n  more",
+        "\n  - item\n  - other",
+        "\n- item",
+        "\n  # note",
+        "\n\n",
+        "\n  - [x]",
+        "\n  key: v",
+        "\n  description: d",
+        "\n  name: n # x",
+    ]
 )
 HEADS = st.sampled_from(["", "---\n", "# head\n", "\ufeff", " ", "%YAML 1.1\n---\n"])
 

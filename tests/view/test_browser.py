@@ -178,7 +178,7 @@ def test_a_phone_shows_everything_without_scrolling_sideways(tab: Tab, path: str
     run, other = run_id(tab, "sharp-7b"), run_id(tab, "blunt-1b")
     tab.page.set_viewport_size({"width": 390, "height": 780})
     tab.open(path.format(run=run, other=other))
-    tab.page.wait_for_timeout(200)
+    tab.page.wait_for_load_state("networkidle")
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390
     tab.picture("phone-" + (path.split("/")[1] or "runs"), full=False)
 
@@ -235,7 +235,8 @@ def test_a_bundle_opens_from_disk(chromium: Any, runs: Path, tmp_path: Path) -> 
         tab.page.locator("tr[data-row] td.main").first.click()
         tab.page.wait_for_selector(".choices")
         tab.page.keyboard.press("j")
-        tab.page.wait_for_url(re.compile(r"sample-.*-1\.html"))
+        tab.page.wait_for_url(re.compile(r"docs-.*\.html#doc-1$"))
+        assert tab.page.locator("article.doc:visible").count() == 1
         tab.open("/index.html")
         tab.page.locator("a", has_text="against").first.click()
         tab.page.wait_for_selector("h1")
@@ -249,7 +250,9 @@ def test_every_link_of_a_bundle_is_a_file_of_it(runs: Path, tmp_path: Path) -> N
     write_bundle([runs / "sharp-7b", runs / "blunt-1b"], tmp_path / "site", samples=3)
     for page in (tmp_path / "site").glob("*.html"):
         text = page.read_text()
-        for link in re.findall(r'(?:href|src)="([^"#]*)"', text):
-            assert link, f"an empty link in {page.name}"
-            assert (tmp_path / "site" / link).is_file(), f"{link} in {page.name}"
+        for link, anchor in re.findall(r'(?:href|src)="([^"#]*)(?:#([^"]*))?"', text):
+            assert link or anchor, f"an empty link in {page.name}"
+            there = tmp_path / "site" / link if link else page
+            assert there.is_file(), f"{link} in {page.name}"
+            assert not anchor.startswith("doc-") or f'id="{anchor}"' in there.read_text()
         assert "http://" not in text.replace("http://www.w3.org", "")

@@ -155,4 +155,4 @@ def test_a_bundle_shows_it_too(runs: Path, tmp_path: Path) -> None:
     pages = {path.name.partition("-")[0]: text_of(path.read_text()) for path in (tmp_path / "site").glob("*.html")}
     for kind in ("run", "task", "compare"):
         assert f"exact_match {COMMA}" in pages[kind]
-    assert COMMA in pages["sample"]
+    assert COMMA in pages["docs"]

@@ -80,7 +80,7 @@ def test_a_run_in_progress_shows_how_far_it_is(client: TestClient, ids: dict[str
             "word_problems",
             ["strict-match", "flexible-extract", "unparsed", "Filters disagree", "all wrong or all right"],
         ),
-        ("general", ["made of", "capitals", "missing: has no acc,none", "min"]),
+        ("general", ["acc: mean of 2", "capitals", "missing: has no acc,none", "min"]),
     ],
 )
 def test_a_task_shows_scores_plots_and_what_a_group_is_made_of(
@@ -194,7 +194,8 @@ def test_a_choice_sample_shows_prompt_choices_target_and_metrics(client: TestCli
         "3 examples before the question",
         "Question: What is the capital of",
         "target",
-        "likeliest",
+        "picked by acc",
+        "share of probability · log-likelihood",
         "acc_norm",
         "Doc",
         "prompt characters",
@@ -210,7 +211,7 @@ def test_a_generation_sample_shows_what_each_filter_did(client: TestClient, ids:
         "First count the rolls",
         "strict-match",
         "flexible-extract",
-        "regex(",
+        "regex  #### (-?[0-9]+)",
         "#### (-?[0-9]+)",
         "take_first",
         "Generation settings",
@@ -245,7 +246,7 @@ def test_a_conversation_with_reasoning_tools_and_a_judge_is_shown_whole(runs: Pa
         shown = " ".join(text_of(client.get(f"/sample/{run}/0/word_problems").text).split())
         rows = sample_rows(client, f"/sample/{run}/0/word_problems")
     for words in (
-        "user: Name a city.",
+        "user Name a city.",
         "Then user: And its <i>country</i>?",
         "Reasoning · 18 characters Oslo is in Norway.",
         "1 tool call",
@@ -315,7 +316,7 @@ def test_results_of_lm_evaluation_harness_are_shown_like_ours(client: TestClient
     run = ids["foreign-1b"]
     assert "0.6667" in client.get(f"/run/{run}").text
     assert len(sample_rows(client, f"/samples/{run}/tiny")) == 3
-    assert "likeliest" in client.get(f"/sample/{run}/0/tiny").text
+    assert "picked by acc" in client.get(f"/sample/{run}/0/tiny").text
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from assay.instance import Instance, Message
 from assay.results import pack_arguments
-from assay.view.prompts import split_prompt
-from assay.view.sample_view import AskedOther, QuestionReply, answer_of, choices_of, present, question_of, target_of
+from assay.view.asked import AskedOther, QuestionReply
+from assay.view.choices import choices_of
+from assay.view.prompts import Turn, split_prompt
+from assay.view.sample_view import answer_of, present, question_of, target_of
 from assay.view.task_statistics import by_length, calibration
 
 
@@ -65,8 +67,8 @@ def row(**changes: Any) -> dict[str, Any]:
 def test_choices_carry_likelihoods_shares_target_and_pick() -> None:
     sample = present([row()], {"output_type": "multiple_choice"}, 0)
     yes, no = sample.choices
-    assert (yes.label, yes.text, yes.is_picked, yes.is_target, yes.is_greedy) == ("A", " yes", True, False, True)
-    assert (no.is_picked, no.is_target) == (False, True)
+    assert (yes.label, yes.text, yes.picked_by, yes.is_target, yes.is_greedy) == ("A", " yes", ("acc",), False, True)
+    assert (no.picked_by, no.is_target) == ((), True)
     assert yes.share == pytest.approx(math.e / (1 + math.e))
     assert yes.per_character == pytest.approx(-1 / 3)
     assert sample.target_text == "B  no"
@@ -148,7 +150,7 @@ def test_responses_repeats_stops_and_filters() -> None:
     sample = present(rows, config, 0)
     assert [(r.text, r.stop) for r in sample.responses] == [("one", "stop"), ("two", "length")]
     first, raw = sample.filtered
-    assert first.steps == ("regex(regex_pattern='x')", "take_first")
+    assert first.steps == ("regex  x", "take_first")
     assert (first.text, first.changed, raw.changed) == ("on", True, False)
     assert sample.settings == {"until": ["."]}
     assert sample.counts == {"requests": 1, "prompt characters": 1, "response characters": 6}
@@ -199,8 +201,27 @@ def test_a_chat_is_shown_as_its_turns() -> None:
 def test_examples_of_a_chat_are_the_turns_before_the_last_question() -> None:
     shots = (Message("user", "Q: 1"), Message("assistant", "A: 1"))
     sample = present([chat_row((Message("system", "S"), *shots, Message("user", "Q: 2")))], {}, 1)
-    assert sample.prompt.examples == "system: S\n\nuser: Q: 1\n\nassistant: A: 1\n\n"
-    assert sample.prompt.question == "user: Q: 2"
+    assert sample.prompt.examples == "user: Q: 1\n\nassistant: A: 1\n\n"
+    assert sample.prompt.question == "system: S\n\nuser: Q: 2", "the system prompt is no example"
+    assert [turn.role for turn in sample.prompt.example_turns] == ["user", "assistant"]
+    assert [turn.role for turn in sample.prompt.turns] == ["system", "user"]
+
+
+def test_an_image_that_is_part_of_the_sample_is_shown_and_any_other_only_named() -> None:
+    inside, outside = "data:image/png;base64,iVBORw0K", "data:image/svg+xml;base64,PHN2Zz4="
+    parts = tuple({"type": "image_url", "image_url": {"url": url}} for url in (inside, outside, "/etc/passwd"))
+    (turn,) = present([chat_row((Message("user", parts),))], {}, 0).prompt.turns
+    assert [picture.source for picture in turn.pictures] == [inside, "", ""]
+    assert turn.pictures[2].name == "/etc/passwd"
+
+
+def test_a_worked_solution_is_shown_as_it_is_compared() -> None:
+    config = {"metric_list": [{"metric": "exact_match", "regexes_to_ignore": [",", "(?s).*#### "]}]}
+    row = chat_row((Message("user", "Q"),), target=json.dumps("9 * 2 = 18\n#### 1,018"))
+    assert present([row], config, 0).compared_as == "1018"
+    assert target_of(row, config) == "1018"
+    for broken in ("(", 5, None):
+        assert present([row], {"metric_list": [{"regexes_to_ignore": [broken]}]}, 0).compared_as is None
 
 
 def chat_row(*contexts: tuple[Message, ...], **changes: Any) -> dict[str, Any]:
@@ -216,7 +237,7 @@ def test_further_turns_reasoning_and_tool_calls_stand_with_their_responses() -> 
     extras = json.dumps([[None], [{"reasoning": "It is Oslo.", "tool_calls": calls}]])
     one, two = present([chat_row(first, second, extras=extras)], {}, 0).responses
     assert (one.text, one.turn, one.reasoning) == ("answer 0", None, "")
-    assert (two.text, two.turn, two.reasoning) == ("answer 1", "user: And its country?", "It is Oslo.")
+    assert (two.text, two.turn, two.reasoning) == ("answer 1", Turn("user", "And its country?"), "It is Oslo.")
     assert two.tool_calls == tuple(calls)
 
 

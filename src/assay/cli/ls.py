@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+import ast
 import fnmatch
 import importlib
 import os
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+import assay
 from assay.cli.output import echo, echo_json
 from assay.cli.task_files import TaskFilesCommand, open_manager, task_files
 from assay.signs import one_line
+from assay.tables import GAP, NARROWEST_NOTE, cell_width
 
 if TYPE_CHECKING:
+    from assay.metrics import Metric
     from assay.registry import Registry
     from assay.tasks import TaskManager
 
 KINDS = ("tasks", "groups", "tags", "models", "metrics", "filters")
 Listing = dict[str, Any]
+_NAMED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @click.command("ls", cls=TaskFilesCommand, short_help="List tasks, groups, tags, models, metrics or filters.")
 @click.argument("kind", required=False, metavar=f"[{'|'.join(KINDS)}]")
 @click.argument("pattern", required=False)
-@click.option("--json", "as_json", is_flag=True, help="A list of objects with name, kind and path.")
+@click.option("--json", "as_json", is_flag=True, help="A list of objects with name, kind, path and what else is known.")
 @task_files
 def command(
     kind: str | None,
@@ -72,7 +82,10 @@ def _indexed(manager: TaskManager, kind: str | None) -> list[Listing]:
             continue
         row: Listing = {"name": entry.name, "kind": entry.kind, "path": entry.file}
         if entry.kind == "task":
-            row |= {"output_type": entry.output_type, "tags": [*entry.tags]}
+            row |= {"output_type": entry.output_type, "tags": [*entry.tags], "num_fewshot": entry.shots}
+            row |= {"style": entry.style, "is_class": entry.is_class, "about": entry.about}
+        elif entry.kind == "group":
+            row["about"] = entry.about
         elif entry.kind == "tag":
             row["tasks"] = [*entry.members]
         if entry.file is not None and entry.file in index.broken:
@@ -95,35 +108,113 @@ def _registered(kind: str) -> list[Listing]:
         "filters": ("assay.filters", "FILTERS"),
     }[kind]
     registry: Registry[Any] = getattr(importlib.import_module(module), name)
-    return [{"name": name, "kind": kind.removesuffix("s"), "path": registry.home(name)} for name in registry]
+    rows = []
+    for name in registry:
+        home = registry.home(name)
+        said = metric_words(registry[name]) if kind == "metrics" else first_paragraph(home)
+        rows.append({"name": name, "kind": kind.removesuffix("s"), "path": home, "about": said})
+    return rows
+
+
+def metric_words(metric: Metric) -> str:
+    """Which answers it takes, how docs become one number, and which way is better."""
+    better = {True: "higher is better", False: "lower is better", None: ""}[metric.higher_is_better]
+    kinds = " and ".join(dict.fromkeys((metric.kind, *metric.forms)))
+    return "; ".join(part for part in (kinds, metric.aggregation, better) if part)
+
+
+def first_paragraph(home: str) -> str:
+    """What the docstring of `module:attribute` begins with. It is read off the file: importing a backend takes seconds."""
+    module, _, attribute = home.partition(":")
+    if module.partition(".")[0] != "assay":
+        return module
+    name = attribute.rpartition(".")[2]
+    for node in ast.walk(_parsed(module)):
+        if isinstance(node, _NAMED) and node.name == name:
+            text = ast.get_docstring(node) or ""
+            return " ".join(text.split("\n\n")[0].split()).rstrip(".:")
+        if isinstance(node, ast.ImportFrom) and node.module and any(each.name == name for each in node.names):
+            return first_paragraph(f"{node.module}:{name}")
+    return ""
+
+
+@cache
+def _parsed(module: str) -> ast.Module:
+    place = Path(assay.__file__).parent.joinpath(*module.split(".")[1:])
+    path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _print(rows: Sequence[Listing], what: str, pattern: str | None) -> None:
     """Columns by hand: a table of 13,000 rows is there at once, and `grep` and `cut` can read it."""
-    here = os.getcwd() + os.sep
-    lines = [
-        tuple(map(one_line, (row["name"], row["kind"], str(row.get("output_type") or ""), _where(row, here))))
-        for row in rows
-    ]
-    if not lines:
+    if not rows:
         echo(f"no {what}" + (f" fit {pattern!r}" if pattern else ""), err=True)
         return
-    widths = [max(map(len, column)) for column in zip(("name", "kind", "", ""), *lines)]
-    head = ("name", "kind", "output type" if widths[2] else "", "path")
-    widths[2] = max(widths[2], len(head[2]))
-    body = [_line(line, widths) for line in lines]
-    echo("\n".join([_line(head, widths), *body]))
+    lines = [tuple(map(one_line, (row["name"], type_of(row), shots_of(row), about(row)))) for row in rows]
+    echo("\n".join(listed(("name", "type", "shots", "about"), lines, width_of(sys.stdout) or 80)))
     broken = [row for row in rows if "error" in row]
     for row in broken:
         echo(f"broken: {row['error']}", err=True)
     echo(f"{len(rows) - len(broken):,} {what}{f', {len(broken)} broken' if broken else ''}", err=True)
 
 
-def _line(cells: Iterable[str], widths: Sequence[int]) -> str:
-    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths) if width).rstrip()
+def width_of(stream: IO[str]) -> int | None:
+    """Columns to print on. What is piped has one line an entry, however long, unless somebody says otherwise."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdigit() and int(given):
+        return int(given)
+    return shutil.get_terminal_size().columns if stream.isatty() else 1_000_000
 
 
-def _where(row: Listing, here: str) -> str:
+def listed(head: Sequence[str], lines: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """Names are whole, since they are there to be typed: one that is too long has a line to itself. What an entry is about is
+    never cut; where there is no room beside the other columns, it stands below them."""
+    widths = [max((cell_width(line[i]) for line in (head, *lines)), default=0) for i in range(3)]
+    filled = [any(line[i] for line in lines) for i in range(3)]
+    widths[0] = min(widths[0], max(20, width // 2 - 4))
+    before = sum(w + GAP for w, is_filled in zip(widths, filled) if is_filled)
+    beside = width - before >= NARROWEST_NOTE
+    yield row_of(head[: 4 if beside else 3], widths, filled)
+    for line in lines:
+        is_long = cell_width(line[0]) > widths[0]
+        if is_long:
+            yield line[0]
+        *shown, note = line
+        room = width - before if beside else width - 4
+        notes = (
+            []
+            if not note
+            else [note]
+            if cell_width(note) <= room
+            else textwrap.wrap(note, max(room, 10), break_on_hyphens=False)
+        )
+        first = [notes.pop(0) if notes else ""] if beside else []
+        if row := row_of(["" if is_long else shown[0], *shown[1:], *first], widths, filled):
+            yield row
+        yield from (" " * (before if beside else 4) + more for more in notes)
+
+
+def row_of(texts: Sequence[str], widths: Sequence[int], filled: Sequence[bool]) -> str:
+    columns = [text + " " * (w - cell_width(text)) for text, w, is_filled in zip(texts, widths, filled) if is_filled]
+    return (" " * GAP).join([*columns, *texts[3:]]).rstrip()
+
+
+def type_of(row: Listing) -> str:
+    if row["kind"] != "task":
+        return str(row["kind"])
+    if row.get("output_type"):
+        return str(row["output_type"])
+    return f"style {row['style']}" if row.get("style") else "Python class" if row.get("is_class") else "generate_until"
+
+
+def shots_of(row: Listing) -> str:
+    if row["kind"] != "task":
+        return ""
+    return str(row["num_fewshot"]) if row.get("num_fewshot") is not None else "" if row.get("is_class") else "0"
+
+
+def about(row: Listing) -> str:
     if row["kind"] == "tag":
-        return f"{len(row['tasks'])} tasks"
-    return str(row["path"] or "").removeprefix(here)
+        return f"{len(row['tasks'])} task{'s' if len(row['tasks']) != 1 else ''}"
+    broken = "broken, see below" if "error" in row else ""
+    return "; ".join(part for part in (broken, str(row.get("about") or "")) if part)

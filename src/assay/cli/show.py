@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 @click.option(
     "--apply_chat_template", is_flag=True, help="With --doc: through the chat template of --tokens, or a plain one."
 )
-@click.option("--tokens", metavar="MODEL", help="With --doc: show the token boundary of this tokenizer.")
+@click.option(
+    "--tokens",
+    metavar="MODEL",
+    help="With --doc: show the token boundary of this model: a name of `assay models ls`, a hub name or a directory.",
+)
 @click.option("--data_dir", metavar="DIR", envvar="ASSAY_DATA_DIR", help="A local mirror of datasets.")
 @task_files
 @trusting
@@ -201,6 +205,25 @@ def show_doc(
     for request in requests:
         _print_request(request, shown, tokenizer)
         shown = request.arguments[0]
+    _print_answer(task, requests[0])
+
+
+def _print_answer(task: Task, request: Instance) -> None:
+    """The target as metrics get it, and every choice, the right ones marked."""
+    from assay.tasks import visible
+
+    target = request.target
+    right = target if isinstance(target, list) else [target]
+    if task.has_choices:
+        choices = task.doc_to_choice(request.doc)
+        echo("── choices ──")
+        for position, choice in enumerate(choices):
+            is_right = any(each in (position, choice) and not isinstance(each, bool) for each in right)
+            echo(f"{'→' if is_right else ' '} {position}  {visible(str(choice))}")
+    words = [each if isinstance(each, str) else json.dumps(each, ensure_ascii=False, default=str) for each in right]
+    echo("── target ──")
+    for word in words:
+        echo(visible(word))
 
 
 def _print_request(request: Instance, shown: Any, tokenizer: Any) -> None:
@@ -230,18 +253,21 @@ def _boundary(context: str, continuation: str, tokenizer: Any) -> str:
 
 def _tokenizer(name: str) -> Any:
     from assay.errors import ModelError, install_hint
+    from assay.models import model_path
 
     try:
         from transformers import AutoTokenizer
     except ModuleNotFoundError as error:
         raise ModelError("--tokens needs the package 'transformers'", hint=install_hint("hf")) from error
+    here = model_path(name)  # a name of `assay models ls`
     try:
         # Said outright: where it is left open, the library asks on the terminal whether to run the model's code.
-        return AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+        return AutoTokenizer.from_pretrained(here or name, trust_remote_code=False)
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise ModelError(
-            f"--tokens: no tokenizer {name!r}: {reason}", hint="Give a model's name or directory."
+            f"--tokens: no tokenizer {name!r}: {reason}",
+            hint="Give a hub name, a directory or a model of `assay models ls`.",
         ) from error
 
 

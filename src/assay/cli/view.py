@@ -26,29 +26,48 @@ from assay.cli.output import echo
     show_default=True,
     help="Docs of each task that get a page in the bundle.",
 )
+@click.option(
+    "--trend",
+    metavar="NAME",
+    help="Open the page of scores over time: ordered by date, or by an argument of the models such as step or revision.",
+)
 def command(
-    directories: tuple[Path, ...], port: int, host: str, open_browser: bool, bundle: Path | None, bundle_samples: int
+    directories: tuple[Path, ...],
+    port: int,
+    host: str,
+    open_browser: bool,
+    bundle: Path | None,
+    bundle_samples: int,
+    trend: str | None,
 ) -> None:
     """Show the runs below each DIR (the current directory if none is given): ours, and those of lm-evaluation-harness.
 
     \b
     assay view runs
+    assay view runs --trend step
     assay view runs/a runs/b --bundle site
     """
     from assay.errors import ConfigError, install_hint
 
     try:
-        from assay.view import serve, write_bundle
+        from assay.view import LINKS, serve, write_bundle
     except ModuleNotFoundError as error:
         raise ConfigError(f"the viewer needs the package {error.name!r}", hint=install_hint("view")) from error
 
     chosen = [*directories] or [Path()]
     if bundle is not None:
-        pages = write_bundle(chosen, bundle, samples=bundle_samples)
+        pages = write_bundle(chosen, bundle, samples=bundle_samples, trend=trend)
         echo(f"{pages:,} pages; open {bundle / 'index.html'}")
         return
 
     def ready(address: str) -> None:
         echo(f"Viewing {', '.join(str(path) for path in chosen)} at {address}  (Ctrl-C ends)")
 
-    serve(chosen, host=host, port=port, open_browser=open_browser, ready=ready)
+    serve(
+        chosen,
+        host=host,
+        port=port,
+        open_browser=open_browser,
+        ready=ready,
+        first=LINKS.trend(by=trend) if trend else "/",
+    )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from assay.palette import palette_css
 from assay.report import format_number
 from assay.signs import with_signs
 
@@ -24,5 +25,6 @@ def page_template(name: str, **filters: Callable[..., Any]) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals["palette"] = palette_css()
     environment.filters |= {"number": format_number, "signs": with_signs, **filters}
     return environment.get_template(name)

@@ -6,7 +6,7 @@ from assay.config.group import AggMetricConfig, GroupConfig, GroupFilter
 from assay.config.lm_eval_version import LmEvalVersion, add_lm_eval_root, lm_eval_version_of
 from assay.config.loader import LoadedFile, Origin, load_file_only, load_yaml, locate, resolve_includes
 from assay.config.outlines import ClassOutline, outline
-from assay.config.parse import is_well_formed
+from assay.config.parse import is_well_formed, parse_text
 from assay.config.run import RoleConfig, RunConfig, RunWords, Seeds, parse_roles
 from assay.config.schema import file_schema
 from assay.config.settings import merge_settings, parse_settings, without_secrets
@@ -53,6 +53,7 @@ __all__ = [
     "outline",
     "parse_roles",
     "parse_settings",
+    "parse_text",
     "reading_only",
     "resolve_includes",
     "split_group",

@@ -19,6 +19,7 @@ from assay.metrics.hub import OFFLINE as OFFLINE_METRICS
 from assay.metrics.hub import import_for_task
 from assay.metrics.hub import load as load_metric
 from assay.metrics.likelihoods import count_bytes, count_words
+from assay.metrics.matching import plain
 from assay.metrics.reducers import REDUCERS, Reducer, count_right, get_reducer, is_right_or_wrong
 from assay.metrics.sandbox import allow_unsafe_code, require_walls
 from assay.stats import Aggregation
@@ -48,6 +49,7 @@ __all__ = [
     "mean",
     "normalise",
     "passed_through",
+    "plain",
     "pooled_sample_stderr",
     "register_aggregation",
     "register_metric",

@@ -19,6 +19,7 @@ from assay.models.base import (
     object_fingerprint,
 )
 from assay.models.catalog import CATALOG, PulledModel, pulled
+from assay.models.catalog import resolve as model_path
 from assay.models.cost import CostLimit, CostReached
 from assay.models.generation import DEFAULT_TOKS, LENGTH_NAMES, GenerationSettings
 from assay.models.identity import TIMES_AT_FIRST, Identity, difference
@@ -59,6 +60,7 @@ __all__ = [
     "difference",
     "load_model",
     "load_when_asked",
+    "model_path",
     "never",
     "object_fingerprint",
     "pull",

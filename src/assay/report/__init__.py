@@ -2,6 +2,7 @@
 
 from assay.report.evaluation import check_first, evaluate, score_again
 from assay.report.export import EXPORTS, RUN_IMPORTERS, export_run, sample_files
+from assay.report.facts import command_of, marks_of
 from assay.report.html import Axis, Bar, bars_of, html_report
 from assay.report.jsonl import file_name, sample_objects, write_jsonl
 from assay.report.notebook import (
@@ -44,6 +45,7 @@ __all__ = [
     "Whiskers",
     "bars_of",
     "check_first",
+    "command_of",
     "csv_table",
     "evaluate",
     "export_run",
@@ -58,6 +60,7 @@ __all__ = [
     "interval_bar",
     "latex_table",
     "markdown_table",
+    "marks_of",
     "reask_bundle",
     "render_text",
     "rows_of",

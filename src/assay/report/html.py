@@ -6,15 +6,20 @@ No script and no network: the plots are SVG, so the file can be mailed, archived
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from assay.palette import palette_css
+from assay.report.facts import command_of, marks_of
+from assay.report.failures import worst_failures
 from assay.report.rows import TableRow, format_number, rows_of
 from assay.report.table import title_of
 from assay.results import RunResult, assay_version
+from assay.signs import with_signs
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -29,12 +34,20 @@ class Axis:
 
     @classmethod
     def around(cls, rows: Iterable[TableRow]) -> Axis:
-        ends = [n for row in rows for n in (row.estimate.value, row.estimate.low, row.estimate.high)]
-        numbers = [n for n in ends if n is not None and n == n]
+        return cls.over(n for row in rows for n in (row.estimate.value, row.estimate.low, row.estimate.high))
+
+    @classmethod
+    def over(cls, ends: Iterable[float | None]) -> Axis:
+        numbers = [n for n in ends if n is not None and math.isfinite(n)]
         if not numbers or (min(numbers) >= 0 and max(numbers) <= 1):
             return cls(0.0, 1.0)
         margin = (max(numbers) - min(numbers)) * 0.08 or abs(numbers[0]) * 0.1 or 1.0
         return cls(min(numbers) - margin, max(numbers) + margin)
+
+    @property
+    def ends(self) -> tuple[str, str] | None:
+        """What is written at its ends; nothing where they are 0 and 1."""
+        return None if (self.low, self.high) == (0, 1) else (short_number(self.low), short_number(self.high))
 
     def percent(self, value: float) -> float:
         return min(100.0, max(0.0, 100.0 * (value - self.low) / (self.high - self.low)))
@@ -50,6 +63,8 @@ class Bar:
     right: float | None
     chance: float | None
     scale: str
+    ends: tuple[str, str] | None = None
+    """What the axis begins and ends with, unless that is 0 and 1."""
 
 
 def bars_of(result: RunResult) -> list[Bar]:
@@ -68,14 +83,25 @@ def bars_of(result: RunResult) -> list[Bar]:
                 right=None if e.high is None or e.high != e.high else axis.percent(e.high),
                 chance=axis.percent(chance.accuracy) if chance is not None else None,
                 scale=f"{format_number(axis.low)} … {format_number(axis.high)}",
+                ends=axis.ends,
             )
         )
     return bars
 
 
+def short_number(value: float) -> str:
+    """Three figures, for the end of an axis.
+
+    >>> short_number(140.1112), short_number(-0.00512), short_number(12345.0)
+    ('140', '-0.00512', '1.23e+04')
+    """
+    return f"{value:.3g}"
+
+
 def html_report(result: RunResult, run: dict[str, Any] | None = None) -> str:
     """The page for a result and, where at hand, the run file with timings and environment."""
     run = run or {}
+    failures = worst_failures(result)
     return _template().render(
         title=title_of(result),
         tasks=len(result.tasks),
@@ -85,6 +111,14 @@ def html_report(result: RunResult, run: dict[str, Any] | None = None) -> str:
         date=time.strftime("%Y-%m-%d %H:%M", time.localtime(result.date)) if result.date else None,
         counts=run.get("counts", {}),
         seconds=run.get("seconds", {}),
+        palette=palette_css(),
+        marks=marks_of(
+            run.get("config", result.config), tuple(task.num_fewshot or 0 for task in result.tasks.values())
+        ),
+        command=command_of(run.get("config", result.config)),
+        place=str(result.path) if result.path is not None else None,
+        failures=failures,
+        anchors={name: number for number, name in enumerate(failures, 1)},
         config=json.dumps(run.get("config", result.config), indent=2, ensure_ascii=False, default=str),
         environment=json.dumps(run.get("environment", {}), indent=2, ensure_ascii=False, default=str),
         health={name: task.health for name, task in result.tasks.items()},
@@ -99,5 +133,5 @@ def _template() -> Template:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["number"] = format_number
+    environment.filters |= {"number": format_number, "signs": with_signs}
     return environment.get_template("report.html")

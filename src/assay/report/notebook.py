@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import ConfigError, did_you_mean
+from assay.palette import INK, SOFT
 from assay.registry import load_object
 from assay.report.html import Axis, bars_of
 from assay.report.rows import format_number, rows_of
@@ -25,7 +26,6 @@ from assay.signs import one_line
 CELL = "text-align:left;padding:.15em .8em .15em 0;white-space:nowrap"
 NUMBER = "text-align:right;padding:.15em .8em .15em 0;white-space:nowrap;font-variant-numeric:tabular-nums"
 QUIET = ";opacity:.65"
-INK, SOFT = "#0b7a75", "#9aa5a4"
 
 
 def interval_bar(dot: float | None, left: float | None, right: float | None, zero: float | None = None) -> str:

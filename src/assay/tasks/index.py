@@ -30,7 +30,7 @@ Kind: TypeAlias = Literal["task", "group", "tag"]
 Stamp: TypeAlias = tuple[int, int, int]
 """Modification time, change time and size of a file."""
 
-VERSION = 3
+VERSION = 4
 _IGNORED = frozenset({"__pycache__", ".ipynb_checkpoints", ".git"})
 _TICK_NS = 50_000_000
 """File times advance in ticks: a file this young may change again without its time changing."""
@@ -49,6 +49,10 @@ class Entry(NamedTuple):
     is_class: bool = False
     rivals: Sequence[str] = ()
     replaces: str | None = None
+    shots: int | None = None
+    style: str | None = None
+    about: str = ""
+    """What its file says it is about, or the dataset it reads."""
 
     @property
     def path(self) -> Path | None:
@@ -127,7 +131,7 @@ class _Reader:
         own = self.read(path)
         if not own.include:
             return own
-        task = group = output_type = tags = None
+        task = group = output_type = tags = shots = dataset = description = style = None
         is_class, error = own.is_class, own.error
         folder = path.rpartition(os.sep)[0]
         for include in own.include:
@@ -140,8 +144,21 @@ class _Reader:
             task, group = under.task or task, under.group or group
             is_class, output_type = under.is_class or is_class, under.output_type or output_type
             tags, error = tags if under.tags is None else under.tags, error or under.error
-        tags = tags if own.tags is None else own.tags
-        return Facts(own.task or task, own.group or group, is_class, tags, (), own.output_type or output_type, error)
+            shots = shots if under.shots is None else under.shots
+            dataset, style = under.dataset or dataset, under.style or style
+            description = description if under.description is None else under.description
+        return Facts(
+            task=own.task or task,
+            group=own.group or group,
+            is_class=is_class,
+            tags=tags if own.tags is None else own.tags,
+            output_type=own.output_type or output_type,
+            shots=shots if own.shots is None else own.shots,
+            dataset=own.dataset or dataset,
+            description=description if own.description is None else own.description,
+            style=own.style or style,
+            error=error,
+        )
 
     def _base(self, folder: str, include: str) -> str:
         """Where an include leads; hundreds of neighbours name the same one."""
@@ -165,7 +182,17 @@ def _index_root(files: Sequence[tuple[str, Stamp]], reader: _Reader) -> dict[str
             entries[name] = entries[name]._replace(rivals=(*entries[name].rivals, path))
         else:
             kind: Kind = "group" if is_group else "task"
-            entries[name] = Entry(name, kind, path, facts.output_type, facts.tags or (), (), facts.is_class)
+            entries[name] = Entry(
+                name,
+                kind,
+                path,
+                facts.output_type,
+                facts.tags or (),
+                is_class=facts.is_class,
+                shots=facts.shots,
+                style=facts.style,
+                about=" ".join((facts.description or "").split()) or (facts.dataset or "" if kind == "task" else ""),
+            )
     return entries
 
 
@@ -263,8 +290,8 @@ def _load_index(snapshot: _Snapshot) -> Index | None:
 def _load_facts(snapshot: _Snapshot) -> dict[str, tuple[Stamp | None, Facts]]:
     kept = _read(snapshot.cache_path.with_suffix(".facts.json"))
     facts: dict[str, tuple[Stamp | None, Facts]] = {}
-    for path, stamp, (task, group, is_class, tags, include, output_type, error) in kept["facts"] if kept else ():
-        row = Facts(task, group, is_class, None if tags is None else tuple(tags), tuple(include), output_type, error)
+    for path, stamp, (task, group, is_class, tags, include, *rest) in kept["facts"] if kept else ():
+        row = Facts(task, group, is_class, None if tags is None else tuple(tags), tuple(include), *rest)
         facts[path] = (None if stamp is None else tuple(stamp), row)
     return facts
 
@@ -291,7 +318,7 @@ def _save(snapshot: _Snapshot, index: Index, reader: _Reader) -> None:
 def _short(entry: Entry) -> list[object]:
     """A row without the defaults at its end: most entries are a name, a kind and a file."""
     row: list[object] = [*entry]
-    while not row[-1]:
+    while (not row[-1] and row[-1] != 0) or row[-1] is False:
         row.pop()
     return row
 

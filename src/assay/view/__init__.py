@@ -2,6 +2,15 @@
 
 from assay.view.bundle import write_bundle
 from assay.view.labelling import LabelBook, create_label_app, draw_items, serve_labels
-from assay.view.server import create_app, serve
+from assay.view.server import LINKS, create_app, serve
 
-__all__ = ["LabelBook", "create_app", "create_label_app", "draw_items", "serve", "serve_labels", "write_bundle"]
+__all__ = [
+    "LINKS",
+    "LabelBook",
+    "create_app",
+    "create_label_app",
+    "draw_items",
+    "serve",
+    "serve_labels",
+    "write_bundle",
+]

@@ -11,33 +11,36 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import ConfigError
+from assay.palette import PALETTE_FILE
+from assay.view.comparisons import compare_page
 from assay.view.library import RunEntry
 from assay.view.queries import SampleQuery
 from assay.view.render import render
 from assay.view.server import plotly_file, static_directory
-from assay.view.site import PageValues, Site, compare_page, run_page, runs_page
-from assay.view.task_pages import list_row, place, place_with_samples, sample_page, samples_page, task_page
+from assay.view.site import PageValues, Site, run_page, runs_page
+from assay.view.task_pages import docs_page, list_row, place, place_with_samples, samples_page, task_page
+from assay.view.trends import trend_page
 
 MOST_COMPARISONS = 28
 """Pairs of runs that get a page: eight runs, each with each."""
 
 
-def write_bundle(directories: Sequence[Path], target: Path, *, samples: int = 200) -> int:
-    """Write the site and return the number of pages. The first `samples` docs of each task get pages of their own."""
+def write_bundle(directories: Sequence[Path], target: Path, *, samples: int = 200, trend: str | None = None) -> int:
+    """Write the site and return the number of pages. The first `samples` docs of each task are in it, on one page a task."""
     if target.exists() and any(target.iterdir()):
         raise ConfigError(f"{target} is not empty", hint="Give a new directory for the bundle.")
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="assay-bundle-") as scratch:
         site = Site(directories, Path(scratch))
         try:
-            return _Bundle(site, target, samples).write()
+            return _Bundle(site, target, samples, trend).write()
         finally:
             site.close()
 
 
 class _Bundle:
-    def __init__(self, site: Site, target: Path, samples: int) -> None:
-        self.site, self.target, self.samples = site, target, samples
+    def __init__(self, site: Site, target: Path, samples: int, trend: str | None = None) -> None:
+        self.site, self.target, self.samples, self.trend = site, target, samples, trend
         self.runs = [run for run in site.library.runs() if site.library.results(run) is not None]
         if not self.runs:
             raise ConfigError("there is no finished run to bundle", hint="Give directories that hold finished runs.")
@@ -48,6 +51,7 @@ class _Bundle:
 
     def write(self) -> int:
         shutil.copytree(static_directory(), self.target / "static")
+        shutil.copyfile(PALETTE_FILE, self.target / "static" / "palette.css")
         shutil.copyfile(plotly_file(), self.target / "static" / "plotly.min.js")
         self._page("index.html", "runs.html", self._list())
         for run in self.runs:
@@ -56,12 +60,21 @@ class _Bundle:
                 self._page(self.links.task(run.id, name), "task.html", task_page(self.site, run.id, name, {}))
         for (run_id, task), docs in self.docs.items():
             self._page(self.links.samples(run_id, task), "samples.html", self._sample_list(run_id, task))
-            for at, doc_id in enumerate(docs):
-                context = sample_page(self.site, run_id, task, doc_id, {"at": str(at)})
-                self._page(self.links.sample(run_id, task, doc_id), "sample.html", context)
+            if docs:
+                self._page(self.links.docs(run_id, task), "docs.html", docs_page(self.site, run_id, task, docs))
         for pair in self.pairs:
             self._page(self.links.compare(pair), "compare.html", compare_page(self.site, pair, patience=600))
+        if self.trend is not None:
+            self._trend(self.trend)
         return self.pages
+
+    def _trend(self, by: str) -> None:
+        """The page of all lines, and one for each."""
+        context = trend_page(self.site, {"by": by}, patience=600)
+        self._page(self.links.trend(by=by), "trend.html", context)
+        for line in context["lines"]:
+            at = {"by": by, "name": line.name, "key": line.key_text}
+            self._page(self.links.trend(**at), "trend.html", context | {"line": line})
 
     def _page(self, name: str, template: str, context: PageValues) -> None:
         (self.target / name).write_text(
@@ -75,7 +88,8 @@ class _Bundle:
         context["runs"] = [summary for summary in context["runs"] if summary.id in kept]
         names = {summary.id: summary for summary in context["runs"]}
         pairs = [(names[a], names[b], self.links.compare((a, b))) for a, b in self.pairs]
-        return context | {"total": len(kept), "pairs": pairs, "any_running": False}
+        trend = self.links.trend(by=self.trend) if self.trend is not None else ""
+        return context | {"total": len(kept), "pairs": pairs, "any_running": False, "trend": trend}
 
     def _sample_list(self, run_id: str, task: str) -> PageValues:
         """All docs that have a page, in one list: a file cannot be asked for the next page."""
@@ -84,7 +98,8 @@ class _Bundle:
         asked = context["query"]
         query = SampleQuery(filter=asked.filter, metric=asked.metric, size=max(1, self.samples))
         page = self.site.samples.page(file, query)
-        rows = [list_row(row, at, i) for i, row in enumerate(page.rows)]
+        noted = self.site.notes.of(at.run).of_task(task)
+        rows = [list_row(row, at, i, noted.get(row["doc_id"])) for i, row in enumerate(page.rows)]
         return context | {"query": query, "page": page, "rows": rows}
 
     def _comparable(self) -> Iterator[tuple[str, str]]:
@@ -137,10 +152,16 @@ class BundleLinks:
     def samples(self, run_id: str, task: str, **query: Any) -> str:
         return f"samples-{run_id}-{slug(task)}.html"
 
+    def docs(self, run_id: str, task: str) -> str:
+        return f"docs-{run_id}-{slug(task)}.html"
+
     def sample(self, run_id: str, task: str, doc_id: int, **query: Any) -> str:
         if doc_id not in self._samples.get((run_id, task), ()):
             return ""
-        return f"sample-{run_id}-{slug(task)}-{doc_id}.html"
+        return f"{self.docs(run_id, task)}#doc-{doc_id}"
+
+    def trend(self, by: str = "", name: str = "", key: str = "", **query: Any) -> str:
+        return f"trend-{slug(f'{name} {key}')}.html" if name else "trend.html"
 
     def compare(self, run_ids: Sequence[str], **query: Any) -> str:
         return f"compare-{'-'.join(run_ids)}.html" if tuple(run_ids) in self._compared else ""

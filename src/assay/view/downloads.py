@@ -12,6 +12,7 @@ from assay.report import rows_of
 from assay.results import RunResult
 from assay.signs import csv_cell
 from assay.view.library import RunSummary
+from assay.view.notes import Note
 from assay.view.prompts import requests_of
 from assay.view.queries import METRIC
 
@@ -76,14 +77,17 @@ def score_table(result: RunResult) -> Iterator[dict[str, Any]]:
             }
 
 
-def sample_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Samples with their JSON columns as values, and the prompts written out."""
+def sample_rows(rows: Iterable[Mapping[str, Any]], notes: Mapping[int, Note] | None = None) -> Iterator[dict[str, Any]]:
+    """Samples with their JSON columns as values, and the prompts written out; with what people noted, if they did."""
     for row in rows:
+        note = (notes or {}).get(row["doc_id"])
+        said = {"tags": list(note.tags) if note else [], "note": note.note if note else ""}
         yield {
             "doc_id": row["doc_id"],
             "filter": row["filter"],
             **{name.removeprefix(METRIC): value for name, value in row.items() if name.startswith(METRIC)},
             "flags": row.get("flags") or [],
+            **(said if notes else {}),
             **{name: _value(row.get(name)) for name in ("target", "filtered_resps", "resps", "extras", "doc")},
             "arguments": requests_of(row, as_logged=True),
             "doc_hash": row["doc_hash"],

@@ -29,7 +29,7 @@ from assay.results import RunDirectory, RunResult, read_columns
 from assay.scoring import scale_from_json
 from assay.view.render import render
 from assay.view.security import RequestGuard
-from assay.view.server import LINKS, LOOPBACK_NAMES, listen, static_directory
+from assay.view.server import LINKS, LOOPBACK_NAMES, listen, palette, static_directory
 
 _FENCED = re.compile(r"^\[(\w+) ([0-9a-f]{16})\]\n(.*?)\n\[end of \1 \2\]$", re.DOTALL | re.MULTILINE)
 
@@ -164,6 +164,7 @@ def create_label_app(book: LabelBook, secret: str) -> RequestGuard:
     routes = [
         Route(f"/{secret}", show),
         Route(path, give, methods=["POST"]),
+        Route("/static/palette.css", palette),
         Mount("/static", StaticFiles(directory=static_directory())),
     ]
     return RequestGuard(Starlette(routes=routes), hosts=LOOPBACK_NAMES, writes=path)

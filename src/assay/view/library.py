@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from assay.comparison import open_results
 from assay.errors import DataError
-from assay.report import RUN_IMPORTERS, TableRow, rows_of
+from assay.report import RUN_IMPORTERS, TableRow, marks_of, rows_of
 from assay.results import RunResult
 from assay.run import Counts
 from assay.view.untrusted import blaming, parse_result, read_json, with_finite_tree
@@ -101,6 +101,10 @@ class RunSummary:
     """The first number of the topmost tasks and groups."""
     progress: float | None = None
     problem: str | None = None
+    marks: tuple[str, ...] = ()
+    """What is not as usual about how it was made: limit, shots, chat, seeds."""
+    arguments: tuple[tuple[str, str], ...] = ()
+    """Of the model, as far as they tell runs apart: revision, step, …"""
     heard: float = 0.0
     """When the run last wrote something of itself."""
 
@@ -255,6 +259,8 @@ def summary_of(run: RunEntry, result: RunResult | None, about: RunFile, progress
     dates = (about.date, result.date if result is not None else 0.0)
     planned = about.config.get("tasks")
     docs = sum(task.sample_len for task in result.tasks.values()) if result is not None else 0
+    config = about.config or (result.config if result is not None else {})
+    shots = tuple(task.num_fewshot or 0 for task in result.tasks.values()) if result is not None else ()
     return RunSummary(
         id=run.id,
         name=run.name,
@@ -269,8 +275,17 @@ def summary_of(run: RunEntry, result: RunResult | None, about: RunFile, progress
         samples=docs or counts.docs_done,
         headline=tuple(headline(result)) if result is not None else (),
         progress=counts.docs_done / counts.docs_total if status == "running" and counts.docs_total else None,
+        marks=tuple(marks_of(config, shots)),
+        arguments=tuple(plain_arguments(config.get("model_args"))),
         heard=(progress.updated if progress is not None else 0.0) or about.date,
     )
+
+
+def plain_arguments(given: Any) -> Iterator[tuple[str, str]]:
+    """The arguments of a model that are names and numbers; addresses and nested settings tell a reader little."""
+    for name, value in given.items() if isinstance(given, Mapping) else ():
+        if isinstance(value, str | int | float) and "://" not in str(value) and len(str(value)) <= 80:
+            yield str(name), str(value)
 
 
 _YEAR_3000 = 32_503_680_000

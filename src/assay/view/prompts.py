@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +15,31 @@ Request = Sequence[Any]
 
 
 @dataclass(frozen=True)
+class Picture:
+    """An image that went to the model. `source` is a `data:` address of a known kind, or empty: nothing is fetched."""
+
+    name: str
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one side of a chat said."""
+
+    role: str
+    text: str
+    pictures: tuple[Picture, ...] = ()
+
+
+@dataclass(frozen=True)
 class PromptParts:
-    """What the model was sent: `shots` examples first, then the question."""
+    """What the model was sent: `shots` examples first, then the question. A chat has its turns as well."""
 
     examples: str
     question: str
     shots: int
+    example_turns: tuple[Turn, ...] = ()
+    turns: tuple[Turn, ...] = ()
 
     @property
     def text(self) -> str:
@@ -42,12 +61,65 @@ def requests_of(row: Mapping[str, Any], *, as_logged: bool = False) -> list[list
 def prompt_of(requests: Sequence[Request], shots: int, delimiter: str) -> PromptParts:
     """The first prompt. Examples of a chat are turns before the last of the user's, or text like any other."""
     context = requests[0][0] if requests else ""
-    if shots and is_chat(context):
+    if is_chat(context):
         asked = [i for i, message in enumerate(context) if message.role == "user"]
-        if len(asked) > 1:
-            last = asked[-1]
-            return PromptParts(turns_text(context[:last]) + "\n\n", turns_text(context[last:]), shots)
+        last = asked[-1] if shots and len(asked) > 1 else 0
+        # What a system prompt says belongs to the question, not to the examples.
+        first = [i for i in range(last) if context[i].role not in ("user", "assistant")]
+        examples = [context[i] for i in range(last) if i not in first]
+        question = [*(context[i] for i in first), *context[last:]]
+        return PromptParts(
+            turns_text(examples) + "\n\n" if examples else "",
+            turns_text(question),
+            shots if examples else 0,
+            tuple(map(turn_of_message, examples)),
+            tuple(map(turn_of_message, question)),
+        )
     return split_prompt(context_of(requests), shots, delimiter)
+
+
+def turn_of(context: Any) -> Turn | None:
+    """The last turn of a chat; what is no chat is what the user said."""
+    if is_chat(context):
+        return turn_of_message(context[-1]) if context else None
+    return None if context is None else Turn("user", str(context))
+
+
+def turn_of_message(message: Message) -> Turn:
+    parts = () if isinstance(message.content, str) else tuple(message.content)
+    return Turn(
+        str(message.role), message_text(message), tuple(picture for part in parts for picture in _pictures(part))
+    )
+
+
+def _pictures(part: Any) -> Iterator[Picture]:
+    if isinstance(part, Mapping) and "image" in str(part.get("type", "")):
+        given = part.get("image_url", part.get("image", part.get("source")))
+        yield picture(given.get("url", given.get("data")) if isinstance(given, Mapping) else given)
+
+
+def pictures_of(requests: Sequence[Request]) -> Iterator[Picture]:
+    """Images that went beside the text of the first request."""
+    for argument in requests[0][1:] if requests else ():
+        images = argument.get("visual") if isinstance(argument, Mapping) else None
+        for given in images if isinstance(images, list) else ():
+            yield picture(given)
+
+
+_IMAGE = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+")
+_LARGEST = 8 << 20
+
+
+def picture(given: Any) -> Picture:
+    """A picture that is part of the sample is shown; one that lies elsewhere is named, for a run may be anybody's.
+
+    >>> picture("https://example.org/a.png"), picture("data:image/png;base64,iVBOR").source
+    (Picture(name='https://example.org/a.png', source=''), 'data:image/png;base64,iVBOR')
+    """
+    text = str(given)
+    if len(text) <= _LARGEST and _IMAGE.fullmatch(text):
+        return Picture(f"{text[5 : text.index(';')]}, {3 * len(text) // 4:,} bytes", text)
+    return Picture(text if len(text) <= 200 else f"{text[:199]}…")
 
 
 def context_of(requests: Sequence[Request]) -> str:
@@ -63,13 +135,14 @@ def turns_text(messages: Sequence[Message]) -> str:
     'user: What is it? [image_url]'
     """
 
-    def content(message: Message) -> str:
-        if isinstance(message.content, str):
-            return message.content
-        parts = [part if isinstance(part, Mapping) else {"text": str(part)} for part in message.content]
-        return " ".join(str(part["text"]) if "text" in part else f"[{part.get('type', 'part')}]" for part in parts)
+    return "\n\n".join(f"{message.role}: {message_text(message)}" for message in messages)
 
-    return "\n\n".join(f"{message.role}: {content(message)}" for message in messages)
+
+def message_text(message: Message) -> str:
+    if isinstance(message.content, str):
+        return message.content
+    parts = [part if isinstance(part, Mapping) else {"text": str(part)} for part in message.content]
+    return " ".join(str(part["text"]) if "text" in part else f"[{part.get('type', 'part')}]" for part in parts)
 
 
 def split_prompt(context: str, shots: int, delimiter: str = "\n\n") -> PromptParts:

@@ -69,6 +69,9 @@ class SampleQuery:
     page: int = 1
     size: int = 50
     deep: bool = False
+    tag: str = ""
+    docs: tuple[int, ...] | None = None
+    """Only these docs: those that people tagged so."""
 
     @property
     def offset(self) -> int:
@@ -148,6 +151,17 @@ class Samples:
             f"SELECT * FROM {SAMPLES} WHERE doc_id = ? ORDER BY file_row_number", [str(file.path), doc_id]
         )
 
+    def docs(self, file: SampleFile, doc_ids: Sequence[int]) -> dict[int, list[SampleRecord]]:
+        """All rows of several docs at once."""
+        found: dict[int, list[SampleRecord]] = {doc_id: [] for doc_id in doc_ids}
+        listed = ", ".join(str(int(doc_id)) for doc_id in found)
+        if not listed:
+            return found
+        sql = f"SELECT * FROM {SAMPLES} WHERE doc_id IN ({listed}) ORDER BY file_row_number"
+        for row in self.database.rows(sql, [str(file.path)]):
+            found[row["doc_id"]].append(row)
+        return found
+
     def twin(self, file: SampleFile, row: SampleRecord) -> list[SampleRecord]:
         """The rows of the same doc, by content, in another run."""
         same = self.doc(file, row["doc_id"])
@@ -184,6 +198,11 @@ class Samples:
     ) -> tuple[Sequence[int], int]:
         """Numbers of the rows in the query's order, and how many rows were looked at."""
         listed = self._list(file, query, other) if query.only in LISTED else None
+        if listed is not None and query.docs is not None:
+            where, parameters = _where(file, replace(query, only=""))
+            sql = f"SELECT file_row_number AS r FROM {SAMPLES} s {where}"
+            chosen_docs = {row["r"] for row in self.database.rows(sql, [str(file.path), *parameters])}
+            listed = array("q", (n for n in listed if n in chosen_docs))
         hits: Sequence[int] = array("q") if listed is None else listed
         searched = file.rows
         if query.text:
@@ -300,6 +319,8 @@ def _where(file: SampleFile, query: SampleQuery, *, text: bool = False) -> tuple
     if query.filter:
         clauses.append("s.filter = ?")
         parameters.append(query.filter)
+    if query.docs is not None:
+        clauses.append(f"s.doc_id IN ({', '.join(str(int(doc)) for doc in query.docs) or 'NULL'})")
     if query.only in FLAGS:
         clauses.append("list_contains(s.flags, ?)")
         parameters.append(query.only)

@@ -11,22 +11,37 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from assay.errors import AssayError, ConfigError, install_hint
+from assay.palette import PALETTE_FILE
 from assay.view import downloads
+from assay.view.comparisons import compare_page
+from assay.view.notes import Note, note_from
 from assay.view.ranks import rank_page, rank_rows
 from assay.view.render import render
 from assay.view.security import RequestGuard
-from assay.view.site import PATIENCE, NotFound, Site, compare_page, live_part, run_page, runs_page
-from assay.view.task_pages import other_file, place_with_samples, query_of, sample_page, samples_page, task_page
+from assay.view.site import PATIENCE, NotFound, Site, live_part, run_page, runs_page
+from assay.view.task_pages import (
+    TaskPlace,
+    asked_query,
+    other_file,
+    place_with_samples,
+    sample_page,
+    samples_page,
+    task_page,
+    whole,
+)
+from assay.view.trends import trend_page, trend_rows
 
+MOST_BODY = 1 << 17
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
@@ -56,6 +71,9 @@ class ServerLinks:
 
     def sample(self, run_id: str, task: str, doc_id: int, **query: Any) -> str:
         return _address(f"/sample/{run_id}/{doc_id}/{quote(task, safe='')}", query)
+
+    def trend(self, **query: Any) -> str:
+        return _address("/trend", query)
 
     def compare(self, run_ids: Sequence[str], **query: Any) -> str:
         return _address("/compare", {**query, "run": list(run_ids)})
@@ -90,11 +108,16 @@ def create_app(
         Route("/sample/{run_id}/{doc_id:int}/{task:path}", shown(handlers.sample)),
         Route("/compare", shown(handlers.compare)),
         Route("/rank", shown(handlers.rank)),
+        Route("/trend", shown(handlers.trend)),
+        Route(handlers.note_path, handlers.note, methods=["POST"]),
         Route("/static/plotly.min.js", plotly_script),
+        Route("/static/palette.css", palette),
         Mount("/static", StaticFiles(directory=static_directory())),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: not_found, 500: failed})
-    return RequestGuard(app, hosts=LOOPBACK_NAMES if is_loopback(host) else None, token=token)
+    return RequestGuard(
+        app, hosts=LOOPBACK_NAMES if is_loopback(host) else None, token=token, writes=handlers.note_path
+    )
 
 
 Handler = Callable[[Request], Response]
@@ -119,6 +142,8 @@ class Handlers:
 
     def __init__(self, site: Site) -> None:
         self.site = site
+        self.note_path = f"/note/{secrets.token_urlsafe(16)}"
+        """Where notes are sent. No other site can know it, so none can make a browser write one."""
 
     def runs(self, request: Request) -> Response:
         context = runs_page(self.site, request.query_params)
@@ -148,19 +173,41 @@ class Handlers:
     def samples(self, request: Request) -> Response:
         run_id, name = request.path_params["run_id"], request.path_params["task"]
         if form := wants(request):
-            _, file = place_with_samples(self.site, run_id, name)
+            at, file = place_with_samples(self.site, run_id, name)
             _, other = other_file(self.site, request.query_params, name)
-            rows = self.site.samples.download(file, query_of(request.query_params, file), other)
-            return attachment(downloads.sample_rows(rows), form, f"samples-{run_id}")
+            rows = self.site.samples.download(file, asked_query(self.site, at, request.query_params, file), other)
+            return attachment(downloads.sample_rows(rows, self._notes(at)), form, f"samples-{run_id}")
         return html("samples.html", **samples_page(self.site, run_id, name, request.query_params))
 
     def sample(self, request: Request) -> Response:
         run_id, name, doc_id = (request.path_params[key] for key in ("run_id", "task", "doc_id"))
         if form := wants(request):
-            _, file = place_with_samples(self.site, run_id, name)
+            at, file = place_with_samples(self.site, run_id, name)
             rows = self.site.samples.doc(file, doc_id)
-            return attachment(downloads.sample_rows(rows), form, f"sample-{run_id}-{doc_id}")
-        return html("sample.html", **sample_page(self.site, run_id, name, doc_id, request.query_params))
+            return attachment(downloads.sample_rows(rows, self._notes(at)), form, f"sample-{run_id}-{doc_id}")
+        context = sample_page(self.site, run_id, name, doc_id, request.query_params)
+        return html("sample.html", **context, note_path=self.note_path, here=str(request.url.query))
+
+    def _notes(self, at: TaskPlace) -> dict[int, Note]:
+        return self.site.notes.of(at.run).of_task(at.node.name)
+
+    async def note(self, request: Request) -> Response:
+        """Keep what somebody wrote about a doc, and go back to it."""
+        if int(request.headers.get("content-length") or 0) > MOST_BODY:
+            return html("error.html", 413, title="Too long", message="A note has at most 10,000 characters.", hint=None)
+        form = dict(parse_qsl((await request.body()).decode("utf-8", "replace"), keep_blank_values=True))
+        return await run_in_threadpool(shown(lambda request: self._keep(form)), request)
+
+    def _keep(self, form: Mapping[str, str]) -> Response:
+        run_id, task = form.get("run", ""), form.get("task", "")
+        at, file = place_with_samples(self.site, run_id, task)
+        doc_id = whole(form.get("doc"), -1, -1, 2**62)
+        rows = self.site.samples.doc(file, doc_id)
+        if not rows:
+            raise NotFound(f"There is no doc {doc_id} in {task!r}.")
+        self.site.notes.write(at.run, note_from(form, task, doc_id, rows[0]["doc_hash"] or ""))
+        query = {name: value for name, value in parse_qsl(form.get("here", "")) if name != "download"}
+        return RedirectResponse(LINKS.sample(run_id, task, doc_id, **query), 303)
 
     def compare(self, request: Request) -> Response:
         chosen = request.query_params.getlist("run")
@@ -176,6 +223,13 @@ class Handlers:
         if form:
             return attachment(rank_rows(context["ranked"]), form, "ranks")
         return html("rank.html", **context)
+
+    def trend(self, request: Request) -> Response:
+        form = wants(request)
+        context = trend_page(self.site, request.query_params, 60.0 if form else PATIENCE)
+        if form:
+            return attachment(trend_rows(context), form, "trend")
+        return html("trend.html", **context)
 
 
 def html(template: str, status: int = 200, **context: Any) -> HTMLResponse:
@@ -224,6 +278,10 @@ def plotly_script(request: Request) -> Response:
     return FileResponse(plotly_file(), media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
 
 
+def palette(request: Request) -> Response:
+    return FileResponse(PALETTE_FILE, media_type="text/css")
+
+
 def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
@@ -240,14 +298,16 @@ def serve(
     port: int = 0,
     open_browser: bool = True,
     ready: Callable[[str], None] = print,
+    first: str = "/",
 ) -> None:
-    """Serve until interrupted. `ready` is told the address once the server listens."""
+    """Serve until interrupted. `ready` is told the address of the `first` page once the server listens."""
     import uvicorn
 
     listener = listen(host, port)
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
     shown = f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
+    secret = f"{'&' if '?' in first else '?'}token={token}" if token else ""
+    address = f"http://{shown}:{listener.getsockname()[1]}{first}{secret}"
     with tempfile.TemporaryDirectory(prefix="assay-view-") as scratch:
         app = create_app(directories, scratch=Path(scratch), host=host, token=token)
         config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
-from dataclasses import asdict, dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
-from assay.errors import AssayError
-from assay.report import Axis, Bar, bars_of
-from assay.results import MetricKey, RunResult, write_key
+from assay.report import Bar, bars_of, command_of
+from assay.results import RunResult
 from assay.run import Counts
 from assay.view.database import Database
 from assay.view.library import Library, RunEntry, RunSummary
+from assay.view.notes import Notes
 from assay.view.queries import Samples
 from assay.view.task_statistics import TaskStatistics
 
@@ -44,6 +43,7 @@ class Site:
         self.samples = Samples(self.database)
         self.statistics = TaskStatistics(self.database)
         self.comparisons = Comparisons()
+        self.notes = Notes(self.library)
 
     def close(self) -> None:
         self.comparisons.close()
@@ -121,6 +121,8 @@ def run_page(site: Site, run_id: str) -> PageValues:
         "result": result,
         "rows": tree_rows(bars_of(result)),
         "counts": about.counts,
+        "noted": Counter(note.task for note in site.notes.of(run).notes),
+        "command": command_of(about.config) if about.config.get("tasks") else None,
         "saved": saved_share(about.counts),
     }
 
@@ -158,17 +160,6 @@ def tree_rows(bars: Sequence[Bar]) -> list[dict[str, Any]]:
 def saved_share(counts: Counts | None) -> float | None:
     """The part of the prompt tokens that did not have to be computed."""
     return 1 - counts.tokens_computed / counts.tokens_asked if counts is not None and counts.tokens_asked else None
-
-
-@dataclass(frozen=True)
-class Compared:
-    """Rows ready to show, or why there are none."""
-
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    refusals: list[dict[str, str]] = field(default_factory=list)
-    tests: int = 0
-    problem: str | None = None
-    hint: str | None = None
 
 
 class Comparisons:
@@ -209,96 +200,3 @@ def apart(work: Callable[[Sequence[str]], Result], directories: Sequence[str]) -
     """In a process that ends with it."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         return process.submit(work, directories).result()
-
-
-def compare(directories: Sequence[str]) -> Compared:
-    """Runs in a process of its own for large runs, so it takes and gives plain values."""
-    from assay.comparison import compare_runs, open_run
-
-    try:
-        comparisons = compare_runs([open_run(directory) for directory in directories])
-    except AssayError as error:
-        return Compared(problem=error.message, hint=error.hint)
-    rows = [plain_row(row, number) for number, comparison in enumerate(comparisons) for row in comparison.rows]
-    refusals = [{"name": r.name, "reason": r.reason} for comparison in comparisons for r in comparison.refusals]
-    return Compared(rows, refusals, max((comparison.family for comparison in comparisons), default=0))
-
-
-def plain_row(row: Any, number: int) -> dict[str, Any]:
-    difference, estimate = row.difference, row.difference.estimate
-    return {
-        "against": number + 1,
-        "name": row.name,
-        "alias": row.alias,
-        "kind": row.kind,
-        "depth": row.depth,
-        "metric": row.key.metric,
-        "filter": row.key.filter,
-        "a": difference.a,
-        "b": difference.b,
-        "value": estimate.value,
-        "stderr": estimate.stderr,
-        "low": estimate.low,
-        "high": estimate.high,
-        "n": estimate.n,
-        "method": estimate.method,
-        "p": difference.p_value,
-        "p_adjusted": row.p_adjusted,
-        "gained": difference.gained,
-        "lost": difference.lost,
-        "verdict": None if row.verdict is None else row.verdict.kind,
-        "verdict_text": None if row.verdict is None else str(row.verdict),
-        "higher_is_better": row.higher_is_better,
-        "paired": row.paired,
-        "notes": list(row.notes),
-    }
-
-
-def compare_page(site: Site, run_ids: Sequence[str], key: str = "", patience: float = PATIENCE) -> PageValues:
-    """Every further run against the first. `key` is the text of one of the comparison's own metrics, or shows all."""
-    runs = [site.run_of(run_id) for run_id in dict.fromkeys(run_ids)]
-    summaries = [site.library.summary(run) for run in runs]
-    context = {"runs": summaries, "rows": [], "compared": None, "key": "", "keys": [], "all_runs": site.choices()}
-    if len(runs) < 2:
-        return context
-    for run in runs:
-        site.results_of(run)
-    directories = [site.library.directory(run) for run in runs]
-    compared = site.comparisons.get(compare, directories, max(s.samples for s in summaries), patience)
-    if compared is None:
-        return context | {"pending": True}
-    problem = compared.problem
-    for directory, summary in zip(directories, summaries):
-        # The page may be shared; where things lie on this machine is nobody's business.
-        problem = problem and problem.replace(str(directory), summary.model)
-    keys = {write_key(key_of(row)): key_of(row) for row in compared.rows}
-    return context | {
-        "compared": asdict(compared) | {"problem": problem},
-        "keys": list(keys),
-        "key": key if key in keys else "",
-        "rows": forest([row for row in compared.rows if keys.get(key) in (None, key_of(row))], len(runs)),
-    }
-
-
-def key_of(row: Mapping[str, Any]) -> MetricKey:
-    return MetricKey(row["metric"], row["filter"])
-
-
-def forest(rows: Sequence[dict[str, Any]], runs: int) -> list[dict[str, Any]]:
-    """One line per node and metric; for each further run its value, difference and where that lies on the axis."""
-    ends = [abs(row[side]) for row in rows for side in ("low", "high") if row[side] is not None]
-    reach = 1.05 * (max(ends, default=0.0) or 1.0)
-    axis = Axis(-reach, reach)
-    lines: dict[tuple[str, MetricKey], dict[str, Any]] = {}
-    for row in rows:
-        fresh = {**row, "others": [None] * (runs - 1), "marks": [None] * (runs - 1)}
-        line = lines.setdefault((row["name"], key_of(row)), fresh)
-        line["others"][row["against"] - 1] = row
-        line["marks"][row["against"] - 1] = {
-            side: None if row[side] is None else axis.percent(row[side]) for side in ("low", "value", "high")
-        }
-    last = None
-    for line in lines.values():
-        line["first"] = line["name"] != last
-        last = line["name"]
-    return list(lines.values())

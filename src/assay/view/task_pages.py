@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from assay.report import Bar, bars_of
+from assay.report import Axis, Bar, bars_of
 from assay.results import GroupResult, GroupScore, Health, RunResult, TaskResult
 from assay.view.database import SAMPLES
 from assay.view.library import RunEntry
+from assay.view.notes import LONGEST_TAG, Note
 from assay.view.queries import FLAGS, METRIC, ONLY, SampleFile, SampleQuery, metrics_of
 from assay.view.sample_view import SampleView, answer_of, present, question_of, target_of
 from assay.view.site import NotFound, PageValues, Site
@@ -81,7 +82,7 @@ def task_page(site: Site, run_id: str, task: str, params: Mapping[str, str]) -> 
     at = place(site, run_id, task)
     health = at.node.health if isinstance(at.node, TaskResult) else Health()
     context = base(site, at) | {
-        "cards": [card(bar, at.node, health) for bar in at.bars if bar.row.key is not None],
+        "cards": [card(bar, at, health) for bar in at.bars if bar.row.key is not None],
         "health": health,
         "stats": None,
         "plots": {},
@@ -109,10 +110,10 @@ def task_page(site: Site, run_id: str, task: str, params: Mapping[str, str]) -> 
     }
 
 
-def card(bar: Bar, node: TaskResult | GroupResult, health: Health) -> dict[str, Any]:
+def card(bar: Bar, at: TaskPlace, health: Health) -> dict[str, Any]:
     """One number, what is to be known about it, and for a group what it is made of."""
     assert bar.row.key is not None
-    score = node.scores[bar.row.key]
+    score = at.node.scores[bar.row.key]
     return {
         "bar": bar,
         "row": bar.row,
@@ -120,7 +121,33 @@ def card(bar: Bar, node: TaskResult | GroupResult, health: Health) -> dict[str, 
         "marks": health.filter_marks(bar.row.filter),
         "bounds": health.bounds.get(bar.row.key),
         "parts": score if isinstance(score, GroupScore) else None,
+        "members": list(members_of(score, bar, at.result)) if isinstance(score, GroupScore) else [],
     }
+
+
+def members_of(score: GroupScore, bar: Bar, result: RunResult) -> Iterator[dict[str, Any]]:
+    """The numbers a group was made of, drawn on one axis with it; intervals where the member has that very number."""
+    key = bar.row.key
+    assert key is not None
+    known = {
+        share.name: result[share.name].scores[key].estimate
+        for share in score.children
+        if share.name in result and key in result[share.name].scores
+    }
+    numbers = [n for e in (bar.row.estimate, *known.values()) for n in (e.value, e.low, e.high)]
+    axis = Axis.over([*numbers, *(share.value for share in score.children)])
+    for share in score.children:
+        e = known.get(share.name)
+        is_same = e is not None and e.value == share.value
+        yield {
+            "share": share,
+            "alias": result[share.name].alias if share.name in result else share.name,
+            "estimate": e if is_same else None,
+            "dot": axis.percent(share.value),
+            "left": axis.percent(e.low) if e is not None and is_same and e.low is not None else None,
+            "right": axis.percent(e.high) if e is not None and is_same and e.high is not None else None,
+            "ends": axis.ends,
+        }
 
 
 def query_of(params: Mapping[str, str], file: SampleFile) -> SampleQuery:
@@ -139,6 +166,13 @@ def query_of(params: Mapping[str, str], file: SampleFile) -> SampleQuery:
         size=min(SIZES, key=lambda size: abs(size - whole(params.get("size"), 50, 1, 200))),
         deep=params.get("deep") == "1",
     )
+
+
+def asked_query(site: Site, at: TaskPlace, params: Mapping[str, str], file: SampleFile) -> SampleQuery:
+    """The query of a URL, with the docs that have the tag it names."""
+    query = query_of(params, file)
+    tag = params.get("tag", "")[:LONGEST_TAG]
+    return replace(query, tag=tag, docs=site.notes.of(at.run).docs(at.node.name, tag)) if tag else query
 
 
 def whole(text: str | None, default: int, low: int, high: int) -> int:
@@ -160,10 +194,12 @@ def other_file(site: Site, params: Mapping[str, str], task: str) -> tuple[RunEnt
 def samples_page(site: Site, run_id: str, task: str, params: Mapping[str, str]) -> PageValues:
     """One page of the list."""
     at, own = place_with_samples(site, run_id, task)
-    query = query_of(params, own)
+    query = asked_query(site, at, params, own)
+    notes = site.notes.of(at.run)
     other, file = other_file(site, params, task)
     page = site.samples.page(own, query, file)
-    rows = [list_row(row, at, query.offset + i) for i, row in enumerate(page.rows)]
+    noted = notes.of_task(task)
+    rows = [list_row(row, at, query.offset + i, noted.get(row["doc_id"])) for i, row in enumerate(page.rows)]
     return base(site, at) | {
         "query": query,
         "params": url_params(query, other, own),
@@ -172,19 +208,22 @@ def samples_page(site: Site, run_id: str, task: str, params: Mapping[str, str]) 
         "rows": rows,
         "metrics": own.metrics,
         "flag_names": FLAGS,
+        "tags": notes.tags(task),
+        "noted": len(noted),
         "against": None if other is None else site.library.summary(other),
         "others": [s for s in site.choices() if s.id != run_id and task in s.tasks],
         "sizes": SIZES,
     }
 
 
-def list_row(row: dict[str, Any], at: TaskPlace, position: int) -> dict[str, Any]:
+def list_row(row: dict[str, Any], at: TaskPlace, position: int, note: Note | None = None) -> dict[str, Any]:
     return {
+        "note": note,
         "doc_id": row["doc_id"],
         "position": position,
         "filter": row["filter"],
         "question": question_of(row, at.shots, at.delimiter).strip() or "(empty prompt)",
-        "target": target_of(row),
+        "target": target_of(row, at.config),
         "answer": answer_of(row),
         "metrics": metrics_of(row),
         "flags": row.get("flags") or [],
@@ -203,6 +242,7 @@ def url_params(query: SampleQuery, other: RunEntry | None, file: SampleFile) -> 
         "dir": "desc" if query.descending else "",
         "size": "" if query.size == 50 else query.size,
         "against": "" if other is None else other.id,
+        "tag": query.tag,
     }
 
 
@@ -212,7 +252,7 @@ def sample_page(site: Site, run_id: str, task: str, doc_id: int, params: Mapping
     rows = site.samples.doc(own, doc_id)
     if not rows:
         raise NotFound(f"There is no doc {doc_id} in {task!r}.")
-    query = query_of(params, own)
+    query = asked_query(site, at, params, own)
     other, file = other_file(site, params, task)
     twin = None if other is None or file is None else twin_of(site, other, file, task, rows[0])
     position = whole(params.get("at"), -1, -1, 10**9) if "at" in params else None
@@ -232,8 +272,19 @@ def sample_page(site: Site, run_id: str, task: str, doc_id: int, params: Mapping
         "position": position,
         "neighbours": neighbours,
         "as_markdown": params.get("markdown") == "1",
+        "note": site.notes.of(at.run).by_doc.get((task, doc_id)),
+        "can_note": site.notes.path(at.run) is not None,
         "others": [s for s in site.choices() if s.id != run_id and task in s.tasks],
     }
+
+
+def docs_page(site: Site, run_id: str, task: str, doc_ids: Sequence[int]) -> PageValues:
+    """Several docs on one page, which shows the one that its address names."""
+    at, own = place_with_samples(site, run_id, task)
+    rows = site.samples.docs(own, doc_ids)
+    samples = [present(rows[doc_id], at.config, at.shots) for doc_id in doc_ids]
+    notes = site.notes.of(at.run).of_task(task)
+    return base(site, at) | {"samples": samples, "as_markdown": False, "notes": notes}
 
 
 def twin_of(site: Site, other: RunEntry, file: SampleFile, task: str, row: dict[str, Any]) -> SampleView | None:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from assay.stats import wilson
+from assay.view.choices import choices_of
 from assay.view.database import SAMPLES, Database, SampleRecord, quoted
 from assay.view.prompts import context_of, requests_of
 from assay.view.queries import FLAGS, HALF, METRIC, SampleFile
-from assay.view.sample_view import choices_of
 
 PLACES, AT_EACH = 8, 256
 """Rows whose texts are read for calibration and lengths: runs of rows in a few places, enough for a plot whatever the size."""

@@ -35,7 +35,7 @@ const step = (by) => {
   const at = all.findIndex((row) => row.classList.contains("current"));
   moveTo(at < 0 ? (by > 0 ? 0 : all.length - 1) : at + by);
 };
-const follow = (selector) => { const link = $(selector); if (link) { link.click(); return true; } return false; };
+const follow = (selector) => { const link = $$(selector).find(visible) || $(selector); if (link) { link.click(); return true; } return false; };
 
 const keys = {
   j: () => (rows().length ? step(1) : follow("[data-next]")),

@@ -1,0 +1,223 @@
+"""Scores over time: the runs of a directory ordered by date, or by an argument of their models such as `step`.
+
+Whether a score changed from one run to the next is said by the paired comparison of the two, not by looking at intervals.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from assay.errors import AssayError
+from assay.report import Axis, rows_of
+from assay.results import MetricKey, read_key, write_key
+from assay.stats import Estimate, holm
+from assay.view.comparisons import key_of, plain_row
+from assay.view.library import RunSummary
+from assay.view.render import when
+from assay.view.site import PATIENCE, NotFound, PageValues, Site
+
+ALPHA = 0.05
+MOST_RUNS = 60
+"""Runs on one page, the last of them; each is compared with the one before it."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What changed from each run to the next, or why that cannot be said."""
+
+    rows: list[list[dict[str, Any]]] = field(default_factory=list)
+    problems: list[str | None] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A score of one run."""
+
+    run: RunSummary
+    label: str
+    estimate: Estimate
+    step: Mapping[str, Any] | None = None
+    """The comparison with the run before it."""
+    change: str = ""
+    """`better`, `worse` or `changed` where the score is not what it was, corrected over the steps of its line."""
+    x: float = 0.0
+    y: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Line:
+    """One task or group and metric over all runs that have it."""
+
+    name: str
+    alias: str
+    kind: str
+    depth: int
+    key: MetricKey
+    higher_is_better: bool | None
+    points: tuple[Point, ...]
+    axis: Axis
+
+    @property
+    def key_text(self) -> str:
+        return write_key(self.key)
+
+    @property
+    def changes(self) -> list[Point]:
+        return [point for point in self.points if point.change]
+
+
+def steps_here(directories: Sequence[str]) -> Steps:
+    """Each run against the one before it. May run in a process of its own."""
+    from assay.comparison import compare_runs, open_run
+
+    rows: list[list[dict[str, Any]]] = []
+    problems: list[str | None] = []
+    opened = [open_run(directory) for directory in directories]
+    for before, after in pairwise(opened):
+        try:
+            (comparison,) = compare_runs([before, after])
+            rows.append([plain_row(row, 0) for row in comparison.rows])
+            problems.append(None)
+        except AssayError as error:
+            rows.append([])
+            problems.append(error.message)
+    return Steps(rows, problems)
+
+
+def trend_page(site: Site, params: Mapping[str, str], patience: float = PATIENCE) -> PageValues:
+    """All lines, or the one that `name` and `key` ask for."""
+    by = params.get("by", "") or "date"
+    choices = site.choices()
+    arguments = sorted({name for run in choices for name, _ in run.arguments})
+    models = sorted({run.model for run in choices if label_of(run, by) is not None})
+    model = params.get("model", "") if params.get("model", "") in models else ""
+    runs = [run for run in choices if label_of(run, by) is not None and model in ("", run.model)]
+    runs = sorted(runs, key=lambda run: (order_of(run, by), run.date))[-MOST_RUNS:]
+    context: PageValues = {"by": by, "ways": ["date", *arguments], "models": models, "model": model, "runs": runs}
+    context |= {"lines": [], "line": None, "problems": [], "pending": False}
+    if len(runs) < 2:
+        return context
+    directories = [site.library.directory(site.run_of(run.id)) for run in runs]
+    steps = site.comparisons.get(steps_here, directories, sum(run.samples for run in runs), patience)
+    lines = lines_of(site, runs, by, steps or Steps())
+    if params.get("name"):
+        wanted = read_key(params["key"]) if params.get("key") else None
+        line = next((e for e in lines if e.name == params["name"] and wanted in (None, e.key)), None)
+        if line is None:
+            raise NotFound(f"No two of these runs have {params['name']!r}.")
+        context["line"] = line
+    problems = [] if steps is None else [(a, b, p) for a, b, p in zip(runs, runs[1:], steps.problems) if p]
+    return context | {"lines": lines, "pending": steps is None, "problems": problems}
+
+
+def label_of(run: RunSummary, by: str) -> str | None:
+    """Where a run stands: its date, or the argument; None where its model was not given that."""
+    return when(run.date) if by == "date" else dict(run.arguments).get(by)
+
+
+def order_of(run: RunSummary, by: str) -> tuple[Any, ...]:
+    """Numbers in a text count as numbers: step900 comes before step1000."""
+    if by == "date":
+        return (run.date,)
+    parts = re.split(r"(\d+(?:\.\d+)?)", label_of(run, by) or "")
+    return tuple((0, float(part), "") if i % 2 else (1, 0.0, part) for i, part in enumerate(parts))
+
+
+def lines_of(site: Site, runs: Sequence[RunSummary], by: str, steps: Steps) -> list[Line]:
+    """Tasks and groups in the order of the last run, each with the runs that have it, if those are two or more."""
+    changes = [{(row["name"], key_of(row)): row for row in rows} for rows in steps.rows]
+    points: dict[tuple[str, MetricKey], list[Point]] = {}
+    about: dict[tuple[str, MetricKey], Any] = {}
+    for position, run in enumerate(runs):
+        for row in rows_of(site.results_of(site.run_of(run.id))):
+            if row.key is None or row.estimate.value is None:
+                continue
+            place = (row.name, row.key)
+            if points.get(place) and points[place][-1].run is run:
+                continue  # a task under several groups
+            step = changes[position - 1].get(place) if 0 < position <= len(changes) else None
+            points.setdefault(place, []).append(Point(run, label_of(run, by) or "", row.estimate, step))
+            about[place] = row
+    lines = []
+    for place, row in about.items():
+        if len(points[place]) > 1:
+            marked = with_places(with_changes(points[place], row.higher_is_better))
+            axis = Axis.over(n for p in marked for n in (p.estimate.value, p.estimate.low, p.estimate.high))
+            lines.append(
+                Line(
+                    row.name, row.alias, row.kind, row.depth, place[1], row.higher_is_better, drawn(marked, axis), axis
+                )
+            )
+    return lines
+
+
+def with_changes(points: Sequence[Point], higher_is_better: bool | None) -> list[Point]:
+    """Which steps are changes: their p-values are corrected for the number of steps (Holm)."""
+    corrected = holm([None if point.step is None else point.step["p"] for point in points])
+    marked = []
+    for point, p in zip(points, corrected):
+        change = ""
+        if point.step is not None and p is not None and p < ALPHA and point.step["value"]:
+            rose = point.step["value"] > 0
+            change = "changed" if higher_is_better is None else "better" if rose == higher_is_better else "worse"
+        marked.append(replace(point, change=change))
+    return marked
+
+
+def with_places(points: Sequence[Point]) -> list[Point]:
+    """Places along the axis in percent: by number where all labels are numbers, else evenly."""
+    numbers = [number_of(point.label) for point in points]
+    known = [n for n in numbers if n is not None]
+    even = len(known) < len(points) or len(set(known)) < len(known)
+    at = [float(i) for i in range(len(points))] if even else known
+    low, width = min(at), (max(at) - min(at)) or 1.0
+    return [replace(point, x=4 + 92 * (n - low) / width) for point, n in zip(points, at)]
+
+
+def number_of(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def drawn(points: Sequence[Point], axis: Axis) -> tuple[Point, ...]:
+    def up(value: float | None) -> float | None:
+        return None if value is None or not math.isfinite(value) else 100 - axis.percent(value)
+
+    return tuple(replace(p, y=up(p.estimate.value), low=up(p.estimate.low), high=up(p.estimate.high)) for p in points)
+
+
+def trend_rows(context: PageValues) -> list[dict[str, Any]]:
+    """For “Download what I see”."""
+    lines = [context["line"]] if context["line"] is not None else context["lines"]
+    return [
+        {
+            "name": line.name,
+            "metric": line.key.metric,
+            "filter": line.key.filter,
+            context["by"]: point.label,
+            "run": point.run.name,
+            "model": point.run.model,
+            "value": point.estimate.value,
+            "stderr": point.estimate.stderr,
+            "low": point.estimate.low,
+            "high": point.estimate.high,
+            "n": point.estimate.n,
+            "difference": None if point.step is None else point.step["value"],
+            "difference_low": None if point.step is None else point.step["low"],
+            "difference_high": None if point.step is None else point.step["high"],
+            "p": None if point.step is None else point.step["p"],
+            "change": point.change,
+        }
+        for line in lines
+        for point in line.points
+    ]
