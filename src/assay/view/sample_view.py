@@ -81,6 +81,11 @@ class SampleView:
         return any(reply.verdict is not None or reply.is_unread for each in self.asked for reply in each.replies)
 
     @property
+    def is_conversation(self) -> bool:
+        """Whether the responses answer one another's turns, rather than one prompt."""
+        return any(response.turn is not None for response in self.responses)
+
+    @property
     def target_text(self) -> str:
         named = [f"{choice.label}  {choice.text.strip()}" for choice in self.choices if choice.is_target]
         return "\n".join(named) or as_text(self.target)

@@ -149,13 +149,23 @@ def lines_of(site: Site, runs: Sequence[RunSummary], by: str, steps: Steps) -> l
     for place, row in about.items():
         if len(points[place]) > 1:
             marked = with_places(with_changes(points[place], row.higher_is_better))
-            axis = Axis.over(n for p in marked for n in (p.estimate.value, p.estimate.low, p.estimate.high))
+            axis = close_axis([n for p in marked for n in (p.estimate.value, p.estimate.low, p.estimate.high)])
             lines.append(
                 Line(
                     row.name, row.alias, row.kind, row.depth, place[1], row.higher_is_better, drawn(marked, axis), axis
                 )
             )
     return lines
+
+
+def close_axis(ends: Sequence[float | None]) -> Axis:
+    """What the intervals span and a little more, so that a step can be seen; a share stays between 0 and 1."""
+    numbers = [n for n in ends if n is not None and math.isfinite(n)]
+    low, high = min(numbers, default=0.0), max(numbers, default=1.0)
+    margin = 0.1 * (high - low) or 0.1 * abs(high) or 0.1
+    if low >= 0 and high <= 1:
+        return Axis(max(0.0, low - margin), min(1.0, high + margin))
+    return Axis(low - margin, high + margin)
 
 
 def with_changes(points: Sequence[Point], higher_is_better: bool | None) -> list[Point]:

@@ -1,0 +1,98 @@
+"""The report and the page of a comparison: what a reader must know, in one palette, without a line of script."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import assay
+from assay.comparison import compare_runs, comparison_page, open_run
+from assay.palette import PALETTE_FILE, palette_css
+from assay.report import html_report
+from assay.results import RunDirectory, RunResult
+
+HOSTILE = "<script>alert(1)</script>"
+TASKS = {
+    "odd": "num_fewshot: 0\noutput_type: multiple_choice\ndoc_to_choice: c\ndoc_to_target: a\n",
+    "even": "num_fewshot: 1\noutput_type: multiple_choice\ndoc_to_choice: c\ndoc_to_target: a\nfewshot_split: test\n",
+    "text": "num_fewshot: 0\noutput_type: loglikelihood_rolling\ndoc_to_text: ''\ndoc_to_target: q\n"
+    "metric_list: [{metric: word_perplexity}]\n",
+}
+GROUP = "group: all\ntask: [odd, even]\naggregate_metric_list: [{metric: acc, aggregation: harmonic_mean}]\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("report")
+    rows = [{"q": f"{HOSTILE} Which is {i}?", "c": ["one", "two", "three"], "a": i % 3} for i in range(30)]
+    (place / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name, more in TASKS.items():
+        text = "" if "doc_to_text" in more else "doc_to_text: q\n"
+        data = f"dataset_path: json\ndataset_kwargs: {{data_files: {{test: {place}/docs.jsonl}}}}\ntest_split: test\n"
+        (place / f"{name}.yaml").write_text(f"task: {name}\n{data}{text}{more}")
+    (place / "all.yaml").write_text(GROUP)
+    for seed in (0, 1):
+        assay.evaluate(
+            model="dummy",
+            model_args={"seed": seed},
+            tasks=["all", "text"],
+            limit=25,
+            include_path=[str(place)],
+            include_defaults=False,
+            run_dir=str(place / f"run{seed}"),
+            store=str(place / "store.db"),
+        )
+    return place
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path) -> str:
+    return html_report(RunResult.load(folder / "run0"), RunDirectory(folder / "run0").read_json("run.json"))
+
+
+def test_the_report_says_how_the_run_was_made(page: str, folder: Path) -> None:
+    assert "harmonic mean of 2" in page
+    assert "limit 25" in page
+    assert "0 to 1 shots" in page
+    assert "assay run --model dummy --model_args seed=0 --tasks all,text" in page
+    assert 'class="ends"' in page, "a perplexity has an axis of its own"
+
+
+def test_the_report_leads_to_the_worst_docs_of_each_task(page: str) -> None:
+    anchors = set(re.findall(r'href="#(worst-\d+)"', page))
+    assert anchors
+    assert all(f'id="{anchor}"' in page for anchor in anchors)
+    assert page.count('class="fail"') <= 3 * len(TASKS)
+    assert "<script" not in page, "neither ours nor a doc's"
+    assert "&lt;script&gt;alert(1)" in page
+
+
+def test_a_results_file_that_names_a_file_elsewhere_shows_none_of_it(folder: Path, tmp_path: Path) -> None:
+    result = RunResult.load(folder / "run0")
+    elsewhere = RunResult.load(folder / "run0")
+    elsewhere.path = tmp_path
+    for task in elsewhere.tasks.values():
+        object.__setattr__(
+            task, "sample_file", f"../../../../../../{(folder / 'run0').relative_to('/')}/{task.sample_file}"
+        )
+    assert 'class="fail"' not in html_report(elsewhere)
+    assert 'class="fail"' in html_report(result)
+
+
+def test_the_verdict_stands_beside_the_difference(folder: Path) -> None:
+    text = comparison_page(compare_runs([open_run(folder / "run0"), open_run(folder / "run1")]))
+    heads = re.findall(r"<th[^>]*>([^<]*)</th>", text)
+    assert heads[heads.index("B − A") + 1] == "verdict"
+    assert palette_css() in text
+
+
+def test_one_palette_for_report_viewer_and_docs(page: str) -> None:
+    assert palette_css() in page
+    root = Path(__file__).parents[2]
+    style = (root / "src/assay/view/static/style.css").read_text()
+    assert not re.findall(r"--(?:accent|good|bad|ink|paper)\s*:", style), "colours are named in palette.css alone"
+    ours = set(re.findall(r"#[0-9a-f]{6}", PALETTE_FILE.read_text()))
+    assert set(re.findall(r"#[0-9a-f]{6}", (root / "docs/stylesheets/palette.css").read_text())) <= ours
