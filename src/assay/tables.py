@@ -97,6 +97,11 @@ class FittedTable:
             for note in notes:
                 yield Text(" " * indent).append(note, style=row.note_style)
 
+    def fits(self, width: int) -> bool:
+        """Whether nothing of what always stays is cut at this width."""
+        shown, widths, _ = self._fit(width)
+        return self._needed(shown, dict(zip(shown, widths))) <= width
+
     def _fit(self, width: int) -> tuple[list[int], list[int], int]:
         """Which columns are shown, how wide each is, and the room for notes beside the rows (0: none)."""
         shown = self._filled()

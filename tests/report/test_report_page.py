@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,8 +73,7 @@ def test_the_report_leads_to_the_worst_docs_of_each_task(page: str) -> None:
 
 def test_a_results_file_that_names_a_file_elsewhere_shows_none_of_it(folder: Path, tmp_path: Path) -> None:
     result = RunResult.load(folder / "run0")
-    elsewhere = RunResult.load(folder / "run0")
-    elsewhere.path = tmp_path
+    elsewhere = replace(result, path=tmp_path, tasks=dict(RunResult.load(folder / "run0").tasks))
     for task in elsewhere.tasks.values():
         object.__setattr__(
             task, "sample_file", f"../../../../../../{(folder / 'run0').relative_to('/')}/{task.sample_file}"
@@ -87,6 +87,7 @@ def test_the_verdict_stands_beside_the_difference(folder: Path) -> None:
     heads = re.findall(r"<th[^>]*>([^<]*)</th>", text)
     assert heads[heads.index("B − A") + 1] == "verdict"
     assert palette_css() in text
+    assert "[-" in text or "[+" in text
 
 
 def test_one_palette_for_report_viewer_and_docs(page: str) -> None:

@@ -247,7 +247,7 @@ def test_a_conversation_with_reasoning_tools_and_a_judge_is_shown_whole(runs: Pa
         rows = sample_rows(client, f"/sample/{run}/0/word_problems")
     for words in (
         "user Name a city.",
-        "Then user: And its <i>country</i>?",
+        "user And its <i>country</i>?",
         "Reasoning · 18 characters Oslo is in Norway.",
         "1 tool call",
         "look_up",

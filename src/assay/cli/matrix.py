@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,11 @@ from assay.cli.foreign_flags import RunCommand
 from assay.cli.options import RUN_OPTIONS, with_options
 from assay.cli.output import echo, echo_json
 from assay.signs import one_line
-from assay.tables import Column, FittedTable
+from assay.tables import EDGE, Column, FittedTable
 
 if TYPE_CHECKING:
     from assay.config import RunConfig
+    from assay.results import RunResult
     from assay.run import Cell, MatrixModel
 
 
@@ -213,21 +214,34 @@ def _show(cells: Sequence[Cell], models: Sequence[MatrixModel], tasks: Sequence[
         ]
         echo_json(rows, indent=2)
         return withheld
-    table = FittedTable(
-        [
-            Column("task", shrinks=True),
-            Column("metric", shrinks=True),
-            *(Column(one_line(m.name), right=True) for m in models),
-        ]
-    )
-    for task in tasks:
-        firsts = {
-            name: next((row for row in rows_of(result) if row.key is not None), None)
-            for (name, cell), result in results.items()
-            if cell == task
-        }
-        metric = next((row.metric for row in firsts.values() if row is not None), "")
-        shown = [firsts.get(model.name) for model in models]
-        table.add([task, metric, *(f"{row.value_text} {row.stderr_text}" if row else "–" for row in shown)])
-    console().print(table)
+    out = console()
+    wide, tall = matrix_tables(results, [model.name for model in models], tasks)
+    out.print(wide if wide.fits(out.width - 2 * EDGE) else tall)
     return withheld
+
+
+def matrix_tables(
+    results: Mapping[tuple[str, str], RunResult], models: Sequence[str], tasks: Sequence[str]
+) -> tuple[FittedTable, FittedTable]:
+    """A column a model; and, for a window that has no room for them, a row for each task and model."""
+    from assay.report import rows_of
+
+    names = [Column("task", shrinks=True), Column("metric", shrinks=True)]
+    wide = FittedTable([*names, *(Column(one_line(model), right=True) for model in models)])
+    tall = FittedTable([*names, Column("model", shrinks=True), Column("value", right=True)])
+    for task in tasks:
+        rows = {
+            model: next((row for row in rows_of(results[model, task]) if row.key is not None), None)
+            for model in models
+            if (model, task) in results
+        }
+        metric = one_line(next((row.metric for row in rows.values() if row is not None), ""))
+        shown = {model: f"{row.value_text} {row.stderr_text}" if (row := rows.get(model)) else "–" for model in models}
+        notes = {model: one_line(row.note) for model, row in rows.items() if row is not None and row.note}
+        wide.add(
+            [one_line(task), metric, *shown.values()], "; ".join(f"{one_line(m)}: {note}" for m, note in notes.items())
+        )
+        for position, (model, value) in enumerate(shown.items()):
+            first = ["" if position else one_line(task), "" if position else metric]
+            tall.add([*first, one_line(model), value], notes.get(model, ""))
+    return wide, tall

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -155,7 +156,7 @@ def reference_of(target: Any, config: Mapping[str, Any]) -> str | None:
             flags = [settings.get(f"ignore_{what}") is True for what in ("case", "punctuation", "numbers")]
             try:
                 text = str(plain(target, patterns, *flags))
-            except (AssayError, ValueError):  # a pattern that is none
+            except (AssayError, ValueError, re.error):  # a pattern that is none
                 return None
             return text if text.strip() and text != target else None
     return None
