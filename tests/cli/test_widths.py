@@ -86,4 +86,4 @@ def test_the_matrix_stands_upright_where_there_is_no_room_for_its_models(results
     assert wide.fits(198)
     lines = printed(tall, 80)
     assert sum("0.0000 ± 0.0000" in line for line in lines) == len(MODELS)
-    assert "a-model-with-a-long-name" in "\n".join(lines)
+    assert "a-model-with-a-long-name" in "\n".join(printed(tall, 120))
