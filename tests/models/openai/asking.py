@@ -29,6 +29,7 @@ class ByteEncoder:
 
     name = fingerprint = "bytes"
     prefix = 0
+    max_length = None
 
     def encode(self, text: str) -> list[int]:
         return list(text.encode())

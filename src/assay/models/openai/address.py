@@ -57,8 +57,19 @@ def _checked(base_url: str | None) -> SplitResult:
     return parts
 
 
-def request_headers(header: Mapping[str, str] | None, api_key_env: str, *, key_required: bool) -> dict[str, str]:
-    """The user's headers, and the key where the environment has one.
+def is_azure(url: str) -> bool:
+    """Azure's own endpoints take the key in a header of their own.
+
+    >>> is_azure("https://mine.openai.azure.com/openai/deployments/x/chat/completions"), is_azure("http://localhost/v1")
+    (True, False)
+    """
+    return (urlsplit(url).hostname or "").endswith((".openai.azure.com", ".cognitiveservices.azure.com"))
+
+
+def request_headers(
+    header: Mapping[str, str] | None, api_key_env: str, *, key_required: bool, azure: bool = False
+) -> dict[str, str]:
+    """The user's headers, and the key where the environment has one; for Azure also from `AZURE_OPENAI_API_KEY`.
 
     A key read from a file often ends in a line break. It is cut off; any other character that a header cannot hold is
     an error here, because the HTTP library would repeat the whole key in its complaint.
@@ -69,6 +80,8 @@ def request_headers(header: Mapping[str, str] | None, api_key_env: str, *, key_r
                 f"the header {name!r} would be written into the run's config",
                 hint=f"Put the key into the environment: export {api_key_env}=…",
             )
+    if azure and not os.environ.get(api_key_env):
+        api_key_env = "AZURE_OPENAI_API_KEY"
     key = os.environ.get(api_key_env, "").strip()
     if key_required and not key:
         raise ConfigError(f"{api_key_env} is not set", hint=f"export {api_key_env}=…")
@@ -77,4 +90,5 @@ def request_headers(header: Mapping[str, str] | None, api_key_env: str, *, key_r
             f"the key in {api_key_env} has a line break or another character inside that no key has",
             hint=f"Set it again: export {api_key_env}=…",
         )
-    return {**(header or {}), **({"Authorization": f"Bearer {key}"} if key else {})}
+    named = {"api-key": key} if azure else {"Authorization": f"Bearer {key}"}
+    return {**(header or {}), **(named if key else {})}

@@ -18,7 +18,7 @@ from assay.models.generation import DEFAULT_TOKS, GenerationSettings, draw_seed,
 from assay.models.identity import PROBE_TOKENS, PROBES, Identity, ProbeReply
 from assay.models.letters import letters_of
 from assay.models.openai.abilities import COMPLETION_ABILITIES, Ability, context_said
-from assay.models.openai.address import endpoint_address, request_headers, sibling_address
+from assay.models.openai.address import endpoint_address, is_azure, request_headers, sibling_address
 from assay.models.openai.batch import Batches
 from assay.models.openai.probing import LISTED, entry_of, only_entry, read_reply, read_tops
 from assay.models.openai.reading import read_response
@@ -56,7 +56,6 @@ class ServerLM(LM):
     NEEDS_KEY: ClassVar[bool] = False
     TOP_LOGPROBS: ClassVar[Mapping[str, Any]]
     """What asks for the log-probabilities of the likeliest tokens of an answer."""
-    max_length: int
     PROBED: ClassVar[Mapping[str, Ability]] = COMPLETION_ABILITIES
     """What only requests can tell, and those requests."""
 
@@ -109,18 +108,17 @@ class ServerLM(LM):
                 hint=f"Put it into the environment: export {api_key_env}=…",
             )
         self._given_length = None if max_length is None else int(max_length)
-        self.max_length = self._given_length or DEFAULT_LENGTH
         self.url = endpoint_address(base_url or self.DEFAULT_URL, self.ENDPOINT)
         settings = Settings(
             url=self.url,
-            headers=request_headers(header, api_key_env, key_required=self._key_required()),
+            headers=request_headers(header, api_key_env, key_required=self._key_required(), azure=is_azure(self.url)),
             timeout=float(timeout),
             max_retries=int(max_retries),
             ceiling=MOST_AT_ONCE if num_concurrent is None else max(1, int(num_concurrent)),
             begin_with=SLOW_START if num_concurrent is None else int(num_concurrent),
             backoff=float(backoff),
             verify=ca_cert_path or bool(verify_certificate),
-            max_reply=max(LARGEST_REPLY, BYTES_OF_A_TOKEN * self.max_length),
+            max_reply=max(LARGEST_REPLY, BYTES_OF_A_TOKEN * (self._given_length or 0)),
         )
         self.transport = self.make_transport(settings)
         self.model = model or pretrained or self._only_model()
@@ -194,12 +192,22 @@ class ServerLM(LM):
             context = min(context or self.max_length, self.max_length)
         return thinking_room(context)
 
+    @cached_property
+    def max_length(self) -> int:
+        """As given; else, where prompts are cut by a tokenizer, what server and tokenizer say."""
+        if self._given_length is not None or self.encoder is None:
+            return self._given_length or DEFAULT_LENGTH
+        said = [length for length in (self.context_length(), self.encoder.max_length) if length]
+        return min(said, default=DEFAULT_LENGTH)
+
     def fingerprint(self) -> str:
         """The address, the name and how it is asked. Whether it is still the same model is what `identify` tells.
 
         Headers count, because a gateway may choose the model by them; the key does not.
         """
-        parts = [type(self).__name__, self.url, self.model, self._header_hash, self.tokenized, self.max_length]
+        # What the server says of its length is part of its identity.
+        length = self._given_length or (self.encoder and self.encoder.max_length) or DEFAULT_LENGTH
+        parts = [type(self).__name__, self.url, self.model, self._header_hash, self.tokenized, length]
         parts += [self.max_gen_toks, self.seed, self.eos_string, self.think_end_token]
         parts += [self.encoder.fingerprint if self.encoder else None]
         if self.enable_thinking is not None or self.reasoning_effort is not None:
@@ -375,6 +383,7 @@ class ServerLM(LM):
         belong: Callable[[int, int], bool] = lambda one, other: False,
         most: int = 1,
     ) -> Iterator[tuple[int, Response]]:
+        _ = self.max_length  # asked of the server here: requests are written on the thread that would wait for it
         return send_by_prefix(self.batches or self.transport, self, write, prompts, stop, belong, most)
 
     @property

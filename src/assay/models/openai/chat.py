@@ -11,6 +11,7 @@ from assay.instance import Context, Instance, Message, Response, context_text, i
 from assay.models.base import ModelInfo, NoLikelihoods, Stop, never
 from assay.models.generation import GenerationSettings
 from assay.models.openai.abilities import CHAT_ABILITIES, Ability
+from assay.models.openai.address import is_azure
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.completions import sampling_fields
 from assay.models.openai.images import image_part, with_images
@@ -83,7 +84,23 @@ class LocalChat(ServerLM):
             body["stop"] = stops
         if turns[-1].role == "assistant":  # an answer that is to be continued, in the words of vLLM
             body |= {"add_generation_prompt": False, "continue_final_message": True}
+        if self.is_reasoning_model:
+            # They count their thoughts among the tokens, and take neither temperature nor stop strings; text is cut here.
+            body["max_completion_tokens"] = body.pop("max_tokens")
+            for name in ("temperature", "stop", "top_p"):
+                body.pop(name, None)
         return body if seed is None else {**body, "seed": seed}
+
+    @property
+    def is_reasoning_model(self) -> bool:
+        """Whether it is one of OpenAI's, by its name here or at a gateway, or, at Azure, because it is told how much to
+        think: deployments have names of their own."""
+        effort = self.reasoning_effort not in (None, "none")
+        return bool(_REASONING.search(self.model)) or (is_azure(self.url) and effort)
+
+    @property
+    def thinks(self) -> bool:
+        return super().thinks or self.is_reasoning_model
 
     def _no_likelihoods(self, request_type: str) -> NoReturn:
         raise NoLikelihoods(
@@ -93,15 +110,11 @@ class LocalChat(ServerLM):
 
 
 class OpenAIChat(LocalChat):
-    """OpenAI's own chat endpoint. Reasoning models take neither temperature nor stop strings; text is cut here."""
+    """OpenAI's own chat endpoint."""
 
     DEFAULT_URL = "https://api.openai.com/v1"
     NEEDS_KEY = True
     PROBED: ClassVar[Mapping[str, Ability]] = {k: v for k, v in CHAT_ABILITIES.items() if k != "continues"}
-
-    @property
-    def thinks(self) -> bool:
-        return super().thinks or bool(_REASONING.search(self.model))
 
     def info(self) -> ModelInfo:
         found = super().info()
@@ -109,10 +122,8 @@ class OpenAIChat(LocalChat):
 
     def write_generation(self, context: Context, settings: GenerationSettings, seed: int | None) -> dict[str, Any]:
         body = super().write_generation(context, settings, seed)
-        body["max_completion_tokens"] = body.pop("max_tokens")
+        if "max_tokens" in body:
+            body["max_completion_tokens"] = body.pop("max_tokens")
         for name in ("add_generation_prompt", "continue_final_message", "top_k", "min_p", "chat_template_kwargs"):
             body.pop(name, None)
-        if _REASONING.search(self.model):
-            for name in ("temperature", "stop", "top_p"):
-                body.pop(name, None)
         return body

@@ -8,6 +8,9 @@ from typing import Any, Protocol
 
 from assay.errors import ConfigError, ModelError, install_hint
 
+_NO_LENGTH = 10**9
+"""Tokenizers that know of no length say a number beyond any."""
+
 
 class Encoder(Protocol):
     """Text to token ids. `prefix` stands before an empty context."""
@@ -16,6 +19,8 @@ class Encoder(Protocol):
     prefix: int | None
     fingerprint: str
     """Changes whenever ids may change: a name may stand for other files tomorrow."""
+    max_length: int | None
+    """Tokens that its model reads, where it says."""
 
     def encode(self, text: str) -> list[int]: ...
     def decode(self, ids: list[int]) -> str: ...
@@ -39,6 +44,8 @@ class HFEncoder:
         self._add_special = add_bos_token
         eos, bos = self._tokenizer.eos_token_id, self._tokenizer.bos_token_id
         self.prefix: int | None = bos if bos is not None else eos
+        length = getattr(self._tokenizer, "model_max_length", None)
+        self.max_length = int(length) if length and length < _NO_LENGTH else None
         said = [name, revision, add_bos_token, self.prefix]
         self.fingerprint = f"{json.dumps(said)}:{_vocabulary_hash(self._tokenizer)}"
 
@@ -89,6 +96,7 @@ class TiktokenEncoder:
             raise ModelError(f"the encoding for {name!r} cannot be fetched: {error}") from error
         self.name = self.fingerprint = f"tiktoken:{self._encoding.name}"
         self.prefix: int | None = self._encoding.eot_token
+        self.max_length: int | None = None
 
     def encode(self, text: str) -> list[int]:
         return list(self._encoding.encode(text, allowed_special="all"))

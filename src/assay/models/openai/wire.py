@@ -82,7 +82,7 @@ class Settings:
 
     def redact(self, text: str) -> str:
         """Without the key: servers repeat it in error messages, and some echo whole requests."""
-        key = self.headers.get("Authorization", "").removeprefix("Bearer ").strip()
+        key = self.headers.get("Authorization", self.headers.get("api-key", "")).removeprefix("Bearer ").strip()
         # Servers of one's own are given keys like EMPTY or x, which are words of any message.
         return text.replace(key, "…") if len(key) >= 6 else text
 
