@@ -255,9 +255,8 @@ def test_a_poisonous_request_is_reported_with_its_shard_and_the_others_are_answe
     assert len(failed) <= 40
     reason = answers[60].failure
     assert reason is not None
-    # On a busy machine a second shard has been seen set aside beside the poisonous one.
     assert re.search(r"its shard of \d+ requests failed on 3 replicas", reason)
-    assert re.search(r"[12] shards set aside", model.status())
+    assert re.search(r"\b1 shards set aside", model.status())
     # And it goes on: the next requests are answered by the replacements.
     assert len(model.generate_until([ask("fine")])) == 1
     model.close()

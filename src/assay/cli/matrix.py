@@ -125,7 +125,7 @@ def _on_cluster(
     ray = import_ray()
     try:
         replicas, each = plan_replicas(
-            config.replicas, config.gpus_per_replica, config.cpus_per_replica, node_resources()
+            config.replicas, config.gpus_per_replica or 0.0, config.cpus_per_replica, node_resources()
         )
         per_model, at_once = share_out(len(missing), replicas)
         address = ray.get_runtime_context().gcs_address

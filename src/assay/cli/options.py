@@ -175,7 +175,7 @@ RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
     _flag("--executor", type=click.Choice(["local", "ray"]), help="Where the model runs.  [default: local]"),
     _flag("--ray_address", metavar="ADDRESS", help="auto, or HOST:PORT of a Ray cluster."),
     _flag("--replicas", type=click.IntRange(min=1), help="Model replicas on the cluster."),
-    _flag("--gpus_per_replica", type=float, help="GPUs each replica holds."),
+    _flag("--gpus_per_replica", type=float, help="GPUs each replica holds; without it, what the model needs."),
     _flag("--cpus_per_replica", type=float, help="CPUs each replica holds.  [default: an even share of a node]"),
 )
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import socket
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from assay.errors import ConfigError, ModelError, install_hint
 
+if TYPE_CHECKING:
+    from assay.config import RunConfig
+
 CONNECT_SECONDS = 10.0
+_ON_GPUS = ("hf", "huggingface", "hf-auto")
+"""Models that compute on a GPU where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,38 @@ def node_resources() -> list[dict[str, float]]:
     return [dict(node["Resources"]) for node in import_ray().nodes() if node["Alive"]]
 
 
+def gpus_needed(config: RunConfig, nodes: list[dict[str, float]]) -> float:
+    """What was asked for, where it fits the model; else what the model needs.
+
+    Ray hides the GPUs that a replica does not hold, so a model with too few of them would compute on the CPU in silence,
+    or not start.
+    """
+    asked, device = config.gpus_per_replica, str(config.device or config.model_args.get("device") or "")
+    if config.model == "vllm":
+        sizes = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+        needed = float(math.prod(int(config.model_args.get(name, 1)) for name in sizes))
+        if asked is not None and asked < needed and not (needed == 1 and asked > 0):
+            raise ConfigError(
+                f"gpus_per_replica is {asked:g}, and this model is spread over {needed:g} GPUs",
+                hint=f"Leave --gpus_per_replica out, or say --gpus_per_replica {needed:g}.",
+            )
+        return needed if asked is None else asked
+    if asked == 0 and device.startswith("cuda"):
+        raise ConfigError(
+            f"device is {device}, and gpus_per_replica 0 hides all GPUs from the replicas",
+            hint="Leave --gpus_per_replica out, or take another device.",
+        )
+    if asked:
+        if device == "cpu":
+            raise ConfigError(
+                f"device is cpu, and each replica is to hold {asked:g} GPUs",
+                hint="Leave --gpus_per_replica out, or take another device.",
+            )
+        return asked
+    computes = asked is None and config.model in _ON_GPUS and device != "cpu"
+    return 1.0 if computes and (device.startswith("cuda") or any(node.get("GPU") for node in nodes)) else 0.0
+
+
 def plan_replicas(
     replicas: int | None, gpus: float, cpus: float | None, nodes: list[dict[str, float]]
 ) -> tuple[int, Resources]:
@@ -87,10 +125,12 @@ def plan_replicas(
     node for replicas that compute on CPUs, one for those that have a GPU.
     """
     if cpus is None:
-        smallest = min((node.get("CPU", 1.0) for node in nodes), default=1.0)
+        smallest = min((node["CPU"] for node in nodes if node.get("CPU")), default=1.0)
         per_node = -(-(replicas or len(nodes) or 1) // max(1, len(nodes)))
         cpus = 1.0 if gpus else float(max(1, int(smallest) // per_node))
     each = Resources(cpus, gpus)
+    if not any(node.get("CPU") or node.get("GPU") for node in nodes):  # they are started when somebody asks for them
+        return replicas or 1, each
     room = sum(each.fits(node) for node in nodes)
     if not room:
         raise ConfigError(

@@ -15,7 +15,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from assay.cluster.connection import Resources, connect, import_ray, node_resources, plan_replicas
+from assay.cluster.connection import (
+    Resources,
+    connect,
+    gpus_needed,
+    import_ray,
+    node_resources,
+    plan_replicas,
+)
 from assay.cluster.pool import Died, Raised, ReplicaPool, Worker
 from assay.cluster.replica import ModelSpec, ShardAnswers
 from assay.cluster.shards import Shard, ShardCutter, shard_size
@@ -33,7 +40,8 @@ def load_on_cluster(config: RunConfig, notify: Callable[[str], None] = lambda te
     """Start the replicas that the config asks for; returns when the first has the model."""
     started_here = connect(config.ray_address, config.replicas)
     try:
-        count, each = plan_replicas(config.replicas, config.gpus_per_replica, config.cpus_per_replica, node_resources())
+        nodes = node_resources()
+        count, each = plan_replicas(config.replicas, gpus_needed(config, nodes), config.cpus_per_replica, nodes)
         spec = ModelSpec(
             _absolute(config.model), config.model_args, config.device, config.batch_size, config.trust_remote_code
         )
@@ -188,7 +196,7 @@ class _Dispatch:
         self, worker: Worker, shard: Shard, outcome: ShardAnswers | Died | Raised
     ) -> Iterator[tuple[int, Response]]:
         if isinstance(outcome, Died):
-            yield from self._bury(worker, outcome)
+            yield from self._bury(worker, shard, outcome)
             return
         worker.running.remove(shard)
         if isinstance(outcome, Raised):
@@ -202,14 +210,25 @@ class _Dispatch:
         for place, *answer in outcome.answers:
             yield shard.positions[place], Response(*answer)
 
-    def _bury(self, worker: Worker, death: Died) -> Iterator[tuple[int, Response]]:
-        """Give a dead replica's shards back. Only the oldest was being worked on; the others waited behind it."""
-        for reference in [r for r, (other, _) in self.under_way.items() if other is worker]:
-            del self.under_way[reference]
-        at_work, *waiting = worker.running
-        self.returned.extend(waiting)
-        if self.pool.replace(worker, death.reason):
-            self.returned.append(at_work)
+    def _bury(self, worker: Worker, found: Shard, death: Died) -> Iterator[tuple[int, Response]]:
+        """Give a dead replica's shards back. The oldest that it had not answered was being worked on; the others waited.
+
+        What it had answered is taken first; where an answer was lost with the node, its shard is not to blame.
+        """
+        lost = [found] if death.answer_lost else []
+        rest = [reference for reference, (other, _) in self.under_way.items() if other is worker]
+        ready = self.pool.ready(rest)
+        for reference in rest:
+            _, shard = self.under_way.pop(reference)
+            outcome = self.pool.fetch(reference) if reference in ready else None
+            if outcome is not None and not isinstance(outcome, Died):
+                yield from self._take(worker, shard, outcome)
+            elif outcome is not None and outcome.answer_lost:
+                lost.append(shard)
+        at_work, *waiting = [*(shard for shard in worker.running if shard not in lost), None]
+        self.returned.extend([*lost, *(shard for shard in waiting if shard is not None)])
+        if self.pool.replace(worker, death.reason) or at_work is None:
+            self.returned.extend([] if at_work is None else [at_work])
         else:
             yield from self._blame(at_work, death.reason)
 

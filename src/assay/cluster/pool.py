@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,8 @@ class Died:
     """The replica's process or node is gone."""
 
     reason: str
+    answer_lost: bool = False
+    """It had answered, and the answer went with its node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,10 @@ class ReplicaPool:
         back = set(done)
         return [reference for reference in shards if reference in back]
 
+    def ready(self, references: Sequence[Any]) -> set[Any]:
+        """Those that have come to an end, now."""
+        return set(self.ray.wait(references, num_returns=len(references), timeout=0)[0]) if references else set()
+
     def fetch(self, reference: Any) -> Any:
         """The value, or `Died`, or `Raised`. What Assay itself raises ends the run, as it does without a cluster."""
         errors = self.ray.exceptions
@@ -115,8 +121,9 @@ class ReplicaPool:
                 raise error.cause from error
             return Raised(f"{type(error.cause).__name__}: {error.cause}")
         except errors.RayError as error:
+            lost = isinstance(error, errors.ObjectLostError)
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            return Died(f"{type(error).__name__}: {lines[0] if lines else 'no reason given'}")
+            return Died(f"{type(error).__name__}: {lines[0] if lines else 'no reason given'}", lost)
 
     def replace(self, worker: Worker, reason: str) -> bool:
         """Put another in its place. Whether it went with its machine, which is nobody's fault, or alone."""

@@ -186,7 +186,7 @@ class RunConfig(FrozenConfig):
     executor: Literal["local", "ray"] = "local"
     ray_address: str | None = None
     replicas: int | None = Field(default=None, ge=1)
-    gpus_per_replica: float = 0.0
+    gpus_per_replica: float | None = Field(default=None, ge=0)
     cpus_per_replica: float | None = None
 
     if not TYPE_CHECKING:  # type checkers and editors know the fields
@@ -293,5 +293,5 @@ class RunWords(TypedDict, total=False):
     executor: Literal["local", "ray"]
     ray_address: str | None
     replicas: int | None
-    gpus_per_replica: float
+    gpus_per_replica: float | None
     cpus_per_replica: float | None
