@@ -109,8 +109,8 @@ def print_data(report: DataReport, *, verbose: bool) -> None:
     for reason, tasks in report.failures.items():
         echo(hanging(f"✗ {one_line(reason)}: {_some(tasks, verbose)}"))
     for place, words in WORDS.items():
-        if tasks := report.places.get(place):
-            echo(f"data of {len(tasks):,} tasks: {words}")
+        if found := report.places.get(place):
+            echo(f"data of {len(found):,} tasks: {words}")
 
 
 def _some(tasks: list[str], verbose: bool) -> str:

@@ -225,12 +225,14 @@ class _Dispatch:
                 yield from self._take(worker, shard, outcome)
             elif outcome is not None and outcome.answer_lost:
                 lost.append(shard)
-        at_work, *waiting = [*(shard for shard in worker.running if shard not in lost), None]
-        self.returned.extend([*lost, *(shard for shard in waiting if shard is not None)])
-        if self.pool.replace(worker, death.reason) or at_work is None:
-            self.returned.extend([] if at_work is None else [at_work])
-        else:
-            yield from self._blame(at_work, death.reason)
+        unanswered = [shard for shard in worker.running if shard not in lost]
+        at_work, waiting = unanswered[:1], unanswered[1:]
+        self.returned.extend([*lost, *waiting])
+        if self.pool.replace(worker, death.reason):
+            self.returned.extend(at_work)
+            return
+        for shard in at_work:
+            yield from self._blame(shard, death.reason)
 
     def _blame(self, shard: Shard, reason: str) -> Iterator[tuple[int, Response]]:
         """Try the shard elsewhere, and the third time report its requests as failed."""

@@ -193,7 +193,7 @@ class ServerLM(LM):
         return thinking_room(context)
 
     @cached_property
-    def max_length(self) -> int:
+    def max_length(self) -> int:  # type: ignore[override]  # found out when it is first needed
         """As given; else, where prompts are cut by a tokenizer, what server and tokenizer say."""
         if self._given_length is not None or self.encoder is None:
             return self._given_length or DEFAULT_LENGTH
