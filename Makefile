@@ -35,13 +35,13 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	    $(PYTHON) -m venv $(VENV); \
 	fi
 	@if $(HAS_TORCH); then grep -v '^torch==' constraints.txt > $(VENV)/constraints.txt; else cp constraints.txt $(VENV)/constraints.txt; \
-	    $(BIN)/python -m pip install --quiet --no-compile '$(TORCH)'; fi
-	@$(BIN)/python -m pip install --quiet --no-compile -c $(VENV)/constraints.txt -e '.[$(EXTRAS)]'
+	    $(BIN)/python -m pip install --quiet '$(TORCH)'; fi
+	@$(BIN)/python -m pip install --quiet -c $(VENV)/constraints.txt -e '.[$(EXTRAS)]'
 	@touch $@
 
 $(VENV)/.developing: $(VENV)/.installed
 	@echo "Adding the developers' tools to $(VENV): ray, a browser driver, linters and what tests compare with; 1.2 GB more on disk."
-	@$(BIN)/python -m pip install --quiet --no-compile -c $(VENV)/constraints.txt -e '.[$(DEV_EXTRAS)]'
+	@$(BIN)/python -m pip install --quiet -c $(VENV)/constraints.txt -e '.[$(DEV_EXTRAS)]'
 	@touch $@
 
 demo: $(VENV)/.installed ## a first real evaluation, offline
@@ -92,8 +92,8 @@ $(PARITY)-04/.installed: VERSION = $(RIVAL_VERSION)
 $(PARITY)-05/.installed: VERSION = $(RIVAL_05_VERSION)
 $(PARITY)-%/.installed: constraints.txt
 	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --no-compile '$(TORCH)'
-	$(@D)/bin/python -m pip install --quiet --no-compile -c constraints.txt 'lm-eval==$(VERSION)'
+	$(@D)/bin/python -m pip install --quiet '$(TORCH)'
+	$(@D)/bin/python -m pip install --quiet -c constraints.txt 'lm-eval==$(VERSION)'
 	@touch $@
 
 bench: venv $(RIVAL)/.installed ## measure against lm-evaluation-harness; writes benchmarks/RESULTS.md
@@ -104,8 +104,8 @@ bench: venv $(RIVAL)/.installed ## measure against lm-evaluation-harness; writes
 
 $(RIVAL)/.installed: constraints.txt
 	test -x $(RIVAL)/bin/python || $(PYTHON) -m venv $(RIVAL)
-	$(RIVAL)/bin/python -m pip install --quiet --no-compile '$(TORCH)'
-	$(RIVAL)/bin/python -m pip install --quiet --no-compile -c constraints.txt 'lm-eval[hf,api]==$(RIVAL_VERSION)'
+	$(RIVAL)/bin/python -m pip install --quiet '$(TORCH)'
+	$(RIVAL)/bin/python -m pip install --quiet -c constraints.txt 'lm-eval[hf,api]==$(RIVAL_VERSION)'
 	@touch $@
 
 docs: venv ## the documentation as a web site, in site/
