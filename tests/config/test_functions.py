@@ -38,6 +38,14 @@ def test_a_module_in_a_subfolder(tmp_path: Path) -> None:
     assert FunctionRef("inner.deep.f", tmp_path)() == 1
 
 
+def test_a_module_above_the_file(tmp_path: Path) -> None:
+    module(tmp_path, "def f():\n    return 'above'\n")
+    module(tmp_path, "def f():\n    return 'beside'\n", "inner/deeper/utils.py")
+    assert FunctionRef("../../utils.f", tmp_path / "inner" / "deeper")() == "above"
+    with pytest.raises(ConfigError, match=r"there is no file .*\.\./utils.py and no such module"):
+        load_function("../utils.f", tmp_path / "inner" / "deeper")
+
+
 def test_equal_names_in_different_folders_are_different_modules(tmp_path: Path) -> None:
     for name in ("a", "b"):
         module(tmp_path / name, f"def f():\n    return {name!r}\n")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -236,8 +237,7 @@ def _progress(names: list[str], what: str) -> Iterator[str]:
 def _print(tally: ValidationTally, verbose: bool) -> None:
     shown: dict[str, list[dict[str, Any]]] = {}
     for failure in tally.failures:
-        kind = f"package {failure['missing_package']}" if failure["missing_package"] else failure["reason"]
-        shown.setdefault(failure["reason"] if verbose else kind, []).append(failure)
+        shown.setdefault(failure["reason"] if verbose else _kind(failure), []).append(failure)
     for failures in shown.values():
         first, rest = failures[0], len(failures) - 1
         echo(
@@ -262,6 +262,18 @@ def _print(tally: ValidationTally, verbose: bool) -> None:
             f"{name} ({count:,})" for name, count in sorted(packages.items(), key=lambda item: -item[1])
         )
         echo(f"missing packages: {listing}")
+
+
+_OWN = re.compile(r"(?:task|group) '[^']*'|\S*/\S*")
+
+
+def _kind(failure: Mapping[str, Any]) -> str:
+    """What failures of one cause share: a missing package, or the reason without the names of tasks and files.
+
+    >>> _kind({"missing_package": None, "reason": "a/b.yaml:3: task 'b': dataset_path: it names no dataset"})
+    ' : dataset_path: it names no dataset'
+    """
+    return f"package {failure['missing_package']}" if failure["missing_package"] else _OWN.sub("", failure["reason"])
 
 
 def _print_unchecked(tally: ValidationTally, verbose: bool) -> None:

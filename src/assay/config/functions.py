@@ -110,7 +110,9 @@ def _split(path: str) -> tuple[str, str]:
 
 
 def _place_beside(module_path: str, directory: Path | None) -> Path | None:
-    return None if directory is None else directory / f"{module_path.replace('.', '/')}.py"
+    """Also above: some published files say `../utils.process_docs`."""
+    above, dots, module = module_path.rpartition("../")
+    return None if directory is None else directory / f"{above}{dots}" / f"{module.replace('.', '/')}.py"
 
 
 def _beside(module_path: str, directory: Path | None) -> Path | None:
@@ -239,6 +241,8 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 
 def _load_importable(module_path: str, path: str, beside: Path | None) -> ModuleType:
     package = package_for(beside or Path.cwd() / "file.py")
+    if "/" in module_path:
+        raise _not_importable(path, module_path, beside)
     try:
         # A name in `fromlist` makes an import give the last module of the path, not the first.
         return import_stand_in(module_path, ("__name__",), package) or importlib.import_module(module_path)
@@ -253,8 +257,9 @@ def _load_importable(module_path: str, path: str, beside: Path | None) -> Module
 
 def _not_importable(path: str, module_path: str, beside: Path | None) -> ConfigError:
     looked = f"there is no file {beside} and " if beside is not None else ""
+    elsewhere = "no such module" if "/" in module_path else f"no module {module_path!r}"
     return ConfigError(
-        f"!function {path}: {looked}no module {module_path!r} can be imported",
+        f"!function {path}: {looked}{elsewhere} can be imported",
         hint=_near_modules(module_path, beside),
     )
 

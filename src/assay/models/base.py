@@ -345,6 +345,15 @@ class LM(ABC):
         """Prompt tokens that would go through the model for these requests; None where the backend cannot say."""
         return None
 
+    @property
+    def cuts_prompts(self) -> bool:
+        """Whether it leaves out the beginning of a prompt that is too long, as lm-evaluation-harness does."""
+        return False
+
+    def text_tokens(self, text: str) -> int | None:
+        """Tokens of a text, for prompts that may be too long; None where the backend cannot say."""
+        return None
+
     def status(self) -> str | None:
         """One line on what the model is doing, for the progress display."""
         return None

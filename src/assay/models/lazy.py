@@ -88,6 +88,17 @@ class LazyLM(StreamingLM):
     def count_tokens(self, request_type: str, instances: Sequence[Instance]) -> int | None:
         return self.real.count_tokens(request_type, instances)
 
+    def context_length(self) -> int | None:
+        """Not a reason to load it."""
+        return None if self._real is None else self._real.context_length()
+
+    @property
+    def cuts_prompts(self) -> bool:
+        return self.real.cuts_prompts
+
+    def text_tokens(self, text: str) -> int | None:
+        return self.real.text_tokens(text)
+
     def apply_chat_template(self, messages: list[dict[str, Any]], add_generation_prompt: bool = True) -> str:
         return self.real.apply_chat_template(messages, add_generation_prompt)
 

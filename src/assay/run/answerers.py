@@ -18,6 +18,7 @@ from assay.instance import Instance, Response
 from assay.models import LM
 from assay.request_types import REQUEST_TYPES
 from assay.run.interrupt import Interrupted
+from assay.run.lengths import say_what_is_too_long
 from assay.run.progress import Counts, Progress
 from assay.run.units import Unit, request_digest
 
@@ -131,6 +132,7 @@ class ModelAnswerer:
         by_type: dict[str, list[tuple[bytes, _Ask]]] = {}
         for key, ask in asks.items():
             by_type.setdefault(ask.instance.request_type, []).append((key, ask))
+        say_what_is_too_long(self.lm, [ask.instance for ask in asks.values()], self.progress.message)
         for request_type, items in by_type.items():
             self._compute(request_type, items, done)
 

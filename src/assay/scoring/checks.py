@@ -4,18 +4,15 @@ they are given."""
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import re
 import warnings
-from collections.abc import Callable
-from typing import Any
 
 from assay.config import FilterStep, MetricConfig, TaskConfig
 from assay.errors import AssayError, ConfigError, ConfigWarning, MissingPackage, UnknownName, did_you_mean
 from assay.filters import FILTERS, Filter, build_filter
 from assay.metrics import AGGREGATIONS, METRICS, OFFLINE_METRICS, Metric, get_reducer, passed_through
 from assay.request_types import OUTPUT_TYPES
-from assay.scoring.resolve import IGNORES_KWARGS, aggregation_of, metric_configs
+from assay.scoring.resolve import IGNORES_KWARGS, aggregation_of, metric_configs, own_arguments
 
 EVALUATE_METRICS = frozenset(
     [
@@ -140,12 +137,12 @@ def check_use(known: Metric, metric: MetricConfig, task: TaskConfig) -> None:
             f"and {aggregation_of(metric).name} takes numbers",
             hint=_metrics_for(kind),
         )
-    takes = _own_arguments(form)
+    takes = own_arguments(form)
     if takes is None:
         return
     if known.name in IGNORES_KWARGS:
         # As in lm-evaluation-harness, whose files give its own metrics all kinds of arguments. A near miss is none.
-        takes = [*takes, *(_own_arguments(METRICS["exact_match"].fn) or []), "average"]
+        takes = [*takes, *(own_arguments(METRICS["exact_match"].fn) or []), "average"]
     is_lenient = known.name in IGNORES_KWARGS and task.lm_eval_version is not None
     for name in metric.kwargs:
         near = did_you_mean(name, takes) or (None if is_lenient else did_you_mean(name, _ENTRY_KEYS))
@@ -162,12 +159,3 @@ def _says_nothing(metric: MetricConfig, kind: str) -> bool:
 def _metrics_for(kind: str) -> str:
     fitting = [name for name in METRICS if METRICS[name].form(kind) not in (None, passed_through)]
     return f"Metrics for such tasks: {', '.join(fitting)}."
-
-
-def _own_arguments(function: Callable[..., Any]) -> list[str] | None:
-    """Names of its options; None where it takes any. A function that swallows the rest calls it `_`."""
-    parameters = inspect.signature(function).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD and p.name != "_" for p in parameters):
-        return None
-    given = ("self", "predictions", "references", "result")
-    return [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name not in given]

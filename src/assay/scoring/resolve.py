@@ -120,9 +120,14 @@ def idle_settings(config: TaskConfig, repeats: int | None = None) -> list[str]:
         last = each.filter[-1].function if each.filter else None
         for metric in metric_configs(config, each):
             known = METRICS.get(metric.metric) if isinstance(metric.metric, str) else None
-            if known is not None and known.form(kind) is None:
+            form = None if known is None else known.form(kind)
+            if known is not None and form is None:
                 idle.append(f"metric {metric.name}: it says nothing about output_type {config.output_type}")
-            elif (metric.reducer or config.reducer) and last in ("take_first", "majority_vote"):
+                continue
+            takes = None if form is None else own_arguments(form)
+            if takes is not None and (unread := [name for name in metric.kwargs if name not in takes]):
+                idle.append(f"{', '.join(unread)} of metric {metric.name}, which does not look at that")
+            if (metric.reducer or config.reducer) and last in ("take_first", "majority_vote"):
                 idle.append(
                     f"reducer of {metric.name}: filter {each.name!r} leaves one answer of each doc. To score every draw, "
                     "add filter_list: [{name: all, filter: []}]"
@@ -130,6 +135,15 @@ def idle_settings(config: TaskConfig, repeats: int | None = None) -> list[str]:
             elif (metric.reducer or config.reducer) and (repeats or config.repeats) == 1:
                 idle.append(f"reducer of {metric.name}: each doc is asked once (repeats: 1)")
     return list(dict.fromkeys(idle))
+
+
+def own_arguments(function: Callable[..., Any]) -> list[str] | None:
+    """Names of its options; None where it takes any. A function that swallows the rest calls it `_`."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD and p.name != "_" for p in parameters):
+        return None
+    given = ("self", "predictions", "references", "result")
+    return [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name not in given]
 
 
 def right_or_wrong_metrics(config: TaskConfig, of: FilterConfig | None = None) -> list[str]:

@@ -6,12 +6,16 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.models.openai.faulty_server import FaultyServer
 from tests.parity.goldens import tasks_directory as older
 from tests.parity.test_runs_05 import tasks_directory as newer
 
+import assay
 from assay.errors import MissingPackage
 from assay.models import load_model
 
@@ -20,12 +24,15 @@ import json, sys
 import assay
 from assay.errors import AssayError
 
-found = assay.evaluate(
-    model=sys.argv[1], model_args=json.loads(sys.argv[2]), tasks=["choose", "write", "text"], include_path=sys.argv[3],
-    run_dir=sys.argv[3] + "/run", store=sys.argv[3] + "/store.sqlite", include_defaults=False,
-)
-print(json.dumps({name: task.health.failed for name, task in found.tasks.items()}))
-print(found.model["fingerprint"] != "")
+shared = dict(tasks=["choose", "write", "text"], include_path=sys.argv[3], include_defaults=False, bootstrap_iters=0)
+for number in range(2):
+    found = assay.evaluate(
+        model=sys.argv[1], model_args=json.loads(sys.argv[2]), store=sys.argv[3] + "/store.sqlite",
+        run_dir=f"{sys.argv[3]}/run{number}", **shared,
+    )
+    scores = {f"{name} {key.metric}": one.estimate.value for name, task in found.tasks.items() for key, one in task.scores.items()}
+    failed = {name: task.health.failed for name, task in found.tasks.items()}
+    print(json.dumps({"failed": failed, "scores": scores, "from": found.answers_from}))
 """
 
 
@@ -58,15 +65,71 @@ def write_tasks(folder: Path) -> None:
         (folder / f"{name}.yaml").write_text(f"task: {name}\n{head}{body}")
 
 
+def run_twice(line: str, folder: Path, model: str, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+    write_tasks(folder)
+    (folder / "run.py").write_text(RUN)
+    done = python(line, str(folder / "run.py"), model, json.dumps(arguments), str(folder))
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"failed"')]
+
+
+def check(first: dict[str, Any], again: dict[str, Any]) -> None:
+    """Every request was answered, and the second run took every answer from the store."""
+    assert first["failed"] == {"choose": 0, "write": 0, "text": 0}
+    assert again["scores"] == first["scores"]
+    assert first["from"] == "13 computed"
+    assert again["from"].startswith("0 computed, 13 from the store")
+
+
 @pytest.mark.parametrize("line", ["0.4", "0.5"])
 def test_a_backend_answers_every_kind_of_request(line: str, tmp_path: Path) -> None:
-    write_tasks(tmp_path)
-    (tmp_path / "run.py").write_text(RUN)
-    done = python(line, str(tmp_path / "run.py"), "lm_eval:dummy", "{}", str(tmp_path))
-    assert done.returncode == 0, done.stderr[-2000:]
-    failed, has_fingerprint = done.stdout.strip().splitlines()[-2:]
-    assert json.loads(failed) == {"choose": 0, "write": 0, "text": 0}
-    assert has_fingerprint == "True"
+    check(*run_twice(line, tmp_path, "lm_eval:dummy", {}))
+
+
+@pytest.mark.parametrize("line", ["0.4", pytest.param("0.5", marks=pytest.mark.wide)])  # the line that people have
+def test_its_completions_backend_asks_a_server_through_our_store(line: str, tmp_path: Path) -> None:
+    """It gives the numbers that our own backend gives of the same server."""
+    with FaultyServer(lists=True) as server:
+        shared = {"base_url": f"{server.url}/completions", "model": "ngram", "tokenizer_backend": None}
+        first, again = run_twice(line, tmp_path, "lm_eval:local-completions", {**shared, "tokenized_requests": False})
+        check(first, again)
+        asked = len(server.bodies)
+        ours = assay.evaluate(
+            model="local-completions",
+            model_args={"base_url": server.url, "model": "ngram"},
+            tasks=["choose", "write"],
+            include_path=[str(tmp_path)],
+            include_defaults=False,
+            store=str(tmp_path / "ours.sqlite"),
+            bootstrap_iters=0,
+        )
+    assert asked < 40
+    assert ours["choose"]["acc"].value == first["scores"]["choose acc"]
+    assert ours["write"]["exact_match"].value == first["scores"]["write exact_match"]
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("line", ["0.4", "0.5"])
+def test_its_hf_backend_scores_a_tiny_model_as_ours_does(line: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from tests.models.hf.conftest import make_network, make_tokenizer
+
+    folder = tmp_path / "tiny"
+    make_network("llama").save_pretrained(folder)
+    make_tokenizer().save_pretrained(folder)
+    first, again = run_twice(line, tmp_path, "lm_eval:hf", {"pretrained": str(folder), "device": "cpu"})
+    check(first, again)
+    ours = assay.evaluate(
+        model="hf",
+        model_args={"pretrained": str(folder)},
+        tasks=["choose", "text"],
+        include_path=[str(tmp_path)],
+        include_defaults=False,
+        store=str(tmp_path / "ours.sqlite"),
+        bootstrap_iters=0,
+    )
+    assert ours["choose"]["acc"].value == first["scores"]["choose acc"]
+    assert ours["text"]["word_perplexity"].value == pytest.approx(first["scores"]["text word_perplexity"], rel=1e-4)
 
 
 def test_an_unknown_backend_is_answered_with_the_nearest() -> None:
@@ -77,11 +140,39 @@ def test_an_unknown_backend_is_answered_with_the_nearest() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_missing_package_of_a_backend_is_named() -> None:
-    code = "from assay.models import load_model\nload_model('lm_eval:sglang', {'pretrained': 'x'})"
-    done = python("0.4", "-c", code)
-    assert "assay.errors.MissingPackage: the model 'lm_eval:sglang'" in done.stderr
-    assert "nstall" in done.stderr.splitlines()[-1]
+MISSING = """
+import json, logging, sys
+from assay.errors import AssayError
+from assay.models import load_model
+
+logging.disable(logging.CRITICAL)
+try:
+    load_model(f"lm_eval:{sys.argv[1]}", {"pretrained": "x"})
+except AssayError as error:
+    print(json.dumps([type(error).__name__, error.message, error.hint]))
+"""
+NEEDS = {"anthropic-completions": "anthropic", "vllm": "vllm", "sglang": "sglang", "mamba_ssm": "mamba"}
+"""Of each family one: providers, engines, architectures of their own. `make test` asks the first, which imports no torch."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.wide if at else ()) for at, name in enumerate(NEEDS)]
+)
+def test_a_missing_package_of_a_backend_is_named(name: str) -> None:
+    if find_spec(NEEDS[name]) is not None:
+        pytest.skip(f"{NEEDS[name]} is installed here")
+    done = python("0.4", "-c", MISSING, name)
+    kind, message, hint = json.loads(done.stdout.splitlines()[-1])
+    assert (kind, f"the model 'lm_eval:{name}'" in message) == ("MissingPackage", True), done.stderr[-1000:]
+    assert "nstall" in hint
+
+
+@pytest.mark.wide  # the module imports transformers
+@pytest.mark.parametrize("line", ["0.4", "0.5"])
+def test_a_backend_that_its_list_names_wrongly_is_found_all_the_same(line: str) -> None:
+    code = "from assay.compat.lm_eval.backends import backend_class\nprint(backend_class('ipex').__name__)"
+    done = python(line, "-c", code)
+    assert done.stdout.strip() == "IPEXLM", done.stderr[-1000:]
 
 
 def test_without_lm_evaluation_harness_the_error_says_what_to_install() -> None:

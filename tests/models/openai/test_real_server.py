@@ -150,6 +150,14 @@ def test_what_it_can_be_asked_for_is_found_out(url: str, name: str) -> None:
     model.close()
 
 
+@pytest.mark.parametrize("name", ["local-completions", "local-chat-completions"])
+def test_it_counts_the_tokens_of_a_text(url: str, name: str) -> None:
+    model = load_model(name, {"base_url": url, "model": "tiny"})
+    assert model.text_tokens("the sum") == 6  # "th" is one
+    assert not model.cuts_prompts
+    model.close()
+
+
 # ---------------------------------------------------------------------- the small real model, where it has been pulled
 
 SMALL = assay_home() / "models" / "smollm2-135m"

@@ -27,6 +27,20 @@ def backend_class(name: str) -> Any:
         hint = did_you_mean(name, known) or f"It has: {', '.join(sorted(known))}."
         raise ConfigError(f"the installed lm-evaluation-harness has no model {name!r}", hint=hint)
     try:
-        return registry.get_model(name)
+        try:
+            return registry.get_model(name)
+        except ValueError:  # "already registered"
+            return _registered_by_itself(registry, name)
     except ModuleNotFoundError as error:
         raise missing_package(f"the model 'lm_eval:{name}'", error) from error
+
+
+def _registered_by_itself(registry: Any, name: str) -> Any:
+    """The class that a module registers under a name for which the list of backends has another, as it does in 0.4.13 for
+    ipex and neuronx: without that entry the module can be imported."""
+    entries = registry.MODEL_REGISTRY._objs
+    module = str(entries[name]).partition(":")[0]
+    for alias in [alias for alias, entry in entries.items() if str(entry).startswith(f"{module}:")]:
+        del entries[alias]
+    importlib.import_module(module)
+    return registry.get_model(name)

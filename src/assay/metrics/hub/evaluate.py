@@ -55,7 +55,9 @@ def load(path: str, *args: Any, **kwargs: Any) -> Any:
     except FileNotFoundError as error:
         known = [*METRICS, *OFFLINE]
         raise UnknownName(
-            f"unknown metric {path!r}", hint=did_you_mean(path, known) or f"Known: {', '.join(sorted(set(known)))}."
+            f"unknown metric {path!r}, which the package evaluate could not fetch from the hub either",
+            hint=did_you_mean(path, known)
+            or f"Check the name and the network. Known without it: {', '.join(sorted(set(known)))}.",
         ) from error
 
 

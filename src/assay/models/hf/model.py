@@ -347,6 +347,13 @@ class HFLM(StreamingLM):
             kept_self_check(self.model, self.fingerprint(), anew=True)
         return own_checks(self.loglikelihoods.engine, self.check, tolerance)
 
+    @property
+    def cuts_prompts(self) -> bool:
+        return True
+
+    def text_tokens(self, text: str) -> int:
+        return len(self.loglikelihoods.engine.encoder.encode_prompts([text])[0])
+
     def count_tokens(self, request_type: str, instances: Sequence[Instance]) -> int:
         """Prompt tokens that would go through the model for these requests: what a dry run shows."""
         arguments: list[Any] = [instance.args for instance in instances]

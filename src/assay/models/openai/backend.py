@@ -128,6 +128,7 @@ class ServerLM(LM):
         """Pixels: larger images are scaled down before they are sent."""
         self._able: dict[str, bool] = {}
         self._context: int | None = None
+        self._counts_tokens = True
         self._given_toks = None if max_gen_toks is None else int(max_gen_toks)
         self.prices = (float(price_in), float(price_out))
         self._header_hash = hashlib.sha256(json.dumps(sorted((header or {}).items())).encode()).hexdigest()[:16]
@@ -253,6 +254,19 @@ class ServerLM(LM):
                 context_said(entry_of(listing, self.model) or only_entry(listing)) or self._given_length or 0
             )
         return self._context or None
+
+    def text_tokens(self, text: str) -> int | None:
+        """By the tokenizer that was named, else by the page that llama.cpp and vLLM have for it."""
+        if self.encoder is not None:
+            return len(self.encoder.encode(text))
+        if self._counts_tokens:
+            try:
+                address = f"{sibling_address(self.url, self.ENDPOINT, '').removesuffix('/v1')}/tokenize"
+                reply = self.transport.post(address, {"model": self.model, "prompt": text, "content": text}, tries=1)
+                return len(reply["tokens"])
+            except (ModelError, LookupError, TypeError):
+                self._counts_tokens = False
+        return None
 
     def _takes(self, ability: str) -> bool:
         """Whether requests with such a thing in them are answered, and not declined, and the answers show it."""

@@ -72,6 +72,10 @@ class LocalCompletions(ServerLM):
                 self._scores = False
         return replace(found, likelihoods=self._scores)
 
+    @property
+    def cuts_prompts(self) -> bool:
+        return self.encoder is not None
+
     def apply_chat_template(self, messages: list[dict[str, Any]], add_generation_prompt: bool = True) -> str:
         """By the template of the tokenizer, as the endpoint takes text; chat endpoints have the server's own."""
         if isinstance(self.encoder, HFEncoder) and self.encoder.chat_template:

@@ -149,6 +149,7 @@ class LiteLLM(LocalChat):
             model = f"{self.PROVIDER}/{model}"
         super().__init__(model, base_url or "http://provider.invalid", **settings)
         self.url = base_url or f"litellm ({model})"
+        self._counts_tokens = False
 
     def info(self) -> ModelInfo:
         return replace(super().info(), streams_at_once=1)  # each has threads of its own

@@ -85,23 +85,23 @@ class Transport:
         """The body of a GET that must succeed."""
         return self._require(url, lambda: self.http().get(url)).body
 
-    def post(self, url: str, body: Mapping[str, Any]) -> Any:
-        """The decoded reply to a POST beside the usual address, which must succeed."""
+    def post(self, url: str, body: Mapping[str, Any], *, tries: int | None = None) -> Any:
+        """The decoded reply to a POST beside the usual address, which must succeed, at the first of `tries` at best."""
         content = write_body(body)
         assert isinstance(content, bytes)
-        return self._require(url, lambda: self.http().post_to(url, content)).json()
+        return self._require(url, lambda: self.http().post_to(url, content), tries).json()
 
     def upload(self, url: str, fields: Mapping[str, str], name: str, content: bytes) -> Any:
         """The decoded reply to a file that is handed over, which must succeed."""
         return self._require(url, lambda: self.http().upload(url, fields, name, content)).json()
 
-    def _require(self, url: str, ask: Callable[[], Coroutine[Any, Any, Reply]]) -> Reply:
+    def _require(self, url: str, ask: Callable[[], Coroutine[Any, Any, Reply]], tries: int | None = None) -> Reply:
         """The reply, tried again while the server is busy."""
 
         async def asked() -> Reply:
             return await ask()
 
-        for number in range(self.settings.max_retries + 1):
+        for number in range(tries or self.settings.max_retries + 1):
             reply = self._await(asked())
             if reply.status == 200:
                 return reply
