@@ -233,6 +233,14 @@ def test_a_task_that_begins_the_answer_is_refused_where_no_answer_is_continued(t
         assert asked(bodies)["messages"][-1] == {"role": "assistant", "content": "The sum is"}
 
 
+def test_a_server_that_takes_no_stop_strings_is_sent_none_and_its_answers_are_cut(tmp_path: Path) -> None:
+    free_task(tmp_path, generation_kwargs={"until": ["."]})
+    with chat_server(says("4. And 5"), lacks="stop") as (url, bodies):
+        found = evaluate(url, tmp_path, "sums", include_path=[str(tmp_path)])
+    assert found["sums"]["exact_match"].value == 1
+    assert "stop" not in asked(bodies)
+
+
 class NeverStops(NgramLM):
     """Takes no stop strings, and says so."""
 

@@ -176,6 +176,8 @@ class LM(ABC):
     """Of a model that reads no text: why moving a space makes another request to it, for `assay selftest`."""
     cost_limit: CostLimit | None = None
     """What may be spent, set by the run; a backend that costs something asks it before each request."""
+    cuts_answers: ClassVar[bool] = False
+    """Whether it cuts answers at stop strings itself where what it asks does not take them."""
     tolerance: float = 1e-3
     """Difference in log-likelihood that rounding explains, for `assay selftest`."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from assay.config import RunConfig
@@ -30,6 +31,8 @@ def check_needs(plan: Plan, lm: LM, store: ResponseStore | None = None) -> None:
             )
     wanted = {ability for planned in plan.tasks.values() for ability in needs(planned, lm)}
     able = abilities_of(lm, store, wanted)
+    if lm.cuts_answers:  # an answer that was written on is as good, though it costs more
+        able = replace(able, stop_strings=True)
     for planned in plan.tasks.values():
         for problem in problems(planned, able):
             raise problem
@@ -48,12 +51,17 @@ def needs(planned: PlannedTask, lm: LM) -> set[str]:
     wanted = {"likelihoods", "top_logprobs"} if config.output_type in (*_SCORED, "letters") else set()
     wanted |= {"images"} if config.doc_to_image is not None else set()
     wanted |= {"continues"} if opens_answers(planned, lm) else set()
+    wanted |= {"stop_strings"} if stops_answers(planned) else set()
     return wanted | ({"tools"} if config.tools else set())
 
 
 def opens_answers(planned: PlannedTask, lm: LM) -> bool:
     """Whether a server is sent the beginning of its own answer as a message. In a text it is the end of the prompt."""
     return bool(planned.task.config.gen_prefix) and planned.options.apply_chat_template and lm.info().chat == "messages"
+
+
+def stops_answers(planned: PlannedTask) -> bool:
+    return planned.task.config.output_type == "generate_until" and bool(generation_settings(planned).get("until"))
 
 
 def generation_settings(planned: PlannedTask) -> dict[str, Any]:
@@ -84,7 +92,7 @@ def problems(planned: PlannedTask, able: Capabilities) -> Iterator[ConfigError]:
             f"{name} needs the probabilities of the likeliest tokens (top_logprobs), which this model does not give",
             hint=f"Try {name.replace(':letters', ':gen')} or {name.replace(':letters', ':cot')}.",
         )
-    if output_type == "generate_until" and not able.stop_strings and generation_settings(planned).get("until"):
+    if stops_answers(planned) and not able.stop_strings:
         yield ConfigError(
             f"{name} ends its answers at stop strings (until), which this model does not take",
             hint="Drop them with --gen_kwargs '{\"until\": []}' if whole answers can be scored.",

@@ -120,9 +120,28 @@ def test_it_has_no_echo_and_that_is_said(url: str) -> None:
     model.close()
 
 
+def arc_docs(folder: Path) -> str:
+    """A mirror of the hub with a few questions in ARC's own columns."""
+    texts = ["the sun", "a stone", "the moon", "a lamp"]
+    rows = [
+        {
+            "id": f"made_{n}",
+            "question": f"Which of these gives light in case {n}?",
+            "choices": {"text": texts[n % 4 :] + texts[: n % 4], "label": ["A", "B", "C", "D"]},
+            "answerKey": "ABCD"[-n % 4],
+        }
+        for n in range(6)
+    ]
+    place = folder / "hub" / "allenai" / "ai2_arc" / "ARC-Easy"
+    place.mkdir(parents=True)
+    for split in ("train", "validation", "test"):
+        (place / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(folder / "hub")
+
+
 @pytest.mark.parametrize("name", ["local-completions", "local-chat-completions"])
-def test_every_form_of_a_choice_task_runs_end_to_end(url: str, name: str, tmp_path: Path) -> None:
-    forms = [f"demo_capitals_en:{form}" for form in ("gen", "cot", "letters")]
+def test_every_form_of_arc_easy_runs_end_to_end(url: str, name: str, tmp_path: Path) -> None:
+    forms = [f"arc_easy:{form}" for form in ("gen", "cot", "letters")]
     result = assay.evaluate(
         model=name,
         model_args={"base_url": url, "model": "tiny", "num_concurrent": 2},
@@ -130,11 +149,13 @@ def test_every_form_of_a_choice_task_runs_end_to_end(url: str, name: str, tmp_pa
         limit=3,
         num_fewshot=0,
         gen_kwargs={"max_gen_toks": 8},
+        data_dir=arc_docs(tmp_path),
         store=str(tmp_path / "store.sqlite"),
         bootstrap_iters=0,
     )
     assert list(result.tasks) == forms
     assert [task.health.failed for task in result.tasks.values()] == [0, 0, 0]
+    assert {key.metric for key in result.tasks["arc_easy:letters"].scores} == {"acc"}
 
 
 @pytest.mark.parametrize("name", ["local-completions", "local-chat-completions"])

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from assay.config import lm_eval_version_of
-from assay.errors import ModelError
+from assay.errors import AssayError, ModelError
 from assay.instance import Instance
 from assay.models import LM, Capabilities, check_arguments, class_fingerprint, count_parameters, object_fingerprint
 
@@ -58,18 +58,32 @@ class AdaptedLM(LM):
         return Capabilities(images=True, tools=True)
 
     def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
-        return list(self.inner.loglikelihood(list(requests)))
+        return self._ask("loglikelihood", requests)
 
     def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
         """Backends of 0.5 are asked for `("", text)`, and answer with pairs."""
         asked = list(requests)
         if _line_of(type(self.inner)) == "0.5":
             asked = [replace(request, arguments=("", *request.arguments)) for request in asked]
-        answers = self.inner.loglikelihood_rolling(asked)
+        answers = self._ask("loglikelihood_rolling", asked)
         return [answer[0] if isinstance(answer, tuple | list) else answer for answer in answers]
 
     def generate_until(self, requests: Sequence[Instance]) -> list[str]:
-        return list(self.inner.generate_until(list(requests)))
+        return self._ask("generate_until", requests)
+
+    def _ask(self, method: str, requests: Sequence[Instance]) -> list[Any]:
+        """What a backend of lm-evaluation-harness says that it cannot do is for its user; the error of a class that
+        somebody wrote is for its author, with the traceback."""
+        try:
+            return list(getattr(self.inner, method)(list(requests)))
+        except Exception as error:
+            if isinstance(error, AssayError) or _line_of(type(self.inner)) is None:
+                raise
+            said = " ".join(str(error).split())
+            raise ModelError(
+                f"{self.class_name} of lm-evaluation-harness: {type(error).__name__}: {said}",
+                hint="--debug shows where; its answers so far are kept.",
+            ) from error
 
     def apply_chat_template(self, messages: list[dict[str, Any]], add_generation_prompt: bool = True) -> str:
         method = getattr(self.inner, "apply_chat_template", None)

@@ -54,6 +54,7 @@ class ServerLM(LM):
     ENDPOINT: ClassVar[str]
     DEFAULT_URL: ClassVar[str | None] = None
     NEEDS_KEY: ClassVar[bool] = False
+    cuts_answers: ClassVar[bool] = True
     TOP_LOGPROBS: ClassVar[Mapping[str, Any]]
     """What asks for the log-probabilities of the likeliest tokens of an answer."""
     PROBED: ClassVar[Mapping[str, Ability]] = COMPLETION_ABILITIES
