@@ -7,6 +7,7 @@ from assay.tasks.check import check_docs, check_task, code_of_task, functions_in
 from assay.tasks.conversation import ConversationTask
 from assay.tasks.expand import GroupSpec
 from assay.tasks.fewshot import SAMPLERS, Sampler
+from assay.tasks.languages import Language, add_language
 from assay.tasks.manager import Loaded, Resolved, TaskManager, lm_eval_roots
 from assay.tasks.perturbation import PERTURBATIONS, is_perturbation, perturbed_text
 from assay.tasks.previewing import as_json, preview, visible
@@ -23,13 +24,11 @@ from assay.tasks.styles import (
     BitsPerByteLoglikelihood,
     BPBStyle,
     ClozeStyle,
-    Language,
     MCCompletionStyle,
     MCStyle,
     ResponseType,
     TaskStyle,
     TaskStyler,
-    add_language,
     format_mc_prompt,
     metric_name,
     shuffle_correct_with_distractors,

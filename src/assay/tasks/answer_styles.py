@@ -29,7 +29,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 from assay.errors import ConfigError
-from assay.tasks.styles import STYLERS, MCStyle, ResponseType, Words, words_of
+from assay.tasks.languages import Words, words_of
+from assay.tasks.styles import STYLERS, MCStyle, ResponseType
 from assay.templates import get_n_letters
 
 

@@ -36,12 +36,12 @@ from assay.scoring import (
 from assay.stats import doc_keys
 from assay.tasks.fewshot import Draw, FewshotPool, ShotBook, make_sampler
 from assay.tasks.formats import apply_format, offer_choices
+from assay.tasks.languages import ANSWER_WORDS, QUESTION_WORDS
 from assay.tasks.perturbation import perturbed_text
 from assay.tasks.prompt import Shot, chat_messages, chat_prompt, join_spaced, plain_prompt
 from assay.tasks.reading import TaskDocs
 from assay.tasks.requests import DocRequests, RequestOptions, ascends, pick, select_docs, select_ids
 from assay.tasks.styled import StyledField, apply_style, check_perturbation
-from assay.tasks.styles import ANSWER_WORDS, QUESTION_WORDS
 
 _log = logging.getLogger(__name__)
 

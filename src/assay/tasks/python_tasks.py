@@ -47,9 +47,10 @@ from assay.errors import AssayError, ConfigError
 from assay.tasks.base import Task
 from assay.tasks.base_task import BaseTask, hooked_config, is_worded_by_itself, unknown_attribute
 from assay.tasks.expand import GroupSpec, ReadyConfig
+from assay.tasks.languages import words_of
 from assay.tasks.questions import HookQuestions
 from assay.tasks.styled import style_config
-from assay.tasks.styles import TaskStyler, metric_name, words_of
+from assay.tasks.styles import TaskStyler, metric_name
 
 NO_SUBJECT = "no_subject"
 HOOKS = ("_get_raw_question", "_get_choices", "_get_correct_index")

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from assay.errors import DataError
 from assay.instance import Doc
 from assay.tasks.fields import choice_field, target_field, text_field
-from assay.tasks.styles import ANSWER_WORDS, QUESTION_WORDS
+from assay.tasks.languages import ANSWER_WORDS, QUESTION_WORDS
 from assay.templates import get_n_letters
 
 

@@ -20,7 +20,15 @@ from assay.instance import Doc
 from assay.tasks.answer_styles import CoTStyle, GenerateStyle
 from assay.tasks.perturbation import choice_order, is_perturbation, perturbed_text, read_perturbation
 from assay.tasks.questions import NO_GOLD, FieldQuestions, Question, require_gold
-from assay.tasks.styles import STYLERS, BPBStyle, ClozeStyle, MCStyle, TaskStyler, make_styler, metric_name
+from assay.tasks.styles import (
+    STYLERS,
+    BPBStyle,
+    ClozeStyle,
+    MCStyle,
+    TaskStyler,
+    make_styler,
+    metric_name,
+)
 
 Questions: TypeAlias = Callable[[Doc], Question]
 
