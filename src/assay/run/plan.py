@@ -211,7 +211,7 @@ def load_scoring_code(plan: Plan, run: RunConfig) -> None:
                 f"task {planned.name!r} has labels, and --until watches the judge's opinion alone",
                 hint="Leave out --until, or the labels.",
             )
-        for idle in idle_settings(config, run.repeats):
+        for idle in idle_settings(config, run.repeats, habits=False):
             warnings.warn(f"task {planned.name}: without effect: {idle}", ConfigWarning, stacklevel=2)
         planned.task.scorer.prepare(config, run.labels)
         if isinstance(config.process_results, FunctionRef):

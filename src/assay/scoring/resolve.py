@@ -108,8 +108,9 @@ def metric_configs(config: TaskConfig, of: FilterConfig | None = None) -> Sequen
     return listed or [MetricConfig(metric=name) for name in OUTPUT_TYPES[config.output_type].metrics]
 
 
-def idle_settings(config: TaskConfig, repeats: int | None = None) -> list[str]:
-    """Settings of a task that would do nothing, in words; `repeats` are the run's."""
+def idle_settings(config: TaskConfig, repeats: int | None = None, *, habits: bool = True) -> list[str]:
+    """Settings of a task that would do nothing, in words; `repeats` are the run's. Without `habits`, arguments that files
+    of lm-evaluation-harness give to metrics that ignore them are passed over."""
     kind = OUTPUT_TYPES[config.output_type].metric_kind
     idle: list[str] = []
     if kind == "loglikelihood" and config.doc_to_choice is not None:
@@ -125,7 +126,8 @@ def idle_settings(config: TaskConfig, repeats: int | None = None) -> list[str]:
                 idle.append(f"metric {metric.name}: it says nothing about output_type {config.output_type}")
                 continue
             takes = None if form is None else own_arguments(form)
-            if takes is not None and (unread := [name for name in metric.kwargs if name not in takes]):
+            unread = [] if takes is None else [name for name in metric.kwargs if name not in takes]
+            if unread and (habits or config.lm_eval_version is None):
                 idle.append(f"{', '.join(unread)} of metric {metric.name}, which does not look at that")
             if (metric.reducer or config.reducer) and last in ("take_first", "majority_vote"):
                 idle.append(
