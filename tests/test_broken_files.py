@@ -9,11 +9,13 @@ import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+import assay
 from assay.cli.entry import main
+from assay.errors import ConfigError
 
 DATA = """{"q": "Which?", "c": ["red", "green"], "a": 0, "t": "red"}
 {"q": "What?", "c": ["red", "blue"], "a": 1, "t": "blue"}
@@ -421,3 +423,24 @@ def test_a_report_over_a_directory_ends_whatever_its_files_hold(
 def test_there_are_at_least_sixty_of_files_and_twenty_of_python_and_of_models() -> None:
     assert len(YAML) >= 60
     assert min(len(PYTHON), len(MODELS)) >= 20
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"metric_list": [{"metric": "acc_nrom"}]}, "acc_nrom"),
+        ({"filter_list": [{"name": "x", "filter": [{"function": "take_frist"}]}]}, "take_frist"),
+        ({"doc_to_text": "{{question"}, "doc_to_text"),
+    ],
+)
+@pytest.mark.parametrize("way", ["mapping", "overrides"])
+def test_tasks_that_are_no_files_are_checked_as_early(
+    folder: Path, fields: dict[str, Any], says: str, way: str
+) -> None:
+    (folder / "loud.py").write_text(f"open({str(folder / 'LOADED')!r}, 'w')\n" + MODEL)
+    words = {"tasks": ["sound"], "overrides": {"sound": fields}}
+    if way == "mapping":
+        words = {"tasks": [{"task": "sound", **fields}]}
+    with pytest.raises(ConfigError, match=says):
+        assay.evaluate(model=f"{folder / 'loud.py'}:Asked", include_path=[str(folder)], **words)
+    assert not (folder / "LOADED").exists(), "no model was loaded for a task that is wrong"

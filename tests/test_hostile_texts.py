@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -73,20 +74,43 @@ def process_results(doc, results):
 """
 
 
-def test_one_doc_that_its_code_never_ends_on_is_a_failed_doc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assay.timelimit.DOC_SECONDS", 1.0)
-    monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
-    (tmp_path / "slow.py").write_text(SLOW)
-    (tmp_path / "docs.jsonl").write_text('{"q": "a"}\n{"q": "slow"}\n{"q": "b"}\n')
-    (tmp_path / "slow.yaml").write_text(
+def write_slow(folder: Path, code: str) -> str:
+    """A task of three docs whose code takes its time for the second."""
+    (folder / "slow.py").write_text(code)
+    (folder / "docs.jsonl").write_text('{"q": "a"}\n{"q": "slow"}\n{"q": "b"}\n')
+    (folder / "slow.yaml").write_text(
         "task: slow\ndataset_path: json\ndataset_kwargs: {data_files: {test: docs.jsonl}}\ntest_split: test\n"
         'output_type: generate_until\ndoc_to_text: "{{q}}"\ndoc_to_target: "x"\n'
         "process_results: !function slow.process_results\nmetric_list: [{metric: acc}]\n"
     )
-    result = evaluate(model="dummy", tasks=[str(tmp_path / "slow.yaml")])
+    return str(folder / "slow.yaml")
+
+
+def test_one_doc_that_its_code_never_ends_on_is_a_failed_doc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.timelimit.DOC_SECONDS", 1.0)
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
+    result = evaluate(model="dummy", tasks=[write_slow(tmp_path, SLOW)])
     health = result.tasks["slow"].health
     assert health.failed == 1
     assert health.reasons == {"scoring failed: process_results: MatchTimeout": 1}
+    assert result.tasks["slow"].scores
+
+
+ENDLESS = """def process_results(doc, results):
+    while doc["q"] == "slow":
+        pass
+    return {"acc": 1.0}
+"""
+
+
+def test_the_clock_of_docs_works_outside_the_main_thread_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.timelimit.DOC_SECONDS", 1.0)
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
+    task = write_slow(tmp_path, ENDLESS)
+    with ThreadPoolExecutor(1) as pool:
+        result = pool.submit(evaluate, model="dummy", tasks=[task]).result()
+    health = result.tasks["slow"].health
+    assert (health.failed, health.reasons) == (1, {"scoring failed: process_results: MatchTimeout": 1})
     assert result.tasks["slow"].scores
 
 

@@ -10,13 +10,14 @@ a time limit of its own, does the matching.
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
+import ctypes
 import math
 import re
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -57,27 +58,44 @@ def signals_work_here() -> bool:
 DOC_SECONDS = 60.0
 """The most that reading or scoring one doc may take."""
 
-_clock = {"began": math.inf, "seconds": math.inf}
+
+class _Clock(threading.local):
+    """When the work of this thread began, and how long it may take."""
+
+    began = math.inf
+    seconds = math.inf
+
+    def is_late(self) -> bool:
+        return time.monotonic() - self.began > self.seconds
+
+
+_clock = _Clock()
 
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """Inside, in the main thread, each piece of work that follows a `begin` ends in time, or is a `MatchTimeout`.
+    """Inside, each piece of work that follows a `begin` ends in time, or is a `MatchTimeout`.
 
     For code whose patterns nobody has timed: that of task files, and of libraries. A timer for each doc would cost more
-    than most metrics; here one ticks every second and looks at the clock.
+    than most metrics; here one ticks every second and looks at the clock. Outside the main thread, which alone gets signals,
+    it ends what is written in Python, and not a single call of C that runs on and on, such as one match of `re`.
     """
-    if not signals_work_here():
-        yield
-        return
+    before = _clock.began, _clock.seconds
+    _clock.began = math.inf
+    try:
+        with _signals() if signals_work_here() else _watcher():
+            yield
+    finally:
+        _clock.began, _clock.seconds = before
 
+
+@contextmanager
+def _signals() -> Iterator[None]:
     def look(signum: int, frame: object) -> None:
-        if time.monotonic() - _clock["began"] > _clock["seconds"]:
-            _clock["began"] = math.inf
-            raise MatchTimeout(f"it took more than {_clock['seconds']:g} seconds")
+        if _clock.is_late():
+            _clock.began = math.inf
+            raise MatchTimeout(f"it took more than {_clock.seconds:g} seconds")
 
-    before = dict(_clock)
-    _clock["began"] = math.inf
     previous = signal.signal(signal.SIGALRM, look)
     waiting, interval = signal.setitimer(signal.ITIMER_REAL, 1.0, 1.0)
     try:
@@ -85,12 +103,33 @@ def watched() -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, waiting, interval)
         signal.signal(signal.SIGALRM, previous)
-        _clock.update(before)
+
+
+@contextmanager
+def _watcher() -> Iterator[None]:
+    """A second thread that looks at the clock of this one."""
+    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    clock, worker, ended = vars(_clock), ctypes.c_ulong(threading.get_ident()), threading.Event()
+
+    def look() -> None:
+        while not ended.wait(1.0):
+            if time.monotonic() - clock["began"] > clock.get("seconds", math.inf):
+                clock["began"] = math.inf
+                raise_in(worker, ctypes.py_object(MatchTimeout))
+
+    threading.Thread(target=look, name="assay-clock", daemon=True).start()
+    try:
+        yield
+    finally:
+        with suppress(MatchTimeout):  # of work that ended at the same moment
+            _clock.began = math.inf
+            ended.set()
+        ended.set()
 
 
 def begin(seconds: float | None = None) -> None:
     """A new piece of work begins: it may take so long, and what came before it has ended."""
-    _clock["began"], _clock["seconds"] = time.monotonic(), DOC_SECONDS if seconds is None else seconds
+    _clock.began, _clock.seconds = time.monotonic(), DOC_SECONDS if seconds is None else seconds
 
 
 class TimedPattern:

@@ -17,7 +17,7 @@ from assay.report.jsonl import write_sample_files
 from assay.report.loggers import ReadyLogger, log_results, ready_loggers
 from assay.report.notebook import NotebookProgress, in_notebook
 from assay.results import LAYOUT, RunDirectory, RunResult, recorded
-from assay.run import Progress, execute, manager_for, rescore
+from assay.run import Progress, execute, manager_for, require_sound, rescore
 from assay.stats import StoppingRule
 
 if TYPE_CHECKING:
@@ -129,7 +129,9 @@ def split_tasks(words: dict[str, Any], manager: TaskManager | None = None) -> tu
     written = [each for each in listed if isinstance(each, Mapping) or (isinstance(each, str) and overrides)]
     if written:
         manager = manager or manager_for(RunConfig(**{key: word for key, word in words.items() if key != "tasks"}))
-        ready = manager.load(written, words.get("data_dir"), overrides=overrides)
+        data_dir = Path(words["data_dir"]) if words.get("data_dir") else None
+        require_sound(manager, written, data_dir, overrides=overrides)
+        ready = manager.load(written, data_dir, overrides=overrides)
     names: list[str] = []
     waiting = [*ready.roots]
     for each in listed:

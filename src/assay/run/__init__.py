@@ -1,6 +1,6 @@
 """All of it, in order: plan, answer, score, summarize; streaming, resumable, on one machine or many."""
 
-from assay.run.checks import check_group
+from assay.run.checks import check_group, require_sound
 from assay.run.execution import execute, model_for, rescore
 from assay.run.forecasting import Forecast, forecast
 from assay.run.interrupt import Interrupted
@@ -34,6 +34,7 @@ __all__ = [
     "read_models",
     "reask",
     "request_hash",
+    "require_sound",
     "rescore",
     "run_model",
     "share_out",

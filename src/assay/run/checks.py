@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from assay.config import AggMetricConfig, Origin
 from assay.errors import ConfigError, ConfigWarning, did_you_mean
@@ -14,9 +15,15 @@ from assay.scoring import filters_of, metric_configs
 from assay.tasks import GroupSpec, Resolved, TaskManager, check_task, code_of_task, functions_in, may_be_registered
 
 
-def require_sound(manager: TaskManager, names: list[str], data_dir: Path | None) -> None:
-    """Raise the first fault of the tasks and groups that these names stand for. Reads no data."""
-    resolved = manager.resolve(names)
+def require_sound(
+    manager: TaskManager,
+    names: Sequence[str | Mapping[str, Any]],
+    data_dir: Path | None,
+    *,
+    overrides: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """Raise the first fault of the tasks and groups that these names or mappings stand for. Reads no data."""
+    resolved = manager.resolve(names, overrides=overrides)
     faults = [
         fault
         for key, config in resolved.tasks.items()

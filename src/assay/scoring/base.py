@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -252,6 +253,7 @@ class Scorer:
 
         if not context.task_config.unsafe_code:
             return map(value, jobs)
+        begin(math.inf)  # programs have limits of their own, and the clock is this thread's
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             return list(pool.map(value, jobs))
 
