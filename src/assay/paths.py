@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import stat
 import sys
 from pathlib import Path
+from typing import Any
 
 
 def assay_home() -> Path:
@@ -43,6 +45,14 @@ def read_regular(path: Path | str, most: int) -> bytes:
         return b"".join(parts)
     finally:
         os.close(descriptor)
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What a file of strangers says; brackets without end are a `ValueError`, as any other text that is no JSON."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def open_lock(path: Path) -> int:

@@ -5,7 +5,6 @@ A number may be shown to be good enough, shown not to be, or there are too few d
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from assay.comparison.runs import ComparedRun, is_higher_better
 from assay.comparison.task_difference import repeatable_aggregation
 from assay.errors import ConfigError, did_you_mean
 from assay.metrics import AGGREGATIONS
+from assay.paths import parse_json
 from assay.results import MetricKey, Score, matching
 from assay.scoring import estimate as estimate_of
 from assay.stats import GateResult, above_threshold, non_inferiority, unpaired_difference
@@ -123,7 +123,7 @@ def gate_against(run: str | Path, baseline: str | Path, options: CompareOptions)
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(data, dict):

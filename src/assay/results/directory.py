@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from assay.config import RunConfig, without_secrets
 from assay.errors import DISTRIBUTION, ConfigError, StoreError
-from assay.paths import short_name, try_lock
+from assay.paths import parse_json, short_name, try_lock
 
 LAYOUT = 1
 """Version of the layout. A directory with a larger number was written by a newer Assay."""
@@ -132,7 +132,7 @@ class RunDirectory:
         if not path.is_file():
             return None
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = parse_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise StoreError(
                 f"{path} cannot be read: {error}",

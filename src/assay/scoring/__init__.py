@@ -11,7 +11,7 @@ from assay.scoring.choices import LettersScorer, MultiChoiceScorer, MultipleChoi
 from assay.scoring.correction import checked
 from assay.scoring.estimation import aggregate, chance_test, estimate, quietly, stderr_for_metric
 from assay.scoring.hooks import hooked
-from assay.scoring.judges import JudgeScorer, answer_hash, scale_from_json
+from assay.scoring.judges import JudgeScorer, answer_hash, label_rows, scale_from_json
 from assay.scoring.outcome import ScoringResult, declared
 from assay.scoring.resolve import (
     SCORERS,
@@ -104,6 +104,7 @@ __all__ = [
     "higher_is_better_of",
     "hooked",
     "idle_settings",
+    "label_rows",
     "may_be_right_or_wrong",
     "metric_configs",
     "one_value",

@@ -316,8 +316,13 @@ def _check_files(config: TaskConfig, mirror: Path | None) -> None:
             hint="Add dataset_kwargs: {data_files: {test: FILE}}.",
         )
     for name in names:
-        if "://" not in name and not any(sign in name for sign in "*?[") and not Path(name).exists():
+        if "://" in name or any(sign in name for sign in "*?["):
+            continue
+        if not Path(name).exists():
             raise ConfigError(
                 f"there is no file {name}",
                 hint="Data files are looked for beside the task file, then in the working directory.",
             )
+        if not Path(name).is_file() and not Path(name).is_dir():
+            # A pipe waits for ever, and /dev/zero has no end.
+            raise ConfigError(f"{name} is no regular file", hint="Write the docs to a file, and name that.")

@@ -26,7 +26,7 @@ from starlette.staticfiles import StaticFiles
 
 from assay.errors import ConfigError
 from assay.results import RunDirectory, RunResult, read_columns
-from assay.scoring import scale_from_json
+from assay.scoring import label_rows, scale_from_json
 from assay.view.render import render
 from assay.view.security import RequestGuard
 from assay.view.server import LINKS, LOOPBACK_NAMES, listen, palette, static_directory
@@ -108,8 +108,7 @@ class LabelBook:
 
     def __init__(self, path: Path, items: Sequence[Item]) -> None:
         self.path, self.items = path, list(items)
-        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-        self.given = [json.loads(line) for line in lines if line.strip()]
+        self.given = list(label_rows(path)) if path.exists() else []
 
     @property
     def done(self) -> set[tuple[str, str]]:

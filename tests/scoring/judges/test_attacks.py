@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from pathlib import Path
 
 import pytest
 from tests.scoring.judges.attacks import ATTACKS
 
-from assay.scoring.judges import JUDGE_KINDS, Case, Grades, NamedScale, read_verdict
+from assay.config import TaskConfig
+from assay.errors import ConfigError
+from assay.scoring.judges import JUDGE_KINDS, Case, Grades, Labels, NamedScale, read_verdict
 from assay.scoring.judges.fence import disarm, fence
+from assay.scoring.judges.opponents import Opponent
+from assay.tasks import check_task
 
 GRADES, WORDS = Grades(1, 10), NamedScale({"correct": 1.0, "incorrect": 0.0})
 ATTACK = pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
@@ -75,3 +81,40 @@ def test_a_judge_that_replies_in_json_is_read_by_its_own_key(attack: str) -> Non
 def test_code_and_markup_that_speak_for_nobody_are_left_as_they_are() -> None:
     text = "if a < b: print('<b>x</b>', [1, 2], x[0])\n>>> f(<unknown>)\n[section 12]"
     assert disarm(text) == text
+
+
+ODD_ROWS = {
+    "deep": "[" * 100_000,
+    "no hash": '{"doc_hash": [], "answer_hash": {}, "verdict": 1, "answer": "x"}',
+    "no object": "[1, 2]",
+    "no JSON": "{",
+}
+
+
+@pytest.mark.parametrize("row", ODD_ROWS)
+def test_files_that_a_task_file_names_may_hold_anything(row: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(ODD_ROWS[row] + "\n")
+    with pytest.raises(ConfigError, match=r"rows\.jsonl, line 1"):
+        Labels.read([path], "t")
+    if row != "no hash":
+        with pytest.raises(ConfigError, match=r"rows\.jsonl, line 1"):
+            Opponent.read(str(path), "t", "none")
+
+
+def test_labels_and_docs_are_not_read_from_pipes_and_devices(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(ConfigError, match="not a regular file"):
+            Labels.read([path], "t")
+        config = TaskConfig(
+            task="t",
+            dataset_path="json",
+            dataset_kwargs={"data_files": {"test": str(path)}},
+            test_split="test",
+            doc_to_text="q",
+            doc_to_target="a",
+        )
+        assert [fault.message for fault in check_task(config)] == [
+            f"task 't': dataset_kwargs: {path} is no regular file"
+        ]

@@ -7,7 +7,6 @@ standard error becomes a normal interval.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -22,6 +21,7 @@ from assay.config import RunConfig
 from assay.data import doc_hash
 from assay.errors import ConfigError, DataError
 from assay.instance import Instance
+from assay.paths import parse_json
 from assay.results import (
     LAYOUT,
     GroupResult,
@@ -89,7 +89,7 @@ def newest_results(path: Path) -> Path | None:
 
 def read_results(path: Path) -> dict[str, Any]:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(data, dict) or "results" not in data:
@@ -146,7 +146,7 @@ def _convert(
         for number, line in enumerate(lines, 1):
             if line.strip():
                 try:
-                    row = _row(json.loads(line), kind, task)
+                    row = _row(parse_json(line), kind, task)
                     writer.add(row)
                     for metric, value in {**row.metrics, **row.other}.items():
                         column = columns.setdefault(MetricKey(metric, row.filter), SampleValues())

@@ -21,6 +21,7 @@ from assay.compat.lm_eval.importing import (
 )
 from assay.data import doc_hash
 from assay.errors import ConfigError, DataError
+from assay.paths import parse_json
 from assay.run import request_hash
 
 
@@ -71,7 +72,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
             if not line.strip():
                 continue
             try:
-                sample = json.loads(line)
+                sample = parse_json(line)
                 if not isinstance(sample, dict):
                     raise ValueError("not an object")
             except ValueError as error:

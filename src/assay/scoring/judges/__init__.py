@@ -2,7 +2,7 @@
 
 from assay.scoring.judges.fence import disarm, fence
 from assay.scoring.judges.kinds import JUDGE_KINDS, Case, JudgeKind, Part
-from assay.scoring.judges.labels import Labels, answer_hash
+from assay.scoring.judges.labels import Labels, answer_hash, label_rows
 from assay.scoring.judges.reader import read_verdict
 from assay.scoring.judges.scales import Grades, NamedScale, Points, Scale, scale_from_json
 from assay.scoring.judges.scorer import JudgeScorer
@@ -21,6 +21,7 @@ __all__ = [
     "answer_hash",
     "disarm",
     "fence",
+    "label_rows",
     "read_verdict",
     "scale_from_json",
 ]

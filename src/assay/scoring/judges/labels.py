@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from assay.errors import ConfigError
+from assay.paths import parse_json, read_regular
 
+MOST = 256 << 20
 _FORM = 'Each line is {"doc_hash": "…", "answer_hash": "…", "verdict": "correct"}; `assay label RUN` writes them.'
 
 
@@ -46,25 +48,36 @@ class Labels:
         """Those of one task; a line that names no task is for any."""
         verdicts: dict[tuple[str, str], list[Any]] = {}
         for path in paths:
-            for row in _rows(Path(path)):
+            for row in label_rows(Path(path)):
                 if row.get("task") in (None, task):
                     verdicts.setdefault((row["doc_hash"], row["answer_hash"]), []).append(row["verdict"])
         return cls(verdicts, frozenset(doc for doc, _ in verdicts))
 
 
-def _rows(path: Path) -> Iterable[dict[str, Any]]:
+def label_rows(path: Path) -> Iterator[dict[str, Any]]:
+    for place, row in read_rows(path, "labels", _FORM):
+        missing = [key for key in ("doc_hash", "answer_hash", "verdict") if key not in row]
+        if missing:
+            raise ConfigError(f"{place} has no {missing[0]}", hint=_FORM)
+        if not isinstance(row["doc_hash"], str) or not isinstance(row["answer_hash"], str):
+            raise ConfigError(f"{place}: doc_hash and answer_hash are texts", hint=_FORM)
+        yield row
+
+
+def read_rows(path: Path, what: str, form: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a JSONL file, each with its place. Task files name such files, and a stranger may have written them."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_regular(path, MOST).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"labels: {path} cannot be read: {error}", hint=_FORM) from error
+        raise ConfigError(f"{what}: {path} cannot be read: {error}", hint=form) from error
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
+        place = f"{what}: {path}, line {number}"
         try:
-            row = json.loads(line)
+            row = parse_json(line)
         except ValueError as error:
-            raise ConfigError(f"labels: {path}, line {number} is not valid JSON: {error}", hint=_FORM) from error
-        missing = [key for key in ("doc_hash", "answer_hash", "verdict") if not isinstance(row, dict) or key not in row]
-        if missing:
-            raise ConfigError(f"labels: {path}, line {number} has no {missing[0]}", hint=_FORM)
-        yield row
+            raise ConfigError(f"{place} is not valid JSON: {error}", hint=form) from error
+        if not isinstance(row, dict):
+            raise ConfigError(f"{place} is no object", hint=form)
+        yield place, row

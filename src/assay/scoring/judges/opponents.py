@@ -10,6 +10,7 @@ from typing import Any
 
 from assay.errors import ConfigError
 from assay.results import RunDirectory, read_columns
+from assay.scoring.judges.labels import read_rows
 
 _FORM = 'Give a run directory, or a JSONL file with {"doc_hash": "…", "answer": "…"} (or doc_id) a line.'
 
@@ -59,16 +60,13 @@ def _text(responses: Any) -> str:
 def _of_file(path: Path) -> Opponent:
     by_hash: dict[str, str] = {}
     by_id: dict[int, str] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if not line.strip():
-            continue
+    for place, row in read_rows(path, "opponent", _FORM):
         try:
-            row = json.loads(line)
             answer = row["answer"]
             if "doc_hash" in row:
                 by_hash[str(row["doc_hash"])] = str(answer)
             else:
                 by_id[int(row["doc_id"])] = str(answer)
         except (ValueError, KeyError, TypeError) as error:
-            raise ConfigError(f"the opponent {path}, line {number}: {error!r}", hint=_FORM) from error
+            raise ConfigError(f"{place}: {error!r}", hint=_FORM) from error
     return Opponent(by_hash, by_id)
