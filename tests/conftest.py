@@ -25,6 +25,7 @@ TOGETHER = 20
 """Tests of one file that run in one process, so that what a file makes once is seldom made twice."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Which tests go to one process under `--dist loadgroup`, and in which order."""
     if not config.getoption("loadgroup", False):

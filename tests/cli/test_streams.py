@@ -75,7 +75,10 @@ def scores(folder: Path, name: str) -> Any:
     return json.loads((folder / name / "results.json").read_text())["results"]
 
 
-@pytest.mark.parametrize("case", BROKEN)
+# All streams at once are in `make test-wide`: each is here by itself.
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.wide if case.startswith("all") else ()) for case in BROKEN]
+)
 def test_a_run_whose_output_cannot_be_written_is_done_and_kept(folder: Path, sound: Any, case: str) -> None:
     redirection, code = BROKEN[case]
     done = assay(folder, *run_words("broken"), shell=redirection)
