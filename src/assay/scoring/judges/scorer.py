@@ -8,18 +8,17 @@ from typing import Any, ClassVar
 
 from assay.config import MetricConfig, TaskConfig
 from assay.data import doc_hash
-from assay.errors import AssayError, ConfigError, DataError, did_you_mean
-from assay.instance import Instance, context_text, is_chat
+from assay.errors import ConfigError, DataError, did_you_mean
+from assay.instance import Instance
 from assay.metrics import AGGREGATIONS, get_reducer
 from assay.results import MetricKey
 from assay.scoring.base import ScoringContext
 from assay.scoring.judges.asking import Asking
+from assay.scoring.judges.cases import Cases
 from assay.scoring.judges.kinds import JUDGE_KINDS, Case, JudgeKind
 from assay.scoring.judges.labels import Labels
-from assay.scoring.judges.opponents import Opponent
 from assay.scoring.outcome import InstancesByDoc, ScoringResult
 from assay.scoring.resolve import aggregation_of, filters_of, higher_is_better_of, metric_configs
-from assay.scoring.results import filtered
 from assay.scoring.scorers import GenerateScorer
 from assay.templates import compile_template
 
@@ -67,8 +66,7 @@ class JudgeScorer(GenerateScorer):
         super().__init__(multiple_target=multiple_target)
         self.kind = make_kind(kind, of_kind)
         self.roles = (judges,) if isinstance(judges, str) else tuple(judges)
-        self.panel, self.labels_file, self.opponent = panel, labels, opponent
-        self.question, self.reference, self.opponent_answer = question, reference, opponent_answer
+        self.panel, self.labels_file = panel, labels
         if not self.roles or len(set(self.roles)) < len(self.roles):
             raise ConfigError(
                 f"judges is {judges!r}", hint="Name each judge of the panel once: judges: [judge, second]."
@@ -77,11 +75,7 @@ class JudgeScorer(GenerateScorer):
             raise ConfigError(f"panel is {panel!r}", hint="Judges are put together by panel: mean, or panel: majority.")
         if not isinstance(judge_repeats, int) or judge_repeats < 1:
             raise ConfigError(f"judge_repeats is {judge_repeats!r}", hint="Give a number from 1 on.")
-        if self.kind.needs_opponent and opponent is None and opponent_answer is None:
-            raise ConfigError(
-                "a judge of the kind pairwise has nothing to compare with",
-                hint="Give opponent: a run directory or a JSONL file with doc_hash and answer; or opponent_answer: a template.",
-            )
+        self.cases = Cases(self.kind, question, reference, opponent, opponent_answer)
         if template is not None:
             compile_template(template)
         settings = {**(SAMPLED if judge_repeats > 1 else GREEDY), **(generation_kwargs or {})}
@@ -91,7 +85,6 @@ class JudgeScorer(GenerateScorer):
         self.wants_every_turn = self.kind.needs_turns
         self._more_labels: tuple[str, ...] = ()
         self._labels: dict[str, Labels] = {}
-        self._opponents: dict[tuple[str, str], Opponent] = {}
 
     @property
     def metric(self) -> str:
@@ -101,9 +94,8 @@ class JudgeScorer(GenerateScorer):
         self._more_labels = tuple(labels)
         self._labels.clear()
         self._labels_of(task_config.task)
-        if self.opponent is not None:
-            for each in self._judged_filters(task_config):
-                self._opponent_of(task_config.task, each)
+        for each in self._judged_filters(task_config):
+            self.cases.prepare(task_config.task, each)
 
     def has_labels(self, labels: Sequence[str] = ()) -> bool:
         return bool(self.labels_file or labels)
@@ -114,7 +106,7 @@ class JudgeScorer(GenerateScorer):
         asked: list[Instance] = []
         for name in self._judged_filters(task_config):
             for instances in instances_by_doc.values():
-                for draw, case in enumerate(self._cases(instances, name)):
+                for draw, case in enumerate(self.cases.of(instances, name)):
                     asked += self.asking.next_questions(instances[-1], case, name, draw)
         return asked
 
@@ -122,52 +114,6 @@ class JudgeScorer(GenerateScorer):
         for each in filters_of(config):
             if not each.metric_list or any(metric.name in self.own_metrics for metric in each.metric_list):
                 yield each.name
-
-    def _cases(self, instances: Sequence[Instance], filter_name: str) -> list[Case]:
-        """One for each draw of the answer; none where the filter dropped the doc or the opponent has no answer."""
-        last = instances[-1]
-        if filter_name not in last.filtered_resps:
-            return []
-        try:
-            return [self._case(instances, text, filter_name) for text in texts(filtered(last, filter_name))]
-        except _NoOpponent:
-            return []
-        except AssayError as error:
-            place = f"task {last.task_name!r}, doc {last.doc_id}"
-            raise type(error)(f"{place}: {error.message}", hint=error.hint) from error
-
-    def _case(self, instances: Sequence[Instance], answer: str, filter_name: str) -> Case:
-        first, last = instances[0], instances[-1]
-        opponent = None
-        if self.opponent_answer is not None:
-            opponent = compile_template(self.opponent_answer).render(last.doc)
-        elif self.kind.needs_opponent:
-            opponent = self._opponent_of(last.task_name, filter_name).answer(doc_hash(last.doc), last.doc_id)
-            if opponent is None:
-                raise _NoOpponent
-        turns: list[tuple[str, str]] = []
-        if self.kind.needs_turns:
-            said = [texts(filtered(each, filter_name))[0] for each in instances[:-1]]
-            turns = list(zip(map(said_to, instances), [*said, answer]))
-        question = said_to(first if self.kind.needs_turns else last)
-        return Case(
-            last.doc,
-            question if self.question is None else compile_template(self.question).render(last.doc),
-            answer,
-            self._reference(last),
-            turns,
-            opponent,
-        )
-
-    def _reference(self, instance: Instance) -> str | None:
-        if self.reference is not None:
-            return compile_template(self.reference).render(instance.doc) or None
-        target = instance.target
-        if instance.choices is not None and isinstance(target, int) and 0 <= target < len(instance.choices):
-            return instance.choices[target]
-        if isinstance(target, list | tuple):
-            return " or ".join(map(str, target)) or None
-        return None if target is None or not str(target).strip() else str(target)
 
     # ------------------------------------------------------------------ scoring
 
@@ -186,7 +132,7 @@ class JudgeScorer(GenerateScorer):
             result.open_judged(key)
         labels = self._labels_of(context.task_config.task)
         for doc_id, instances in context.instances.items():
-            cases = self._cases(instances, name)
+            cases = self.cases.of(instances, name)
             of_draws = [self._scores(instances[-1], case, name, draw) for draw, case in enumerate(cases)]
             if not of_draws or None in of_draws:
                 result.flag(doc_id, "unjudged")
@@ -247,7 +193,7 @@ class JudgeScorer(GenerateScorer):
     def _is_label_of_another(self, instances: Sequence[Instance], config: TaskConfig, labels: Labels) -> bool:
         """Whether the doc's labels are for what another filter made of the answer."""
         content = doc_hash(instances[-1].doc)
-        cases = (case for name in self._judged_filters(config) for case in self._cases(instances, name))
+        cases = (case for name in self._judged_filters(config) for case in self.cases.of(instances, name))
         return any(labels.of(content, case.judged_texts) for case in cases)
 
     def _label_value(self, verdict: Any, case: Case) -> float:
@@ -262,16 +208,6 @@ class JudgeScorer(GenerateScorer):
             paths = [*([self.labels_file] if self.labels_file else []), *self._more_labels]
             self._labels[task] = Labels.read(paths, task)
         return self._labels[task]
-
-    def _opponent_of(self, task: str, filter_name: str) -> Opponent:
-        if (task, filter_name) not in self._opponents:
-            assert self.opponent is not None
-            self._opponents[task, filter_name] = Opponent.read(self.opponent, task, filter_name)
-        return self._opponents[task, filter_name]
-
-
-class _NoOpponent(Exception):
-    """The opponent did not answer this doc."""
 
 
 def make_kind(name: str, settings: Mapping[str, Any]) -> JudgeKind:
@@ -296,23 +232,6 @@ def make_kind(name: str, settings: Mapping[str, Any]) -> JudgeKind:
             hint = did_you_mean(key, [*known, *common]) or f"It takes: {', '.join([*known, *common])}."
             raise ConfigError(f"a judge of the kind {name} has no setting {key!r}", hint=hint)
     return cls(**settings)
-
-
-def texts(response: Any) -> list[str]:
-    """What a filter left of the answer, one text a draw."""
-    return [str(each) for each in response] if isinstance(response, list) else [str(response)]
-
-
-def said_to(instance: Instance) -> str:
-    """What the user said last: the turn itself where the task noted it, the last message of a chat, or the whole prompt."""
-    noted = instance.note.get("said")
-    if noted is not None:
-        return str(noted)
-    context = instance.arguments[0]
-    if is_chat(context):
-        asked = [message.content for message in context if message.role == "user"]
-        return asked[-1] if asked and isinstance(asked[-1], str) else context_text(context)
-    return context_text(context)
 
 
 def _reducer(listed: MetricConfig | None, config: TaskConfig) -> Callable[[list[float]], float]:
