@@ -41,6 +41,6 @@ def command(run: Path, docs: int, tasks: tuple[str, ...], labels: Path | None, p
     book = LabelBook(path, draw_items(RunDirectory.open(run), docs, tasks))
 
     def ready(address: str) -> None:
-        echo(f"{len(book.items):,} answers to label at {address}; labels go to {path}  (Ctrl-C ends)")
+        echo(f"{len(book.items):,} answers to label at {address}  (labels go to {path}; Ctrl-C ends)")
 
     serve_labels(book, port=port, open_browser=open_browser, ready=ready)
