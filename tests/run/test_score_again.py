@@ -135,3 +135,10 @@ def test_a_task_that_was_asked_nothing_is_scored_as_nothing(bench: Path) -> None
     assert [name for name, task in first.tasks.items() if task.sample_file] == ["colours"]
     assert not (bench / "run" / "samples_sums.jsonl").exists()
     assert numbers(score_again(bench / "run")) == numbers(first)
+
+
+@pytest.mark.parametrize("config", [{}, {"config": None}, {"config": [1]}, {"config": {"model": 5}}])
+def test_a_run_that_does_not_say_how_it_was_made_is_refused(config: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps(config))
+    with pytest.raises(ConfigError, match=r"run\.json"):
+        score_again(tmp_path)

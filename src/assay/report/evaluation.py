@@ -181,8 +181,13 @@ def score_again(
     """
     source = RunDirectory.open(run)
     run_file = source.read_json("run.json") or {}
+    kept = run_file.get("config")
+    if not isinstance(kept, dict):
+        raise ConfigError(
+            f"{source.path}/run.json does not say how the run was made", hint="Name a run of `assay run`."
+        )
     try:
-        config = RunConfig(**{**run_file["config"], "run_dir": None, "output_path": None, **(changes or {})})
+        config = RunConfig(**{**kept, "run_dir": None, "output_path": None, **(changes or {})})
     except ConfigError as error:
         raise error.reworded(f"{source.path}/run.json: {error.message}") from error
     target = None

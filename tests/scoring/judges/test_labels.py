@@ -132,7 +132,11 @@ def test_a_comparison_without_labels_says_that_the_judge_is_unchecked(tmp_path: 
 
 @pytest.mark.parametrize(
     ("line", "message"),
-    [("{", "line 1 is not valid JSON"), ('{"doc_hash": "a"}', "line 1 has no answer_hash"), ("[1]", "line 1 is no object")],
+    [
+        ("{", "line 1 is not valid JSON"),
+        ('{"doc_hash": "a"}', "line 1 has no answer_hash"),
+        ("[1]", "line 1 is no object"),
+    ],
 )
 def test_a_damaged_file_of_labels_is_named_with_its_line(tmp_path: Path, line: str, message: str) -> None:
     write_bench(tmp_path, judged=CORRECT)
