@@ -10,7 +10,7 @@ import pytest
 from tests.run.test_run import Echo, bench, run  # noqa: F401  `bench` is a fixture
 from tests.run.test_until import many
 
-from assay.errors import ConfigError, ScoringError
+from assay.errors import ConfigError, ScoringError, StoreError
 from assay.report import score_again
 from assay.results import RunResult, SampleRow, SampleWriter, read_samples
 from assay.run.kept import KeptDocs
@@ -141,4 +141,10 @@ def test_a_task_that_was_asked_nothing_is_scored_as_nothing(bench: Path) -> None
 def test_a_run_that_does_not_say_how_it_was_made_is_refused(config: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps(config))
     with pytest.raises(ConfigError, match=r"run\.json"):
+        score_again(tmp_path)
+
+
+def test_a_run_whose_file_is_nothing_but_brackets_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("[" * 100_000)
+    with pytest.raises(StoreError, match="nested too deeply"):
         score_again(tmp_path)
