@@ -11,8 +11,7 @@ import pytest
 from tests.scoring.judges.bench import judge, write_bench
 
 import assay
-from assay.report import score_again
-from assay.results import RunResult, read_samples
+from assay.results import RunResult
 
 MT_BENCH = [{"prompt": [f"{i}?", f"{i + 1}?"], "reference": [], "category": "math", "prompt_id": i} for i in range(4)]
 ALPACA = [{"instruction": f"{i}?", "output": "2", "generator": "g", "dataset": "d"} for i in range(4)]
@@ -67,34 +66,6 @@ def test_mt_bench_shows_the_judge_references_where_there_are_some(folder: Path) 
     assert len(asked) == 8, "each turn of each doc is judged"
     assert sum("see 1\n\nsee 2" in prompt for prompt in asked) == 4
     assert sum("best grade" in prompt for prompt in asked) == 4
-
-
-def test_mt_bench_talks_with_a_chat_model_and_is_scored_again(folder: Path) -> None:
-    """A tiny real model: its first answer stands in the conversation of the second turn."""
-    from tests.models.hf.conftest import make_network, make_tokenizer
-
-    make_network("llama").save_pretrained(folder / "tiny")
-    make_tokenizer().save_pretrained(folder / "tiny")
-    words = {
-        "model": "hf",
-        "model_args": {"pretrained": str(folder / "tiny"), "dtype": "float32"},
-        "device": "cpu",
-        "apply_chat_template": True,
-        "gen_kwargs": {"max_gen_toks": 6},
-    }
-    roles = {"judge": judge(folder, rule="length")}
-    result = run(folder, "mt_bench", run_dir=str(folder / "run"), **words, roles=roles)
-    samples = list(read_samples(folder / "run" / "samples" / "mt_bench.parquet"))
-    for row in samples:
-        (first,), (second,) = json.loads(row["arguments"])[0][:1], json.loads(row["arguments"])[1][:1]
-        (said,), _ = json.loads(row["resps"])
-        assert [message["role"] for message in first] == ["user"]
-        assert [message["role"] for message in second] == ["user", "assistant", "user"]
-        assert second[1]["content"] == said
-        assert [question["note"]["part"] for question in json.loads(row["questions"])] == ["turn_1", "turn_2"]
-    assert result["mt_bench"]["grade"].n == 4
-    again = score_again(folder / "run")
-    assert again.tasks["mt_bench"].scores == result.tasks["mt_bench"].scores
 
 
 def test_alpaca_eval_compares_with_the_answer_of_the_doc(folder: Path) -> None:
