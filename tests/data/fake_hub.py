@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,7 +27,8 @@ class FakeHub:
         self.tokens: set[tuple[str, str | None]] = set()
         """(api, resolve or store; the token that came)."""
         self.faults: dict[str, list[str]] = {}
-        """File name to what goes wrong, in turn: 429, 503, cut, wrong, short."""
+        """File name to what goes wrong, in turn: 429, 503, cut, wrong, stall (half of it, and then nothing)."""
+        self.stalled = threading.Event()
         self.address = ""
 
     def add(self, repo: str, files: dict[str, bytes | str], kind: str = "dataset", revision: str = "main") -> None:
@@ -120,12 +122,19 @@ class Handler(BaseHTTPRequestHandler):
         body = data[start:]
         self.send_response(206 if start else 200)
         self.send_header("ETag", f'"{hashlib.sha256(data).hexdigest()}"')
+        self.send_header("X-Repo-Commit", COMMIT)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if fault == "wrong":
             body = bytes(byte ^ 1 for byte in body)
-        self.wfile.write(body[: len(body) // 2] if fault == "cut" else body)
-        if fault == "cut":
+        if self.command == "HEAD":
+            return
+        self.wfile.write(body[: len(body) // 2] if fault in ("cut", "stall") else body)
+        if fault == "stall":
+            self.wfile.flush()
+            self.hub.stalled.set()
+            time.sleep(30)
+        if fault in ("cut", "stall"):
             self.close_connection = True
 
     def send_json(self, data: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
@@ -135,7 +144,8 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(key, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
         pass

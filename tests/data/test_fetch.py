@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -169,6 +172,45 @@ def test_what_a_kill_left_of_a_file_is_gone_on_with(hub: FakeHub, tmp_path: Path
     assert not (tmp_path / "own/plain/default/test.jsonl").exists()
     fill_mirror(tmp_path, wanted, client(hub))
     assert (tmp_path / "own/plain/default/test.jsonl").read_text() == ROWS
+
+
+def test_a_fetch_that_was_killed_goes_on_with_what_is_missing(hub: FakeHub, own_tasks: Path, tmp_path: Path) -> None:
+    hub.faults["0000.parquet"] = ["stall"]
+    (own_tasks / "a.yaml").write_text(TASK.format(name="a", path="own/plain", more="training_split: train\n"))
+    words = ["fetch", "a,b", "--to", str(tmp_path / "mirror"), "--include_path", str(own_tasks), "--no-defaults"]
+    environment = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
+    command = [sys.executable, "-m", "assay", *words]
+    process = subprocess.Popen(command, env={**environment, "HF_ENDPOINT": hub.address}, stderr=subprocess.DEVNULL)
+    assert hub.stalled.wait(60)
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "mirror/own/plain/default/test.jsonl").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    before = files_in(tmp_path / "mirror")
+    assert {"own/plain/default/test.jsonl", "old/scripted/en/.test.parquet.part"} <= before
+    hub.asked.clear()
+    assert code_of(*words) == 0
+    assert [name for name in hub.downloads() if name != "README.md"] == ["0000.parquet"]
+    assert files_in(tmp_path / "mirror") == {
+        "own/plain/default/test.jsonl",
+        "old/scripted/en/test.parquet",
+        "manifest.json",
+    }
+    assert check_mirror(tmp_path / "mirror") == []
+
+
+def test_the_fake_hub_is_understood_by_the_hubs_own_library(hub: FakeHub, tmp_path: Path) -> None:
+    from huggingface_hub import HfApi, hf_hub_download
+
+    api = HfApi(endpoint=hub.address)
+    listed = [*api.list_repo_tree("own/plain", recursive=True, repo_type="dataset", revision="main")]
+    assert {each.path for each in listed} == {"README.md", "notes.pdf", "test.jsonl", "train.jsonl"}
+    for name, text in (("README.md", "no card"), ("test.jsonl", ROWS)):
+        path = hf_hub_download(
+            "own/plain", name, repo_type="dataset", endpoint=hub.address, cache_dir=tmp_path, token=False
+        )
+        assert Path(path).read_text() == text
 
 
 def test_a_busy_hub_is_waited_for_as_long_as_it_says(hub: FakeHub, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def check_data(manager: TaskManager, names: list[str], data_dir: Path | None) ->
     report = DataReport()
     asked: dict[DatasetNeed, list[str]] = {}
     for name, config in _configs(manager, names, report):
-        if config.custom_dataset is not None:
+        if config.custom_dataset is not None or config.dataset_path is None:
             report.add("code", [name])
         elif place := _at_hand(config, data_dir):
             report.add(place, [name])
