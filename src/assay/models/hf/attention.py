@@ -168,6 +168,11 @@ def in_full(states: Any) -> Any:
     return states.float() if states.dtype in (torch.float16, torch.bfloat16) else states
 
 
+def kept_dtype(states: Any) -> Any:
+    """What keys and values are kept in: on a CPU as they are attended over, instead of widening all of them in every pass."""
+    return torch.float32 if states.device.type == "cpu" and states.dtype != torch.float64 else states.dtype
+
+
 def _repeat(states: Any, group: int) -> Any:
     batch, heads, tokens, size = states.shape
     return states.unsqueeze(2).expand(-1, -1, group, -1, -1).reshape(batch, heads * group, tokens, size)

@@ -46,16 +46,21 @@ class TokenBudget:
 
 
 def choose_budget(model: Any) -> int:
-    """From the memory that is free now, counting activations and logits of every token."""
-    device = model.device.type
+    """From the memory that is free now, counting activations, scores of attention and logits of every token."""
+    config = getattr(model.config, "text_config", None) or model.config
+    itemsize = torch.empty(0, dtype=model.dtype).element_size()
+    logits = int(getattr(config, "vocab_size", 32000)) * (itemsize + 4)
+    fits = int(0.25 * free_memory(model.device) / (bytes_per_token(model) + logits))
+    return max(_SMALLEST, min(_FASTEST.get(model.device.type, 1024), fits))
+
+
+def bytes_per_token(model: Any) -> int:
+    """What a token takes while it goes through a layer."""
     config = getattr(model.config, "text_config", None) or model.config
     itemsize = torch.empty(0, dtype=model.dtype).element_size()
     hidden = int(getattr(config, "hidden_size", 1024))
     inner = int(getattr(config, "intermediate_size", None) or 4 * hidden)
-    vocabulary = int(getattr(config, "vocab_size", 32000))
-    per_token = itemsize * (16 * hidden + 4 * inner) + vocabulary * (itemsize + 4)
-    fits = int(0.25 * free_memory(model.device) / per_token)
-    return max(_SMALLEST, min(_FASTEST.get(device, 1024), fits))
+    return itemsize * (16 * hidden + 4 * inner)
 
 
 def free_memory(device: Any) -> int:

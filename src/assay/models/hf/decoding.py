@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from assay.models.hf.attention import MASKED, Attention
+from assay.models.hf.attention import MASKED, Attention, kept_dtype
 from assay.models.hf.tree import KVCache
 
 _GROWTH = 64
@@ -42,13 +42,14 @@ class Slots:
             return
         old = self.layers
         if old:
-            rows = max(rows, old[0][0].shape[0])
+            before_rows = old[0][0].shape[0]
+            rows = before_rows if rows <= before_rows else max(rows, before_rows + before_rows // 2)
             tokens = max(tokens + _GROWTH, old[0][0].shape[2])
         self.layers = []
         for index, pair in enumerate(like):
             buffers = []
             for which, states in enumerate(pair):
-                buffer = states.new_zeros((rows, states.shape[1], tokens, states.shape[3]))
+                buffer = states.new_zeros((rows, states.shape[1], tokens, states.shape[3]), dtype=kept_dtype(states))
                 if old:
                     before = old[index][which]
                     buffer[: before.shape[0], :, : before.shape[2]] = before
@@ -108,8 +109,8 @@ class DecodePlan:
 
     def attend(self, layer: int, attention: Attention, query: Any, key: Any, value: Any) -> Any:
         keys, values = self.slots.layers[layer]
-        keys[self._rows, :, self._places] = key[0].transpose(0, 1)
-        values[self._rows, :, self._places] = value[0].transpose(0, 1)
+        keys[self._rows, :, self._places] = key[0].transpose(0, 1).to(keys.dtype)
+        values[self._rows, :, self._places] = value[0].transpose(0, 1).to(values.dtype)
         own_mask, base_masks = self._window_masks(attention)
         output, lse = attention.part(
             self._pad(query[0].transpose(0, 1)).transpose(1, 2),

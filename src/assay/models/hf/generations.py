@@ -11,11 +11,12 @@ import numpy as np
 
 from assay.instance import Response
 from assay.models.generation import GenerationSettings, draw_seed, room_for_prompt
-from assay.models.hf.budget import free_memory
+from assay.models.hf.budget import bytes_per_token, free_memory
 from assay.models.hf.engine import HFEngine
-from assay.models.hf.plain_generation import generate_plainly
+from assay.models.hf.plain_generation import PlainGenerator
 from assay.models.hf.row import Prompt
 from assay.models.hf.rows import RowGenerator
+from assay.models.hf.selfcheck import pads_left
 from assay.models.hf.state_rows import StateGenerator
 from assay.models.hf.stops import StopRules, final_text, stop_reason
 from assay.models.hf.tokenization import TextEncoder
@@ -63,6 +64,8 @@ class Generations:
         self.seed = seed
         self.eos, self.eos_text = _end_tokens(engine.model, engine.encoder)
         self._config = _generation_config(engine.model)
+        self._pads: bool | None = None
+        """Whether rows of several lengths may be generated side by side; asked when it is needed."""
         self._unusual_config = sorted(self._config.keys() & _LEFT_TO_TRANSFORMERS)
 
     def stream(
@@ -107,20 +110,23 @@ class Generations:
                 yield together[index], ids
             self.engine.usage.computed_tokens += runner.computed - before
         wanted = {index for index, prompt in enumerate(prompts) if prompt.rules.max_gen_toks >= 1}
-        for index in sorted(wanted - set(together)):
-            prompt = prompts[index]
-            self.engine.usage.computed_tokens += len(prompt.tokens)
-            yield (
-                index,
-                generate_plainly(
-                    self.engine.model,
-                    self.engine.encoder,
-                    prompt.tokens,
-                    prompt.settings,
-                    prompt.rules,
-                    seed=prompt.seed,
-                ),
-            )
+        alone = sorted(wanted - set(together))
+        if alone:
+            self.engine.usage.computed_tokens += sum(len(prompts[index].tokens) for index in alone)
+            plain = self._plain_generator([prompts[index] for index in alone])
+            unusual = [self._is_unusual(prompts[index]) for index in alone]
+            for index, ids in plain.run([prompts[place] for place in alone], unusual):
+                yield alone[index], ids
+
+    def _plain_generator(self, prompts: Sequence[Prompt]) -> PlainGenerator:
+        engine = self.engine
+        # Encoders take padding behind a text, which a mask hides.
+        if self._pads is None and len(prompts) > 1:
+            self._pads = engine.seq2seq or pads_left(engine.model)
+        tokens = int(0.25 * free_memory(engine.model.device) / bytes_per_token(engine.model))
+        return PlainGenerator(
+            engine.model, engine.encoder, max_rows=self.max_rows, max_tokens=tokens, pads=bool(self._pads)
+        )
 
     def _generator(self) -> RowGenerator | StateGenerator:
         engine = self.engine
@@ -135,16 +141,18 @@ class Generations:
         return StateGenerator(engine.states, engine.encoder, **limits)
 
     def _can_share(self, prompt: Prompt) -> bool:
-        """Settings beyond the common ones are left to transformers' own generation."""
-        unusual = {name: value for name, value in prompt.settings.other.items() if _ORDINARY.get(name, ...) != value}
-        unusual.pop("repetition_penalty", None)
         return (
             (self.engine.runner is not None or self.engine.states is not None)
             and prompt.rules.max_gen_toks >= 1
-            and not unusual
-            and not self._unusual_config
+            and not self._is_unusual(prompt)
             and len(prompt.tokens) + prompt.rules.max_gen_toks <= self.engine.tree_length
         )
+
+    def _is_unusual(self, prompt: Prompt) -> bool:
+        """Settings beyond the common ones are left to transformers' own generation."""
+        unusual = {name: value for name, value in prompt.settings.other.items() if _ORDINARY.get(name, ...) != value}
+        unusual.pop("repetition_penalty", None)
+        return bool(unusual or self._unusual_config)
 
     def prepare(self, requests: Sequence[tuple[str, Mapping[str, Any]]], draws: Sequence[int]) -> list[Prompt]:
         """Contexts in token ids, cut from the left so that the answer has room."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from assay.instance import Response
 from assay.models.hf.engine import HFEngine
+from assay.models.hf.linear import LinearMode
 from assay.models.hf.scoring import LogLikelihood, score_by_tree, score_plainly
 from assay.models.hf.seq2seq import score_seq2seq
 from assay.models.hf.state_scoring import score_by_state
@@ -98,7 +99,8 @@ class LogLikelihoods:
                 yield shared[index], value
             engine.usage.computed_tokens += runner.computed - before
         plain = sorted(set(range(len(scored))) - set(shared))
-        for index, value in score_plainly(engine.model, [scored[i] for i in plain], engine.budget.tokens):
+        alone = [scored[i] for i in plain]
+        for index, value in score_plainly(engine.model, alone, engine.budget.tokens, LinearMode.SCORING):
             yield plain[index], value
         engine.usage.computed_tokens += sum(map(len, {tuple(scored[i].tokens) for i in plain}))
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from assay.models.hf.attention import kept_dtype
 from assay.models.hf.choosing import Place, choose_tokens
 from assay.models.hf.decoding import Base, DecodePlan, RowSpan, Slots
 from assay.models.hf.linear import LinearMode, linear_mode
@@ -112,8 +113,11 @@ class RowGenerator:
             if depth not in bases:
                 bases[depth] = Base(self.runner.path.copy(depth), depth)
             own = torch.from_numpy(step.line(place)[chain:])
+            base = bases[depth]
+            if len(ends[place]) > 1 and len(own) > depth:  # several draws of a prompt that shares little with others
+                base, own = _longer(base, states, own), own[:0]
             for index in ends[place]:
-                yield _Arrival(index, bases[depth], states, own, logits[row])
+                yield _Arrival(index, base, states, own, logits[row])
         self._base = bases.get(step.depth + step.keep)
 
     def _has_room(self, prompt: Prompt) -> bool:
@@ -210,3 +214,13 @@ class RowGenerator:
         if last is not row:
             self._slots.move(len(self._rows), slot, last.length)
             self._rows[slot] = last
+
+
+def _longer(base: Base, states: KVCache, places: Any) -> Base:
+    """The prefix with these places of a pass behind it."""
+    layers = []
+    for layer, pair in enumerate(states):
+        own = [part[:, :, places.to(part.device)].to(kept_dtype(part)) for part in pair]
+        before = base.states[layer] if base.states else [part[:, :, :0] for part in own]
+        layers.append((torch.cat([before[0], own[0]], 2), torch.cat([before[1], own[1]], 2)))
+    return Base(layers, base.length + len(places))

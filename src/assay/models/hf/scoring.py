@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from assay.models.hf.linear import LinearMode, linear_mode
 from assay.models.hf.tokenization import Scored
 from assay.models.hf.tree import TreeRunner
 from assay.models.prefix_tree import PrefixTree, Step
@@ -116,7 +117,9 @@ def log_probabilities(logits: Any, rows: Any, targets: Any) -> tuple[Any, Any]:
     return values.double().cpu().numpy(), greedy.cpu().numpy()
 
 
-def score_plainly(model: Any, requests: Sequence[Scored], budget: int) -> Iterator[tuple[int, LogLikelihood]]:
+def score_plainly(
+    model: Any, requests: Sequence[Scored], budget: int, mode: LinearMode = LinearMode.USUAL
+) -> Iterator[tuple[int, LogLikelihood]]:
     """The reference: whole sequences, padded on the right, through the model as it is.
 
     Works for every causal model, recurrent ones too: padding comes after all that is scored. Requests that read the same
@@ -129,7 +132,8 @@ def score_plainly(model: Any, requests: Sequence[Scored], budget: int) -> Iterat
         wanted = max(
             len(batch[0]) - len(tokens) + len(requests[index].targets) for tokens in batch for index in readers[tokens]
         )
-        logits = _padded_logits(model, batch, wanted)
+        with linear_mode(mode):
+            logits = _padded_logits(model, batch, wanted)
         for row, tokens in enumerate(batch):
             for index in readers[tokens]:
                 stop = logits.shape[1] - (len(batch[0]) - len(tokens))

@@ -14,6 +14,7 @@ weights are first compared in float32.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import random
 import re
 import sys
@@ -24,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from assay.models.hf.attention import UnsupportedAttention, attention_configs
+from assay.models.hf.attention import UnsupportedAttention, attention_configs, innermost
 from assay.models.hf.budget import free_memory, is_out_of_memory
 from assay.models.hf.scoring import log_probabilities, score_by_tree, score_tokens_plainly
 from assay.models.hf.state import StateRunner, UnsupportedState, join
@@ -69,7 +70,7 @@ class Probe:
 
 
 def self_check(model: Any) -> SelfCheck:
-    vocabulary = model.get_input_embeddings().weight.shape[0]
+    vocabulary = _vocabulary(model)
     sizes = local_sizes(model.config)
     affordable = [size for size in sizes if _operations(model, size) <= _AFFORDABLE.get(model.device.type, 4e12)]
     probes = [*short_probes(vocabulary), *(probe for size in affordable for probe in long_probes(vocabulary, size))]
@@ -226,6 +227,34 @@ def _joined_scores(model: Any, probes: Sequence[Probe]) -> Any:
         runner.extend(cache, [probe.tokens[:-2]], 1)
     logits = runner.decode(join(caches), [probe.tokens[-2] for probe in probes], [len(p.tokens) - 2 for p in probes])
     return log_probabilities(logits, range(len(probes)), [probe.tokens[-1] for probe in probes])[0]
+
+
+def pads_left(model: Any) -> bool:
+    """Whether a row says the same behind padding: attention hides it, and a recurrent layer has to skip it."""
+    probes = [Probe(probe.tokens, len(probe.tokens) - 1) for probe in short_probes(_vocabulary(model))]
+    wrong = _wrong_in_full_precision(model, probes, _left_padded_scores)
+    return (wrong or _judge(model, probes, _Plain(model, probes), _left_padded_scores)[1]) is None
+
+
+def _left_padded_scores(model: Any, probes: Sequence[Probe]) -> Any:
+    """The last token of each probe, all in one batch, as `generate` reads prompts."""
+    width = max(len(probe.tokens) for probe in probes) - 1
+    tokens = torch.zeros((len(probes), width), dtype=torch.long)
+    mask = torch.zeros_like(tokens)
+    for row, probe in enumerate(probes):
+        tokens[row, width - len(probe.tokens) + 1 :] = torch.tensor(probe.tokens[:-1])
+        mask[row, width - len(probe.tokens) + 1 :] = 1
+    device = model.get_input_embeddings().weight.device
+    takes = inspect.signature(innermost(model).forward).parameters
+    given = {"attention_mask": mask, "position_ids": (mask.cumsum(-1) - 1).clamp(min=0)}
+    options = {name: value.to(device) for name, value in given.items() if name in takes}
+    with torch.inference_mode():
+        logits = model(input_ids=tokens.to(device), use_cache=False, **options).logits[:, -1]
+    return log_probabilities(logits, range(len(probes)), [probe.tokens[-1] for probe in probes])[0]
+
+
+def _vocabulary(model: Any) -> int:
+    return int(model.get_input_embeddings().weight.shape[0])
 
 
 def short_probes(vocabulary: int) -> list[Probe]:

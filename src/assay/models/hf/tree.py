@@ -17,6 +17,7 @@ from assay.models.hf.attention import (
     attention_configs,
     fold_mask,
     innermost,
+    kept_dtype,
     planned,
 )
 from assay.models.hf.batches import batches_of
@@ -68,7 +69,7 @@ class KeptPath:
         capacity = max(needed, 2 * buffers[0].shape[2] if buffers else 0)
         grown = []
         for index, fresh in enumerate((key, value)):
-            buffer = fresh.new_empty((1, fresh.shape[1], capacity, fresh.shape[3]))
+            buffer = fresh.new_empty((1, fresh.shape[1], capacity, fresh.shape[3]), dtype=kept_dtype(fresh))
             if buffers is not None:
                 buffer[:, :, : self.length] = buffers[index][:, :, : self.length]
             grown.append(buffer)
