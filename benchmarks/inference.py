@@ -238,7 +238,7 @@ def measure(arguments: argparse.Namespace, lm: Any, load: Workload, model: str) 
         best, theirs = min(rival.items(), key=lambda item: item[1]["wall"])
         best_cpu = min(run["cpu"] for run in rival.values())
         cells += [f"{theirs['wall']:.1f} (batch {best})", f"{theirs['wall'] / wall:.1f}×", f"{best_cpu / cpu:.1f}×"]
-        answers = [found[place].value for place in range(len(requests))]
+        answers = [found[place].answer for place in range(len(requests))]
         cells += [
             allowed(lm, load, requests, distinct),
             agreement(load, answers, next(iter(rival.values()))["answers"]),

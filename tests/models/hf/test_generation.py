@@ -191,3 +191,21 @@ def test_a_small_cache_takes_fewer_rows(llama: HFLM) -> None:
     assert runner is not None
     generator = RowGenerator(runner, llama.encoder, tokens_per_pass=512, max_rows=64, cache_bytes=1)
     assert len(dict(generator.run(prompts))) == 10
+
+
+@pytest.mark.parametrize("name", ["rwkv", "mamba", "gpt2"])
+def test_fallback_generation_in_batches_says_what_each_prompt_says_alone(name: str, tokenizer: Any) -> None:
+    """Greedy and drawn, prompts of several lengths and limits; a family that padding would change is not padded."""
+    from tests.models.hf.families import build
+
+    network = build(name, vocab_size=512)
+    lm = HFLM(network, tokenizer=tokenizer, threads=1, tree=False)
+    prompts = ["The man walks to the door and", "1 + 1 =", "Question: Which animal lays eggs? Answer:", "2 + 2 ="]
+    greedy = {"until": ["zz"], "max_gen_toks": 5}
+    drawn = {"until": [], "max_gen_toks": 8, "do_sample": True, "temperature": 0.9}
+    asked = [Instance("generate_until", {}, (text, how), 0) for text in prompts for how in (greedy, drawn)]
+    together = {index: response.answer for index, response in lm.stream("generate_until", asked, [3] * len(asked))}
+    assert lm.generations._pads is (name != "rwkv")
+    for index, instance in enumerate(asked):
+        ((_, alone),) = lm.stream("generate_until", [instance], [3])
+        assert together[index] == alone.answer

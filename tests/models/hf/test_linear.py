@@ -55,6 +55,30 @@ def test_scores_keep_the_usual_product_where_the_other_rounds_worse(inputs: int,
             assert layer.forward._is_better(packing._FEW)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("plenty", [True, False])
+def test_half_precision_is_rounded_once_from_float32(
+    dtype: torch.dtype, bias: bool, plenty: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packing, "is_slow", lambda _: True)
+    monkeypatch.setattr(packing, "_SLICE", 16)
+    monkeypatch.setattr(packing, "free_memory", lambda device: 1 << 30 if plenty else 0)
+    layer = torch.nn.Linear(24, 40, bias=bias).to(dtype)
+    assert pack_linear_layers(Holder(layer)) == 1
+    for rows in (0, 1, packing._WIDENED_FROM, 200):
+        states = torch.randn(1, rows, 24).to(dtype)
+        with torch.inference_mode():
+            usual = layer(states)
+            with linear_mode(LinearMode.GENERATING):
+                found = layer(states)
+        wide = torch.nn.functional.linear(states.float(), layer.weight.float(), layer.bias.float() if bias else None)
+        assert found.dtype == dtype
+        # Half a unit in the last place of what float32 gives, and as near to what the layer gave before.
+        torch.testing.assert_close(found.float(), wide, rtol=torch.finfo(dtype).eps / 2, atol=1e-5)
+        torch.testing.assert_close(found, usual, rtol=2 * torch.finfo(dtype).eps, atol=1e-3)
+
+
 def test_layers_are_left_alone_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     holder = Holder(torch.nn.Linear(8, 8))
     monkeypatch.setattr(packing, "free_memory", lambda device: 100)

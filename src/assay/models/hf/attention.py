@@ -22,6 +22,9 @@ import torch
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.cache_utils import Cache, DynamicLayer
 
+from assay.models.hf import flex
+from assay.models.hf.budget import SCORES_BYTES
+
 NAME = "assay_tree"
 MASKED = -1e30
 """Added to a masked score. Finite, so that a row that sees nothing in one part weighs nothing instead of NaN."""
@@ -88,6 +91,8 @@ class Attention:
         The heads that share keys (grouped-query attention) are folded into the token axis, so keys are never repeated.
         """
         if not self._has_kernel(query, key, value):
+            if flex.suits(query, key):
+                return flex.attend(in_full(query), in_full(key), in_full(value), mask, self.scale, self.softcap)
             return self._explicit(query, key, value, mask)
         query, key, value = (in_full(part) for part in (query, key, value))
         if mask is not None:
@@ -114,7 +119,24 @@ class Attention:
         return query.device.type == "cpu" and self.softcap is None and key.shape[-1] == value.shape[-1]
 
     def _explicit(self, query: Any, key: Any, value: Any, mask: Any) -> tuple[Any, Any]:
+        """Some queries at a time: all scores of a long path would be the largest tensor of the pass by far."""
         query, key, value = (in_full(part) for part in (query, key, value))
+        at_once = max(1, SCORES_BYTES // max(1, query.element_size() * query.shape[0] * query.shape[1] * key.shape[2]))
+        if query.shape[2] <= at_once:
+            return self._scored(query, key, value, mask)
+        found = [
+            self._scored(
+                query[:, :, start : start + at_once],
+                key,
+                value,
+                mask if mask is None or mask.shape[2] == 1 else mask[:, :, start : start + at_once],
+            )
+            for start in range(0, query.shape[2], at_once)
+        ]
+        outputs, sums = zip(*found)
+        return torch.cat(outputs, 2), torch.cat(sums, 2)
+
+    def _scored(self, query: Any, key: Any, value: Any, mask: Any) -> tuple[Any, Any]:
         scores = torch.matmul(query, key.transpose(2, 3)) * self.scale
         if self.softcap is not None:
             scores = torch.tanh(scores / self.softcap) * self.softcap

@@ -83,11 +83,10 @@ class PaddedBatch:
         return picked.view(self.count, self.keys, *states.shape[1:]).transpose(1, 2)
 
 
-def batches_of(step: Step, device: Any) -> list[PaddedBatch]:
-    """The groups of a step in batches of like size, cut where the least is padded."""
+def groups_side_by_side(step: Step) -> list[list[TokenGroup]]:
+    """The groups of a step, those of like size together, cut where the least is padded."""
     choices = (step.groups(limit) for limit in _LIMITS)
-    best = min((_by_size(groups, spread) for groups in choices for spread in _SPREADS), key=_area)
-    return [PaddedBatch(groups, device) for groups in best]
+    return min((_by_size(groups, spread) for groups in choices for spread in _SPREADS), key=_area)
 
 
 def _by_size(groups: list[TokenGroup], spread: float) -> list[list[TokenGroup]]:

@@ -18,6 +18,8 @@ logger = logging.getLogger(__name__)
 _FASTEST = {"cpu": 1024, "cuda": 2048}
 """Beyond this many tokens a pass is not faster by the token; on a CPU larger ones fall out of its caches."""
 _SMALLEST = 16
+SCORES_BYTES = 256 << 20
+"""Scores of attention that are held at a time where no kernel keeps them to itself."""
 _MEMINFO, _CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 512 << 20
@@ -50,8 +52,16 @@ def choose_budget(model: Any) -> int:
     config = getattr(model.config, "text_config", None) or model.config
     itemsize = torch.empty(0, dtype=model.dtype).element_size()
     logits = int(getattr(config, "vocab_size", 32000)) * (itemsize + 4)
-    fits = int(0.25 * free_memory(model.device) / (bytes_per_token(model) + logits))
+    # Scores, their exponentials and a mask of the same shape.
+    scores = 0 if model.device.type == "cpu" else 3 * SCORES_BYTES
+    free: int = min(free_memory(device) for device in devices_of(model)) - scores
+    fits = int(0.25 * free / (bytes_per_token(model) + logits))
     return max(_SMALLEST, min(_FASTEST.get(model.device.type, 1024), fits))
+
+
+def devices_of(model: Any) -> set[Any]:
+    """Where its layers are; what is offloaded has no place of its own."""
+    return {part.device for part in model.parameters() if part.device.type != "meta"} or {model.device}
 
 
 def bytes_per_token(model: Any) -> int:
@@ -60,7 +70,7 @@ def bytes_per_token(model: Any) -> int:
     itemsize = torch.empty(0, dtype=model.dtype).element_size()
     hidden = int(getattr(config, "hidden_size", 1024))
     inner = int(getattr(config, "intermediate_size", None) or 4 * hidden)
-    return itemsize * (16 * hidden + 4 * inner)
+    return int(itemsize * (16 * hidden + 4 * inner))
 
 
 def free_memory(device: Any) -> int:

@@ -60,8 +60,9 @@ class Slots:
         """Copy `places` of a pass into a slot, from token `start` on."""
         stop = start + len(places)
         for (keys, values), (key, value) in zip(self.layers, states, strict=True):
-            keys[slot, :, start:stop] = key[0][:, places]
-            values[slot, :, start:stop] = value[0][:, places]
+            here = places.to(key.device)
+            keys[slot, :, start:stop] = key[0][:, here]
+            values[slot, :, start:stop] = value[0][:, here]
 
     def move(self, source: int, target: int, tokens: int) -> None:
         for keys, values in self.layers:
@@ -85,79 +86,108 @@ class DecodePlan:
     fewer tokens than the widest repeats its last one, and what comes of that is not looked at.
     """
 
-    def __init__(self, slots: Slots, spans: Sequence[RowSpan], device: Any) -> None:
+    def __init__(self, slots: Slots, spans: Sequence[RowSpan]) -> None:
         self.slots = slots
-        self._count, self._width = len(spans), max(span.tokens for span in spans)
-        self._longest = max(span.length + span.tokens for span in spans)
+        self._spans = spans
         counts = np.array([span.tokens for span in spans])
-        rows = np.repeat(np.arange(self._count), counts)
-        firsts = np.cumsum(counts) - counts
-        offsets = np.arange(len(rows)) - firsts[rows]
-        side_by_side = firsts[:, None] + np.minimum(np.arange(self._width), counts[:, None] - 1)
-        depths = np.array([span.base.length if span.base else 0 for span in spans])
-        places = np.array([span.length for span in spans])[rows] + offsets
-
-        self._rows, self._places = (torch.from_numpy(part).to(device) for part in (rows, places))
-        self.positions = torch.from_numpy(depths[rows] + places).to(device)
-        self._side_by_side = torch.from_numpy(side_by_side.reshape(-1)).to(device)
-        self._in_line = torch.from_numpy(rows * self._width + offsets).to(device)
-        own = torch.arange(self._longest, device=device)
-        self._own_positions = torch.from_numpy(depths).to(device).unsqueeze(1) + own
-        self._beyond = (own > self._pad(self._places).unsqueeze(-1)).float() * MASKED
-        self._groups = _group([spans[row].base for row in rows.tolist()], device)
-        self._masks: dict[tuple[int | None, int | None], tuple[Any, list[Any]]] = {}
+        self._rows = np.repeat(np.arange(len(spans)), counts)
+        self._firsts = np.cumsum(counts) - counts
+        self._offsets = np.arange(len(self._rows)) - self._firsts[self._rows]
+        self._depths = np.array([span.base.length if span.base else 0 for span in spans])
+        self._places = np.array([span.length for span in spans])[self._rows] + self._offsets
+        self.positions = self._depths[self._rows] + self._places
+        self._devices: dict[Any, _Lines] = {}
 
     def attend(self, layer: int, attention: Attention, query: Any, key: Any, value: Any) -> Any:
+        lines = self._on(query.device)
         keys, values = self.slots.layers[layer]
-        keys[self._rows, :, self._places] = key[0].transpose(0, 1).to(keys.dtype)
-        values[self._rows, :, self._places] = value[0].transpose(0, 1).to(values.dtype)
-        own_mask, base_masks = self._window_masks(attention)
+        keys[lines.rows, :, lines.places] = key[0].transpose(0, 1).to(keys.dtype)
+        values[lines.rows, :, lines.places] = value[0].transpose(0, 1).to(values.dtype)
+        own_mask, base_masks = lines.window_masks(attention)
         output, lse = attention.part(
-            self._pad(query[0].transpose(0, 1)).transpose(1, 2),
-            keys[: self._count, :, : self._longest],
-            values[: self._count, :, : self._longest],
+            lines.pad(query[0].transpose(0, 1)).transpose(1, 2),
+            keys[: lines.count, :, : lines.longest],
+            values[: lines.count, :, : lines.longest],
             own_mask,
         )
-        parts = [(self._unpad(output), self._unpad(lse))]
-        if self._groups:
-            parts.append(self._over_bases(layer, attention, query, parts[0], base_masks))
+        parts = [(lines.unpad(output), lines.unpad(lse))]
+        if lines.groups:
+            parts.append(lines.over_bases(layer, attention, query, parts[0], base_masks))
         return attention.join(parts).transpose(1, 2)
 
-    def _pad(self, in_line: Any) -> Any:
-        """`[tokens, …]` to `[rows, width, …]`."""
-        if self._width == 1:
-            return in_line.unsqueeze(1)
-        return in_line.index_select(0, self._side_by_side).view(self._count, self._width, *in_line.shape[1:])
+    def _on(self, device: Any) -> _Lines:
+        if device not in self._devices:
+            counts = np.array([span.tokens for span in self._spans])
+            width, longest = int(counts.max()), max(span.length + span.tokens for span in self._spans)
+            side_by_side = self._firsts[:, None] + np.minimum(np.arange(width), counts[:, None] - 1)
+            self._devices[device] = _Lines(
+                count=len(self._spans),
+                width=width,
+                longest=longest,
+                rows=torch.from_numpy(self._rows).to(device),
+                places=torch.from_numpy(self._places).to(device),
+                positions=torch.from_numpy(self.positions).to(device),
+                side_by_side=torch.from_numpy(side_by_side.reshape(-1)).to(device),
+                in_line=torch.from_numpy(self._rows * width + self._offsets).to(device),
+                own_positions=torch.from_numpy(self._depths[:, None] + np.arange(longest)).to(device),
+                groups=_group([self._spans[row].base for row in self._rows.tolist()], device),
+            )
+        return self._devices[device]
 
-    def _unpad(self, padded: Any) -> Any:
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """Where the tokens of a pass stand, in line and side by side, as one device knows it."""
+
+    count: int
+    width: int
+    longest: int
+    rows: Any
+    places: Any
+    positions: Any
+    side_by_side: Any
+    in_line: Any
+    own_positions: Any
+    groups: list[tuple[Base, Any]]
+    masks: dict[tuple[int | None, int | None], tuple[Any, list[Any]]] = field(default_factory=dict)
+
+    def pad(self, in_line: Any) -> Any:
+        """`[tokens, …]` to `[rows, width, …]`."""
+        if self.width == 1:
+            return in_line.unsqueeze(1)
+        return in_line.index_select(0, self.side_by_side).view(self.count, self.width, *in_line.shape[1:])
+
+    def unpad(self, padded: Any) -> Any:
         """`[rows, heads, width, …]` to `[1, heads, tokens, …]`."""
         in_line = padded.transpose(1, 2).flatten(0, 1)
-        if self._width > 1:
-            in_line = in_line.index_select(0, self._in_line)
+        if self.width > 1:
+            in_line = in_line.index_select(0, self.in_line)
         return in_line.transpose(0, 1).unsqueeze(0)
 
-    def _over_bases(
+    def over_bases(
         self, layer: int, attention: Attention, query: Any, like: tuple[Any, Any], masks: list[Any]
     ) -> tuple[Any, Any]:
-        if len(self._groups) == 1 and self._groups[0][1] is None:
-            return attention.part(query, *self._groups[0][0].states[layer], masks[0])
+        if len(self.groups) == 1 and self.groups[0][1] is None:
+            return attention.part(query, *self.groups[0][0].states[layer], masks[0])
         output, lse = torch.zeros_like(like[0]), torch.full_like(like[1], MASKED)
-        for (base, tokens), mask in zip(self._groups, masks):
+        for (base, tokens), mask in zip(self.groups, masks):
             picked = query if tokens is None else query[:, :, tokens]
             output[:, :, tokens], lse[:, :, tokens] = attention.part(picked, *base.states[layer], mask)
         return output, lse
 
-    def _window_masks(self, attention: Attention) -> tuple[Any, list[Any]]:
+    def window_masks(self, attention: Attention) -> tuple[Any, list[Any]]:
         kind = (attention.window, attention.chunk)
-        if kind not in self._masks:
-            own = attention.window_mask(self._pad(self.positions), self._own_positions)
+        if kind not in self.masks:
+            steps = torch.arange(self.longest, device=self.places.device)
+            beyond = (steps > self.pad(self.places).unsqueeze(-1)).float() * MASKED
+            own = attention.window_mask(self.pad(self.positions), self.own_positions)
             masks = []
-            for base, tokens in self._groups:
+            for base, tokens in self.groups:
                 positions = self.positions if tokens is None else self.positions[tokens]
                 mask = attention.window_mask(positions, torch.arange(base.length, device=positions.device))
                 masks.append(None if mask is None else mask.view(1, 1, *mask.shape))
-            self._masks[kind] = ((self._beyond if own is None else self._beyond + own).unsqueeze(1), masks)
-        return self._masks[kind]
+            self.masks[kind] = ((beyond if own is None else beyond + own).unsqueeze(1), masks)
+        return self.masks[kind]
 
 
 def _group(bases: list[Base | None], device: Any) -> list[tuple[Base, Any]]:

@@ -26,14 +26,14 @@ def only_at(mlp: Any, places: Any) -> Iterator[None]:
 
     def pick(_module: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
         shapes[:] = [args[0].shape]
-        return args[0][:, places], *args[1:]
+        return args[0][:, places.to(args[0].device)], *args[1:]
 
     def spread(_module: Any, _args: Any, output: Any) -> Any:
         found, *rest = (
             output if isinstance(output, tuple) else (output,)
         )  # mixtures of experts may also say their routes
         whole = found.new_zeros(shapes[0])
-        whole[:, places] = found
+        whole[:, places.to(found.device)] = found
         return (whole, *rest) if rest else whole
 
     hooks = [mlp.register_forward_pre_hook(pick), mlp.register_forward_hook(spread)]

@@ -140,7 +140,7 @@ class RowGenerator:
         if start:
             self._slots.fill(slot, 0, base.states, torch.arange(start))
         if len(arrival.places):
-            self._slots.fill(slot, start, arrival.states, arrival.places.to(arrival.states[0][0].device))
+            self._slots.fill(slot, start, arrival.states, arrival.places)
         row = Row(
             arrival.index,
             prompt,
@@ -162,7 +162,7 @@ class RowGenerator:
         drafts = self._draft(rows)
         spans = [RowSpan(row.base, row.length, 1 + len(draft)) for row, draft in zip(rows, drafts)]
         self._slots.reserve(self._slots.layers, len(rows), max(span.length + span.tokens for span in spans))
-        plan = DecodePlan(self._slots, spans, self.runner.device)
+        plan = DecodePlan(self._slots, spans)
         tokens = np.concatenate([[row.ids[-1], *draft] for row, draft in zip(rows, drafts)])
         places = torch.arange(len(tokens), device=self.runner.device)
         before = self.runner.computed

@@ -20,7 +20,7 @@ from assay.models.hf.attention import (
     kept_dtype,
     planned,
 )
-from assay.models.hf.batches import batches_of
+from assay.models.hf.batches import PaddedBatch, groups_side_by_side
 from assay.models.hf.last_layer import last_mlp, only_at
 from assay.models.hf.linear import LinearMode, linear_mode
 from assay.models.prefix_tree import Step
@@ -78,8 +78,9 @@ class KeptPath:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where things stand for one shape of heads and one kind of layer: masks, queries to fold, results to pick."""
+    """Where things stand for one shape of heads and one kind of layer, on its device: masks, queries to fold, results to pick."""
 
+    batches: list[PaddedBatch]
     path_masks: list[Any]
     own_masks: list[Any]
     folded: list[Any]
@@ -98,16 +99,17 @@ class _Reach:
 class StepPlan:
     """Attention of one step: the kept path for all, the chain for what lies below it, its own ancestors for each."""
 
-    def __init__(self, step: Step, path: KeptPath, device: Any, *, capture: bool = False) -> None:
+    def __init__(self, step: Step, path: KeptPath, *, capture: bool = False) -> None:
         self.step = step
         self.path = path
         self.captured: KVCache = []
         self._capture = capture
-        self._positions = torch.from_numpy(step.positions).to(device)
-        self._batches = batches_of(step, device)
+        self._groups = groups_side_by_side(step)
+        self._devices: dict[Any, tuple[Any, list[PaddedBatch]]] = {}
+        """Positions and batches, for each device that has layers."""
         spans = ((0, step.below, path.length), (step.below, len(step), path.length + step.keep))
         self._reaches = [_Reach(slice(first, last), length) for first, last, length in spans if first < last]
-        self._layouts: dict[tuple[int | None, ...], _Layout] = {}
+        self._layouts: dict[tuple[Any, ...], _Layout] = {}
 
     def attend(self, layer: int, attention: Attention, query: Any, key: Any, value: Any) -> Any:
         if self.step.keep:
@@ -115,7 +117,7 @@ class StepPlan:
         if self._capture:
             self.captured.append((key, value))
         kv_heads, group = key.shape[1], query.shape[1] // key.shape[1]
-        layout = self._layout(attention, kv_heads, group)
+        layout = self._layout(attention, kv_heads, group, query.device)
         own, sums = self._own(attention, layout, query, key, value)
         outputs = []
         for reach, mask in zip(self._reaches, layout.path_masks):
@@ -131,7 +133,7 @@ class StepPlan:
         queries, keys, values = (part[0].transpose(0, 1) for part in (query, key, value))
         found = [
             batch.attend(attention, queries, keys, values, mask, folded)
-            for batch, mask, folded in zip(self._batches, layout.own_masks, layout.folded)
+            for batch, mask, folded in zip(layout.batches, layout.own_masks, layout.folded)
         ]
         outputs, sums = (parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*found))
         shape = layout.outputs.shape
@@ -148,21 +150,22 @@ class StepPlan:
         output = output.view(kv_heads, group, tokens, -1).permute(2, 0, 1, 3)
         return output, lse.view(kv_heads, group, tokens).permute(2, 0, 1)
 
-    def _layout(self, attention: Attention, kv_heads: int, group: int) -> _Layout:
-        kind = (attention.window, attention.chunk, kv_heads, group)
+    def _layout(self, attention: Attention, kv_heads: int, group: int, device: Any) -> _Layout:
+        kind = (attention.window, attention.chunk, kv_heads, group, device)
         if kind not in self._layouts:
-            masks = [batch.mask(attention, self._positions) for batch in self._batches]
-            folded = [batch.folded_queries(kv_heads, group) for batch in self._batches]
+            positions, batches = self._on(device)
+            masks = [batch.mask(attention, positions) for batch in batches]
+            folded = [batch.folded_queries(kv_heads, group) for batch in batches]
             outputs = np.empty((len(self.step), kv_heads, group), dtype=np.int64)
             sums = np.empty_like(outputs)
             before = 0
-            for batch, mask in zip(self._batches, masks):
+            for batch, mask in zip(batches, masks):
                 output, lse = batch.results(kv_heads, group, causal=mask is None)
                 outputs[batch.queries[batch.real]], sums[batch.queries[batch.real]] = before + output, before + lse
                 before += batch.count * batch.rows * kv_heads * group
-            device = self._positions.device
             self._layouts[kind] = _Layout(
-                [self._path_mask(attention, reach, group) for reach in self._reaches],
+                batches,
+                [self._path_mask(attention, reach, group, positions) for reach in self._reaches],
                 [None if mask is None else fold_mask(mask, group) for mask in masks],
                 folded,
                 torch.from_numpy(outputs).to(device),
@@ -170,9 +173,15 @@ class StepPlan:
             )
         return self._layouts[kind]
 
-    def _path_mask(self, attention: Attention, reach: _Reach, group: int) -> Any:
-        before = torch.arange(reach.length, device=self._positions.device)
-        mask = attention.window_mask(self._positions[reach.rows], before) if reach.length else None
+    def _on(self, device: Any) -> tuple[Any, list[PaddedBatch]]:
+        if device not in self._devices:
+            positions = torch.from_numpy(self.step.positions).to(device)
+            self._devices[device] = positions, [PaddedBatch(groups, device) for groups in self._groups]
+        return self._devices[device]
+
+    def _path_mask(self, attention: Attention, reach: _Reach, group: int, positions: Any) -> Any:
+        before = torch.arange(reach.length, device=positions.device)
+        mask = attention.window_mask(positions[reach.rows], before) if reach.length else None
         return None if mask is None else fold_mask(mask.view(1, 1, *mask.shape), group)
 
 
@@ -187,6 +196,7 @@ class TreeRunner:
         config = getattr(model.config, "text_config", None) or model.config
         self._layers = int(config.num_hidden_layers)
         self._configs = attention_configs(model)
+        self._one_device = len({part.device for part in model.parameters()}) == 1
         self._last_mlp = last_mlp(model, self._layers)
         self._keeps_logits = "logits_to_keep" in inspect.signature(innermost(model).forward).parameters
 
@@ -197,7 +207,7 @@ class TreeRunner:
     def run(self, step: Step, scored: Any, *, capture: bool = False) -> tuple[Any, KVCache]:
         """Logits at the places `scored` (a sorted list) of the step; keys and values of the step if asked for."""
         self.path.cut(step.depth)
-        plan = StepPlan(step, self.path, self.device, capture=capture)
+        plan = StepPlan(step, self.path, capture=capture)
         places = torch.as_tensor(np.asarray(scored, dtype=np.int64), device=self.device)
         with linear_mode(LinearMode.SCORING):
             logits = self.forward(plan, step.tokens, step.positions, places)
@@ -210,7 +220,9 @@ class TreeRunner:
         few = self._keeps_logits and self._last_mlp is not None and 0 < len(places) < len(tokens)
         thrift = only_at(self._last_mlp, places) if few else contextlib.nullcontext()
         # Some head has to run: where no place is asked for, that of one token.
-        keep = {"logits_to_keep": places if len(places) else 1} if self._keeps_logits else {}
+        # A list stays what it is on its way through the hooks of a model on several devices; its logits are on the last of them.
+        asked = places if self._one_device else places.tolist()
+        keep = {"logits_to_keep": asked if len(places) else 1} if self._keeps_logits else {}
         with torch.inference_mode(), planned(self._configs, plan) as layers, thrift:
             output = self.model(
                 input_ids=_row(tokens, self.device),
@@ -225,7 +237,7 @@ class TreeRunner:
             )
         self.computed += len(tokens)
         logits = output.logits[0]
-        return logits[: len(places)] if self._keeps_logits else logits[places]
+        return logits[: len(places)] if self._keeps_logits else logits[places.to(logits.device)]
 
 
 def _row(values: Any, device: Any) -> Any:
