@@ -17,6 +17,9 @@ RIVAL := .venv-rival
 PARITY := .venv-parity
 LM_EVAL := .cache/lm-eval
 
+# The suite starts the command some hundred times: byte code that is kept saves a second each.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test test-wide parity lint format types layers tests bench docs clean
 
