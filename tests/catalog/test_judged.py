@@ -11,7 +11,8 @@ import pytest
 from tests.scoring.judges.bench import judge, write_bench
 
 import assay
-from assay.results import RunResult
+from assay.report import score_again
+from assay.results import RunResult, read_samples
 
 MT_BENCH = [{"prompt": [f"{i}?", f"{i + 1}?"], "reference": [], "category": "math", "prompt_id": i} for i in range(4)]
 ALPACA = [{"instruction": f"{i}?", "output": "2", "generator": "g", "dataset": "d"} for i in range(4)]
@@ -22,15 +23,16 @@ ARENA = [
 
 
 def run(folder: Path, task: str, **words: Any) -> RunResult:
+    own = words.pop("model_args", {})
     given: dict[str, Any] = {
         "model": f"{folder / 'model.py'}:Sayer",
-        "model_args": {"log": str(folder / "log.txt"), **words.pop("model_args", {})},
+        "model_args": {"log": str(folder / "log.txt"), **own},
         "roles": {"judge": judge(folder)},
         "store": str(folder / "store.sqlite"),
         "data_dir": str(folder / "mirror"),
     }
-    if words.get("model") == "dummy":
-        given["model_args"] = {}
+    if "model" in words:
+        given["model_args"] = own
     return assay.evaluate(tasks=[task], **{**given, **words})
 
 
@@ -66,6 +68,34 @@ def test_mt_bench_shows_the_judge_references_where_there_are_some(folder: Path) 
     assert len(asked) == 8, "each turn of each doc is judged"
     assert sum("see 1\n\nsee 2" in prompt for prompt in asked) == 4
     assert sum("best grade" in prompt for prompt in asked) == 4
+
+
+def test_mt_bench_talks_with_a_chat_model_and_is_scored_again(folder: Path) -> None:
+    """A tiny real model: its first answer stands in the conversation of the second turn."""
+    from tests.models.hf.conftest import make_network, make_tokenizer
+
+    make_network("llama").save_pretrained(folder / "tiny")
+    make_tokenizer().save_pretrained(folder / "tiny")
+    words = {
+        "model": "hf",
+        "model_args": {"pretrained": str(folder / "tiny"), "dtype": "float32"},
+        "device": "cpu",
+        "apply_chat_template": True,
+        "gen_kwargs": {"max_gen_toks": 6},
+    }
+    roles = {"judge": judge(folder, rule="length")}
+    result = run(folder, "mt_bench", run_dir=str(folder / "run"), **words, roles=roles)
+    samples = list(read_samples(folder / "run" / "samples" / "mt_bench.parquet"))
+    for row, doc in zip(samples, MT_BENCH):
+        (first, _), (second, _) = json.loads(row["arguments"])
+        (said,), _ = json.loads(row["resps"])
+        opening = f"<s>user\n{doc['prompt'][0]}</s>\n<s>assistant\n"
+        assert first == opening
+        assert second == f"{opening}{said}</s>\n<s>user\n{doc['prompt'][1]}</s>\n<s>assistant\n"
+        assert [question["role"] for question in json.loads(row["questions"])] == ["judge", "judge"], "one a turn"
+    assert result["mt_bench"]["grade"].n == 4
+    again = score_again(folder / "run")
+    assert again.tasks["mt_bench"].scores == result.tasks["mt_bench"].scores
 
 
 def test_alpaca_eval_compares_with_the_answer_of_the_doc(folder: Path) -> None:
