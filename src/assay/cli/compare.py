@@ -47,6 +47,12 @@ from assay.cli.output import echo, echo_json
     metavar="[N]",
     help="List up to N docs per task whose verdict changed.  [N: 5]",
 )
+@click.option(
+    "--noise",
+    type=click.Path(),
+    metavar="FILE",
+    help="noise.json of `assay noise`: serving noise enters every difference.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--html", type=click.Path(dir_okay=False), help="Write a page with a forest plot.")
 def command(
@@ -59,6 +65,7 @@ def command(
     ignore_prompts: bool,
     bootstrap_iters: int,
     flips: int,
+    noise: str | None,
     as_json: bool,
     html: str | None,
 ) -> None:
@@ -75,6 +82,7 @@ def command(
     from assay.cli.display import console
     from assay.comparison import (
         CompareOptions,
+        NoiseFile,
         compare_runs,
         comparison_json,
         comparison_legend,
@@ -93,6 +101,7 @@ def command(
         unpaired=unpaired,
         ignore_prompts=ignore_prompts,
         replicates=bootstrap_iters,
+        noise=None if noise is None else NoiseFile.load(noise),
     )
     comparisons = compare_runs([open_run(run) for run in runs], options)
     if html:

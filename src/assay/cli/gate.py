@@ -46,11 +46,24 @@ if TYPE_CHECKING:
     type=click.Choice(["pass", "fail"]),
     help="End with 0 or 1 where there are too few docs to tell.  [default: 4]",
 )
+@click.option(
+    "--noise",
+    type=click.Path(),
+    metavar="FILE",
+    help="noise.json of `assay noise`: serving noise enters every difference.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 @click.option(
     "--markdown", type=click.Path(dir_okay=False), metavar="FILE", help="Also write a comment for a pull request."
 )
 @click.option("--junit", type=click.Path(dir_okay=False), metavar="FILE", help="Also write JUnit XML, a case a check.")
+@click.option(
+    "--report",
+    "report_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Also write JSON (`assay schema gate`).",
+)
 @click.option("--link", metavar="URL", help="What the comment points to.")
 @click.pass_context
 def command(
@@ -64,9 +77,11 @@ def command(
     metric: tuple[str, ...],
     unpaired: bool,
     cannot_tell: str | None,
+    noise: str | None,
     as_json: bool,
     markdown: str | None,
     junit: str | None,
+    report_file: str | None,
     link: str | None,
 ) -> None:
     """Exit with 0 if a run is shown to be no worse than a baseline by more than the margin, with 1 if it is shown to be
@@ -79,14 +94,16 @@ def command(
 
     A model that is worse by the margin or more passes each check with a probability of at most --alpha. All checks
     must pass. A score that is missing, undefined or withheld fails. One check that fails outweighs others that cannot
-    tell. In a GitHub workflow the checks that do not pass are annotated, and the comment is the step's summary.
+    tell. In a GitHub workflow the checks that do not pass are annotated, and the comment is the step's summary; in
+    GitLab they are the code quality report (gl-code-quality-report.json).
     """
 
-    from assay.comparison import CompareOptions, gate_against, gate_thresholds
+    from assay.comparison import CompareOptions, NoiseFile, gate_against, gate_thresholds
     from assay.errors import ConfigError
 
     names = tuple(name for part in tasks for name in part.split(",") if name)
-    options = CompareOptions(tasks=names, metrics=metric, margin=margin, alpha=alpha, unpaired=unpaired)
+    measured = None if noise is None else NoiseFile.load(noise)
+    options = CompareOptions(tasks=names, metrics=metric, margin=margin, alpha=alpha, unpaired=unpaired, noise=measured)
     if (baseline is None) == (threshold is None):
         raise ConfigError("a gate needs --baseline or --threshold, and one of them only")
     if threshold is not None:
@@ -97,7 +114,8 @@ def command(
         assert baseline is not None
         report = gate_against(run, baseline, options)
     against = f"threshold {threshold:g}" if threshold is not None else str(Path(str(baseline)))
-    _write_files(report, f"{run} against {against}", markdown, junit, link)
+    title = f"{run} against {against}"
+    write_files(report, title, markdown=markdown, junit=junit, report_file=report_file, link=link)
     if as_json:
         echo_json(report.to_dict(), indent=2)
     else:
@@ -106,25 +124,41 @@ def command(
         for note in report.notes:
             echo(f"note: {note}")
         echo(_last_line(report, run, against, alpha))
-    codes = {"passed": 0, "failed": 1, "cannot tell": {None: 4, "pass": 0, "fail": 1}[cannot_tell]}
-    if codes[report.outcome]:
-        context.exit(codes[report.outcome])
+    if code := exit_code(report, cannot_tell):
+        context.exit(code)
 
 
-def _write_files(report: GateReport, title: str, markdown: str | None, junit: str | None, link: str | None) -> None:
-    from assay.comparison import gate_junit, gate_markdown, workflow_commands
+def exit_code(report: GateReport, cannot_tell: str | None) -> int:
+    """0 passed, 1 failed, 4 cannot tell, which may be mapped to one of the others."""
+    return {"passed": 0, "failed": 1, "cannot tell": {None: 4, "pass": 0, "fail": 1}[cannot_tell]}[report.outcome]
+
+
+def write_files(
+    report: GateReport,
+    title: str,
+    *,
+    markdown: str | None = None,
+    junit: str | None = None,
+    report_file: str | None = None,
+    link: str | None = None,
+) -> None:
+    """The files that were asked for, and what the build system around us looks for."""
+    from assay.comparison import code_quality, gate_json, gate_junit, gate_markdown, workflow_commands
     from assay.results import write_whole
 
     comment = gate_markdown(report, title, link)
-    if markdown:
-        write_whole(Path(markdown), comment.encode())
-    if junit:
-        write_whole(Path(junit), gate_junit(report, title).encode())
+    texts = {markdown: comment, junit: gate_junit(report, title), report_file: gate_json(report, title, link)}
+    for where, text in texts.items():
+        if where:
+            write_whole(Path(where), text.encode())
     for line in workflow_commands(report, os.environ):
         echo(line, err=True)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with open(summary, "a", encoding="utf-8") as page:
             page.write(comment)
+    if os.environ.get("GITLAB_CI") == "true":
+        place = Path(os.environ.get("CI_PROJECT_DIR") or ".") / "gl-code-quality-report.json"
+        write_whole(place, code_quality(report).encode())
 
 
 def _last_line(report: GateReport, run: str, against: str, alpha: float) -> str:

@@ -143,6 +143,7 @@ RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
         type=click.Choice(["checked", "always"]),
         help="Kept answers of a server: only if probes say that it is the same model, or always.  [default: checked]",
     ),
+    _flag("--shuffle", type=int, metavar="SEED", help="Ask in a random order, for what a server's answers owe to it."),
     _bool("--offline", help="Ask nothing: score the answers that the store has, and count the others as failed."),
     _bool("--dry_run", help="Count docs, requests and tokens, estimate time and cost; ask nothing."),
     _bool("--trust_remote_code", help="Let models and datasets from the hub run their own code."),

@@ -70,6 +70,9 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     help="Comparisons that are corrected for together: tasks and groups of one `assay compare`.",
 )
+@click.option(
+    "--noise", type=click.Path(), metavar="FILE", help="noise.json of `assay noise`: what no number of docs can show."
+)
 @with_options(TASK_OPTIONS)
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 def command(
@@ -84,6 +87,7 @@ def command(
     within: float,
     repeats: int,
     tests: int,
+    noise: str | None,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -98,9 +102,10 @@ def command(
     """
     from dataclasses import asdict
 
-    from assay.comparison import PowerAssumptions
+    from assay.comparison import NoiseFile, PowerAssumptions
 
-    wish = PowerAssumptions(effect, alpha, wanted, correlation, within, accuracy, repeats, tests)
+    serving = None if noise is None else NoiseFile.load(noise)
+    wish = PowerAssumptions(effect, alpha, wanted, correlation, within, accuracy, repeats, tests, serving)
     names = [name for part in tasks for name in part.split(",") if name]
     plans = _from_runs(runs, names, metric, wish) if runs else _from_tasks(names, given, wish)
     if as_json:
@@ -173,7 +178,7 @@ def _show(plans: list[SizePlan], wish: PowerAssumptions) -> None:
             plan.task,
             plan.metric,
             "" if plan.n is None else f"{plan.n:,}",
-            f"{plan.needed:,}",
+            "no number" if plan.needed is None else f"{plan.needed:,}",
             _repeats(plan),
             "" if plan.detectable is None else f"{plan.detectable:.4f}",
             plan.source,

@@ -8,9 +8,9 @@ from assay.cli.output import echo_json
 
 
 @click.command("schema", short_help="JSON Schema of task and group files.")
-@click.argument("kind", type=click.Choice(["task", "group"]))
+@click.argument("kind", type=click.Choice(["task", "group", "ci", "gate"]))
 def command(kind: str) -> None:
-    """Print the JSON Schema of task or group files.
+    """Print the JSON Schema of task or group files, of assay.yaml (ci), or of what a gate writes (gate).
 
     \b
     assay schema task > task.schema.json
@@ -21,4 +21,9 @@ def command(kind: str) -> None:
     """
     from assay.config import file_schema
 
+    if kind == "gate":
+        from assay.comparison import GATE_SCHEMA
+
+        echo_json(GATE_SCHEMA, indent=2)
+        return
     echo_json(file_schema(kind), indent=2)

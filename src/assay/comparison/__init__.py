@@ -1,6 +1,7 @@
 """Is B better than A? Runs of any harness, aligned doc by doc, up to the root of the group tree."""
 
 from assay.comparison.agreement import Agreement, agreements_in
+from assay.comparison.ci import CIPlan, Prospect, explain_ci, joined, plan_ci, record_baseline, run_ci
 from assay.comparison.drift import (
     Drift,
     DriftOptions,
@@ -26,9 +27,18 @@ from assay.comparison.explanation import (
 )
 from assay.comparison.front import compare, comparison_html, comparison_plot, comparison_text
 from assay.comparison.gate import GateCheck, GateReport, gate_against, gate_thresholds
-from assay.comparison.gate_files import gate_junit, gate_markdown, workflow_commands
+from assay.comparison.gate_files import (
+    GATE_SCHEMA,
+    code_quality,
+    gate_json,
+    gate_junit,
+    gate_markdown,
+    workflow_commands,
+)
 from assay.comparison.judge_check import CheckedJudge, check_judges
 from assay.comparison.model import CompareOptions, Comparison, ComparisonRow, Flips, Refusal
+from assay.comparison.noise import NoiseOptions, Replay, measure_noise, plan_replays, run_replays
+from assay.comparison.noise_file import NoiseFile, ScoreNoise
 from assay.comparison.page import comparison_page
 from assay.comparison.power import PowerAssumptions, SizePlan, plan_from_runs, plan_without_runs
 from assay.comparison.ranking import (
@@ -63,10 +73,12 @@ from assay.comparison.sweep import SweepDesign, SweepTasks, SweptTask, analyse_s
 from assay.comparison.win_scale import Player, WinScale, win_scales
 
 __all__ = [
+    "GATE_SCHEMA",
     "RUN_READERS",
     "Agreement",
     "AskedDoc",
     "AskedRequest",
+    "CIPlan",
     "CauseShare",
     "CheckedJudge",
     "ColumnBuilder",
@@ -82,15 +94,20 @@ __all__ = [
     "Flips",
     "GateCheck",
     "GateReport",
+    "NoiseFile",
+    "NoiseOptions",
     "Passage",
     "Player",
     "PowerAssumptions",
+    "Prospect",
     "RankMark",
     "RankOptions",
     "Ranking",
     "Refusal",
+    "Replay",
     "RunReader",
     "SampleColumn",
+    "ScoreNoise",
     "SizePlan",
     "SweepDesign",
     "SweepTasks",
@@ -101,6 +118,7 @@ __all__ = [
     "as_request",
     "bundled_passages",
     "check_judges",
+    "code_quality",
     "compare",
     "compare_runs",
     "comparison_html",
@@ -115,22 +133,28 @@ __all__ = [
     "drift_page",
     "drift_table",
     "explain",
+    "explain_ci",
     "explanation_json",
     "explanation_lines",
     "explanation_page",
     "find_sweep_tasks",
     "flip_lines",
     "gate_against",
+    "gate_json",
     "gate_junit",
     "gate_markdown",
     "gate_thresholds",
+    "joined",
     "measure_drift",
+    "measure_noise",
     "open_results",
     "open_run",
     "open_runs",
     "passages_of_file",
     "passages_of_tasks",
+    "plan_ci",
     "plan_from_runs",
+    "plan_replays",
     "plan_without_runs",
     "rank",
     "rank_marks",
@@ -139,7 +163,10 @@ __all__ = [
     "ranking_markdown",
     "ranking_page",
     "ranking_table",
+    "record_baseline",
+    "run_ci",
     "run_of_columns",
+    "run_replays",
     "thin_runs",
     "thinned_lines",
     "win_scales",

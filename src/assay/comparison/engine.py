@@ -138,7 +138,12 @@ class _Pair:
         self, name: str, kind: Literal["task", "group"], key: MetricKey, of_node: TaskDifference, higher: bool
     ) -> None:
         self.members.setdefault(key, {})[name] = of_node.member
-        difference = of_node.member.difference
+        # Groups are made of members without it: their own serving noise is measured, for a shift that a run shares is no
+        # sum of independent parts.
+        difference, served = of_node.member.difference, []
+        if self.options.noise is not None:
+            difference, said = self.options.noise.add_to(difference, name, key)
+            served = [said]
         row = ComparisonRow(
             name=name,
             alias=self.a.result[name].alias,
@@ -151,7 +156,7 @@ class _Pair:
             paired=of_node.paired,
             only_a=of_node.only_a,
             only_b=of_node.only_b,
-            notes=(*of_node.notes, *self._warnings(name, key)),
+            notes=(*of_node.notes, *served, *self._warnings(name, key)),
             flips=of_node.flips,
         )
         self.rows.setdefault(name, []).append(row)

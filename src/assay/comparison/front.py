@@ -7,6 +7,7 @@ from pathlib import Path
 
 from assay.comparison.engine import compare_runs
 from assay.comparison.model import CompareOptions, Comparison
+from assay.comparison.noise_file import NoiseFile
 from assay.comparison.page import DifferenceAxis, whiskers
 from assay.comparison.readers import open_run
 from assay.comparison.render import comparison_legend, signed
@@ -31,6 +32,7 @@ def compare(
     unpaired: bool = False,
     ignore_prompts: bool = False,
     replicates: int = B_DEFAULT,
+    noise: str | Path | None = None,
 ) -> Comparison:
     """Is B better than A? Two results that were kept in a run directory, or two paths of runs of any harness.
 
@@ -46,6 +48,7 @@ def compare(
         unpaired=unpaired,
         ignore_prompts=ignore_prompts,
         replicates=replicates,
+        noise=None if noise is None else NoiseFile.load(noise),
     )
     (comparison,) = compare_runs([_opened(a, "a"), _opened(b, "b")], options)
     return comparison

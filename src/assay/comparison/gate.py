@@ -5,6 +5,7 @@ A number may be shown to be good enough, shown not to be, or there are too few d
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,10 +35,12 @@ class GateCheck:
     """None where a whole task or group could not be checked."""
     result: GateResult
     kind: str
-    """`paired`, `unpaired`, `threshold`, or why there is nothing to check: then it has failed."""
+    """`paired`, `unpaired`, `threshold`, `newly failed`, or why there is nothing to check: then it has failed."""
     value: float | None
     against: float | None
     n: int
+    rule: str = ""
+    """As `assay.yaml` has it."""
 
     @classmethod
     def failed(cls, name: str, key: MetricKey | None, reason: str, options: CompareOptions) -> GateCheck:
@@ -56,13 +59,19 @@ class GateCheck:
     @property
     def reason(self) -> str:
         """What was measured and what was asked for, or why there is nothing to check."""
-        if self.kind not in ("paired", "unpaired", "threshold"):
+        if self.kind not in ("paired", "unpaired", "threshold", "newly failed"):
             return self.kind
         return self._numbers() + (f"; {self._too_few()}" if self.result.unclear else "")
 
     def _numbers(self) -> str:
         confidence = f"{1 - self.result.alpha:.0%}"
         value = "undefined" if self.value is None else f"{self.value:.4f}"
+        if self.kind == "newly failed":
+            bound = "no error bar" if self.result.bound is None else f"{self.result.bound:.2%}"
+            share = "undefined" if self.value is None else f"{self.value:.2%}"
+            return (
+                f"{share} of {self.n:,} docs newly failed, {confidence} bound {bound}, at most {self.result.limit:.2%}"
+            )
         if self.kind == "threshold":
             bound = "no error bar" if self.result.bound is None else f"{self.result.bound:.4f}"
             return f"{value} (n = {self.n:,}), {confidence} bound {bound}, threshold {self.result.limit:g}"
@@ -76,7 +85,12 @@ class GateCheck:
         return text if needed is None else f"{text}: about {needed:,} would tell, if it stays at this value"
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "key": "" if self.key is None else str(self.key)}
+        return {
+            **asdict(self),
+            "key": "" if self.key is None else str(self.key),
+            "outcome": self.outcome,
+            "reason": self.reason,
+        }
 
 
 @dataclass(frozen=True)
@@ -233,6 +247,8 @@ def _unpaired(name: str, key: MetricKey, now: Score | None, before: Score, optio
     if not _is_number(now):
         return GateCheck.failed(name, key, f"undefined: {now.estimate.undefined or 'not a number'}", options)
     difference = unpaired_difference(before.estimate, now.estimate)
+    if options.noise is not None:
+        difference, _ = options.noise.add_to(difference, name, key)
     margin = options.margin_for(difference.a, difference.b)
     result = non_inferiority(difference, margin, alpha=options.alpha, higher_is_better=is_higher_better(now))
     return GateCheck(name, key, result, "unpaired", now.estimate.value, before.estimate.value, now.estimate.n)
@@ -287,8 +303,12 @@ def _reaches(run: ComparedRun, task: str, key: MetricKey, limit: float, options:
     if estimate.value is None or not _is_number(score):
         return GateCheck.failed(task, key, f"undefined: {estimate.undefined or 'not a number'}", options)
     up = is_higher_better(score)
-    bounds = _own_interval(run, task, key, 1 - 2 * options.alpha)
-    result = above_threshold(bounds, limit, alpha=options.alpha, higher_is_better=up, estimate=estimate)
+    level, floor = 1 - 2 * options.alpha, 0.0
+    bounds = _own_interval(run, task, key, level)
+    if options.noise is not None and bounds is not None:
+        freedom = estimate.df or math.inf
+        bounds, floor = options.noise.widen(estimate.value, bounds, freedom, task, key, level)
+    result = above_threshold(bounds, limit, alpha=options.alpha, higher_is_better=up, estimate=estimate, floor=floor)
     return GateCheck(task, key, result, "threshold", estimate.value, None, estimate.n)
 
 

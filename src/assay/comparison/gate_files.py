@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
@@ -33,7 +34,14 @@ def gate_markdown(report: GateReport, title: str, link: str | None = None) -> st
     for check in sorted(report.checks, key=lambda each: list(_MARKS).index(each.outcome)):
         key = "" if check.key is None else str(check.key)
         value, against = ("" if number is None else f"{number:.4f}" for number in (check.value, check.against))
-        cells = [check.name, key, value, against, f"{check.n:,}", check.reason]
+        cells = [
+            check.name,
+            key,
+            value,
+            against,
+            f"{check.n:,}",
+            f"{check.rule} — {check.reason}" if check.rule else check.reason,
+        ]
         lines.append(f"| {_MARKS[check.outcome]} | " + " | ".join(map(_escaped, cells)) + " |")
     lines += [f"\nNote: {_escaped(note)}" for note in report.notes]
     lines += _flips(report)
@@ -78,6 +86,77 @@ def _escaped(text: str) -> str:
     return one_line(text).translate(_MARKDOWN)
 
 
+def gate_json(report: GateReport, title: str, link: str | None = None) -> str:
+    """What `GATE_SCHEMA` describes."""
+    return (
+        json.dumps({"format": 1, "title": title, "link": link, **report.to_dict()}, ensure_ascii=False, indent=1) + "\n"
+    )
+
+
+_TEXT, _NUMBER = {"type": ["string", "null"]}, {"type": ["number", "null"]}
+_OUTCOME = {"enum": ["passed", "failed", "cannot tell"]}
+GATE_SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "What a gate found: `assay gate --report FILE`, `assay ci`",
+    "type": "object",
+    "required": ["passed", "outcome", "checks", "notes"],
+    "properties": {
+        "format": {"const": 1},
+        "title": _TEXT,
+        "link": _TEXT,
+        "passed": {"type": "boolean"},
+        "outcome": {**_OUTCOME, "description": "One check that failed outweighs others that cannot tell."},
+        "notes": {"type": "array", "items": {"type": "string"}},
+        "checks": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["name", "key", "outcome", "kind", "result", "value", "against", "n", "rule", "reason"],
+                "properties": {
+                    "name": {"type": "string", "description": "Task or group."},
+                    "key": {"type": "string", "description": "metric,filter; empty for a whole task."},
+                    "rule": {"type": "string", "description": "As assay.yaml has it; empty for `assay gate`."},
+                    "outcome": _OUTCOME,
+                    "reason": {"type": "string", "description": "What was measured and asked for, in words."},
+                    "kind": {"type": "string", "description": "paired, unpaired, threshold, newly failed, or why not."},
+                    "value": _NUMBER,
+                    "against": {**_NUMBER, "description": "The baseline's value."},
+                    "n": {"type": "integer"},
+                    "result": {
+                        "type": "object",
+                        "required": ["passed", "bound", "limit", "alpha", "unclear", "docs_needed"],
+                        "properties": {
+                            "passed": {"type": "boolean"},
+                            "bound": {**_NUMBER, "description": "The worst that the data allow at this error rate."},
+                            "limit": {"type": "number"},
+                            "alpha": {"type": "number"},
+                            "unclear": {"type": "boolean"},
+                            "docs_needed": {"type": ["integer", "null"]},
+                        },
+                    },
+                },
+            },
+        },
+    },
+}
+
+
+def code_quality(report: GateReport) -> str:
+    """GitLab's code quality report: an entry a check that did not pass."""
+    entries = [
+        {
+            "description": one_line(check.line()),
+            "check_name": "assay gate",
+            "fingerprint": sha256(f"{check.name} {check.key} {check.rule}".encode(errors="surrogatepass")).hexdigest(),
+            "severity": "major" if check.outcome == "failed" else "minor",
+            "location": {"path": "assay.yaml", "lines": {"begin": 1}},
+        }
+        for check in report.checks
+        if check.outcome != "passed"
+    ]
+    return json.dumps(entries, ensure_ascii=False, indent=1) + "\n"
+
+
 def gate_junit(report: GateReport, title: str) -> str:
     """JUnit XML, a case a check. What cannot be told is an error, not a failure: a build may treat them differently."""
     failures = sum(check.outcome == "failed" for check in report.checks)
@@ -85,7 +164,9 @@ def gate_junit(report: GateReport, title: str) -> str:
     counts = f'tests="{len(report.checks)}" failures="{failures}" errors="{errors}"'
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuite name={_attribute(title)} {counts}>"]
     for check in report.checks:
-        case = f"<testcase classname={_attribute(check.name)} name={_attribute(str(check.key or 'scores'))}"
+        case = (
+            f"<testcase classname={_attribute(check.name)} name={_attribute(check.rule or str(check.key or 'scores'))}"
+        )
         if check.outcome == "passed":
             lines.append(f"  {case}/>")
         else:
@@ -99,7 +180,7 @@ def _attribute(text: str) -> str:
 
 
 def workflow_commands(report: GateReport, environment: Mapping[str, str]) -> Iterator[str]:
-    """Workflow commands of GitHub for checks that did not pass; elsewhere nothing. GitLab reads the JUnit file."""
+    """Workflow commands of GitHub for checks that did not pass; elsewhere nothing. GitLab reads files."""
     if environment.get("GITHUB_ACTIONS") != "true":
         return
     for check in report.checks:

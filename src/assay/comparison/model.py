@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.comparison.noise_file import NoiseFile
 from assay.comparison.runs import ComparedRun, Keys
 from assay.registry import load_object
 from assay.results import MetricKey, matching
@@ -31,6 +32,8 @@ class CompareOptions:
     unpaired: bool = False
     ignore_prompts: bool = False
     replicates: int = B_DEFAULT
+    noise: NoiseFile | None = None
+    """How much servers move by themselves; it enters every difference of two runs."""
 
     def wants(self, key: MetricKey) -> bool:
         return not self.metrics or any(matching(asked, [key]) for asked in self.metrics)

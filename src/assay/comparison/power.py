@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from assay.comparison.noise_file import NoiseFile
 from assay.comparison.runs import ComparedRun, SampleColumn
 from assay.comparison.task_difference import align
 from assay.errors import ConfigError
@@ -35,7 +36,8 @@ class SizePlan:
     """Where the variance comes from, in words."""
     n: int | None
     """Docs there are."""
-    needed: int
+    needed: int | None
+    """None: no number of docs would do, for serving noise alone hides it."""
     detectable: float | None
     repeats: int | None
     """Draws per doc at which the docs there are would do; None if no number would, or if draws do not vary."""
@@ -55,6 +57,7 @@ class PowerAssumptions:
     draws: int = 1
     tests: int = 1
     """Comparisons that the correction counts: Holm's first step, which the smallest p-value must pass."""
+    serving: NoiseFile | None = None
 
 
 def plan_from_runs(runs: Sequence[ComparedRun], task: str, metric: str | None, wish: PowerAssumptions) -> SizePlan:
@@ -84,6 +87,8 @@ def _make_plan(
     least = wish.effect - wish.effect**2 if wish.effect < 1 else 0.0
     if noise.per_doc() < least:
         noise = replace(noise, between=noise.between + least - noise.per_doc())
+    if wish.serving is not None:
+        noise, source = _with_serving(noise, source, task, metric, wish.serving)
     varies = noise.within_a + noise.within_b > 0
     return SizePlan(
         task,
@@ -95,6 +100,17 @@ def _make_plan(
         None if not n else detectable_effect(n, noise, alpha=wish.alpha, power=wish.power, **draws),
         repeats_needed(wish.effect, n, noise, alpha=wish.alpha, power=wish.power) if n and varies else None,
     )
+
+
+def _with_serving(
+    noise: PairedNoise, source: str, task: str, metric: str, serving: NoiseFile
+) -> tuple[PairedNoise, str]:
+    """What servers add. A plan without runs names no metric: it takes the task's first."""
+    rows = [row for row in serving.rows if row.name == task]
+    row = next((row for row in rows if row.metric == metric), rows[0] if rows and metric == "accuracy" else None)
+    if row is None:
+        return noise, f"{source}; {serving.path or 'noise file'} does not have it"
+    return replace(noise, floor=row.serving.floor), f"{source}; {row.note()}"
 
 
 def plan_without_runs(task: str, n: int | None, wish: PowerAssumptions) -> SizePlan:

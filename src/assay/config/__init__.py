@@ -1,6 +1,7 @@
 """YAML to typed config. Every later step reads these objects and never the YAML."""
 
 from assay.config.build import FILE_FORMATS, build_group_config, build_task_config, locate_data_files, split_group
+from assay.config.ci import Budget, CIConfig, Rule, load_ci
 from assay.config.functions import Function, FunctionRef, import_failure, may_run, reading_only, untrusted
 from assay.config.group import AggMetricConfig, GroupConfig, GroupFilter
 from assay.config.lm_eval_version import LmEvalVersion, add_lm_eval_root, lm_eval_version_of
@@ -17,6 +18,8 @@ from assay.errors import ConfigWarning
 __all__ = [
     "FILE_FORMATS",
     "AggMetricConfig",
+    "Budget",
+    "CIConfig",
     "ClassOutline",
     "ConfigWarning",
     "FewshotConfig",
@@ -31,6 +34,7 @@ __all__ = [
     "MetricConfig",
     "Origin",
     "RoleConfig",
+    "Rule",
     "RunConfig",
     "RunWords",
     "ScorerConfig",
@@ -44,6 +48,7 @@ __all__ = [
     "import_failure",
     "is_well_formed",
     "lm_eval_version_of",
+    "load_ci",
     "load_file_only",
     "load_yaml",
     "locate",

@@ -166,6 +166,8 @@ class RunConfig(FrozenConfig):
     """Ask the model again even where the store has an answer."""
     reuse: Literal["checked", "always"] = "checked"
     """Whether a server has to show that it is still the model whose answers are kept."""
+    shuffle: int | None = None
+    """Ask in a random order of this seed. Scores do not depend on it, but what a server answers may."""
     offline: bool = False
     """Ask nothing: what the store does not have is a failed request."""
     dry_run: bool = False
@@ -279,6 +281,7 @@ class RunWords(TypedDict, total=False):
     write_out: bool
     fresh: bool
     reuse: Literal["checked", "always"]
+    shuffle: int | None
     offline: bool
     dry_run: bool
     max_cost: float | None

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
+from assay.config.ci import CIConfig
 from assay.config.group import GroupConfig
 from assay.config.task import TaskConfig, as_list
 
@@ -34,7 +35,12 @@ class _FileSchema(GenerateJsonSchema):
 
 
 def file_schema(kind: str) -> dict[str, Any]:
-    """The schema of a `task` or `group` file."""
+    """The schema of a `task`, `group` or `ci` file."""
+    if kind == "ci":
+        ci = CIConfig.model_json_schema()
+        ci["$defs"].pop("Rule")
+        ci["properties"]["rules"]["items"] = {"type": "string", "description": "arc_easy acc: not worse than 0.01"}
+        return _titled(ci, "assay.yaml: what must hold in continuous integration")
     task = _generate(TaskConfig)
     include = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
     task["properties"].pop("class_config")

@@ -1,6 +1,7 @@
 """All of it, in order: plan, answer, score, summarize; streaming, resumable, on one machine or many."""
 
 from assay.run.checks import check_group, require_sound
+from assay.run.drawing import draw_units, units_of
 from assay.run.execution import execute, model_for, rescore
 from assay.run.forecasting import Forecast, forecast
 from assay.run.interrupt import Interrupted
@@ -24,6 +25,7 @@ __all__ = [
     "Quiet",
     "abilities_of",
     "check_group",
+    "draw_units",
     "execute",
     "forecast",
     "make_plan",
@@ -38,4 +40,5 @@ __all__ = [
     "rescore",
     "run_model",
     "share_out",
+    "units_of",
 ]

@@ -7,6 +7,7 @@ worth) is the same for all of them.
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -80,12 +81,14 @@ class ModelAnswerer:
         *,
         fresh: bool = False,
         offline: bool = False,
+        shuffle: int | None = None,
         stop: Callable[[], bool] = lambda: False,
         progress: Progress,
         counts: Counts,
     ) -> None:
         self.lm, self.store, self.keys = lm, store, AnswerKeys(lm.fingerprint())
         self.fresh, self.offline, self.stop, self.progress, self.counts = fresh, offline, stop, progress, counts
+        self.shuffle = shuffle
         # Many replicas need more at once, or each would get crumbs.
         info = lm.info()
         self.window_requests = max(WINDOW_REQUESTS, info.window_requests)
@@ -183,6 +186,8 @@ class ModelAnswerer:
                 self._deliver(ask, missing, done)
 
     def _compute(self, request_type: str, items: list[tuple[bytes, _Ask]], done: Callable[[Unit], None]) -> None:
+        if self.shuffle is not None:
+            items = random.Random(self.shuffle).sample(items, len(items))
         instances = [ask.instance for _, ask in items]
         draws = [ask.draw for _, ask in items]
         answered = 0

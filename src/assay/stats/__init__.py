@@ -53,6 +53,15 @@ from assay.stats.prediction_powered import (
 )
 from assay.stats.ranks import PairDraws, Ranks, drawn_pairs, mean_pairs, rank_runs, simultaneous_reach, weighted_pairs
 from assay.stats.sequential import ConfidenceSequence, DiscordantEvidence, StoppingRule
+from assay.stats.serving import (
+    FEWEST_REPLAYS,
+    ServingNoise,
+    bound_of_two,
+    replay_variance,
+    variance_interval,
+    widened,
+    with_serving,
+)
 from assay.stats.significance import holm, mcnemar, normal_cdf, normal_quantile, t_quantile, t_sf
 from assay.stats.strengths import Games, bradley_terry
 from assay.stats.thinning import FEWEST_RUNS, ThinDocs, conformal_width, thin_docs
@@ -63,6 +72,7 @@ from assay.stats.units import (
     doc_keys,
     has_repeats,
     is_missing_label,
+    sums_by,
     unit_index,
     unit_keys,
 )
@@ -77,6 +87,7 @@ from assay.stats.verdict import (
 __all__ = [
     "B_DEFAULT",
     "FEWEST_LABELS",
+    "FEWEST_REPLAYS",
     "FEWEST_RUNS",
     "Aggregation",
     "Clusters",
@@ -94,6 +105,7 @@ __all__ = [
     "PairedNoise",
     "Ranks",
     "Rate",
+    "ServingNoise",
     "StoppingRule",
     "ThinDocs",
     "Verdict",
@@ -101,6 +113,7 @@ __all__ = [
     "bootstrap_estimate",
     "bootstrap_replicates",
     "bootstrap_values",
+    "bound_of_two",
     "bradley_terry",
     "chance_to_see",
     "cluster_index",
@@ -143,6 +156,7 @@ __all__ = [
     "ratio_estimate",
     "ratio_spread",
     "repeats_needed",
+    "replay_variance",
     "replicate_difference",
     "replicate_spread",
     "rescaled",
@@ -150,6 +164,7 @@ __all__ = [
     "smallest_seen",
     "stratified_estimate",
     "summary_estimate",
+    "sums_by",
     "t_quantile",
     "t_sf",
     "thin_docs",
@@ -159,6 +174,9 @@ __all__ = [
     "unpaired_difference",
     "unweighted_stderr",
     "variance_components",
+    "variance_interval",
     "weighted_pairs",
+    "widened",
     "wilson",
+    "with_serving",
 ]

@@ -37,6 +37,8 @@ class Difference:
     """Variance of the difference on one doc: how many docs a decision takes."""
     gained: int | None = None
     lost: int | None = None
+    floor: float = 0.0
+    """The part of the variance that no number of docs lowers: what servers add by themselves."""
     interval: Callable[[float], tuple[float, float]] | None = field(default=None, repr=False, compare=False)
     """Level to interval, where there is a better one than value ± t·SE."""
 
@@ -101,7 +103,7 @@ def _binary(a: Floats, b: Floats, level: float, gained: int, lost: int) -> Diffe
     interval = partial(tango_interval, gained, lost, n)
     estimate = Estimate(value, stderr, *interval(level), n, "paired score", level=level)
     return Difference(
-        estimate, *means, p, "mcnemar mid-P", spread, math.inf, spread**2 * (n + 2), gained, lost, interval
+        estimate, *means, p, "mcnemar mid-P", spread, math.inf, spread**2 * (n + 2), gained, lost, interval=interval
     )
 
 

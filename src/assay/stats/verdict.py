@@ -64,18 +64,19 @@ def judge(
         return Verdict("undecided", margin)
     # The smallest p-value of the family must pass alpha over its number (Holm's first step).
     reach = normal_quantile(1 - alpha / max(1, tests) / 2) + normal_quantile(_POWER)
-    needed = _docs_to_show(value or 0.0, difference.doc_variance, difference.estimate.n, reach)
+    needed = _docs_to_show(value or 0.0, difference.doc_variance, difference.estimate.n, reach, difference.floor)
     return Verdict("undecided", margin, needed, reach * difference.spread)
 
 
 _POWER = 0.8
 
 
-def _docs_to_show(distance: float, doc_variance: float | None, n: int, reach: float) -> int | None:
+def _docs_to_show(distance: float, doc_variance: float | None, n: int, reach: float, floor: float = 0.0) -> int | None:
     """Docs at which a distance from the limit is `reach` standard errors; None where no number of docs is likely to do."""
     if not doc_variance or abs(distance) < 1e-9 * math.sqrt(doc_variance):
         return None
-    return max(n + 1, math.ceil(reach**2 * doc_variance / distance**2))
+    room = distance**2 / reach**2 - floor
+    return max(n + 1, math.ceil(doc_variance / room)) if room > 0 else None
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def non_inferiority(
     value = difference.estimate.value or 0.0
     distance = (value if higher_is_better else -value) + margin
     reach = normal_quantile(1 - alpha) + normal_quantile(_POWER)
-    needed = _docs_to_show(distance, difference.doc_variance, difference.estimate.n, reach)
+    needed = _docs_to_show(distance, difference.doc_variance, difference.estimate.n, reach, difference.floor)
     return GateResult(False, bound, -margin, alpha, unclear=True, docs_needed=needed)
 
 
@@ -116,10 +117,12 @@ def above_threshold(
     alpha: float = 0.05,
     higher_is_better: bool = True,
     estimate: Estimate | None = None,
+    floor: float = 0.0,
 ) -> GateResult:
     """A score's own interval at 1 − 2·alpha against a fixed threshold.
 
-    The `estimate` itself tells how many docs are needed, and of how many clusters one might be lost.
+    The `estimate` itself tells how many docs are needed, and of how many clusters one might be lost. `floor` is what a server
+    adds to its variance, however many docs there are.
     """
     if bounds is None:
         return GateResult(False, None, threshold, alpha, unclear=True)
@@ -131,9 +134,9 @@ def above_threshold(
     needed = None
     if estimate is not None and estimate.value is not None:
         one_sided = normal_quantile(1 - alpha)
-        doc_variance = estimate.n * (high - low) ** 2 / (2 * one_sided) ** 2
+        doc_variance = estimate.n * max(0.0, (high - low) ** 2 / (2 * one_sided) ** 2 - floor)
         reach = one_sided + normal_quantile(_POWER)
-        needed = _docs_to_show(estimate.value - threshold, doc_variance, estimate.n, reach)
+        needed = _docs_to_show(estimate.value - threshold, doc_variance, estimate.n, reach, floor)
     return GateResult(False, bound, threshold, alpha, unclear=True, docs_needed=needed)
 
 

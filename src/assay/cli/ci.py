@@ -1,0 +1,106 @@
+"""`assay ci`: all rules of a repository's `assay.yaml`, decided with as few docs as it takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli.gate import exit_code, write_files
+from assay.cli.output import echo, echo_json
+
+if TYPE_CHECKING:
+    from assay.comparison import Prospect
+
+
+@click.command("ci", short_help="Decide the rules of assay.yaml.")
+@click.option(
+    "--file", "-f", default="assay.yaml", show_default=True, type=click.Path(path_type=Path), help="What must hold."
+)
+@click.option("--explain", is_flag=True, help="Say what the budget can detect; ask nothing.")
+@click.option(
+    "--record", is_flag=True, help="Ask the first model all docs of the budget and keep them as the baseline."
+)
+@click.option("--docs", type=click.IntRange(min=2), help="Instead of the file's budget: docs of each task.")
+@click.option("--minutes", type=click.FloatRange(0, min_open=True), help="… minutes for everything.")
+@click.option("--cost", type=click.FloatRange(0, min_open=True), help="… cost, in the currency of the model's prices.")
+@click.option("--cannot_tell", type=click.Choice(["pass", "fail"]), help="End with 0 or 1 where a rule is undecided.")
+@click.option("--link", metavar="URL", help="What the comment points to.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON (`assay schema gate`).")
+@click.pass_context
+def command(
+    context: click.Context,
+    file: Path,
+    explain: bool,
+    record: bool,
+    docs: int | None,
+    minutes: float | None,
+    cost: float | None,
+    cannot_tell: str | None,
+    link: str | None,
+    as_json: bool,
+) -> None:
+    """Run the models of assay.yaml until every rule is decided or the budget is used up: 0 passed, 1 failed, 4 cannot tell.
+
+    \b
+    models:
+      - {name: small, model: hf, model_args: {pretrained: smollm2-135m}}
+    tasks: [arc_easy, gsm8k]
+    baseline: baseline
+    rules:
+      - "arc_easy acc: not worse than 0.01"
+      - "gsm8k: at least 0.4"
+      - "any task: no more than 2 % newly failed"
+    budget: {docs: 400, minutes: 10}
+
+    Docs come in a random order, and rules are looked at while they do, by intervals that hold at every look. The comment,
+    JUnit XML and JSON are written to the file's `output` (assay-ci).
+    """
+    from assay.cli.display import show_progress
+    from assay.comparison import explain_ci, joined, plan_ci, record_baseline, run_ci
+    from assay.config import load_ci
+
+    config = load_ci(file)
+    given = {"docs": docs, "minutes": minutes, "cost": cost}
+    budget = config.budget.model_copy(update={name: value for name, value in given.items() if value is not None})
+    config = config.model_copy(update={"budget": budget})
+    plan = plan_ci(config, file.absolute(), record=record)
+    if record:
+        echo(f"kept in {record_baseline(plan, progress=lambda: show_progress(quiet=as_json))}")
+        return
+    if explain:
+        _explain(explain_ci(plan), as_json=as_json)
+        return
+    report = joined(
+        run_ci(plan, progress=lambda: show_progress(quiet=as_json), notify=lambda text: echo(text, err=True))
+    )
+    plan.root.mkdir(parents=True, exist_ok=True)
+    places = {kind: str(plan.root / name) for kind, name in REPORTS.items()}
+    write_files(report, ", ".join(plan.models), link=link or config.link, **places)
+    if as_json:
+        echo_json(report.to_dict(), indent=2)
+    else:
+        for check in report.checks:
+            echo(f"{check.line()}  [{check.rule}]")
+        for note in report.notes:
+            echo(f"note: {note}")
+        echo(f"{report.outcome}: reports in {plan.root}")
+    if code := exit_code(report, cannot_tell or config.cannot_tell):
+        context.exit(code)
+
+
+REPORTS = {"markdown": "comment.md", "junit": "junit.xml", "report_file": "report.json"}
+
+
+def _explain(prospects: list[Prospect], *, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    if as_json:
+        echo_json([asdict(each) for each in prospects], indent=2)
+        return
+    for each in prospects:
+        echo(f"{each.task}: {each.rule}\n  {each.words}.")
+    echo(
+        "At 80 % power; models are assumed to correlate by 0.5 over docs. Time and cost may allow fewer docs. Nothing was sent."
+    )

@@ -1,0 +1,85 @@
+"""What `assay ci` can detect with its budget, said beforehand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from assay.comparison.ci.execution import CIPlan
+from assay.config import Rule
+from assay.results import matching
+from assay.stats import normal_quantile
+
+CORRELATION = 0.5
+POWER = 0.8
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """One rule on one task."""
+
+    rule: str
+    task: str
+    docs: int
+    """That the budget allows."""
+    needed: int | None
+    """To pass a model that is as good as the baseline, in 80 % of cases; None where no number would do."""
+    shows: float
+    """The distance from the limit that so many docs show in 80 % of cases."""
+    words: str
+
+
+def explain_ci(plan: CIPlan) -> list[Prospect]:
+    """By the baseline's own variance where there is one; models are assumed to correlate by 0.5 over docs."""
+    return [_prospect(plan, task, rule) for task in plan.docs for rule in plan.rules_of(task)]
+
+
+def _prospect(plan: CIPlan, task: str, rule: Rule) -> Prospect:
+    mean = _baseline_mean(plan, task, rule)
+    p = 0.5 if mean is None or not 0 < mean < 1 else mean
+    n = plan.most(task)
+    # The last look has half of the error rate.
+    reach = normal_quantile(1 - plan.config.alpha / 2) + normal_quantile(POWER)
+    row = None if plan.noise is None else next((r for r in plan.noise.rows if r.name == task), None)
+    floor = 0.0 if row is None else row.serving.floor
+    if rule.kind == "not worse":
+        variance, distance = 2 * (1 - CORRELATION) * p * (1 - p), rule.limit
+    elif rule.kind == "at least":
+        variance, distance, floor = p * (1 - p), abs((mean if mean is not None else 1.0) - rule.limit), floor / 2
+    else:
+        variance, distance, floor = rule.limit * (1 - rule.limit), rule.limit / 2, 0.0
+    shows = reach * math.sqrt(variance / max(1, n) + floor)
+    room = (distance / reach) ** 2 - floor
+    needed = math.ceil(variance / room) if room > 0 else None
+    return Prospect(rule.text, task, n, needed, shows, _words(rule, mean, n, needed, shows))
+
+
+def _words(rule: Rule, mean: float | None, n: int, needed: int | None, shows: float) -> str:
+    enough = needed is not None and needed <= n
+    takes = "no number of docs would do: serving noise hides it" if needed is None else f"it takes about {needed:,}"
+    if rule.kind == "not worse":
+        told = f"{n:,} docs tell a loss of {rule.limit + shows:.3f} or more from the allowed {rule.limit:g}"
+        passes = "an unchanged model passes" if enough else f"an unchanged model is likely undecided: {takes}"
+        return f"{told}; {passes}"
+    if rule.kind == "at least":
+        told = f"{n:,} docs tell scores above {rule.limit + shows:.3f} or below {rule.limit - shows:.3f}"
+        here = (
+            ""
+            if mean is None
+            else f"; the baseline has {mean:.3f}: {'decided' if enough else f'likely undecided, {takes}'}"
+        )
+        return told + here
+    told = f"{n:,} docs tell shares above {rule.limit + shows:.3f} from the allowed {rule.limit:g}"
+    return f"{told}; a model that loses half of that passes: {'yes' if enough else takes}"
+
+
+def _baseline_mean(plan: CIPlan, task: str, rule: Rule) -> float | None:
+    if plan.baseline is None or task not in plan.baseline.tasks:
+        return None
+    columns = plan.baseline.columns(task)
+    numeric = [key for key, column in columns.items() if column.is_numeric]
+    keys = numeric[:1] if rule.metric is None else matching(rule.metric, numeric)
+    values = columns[keys[0]].scored().values if keys else np.empty(0)
+    return float(values.mean()) if len(values) else None

@@ -1,0 +1,153 @@
+"""One rule of `assay.yaml` on the docs asked so far: holds, does not, or cannot tell yet.
+
+Half of the error rate is for looking while docs come in (confidence sequences, valid at every look), half for the last look
+at what the budget bought, where the sharper interval for a fixed number of docs may be used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.comparison.gate import GateCheck
+from assay.comparison.model import CompareOptions
+from assay.comparison.noise_file import NoiseFile
+from assay.comparison.runs import SampleColumn, is_higher_better
+from assay.comparison.task_difference import align
+from assay.config import Rule
+from assay.stats import (
+    ConfidenceSequence,
+    Floats,
+    GateResult,
+    above_threshold,
+    mean_estimate,
+    non_inferiority,
+    paired_difference,
+    sums_by,
+    unit_index,
+    unit_keys,
+    widened,
+)
+
+NARROWEST, WIDEST = 0.002, 0.25
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The docs of one task so far, in the order of asking, under one metric."""
+
+    task: str
+    column: SampleColumn
+    baseline: SampleColumn | None
+    place: Mapping[int, int]
+    """Doc id to its place in the order of asking."""
+    noise: NoiseFile | None = None
+
+    def __post_init__(self) -> None:
+        """Only docs with a score, and in the order of asking."""
+        scored = self.column.scored()
+        order = np.argsort([self.place.get(int(doc), 0) for doc in scored.doc_ids], kind="stable")
+        object.__setattr__(self, "column", scored.take(order))
+
+    @property
+    def units(self) -> NDArray[np.int64] | None:
+        return unit_index(unit_keys(self.column.docs, self.column.clusters))
+
+    def paired(self) -> tuple[Evidence, Floats]:
+        """The docs that the baseline has too, and its scores of them. Docs are paired by content, also where prompts
+        differ: a changed template is a change that a gate must see."""
+        assert self.baseline is not None
+        before = self.baseline.scored()
+        pairs = align(self.column, before)
+        order = np.argsort(pairs.a, kind="stable")
+        return replace(self, column=self.column.take(pairs.a[order])), before.values[pairs.b[order]]
+
+
+def decide(rule: Rule, evidence: Evidence, alpha: float, *, last: bool) -> GateCheck:
+    """What the rule says of these docs; at the `last` look by the interval for so many docs."""
+    options = CompareOptions(margin=rule.limit, alpha=alpha)
+    if rule.needs_baseline and evidence.baseline is None:
+        return replace(GateCheck.failed(evidence.task, None, "the baseline does not have it", options), rule=rule.text)
+    check = {"not worse": _not_worse, "at least": _at_least, "newly failed": _newly_failed}[rule.kind]
+    # What passes must do so on half of the error rate, at looks and at the last one alike.
+    found = check(rule.limit, evidence, alpha / 2, last)
+    return replace(found, rule=rule.text, result=replace(found.result, alpha=alpha))
+
+
+def _at_least(limit: float, evidence: Evidence, alpha: float, last: bool) -> GateCheck:
+    values, up = evidence.column.values, is_higher_better(evidence.column)
+    estimate = mean_estimate(values, evidence.units, level=1 - 2 * alpha)
+    row = None if evidence.noise is None else evidence.noise.row(evidence.task, evidence.column.key)
+    floor = 0.0 if row is None else row.serving.floor / 2
+    bounds = None if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)
+    if not last:
+        bounds = _anytime(values, evidence.units, abs(limit - float(values.mean())), alpha)
+    if row is not None and bounds is not None:
+        bounds = widened(float(values.mean()), lambda _: bounds, float("inf"), row.serving, 1, 1 - 2 * alpha)
+    known = estimate if last else None
+    result = above_threshold(bounds, limit, alpha=alpha, higher_is_better=up, estimate=known, floor=floor)
+    return GateCheck(evidence.task, evidence.column.key, result, "threshold", estimate.value, None, len(values))
+
+
+def _not_worse(margin: float, evidence: Evidence, alpha: float, last: bool) -> GateCheck:
+    here, before = evidence.paired()
+    now, up, key = here.column.values, is_higher_better(here.column), here.column.key
+    if len(now) < 2:
+        return _nothing(evidence, margin, alpha)
+    difference = paired_difference(before, now, here.units)
+    if not last:
+        sums = (1 + now - before) / 2
+        bounds = _anytime(sums, here.units, margin / 2, alpha)
+        ends = None if bounds is None else (2 * bounds[0] - 1, 2 * bounds[1] - 1)
+        said: Callable[[float], tuple[float, float]] | None = None if ends is None else partial(_fixed, ends)
+        if said is None:
+            return _nothing(evidence, margin, alpha)
+        difference = replace(difference, interval=said, cautious=None)
+    if evidence.noise is not None:
+        difference, _ = evidence.noise.add_to(difference, evidence.task, key)
+    result = non_inferiority(difference, margin, alpha=alpha, higher_is_better=up)
+    return GateCheck(evidence.task, key, result, "paired", difference.b, difference.a, len(now))
+
+
+def _fixed(ends: tuple[float, float], level: float) -> tuple[float, float]:
+    return ends
+
+
+def _newly_failed(limit: float, evidence: Evidence, alpha: float, last: bool) -> GateCheck:
+    here, before = evidence.paired()
+    now = here.column.values
+    if len(now) < 2:
+        return _nothing(evidence, limit, alpha)
+    lost = (now < before) if is_higher_better(here.column) else (now > before)
+    values = lost.astype(np.float64)
+    estimate = mean_estimate(values, here.units, level=1 - 2 * alpha)
+    bounds = None if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)
+    if not last:
+        bounds = _anytime(values, here.units, limit / 2, alpha)
+    known = estimate if last else None
+    result = above_threshold(bounds, limit, alpha=alpha, higher_is_better=False, estimate=known)
+    return GateCheck(evidence.task, here.column.key, result, "newly failed", estimate.value, None, len(now))
+
+
+def _nothing(evidence: Evidence, limit: float, alpha: float) -> GateCheck:
+    result = GateResult(False, None, -limit, alpha, unclear=True)
+    return GateCheck(
+        evidence.task, evidence.column.key, result, "no docs in common with the baseline yet", None, None, 0
+    )
+
+
+def _anytime(values: Floats, units: NDArray[np.int64] | None, width: float, alpha: float) -> tuple[float, float] | None:
+    """An interval that is valid at every look; None for scores that are not in [0, 1]."""
+    if len(values) == 0 or not (values.min() >= 0 and values.max() <= 1):
+        return None
+    sums, sizes = values, np.ones(len(values))
+    if units is not None:
+        sums, sizes = sums_by(units, values), sums_by(units, np.ones(len(values)))
+    wanted = min(WIDEST, max(NARROWEST, width))
+    sequence = ConfidenceSequence(width=wanted, level=1 - 2 * alpha, largest=int(sizes.max()))
+    sequence.update(sums, sizes)
+    return sequence.interval

@@ -1,0 +1,168 @@
+"""`assay.yaml` of a repository: which models must hold which rules on which tasks, and what that may cost."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from assay.config.parse import compose_file, parse_file
+from assay.config.run import RunConfig
+from assay.errors import ConfigError, did_you_mean
+
+RuleKind = Literal["not worse", "at least", "newly failed"]
+_NUMBER = r"(?P<number>[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(?P<unit>%|points?)?"
+_RULES: dict[RuleKind, re.Pattern[str]] = {
+    "not worse": re.compile(rf"not worse than\s+{_NUMBER}"),
+    "at least": re.compile(rf"at least\s+{_NUMBER}"),
+    "newly failed": re.compile(rf"no more than\s+{_NUMBER}\s+newly failed"),
+}
+ANY_TASK = "any task"
+_FORM = (
+    "Write `TASK [METRIC]: not worse than 0.01`, `TASK [METRIC]: at least 0.4` or "
+    "`any task: no more than 2 % newly failed`."
+)
+
+
+class Rule(BaseModel):
+    """What must hold of one task, or of each."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    text: str
+    task: str | None
+    """None: any task."""
+    metric: str | None
+    kind: RuleKind
+    limit: float
+
+    @property
+    def needs_baseline(self) -> bool:
+        return self.kind != "at least"
+
+    @classmethod
+    def parse(cls, text: str) -> Rule:
+        """A rule as people write it. The name ends at the last colon: variants of tasks have colons of their own.
+
+        >>> Rule.parse("arc_easy:cloze acc: not worse than 0.01")
+        Rule(text='arc_easy:cloze acc: not worse than 0.01', task='arc_easy:cloze', metric='acc', kind='not worse', limit=0.01)
+        >>> rule = Rule.parse("any task: no more than 2 % newly failed")
+        >>> rule.task, rule.kind, rule.limit
+        (None, 'newly failed', 0.02)
+        """
+        name, colon, claim = text.rpartition(":")
+        words = name.split()
+        if not colon or not words:
+            raise ConfigError(f"the rule {text!r} names no task", hint=_FORM)
+        for kind, pattern in _RULES.items():
+            if match := pattern.fullmatch(claim.strip()):
+                limit = float(match["number"]) / (100 if match["unit"] else 1)
+                if kind != "at least" and not 0 < limit < 1:
+                    raise ConfigError(f"the rule {text!r}: {limit:g} must lie between 0 and 1", hint=_FORM)
+                every = name.strip().lower() == ANY_TASK
+                if not every and len(words) > 2:
+                    raise ConfigError(f"the rule {text!r}: {name!r} is more than a task and a metric", hint=_FORM)
+                metric = words[1] if len(words) == 2 and not every else None
+                return cls(text=text, task=None if every else words[0], metric=metric, kind=kind, limit=limit)
+        raise ConfigError(f"the rule {text!r} is not understood", hint=_FORM)
+
+
+def _rule(value: Any) -> Any:
+    return Rule.parse(value) if isinstance(value, str) else value
+
+
+class Budget(BaseModel):
+    """What a run in CI may take; it ends earlier when every rule is decided."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    docs: int | None = Field(default=None, ge=2, description="Docs of each task.")
+    minutes: float | None = Field(default=None, gt=0, description="For all models and tasks together.")
+    cost: float | None = Field(default=None, gt=0, description="In the currency of the model's prices.")
+
+
+class CIConfig(BaseModel):
+    """All of `assay.yaml`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    models: list[dict[str, Any]] = Field(
+        min_length=1, description="Each a `name` and flags of `assay run`: model, model_args, apply_chat_template, …"
+    )
+    tasks: list[str] = Field(min_length=1)
+    rules: list[Annotated[Rule, BeforeValidator(_rule)]] = Field(min_length=1)
+    baseline: str | None = Field(default=None, description="A run directory; `assay ci --record` makes it.")
+    budget: Budget = Field(default_factory=Budget)
+    alpha: float = Field(default=0.05, gt=0, lt=0.5, description="Chance that a rule which does not hold passes.")
+    noise: str | None = Field(default=None, description="noise.json of `assay noise`.")
+    cannot_tell: Literal["pass", "fail"] | None = Field(default=None, description="What an undecided rule counts as.")
+    link: str | None = None
+    output: str = "assay-ci"
+    """Where runs and reports are kept."""
+
+    def run_configs(self, where: Path) -> dict[str, RunConfig]:
+        """Name to what `assay run` would be given, without the docs."""
+        configs: dict[str, RunConfig] = {}
+        for entry in self.models:
+            for key in entry:
+                if key != "name" and key not in RunConfig.model_fields:
+                    hint = did_you_mean(key, ["name", *RunConfig.model_fields])
+                    raise ConfigError(f"{where}: models: unknown key {key!r}", hint=hint)
+            words = {key: value for key, value in entry.items() if key != "name"}
+            try:
+                config = RunConfig(**{**words, "tasks": self.tasks})
+            except ConfigError as error:
+                raise error.reworded(f"{where}: models: {error.message}") from error
+            args = config.model_args
+            name = str(entry.get("name") or args.get("pretrained") or args.get("model") or config.model)
+            if name in configs:
+                raise ConfigError(f"{where} names the model {name!r} twice", hint="Give each a `name` of its own.")
+            for key in ("until", "control", "limit", "samples", "dry_run", "predict_only", "offline", "fresh"):
+                if key in words:
+                    raise ConfigError(f"{where}: models: {key!r} is for `assay ci` to set", hint="Leave it out.")
+            configs[name] = config
+        return configs
+
+
+def load_ci(path: Path) -> CIConfig:
+    """Read and check `assay.yaml`; an error names the file and the line."""
+    if not path.is_file():
+        raise ConfigError(f"there is no {path}", hint="`assay ci --help` shows what to write into it.")
+    parsed = parse_file(path)
+    try:
+        return CIConfig(**parsed.data)
+    except ValidationError as error:
+        raise _located(error, path) from error
+
+
+def _located(error: ValidationError, path: Path) -> ConfigError:
+    first = error.errors(include_url=False)[0]
+    cause = first.get("ctx", {}).get("error")
+    where = ".".join(map(str, first["loc"]))
+    line = _line_of(compose_file(path), first["loc"])
+    if isinstance(cause, ConfigError):
+        return cause.reworded(f"{path}:{line}: {cause.message}")
+    known = Budget.model_fields if first["loc"][0] == "budget" else CIConfig.model_fields
+    if first["type"] == "extra_forbidden":
+        return ConfigError(f"{path}:{line}: unknown key {where!r}", hint=did_you_mean(str(first["loc"][-1]), known))
+    return ConfigError(
+        f"{path}:{line}: {where}: {first['msg']} (got {first.get('input')!r})",
+        hint=_FORM if where.startswith("rules") else None,
+    )
+
+
+def _line_of(node: yaml.Node | None, loc: tuple[int | str, ...]) -> int:
+    """The line of what a location names, or of the nearest thing around it."""
+    line = 1 if node is None else node.start_mark.line + 1
+    for part in loc:
+        if isinstance(node, yaml.MappingNode):
+            key = next(((k, v) for k, v in node.value if k.value == str(part)), None)
+            if key is None:
+                return line
+            line, node = key[0].start_mark.line + 1, key[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        else:
+            return line
+    return line

@@ -1,0 +1,166 @@
+"""What a server adds by itself: the same questions, asked again, get another score.
+
+Part of it is doc by doc and averages out; the docs' own spread shows that part in every comparison. The rest moves a whole
+run up or down (another batch, another kernel, another replica), and no number of docs lowers it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from assay.stats.estimate import Floats
+from assay.stats.paired import Difference
+from assay.stats.significance import t_quantile
+
+FEWEST_REPLAYS = 3
+"""From here on the variance between replays is estimated; with two it is only bounded."""
+
+
+@dataclass(frozen=True)
+class ServingNoise:
+    """How far a score moves between runs of one model on the same docs."""
+
+    run_variance: float
+    """Of the score between replays: what is shared by a run, and what its docs add."""
+    freedom: float
+    doc_part: float = 0.0
+    """The part of `run_variance` that docs add, each by itself."""
+    most: float | None = None
+    """Where replays are too few to estimate anything: the most by which two runs differ."""
+
+    @property
+    def shift_variance(self) -> float:
+        """Of what a whole run shares."""
+        return max(0.0, self.run_variance - self.doc_part)
+
+    @property
+    def floor(self) -> float:
+        """The variance of a difference of two runs that no number of docs lowers."""
+        return 2 * self.shift_variance if self.most is None else self.most**2 / 4
+
+
+def replay_variance(scores: Sequence[float], servers: Sequence[int]) -> tuple[float, float]:
+    """The variance of a run's score and its degrees of freedom, from replays on one server or several.
+
+    Replays on one server may be more alike than those on two. A run lands on any of them, so both components count:
+    MSB/k + (1 − 1/k)·MSW, with k replays a server (Satterthwaite for the degrees of freedom).
+
+    >>> replay_variance([0.5, 0.6, 0.7], [0, 0, 0])
+    (0.01, 2.0)
+    """
+    values, index = np.asarray(scores, dtype=np.float64), np.unique(np.asarray(servers), return_inverse=True)[1]
+    count, groups = len(values), int(index.max()) + 1
+    pooled = round(float(values.var(ddof=1)), 15), float(count - 1)
+    if groups == 1 or groups == count:
+        return pooled
+    sizes = np.bincount(index).astype(np.float64)
+    means = np.bincount(index, weights=values) / sizes
+    within = float(((values - means[index]) ** 2).sum()) / (count - groups)
+    between = float((sizes * (means - values.mean()) ** 2).sum()) / (groups - 1)
+    if between <= within:
+        return pooled
+    typical = (count - float((sizes**2).sum()) / count) / (groups - 1)
+    parts = between / typical, (1 - 1 / typical) * within
+    below = parts[0] ** 2 / (groups - 1) + parts[1] ** 2 / (count - groups)
+    return sum(parts), sum(parts) ** 2 / below
+
+
+def variance_interval(variance: float, freedom: float, level: float = 0.95) -> tuple[float, float]:
+    """Of a variance of normal values (χ²)."""
+    from scipy.special import chdtri
+
+    tail = (1 - level) / 2
+    return variance * freedom / float(chdtri(freedom, tail)), variance * freedom / float(chdtri(freedom, 1 - tail))
+
+
+def bound_of_two(a: Floats, b: Floats) -> float:
+    """The most by which two runs differ, from two replays: as if every doc that moved had moved the same way.
+
+    The upper end of a one-sided 95 % interval for the mean move; three docs more than were seen where none was.
+    """
+    moves = np.abs(np.asarray(b, dtype=np.float64) - np.asarray(a, dtype=np.float64))
+    n = len(moves)
+    largest = float(moves.max()) or 1.0
+    share = float(moves.mean()) / largest
+    return largest * min(1.0, share + 1.645 * math.sqrt(share * (1 - share) / n) + 3 / n)
+
+
+def with_serving(difference: Difference, noise: ServingNoise) -> Difference:
+    """The difference of two runs, each of which a server may have moved."""
+    value = difference.estimate.value
+    if value is None or difference.spread is None:
+        return difference
+    freedom = difference.freedom
+    interval = partial(widened, value, difference.bounds, freedom, noise, 2)
+    cautious = partial(widened, value, difference.cautious_bounds, freedom, noise, 2)
+    ends = interval(difference.estimate.level)
+    stderr = None if difference.estimate.stderr is None else math.sqrt(difference.estimate.stderr**2 + noise.floor)
+    return replace(
+        difference,
+        estimate=replace(difference.estimate, stderr=stderr, low=ends[0], high=ends[1]),
+        p_value=None if difference.p_value is None else max(difference.p_value, _p_value(value, interval)),
+        spread=math.sqrt(difference.spread**2 + noise.floor),
+        floor=noise.floor,
+        interval=interval,
+        cautious=cautious,
+    )
+
+
+def widened(
+    value: float,
+    bounds: Callable[[float], tuple[float, float] | None],
+    freedom: float,
+    noise: ServingNoise,
+    runs: int,
+    level: float,
+) -> tuple[float, float]:
+    """An interval for what `runs` runs have moved, from one for docs alone; each side by itself.
+
+    The docs' interval holds what each doc adds already. Subtracting it from the variance between replays leaves little
+    or nothing of few replays, which then say little; not subtracting it counts it twice. Either way covers, with
+    Satterthwaite's degrees of freedom of the whole variance between replays, and so the narrower of them is taken
+    (simulated in `benchmarks/serving_noise.py`).
+    """
+    docs = bounds(level)
+    assert docs is not None
+    if noise.most is not None:
+        reach = noise.most if runs == 2 else noise.most / math.sqrt(2)
+        return docs[0] - reach, docs[1] + reach
+    usual = t_quantile((1 + level) / 2, freedom)
+
+    def reach_of(side: float) -> float:
+        own = (side / usual) ** 2
+        whole = runs * noise.run_variance
+        if whole == 0:
+            return side
+        return min(
+            _reach(level, own, freedom, whole, added, noise.freedom) for added in (whole, runs * noise.shift_variance)
+        )
+
+    return value - reach_of(value - docs[0]), value + reach_of(docs[1] - value)
+
+
+def _reach(level: float, own: float, own_freedom: float, whole: float, added: float, freedom: float) -> float:
+    total = own + added
+    below = whole**2 / freedom + (own**2 / own_freedom if math.isfinite(own_freedom) else 0.0)
+    return t_quantile((1 + level) / 2, max(1.0, total**2 / below)) * math.sqrt(total)
+
+
+def _p_value(value: float, interval: Callable[[float], tuple[float, float]]) -> float:
+    """One less the level at which the interval ends at zero."""
+    if value == 0:
+        return 1.0
+    low, high = -12.0, 0.0  # decimal logarithm of the p-value
+    for _ in range(40):
+        middle = (low + high) / 2
+        ends = interval(1 - 10**middle)
+        if ends[0] <= 0 <= ends[1]:
+            low = middle
+        else:
+            high = middle
+    return float(10**high)
