@@ -74,3 +74,16 @@ def test_elsewhere_nothing_is_annotated(
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     _, out, err = call(capsys, "gate", runs / "new", "--baseline", runs / "base", "--margin", "0.02")
     assert "::" not in out + err
+
+
+def test_a_comparison_writes_a_comment_and_junit_too(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--markdown", runs / "c.md", "--junit", runs / "c.xml", "--link", "https://ci.example/8")
+    code, *_ = call(capsys, "compare", runs / "base", runs / "new", *words)
+    assert code == 0
+    comment = (runs / "c.md").read_text(encoding="utf-8")
+    assert "| ❌ | hard\\|\\<b\\> |" in comment
+    assert "docs newly wrong" in comment
+    assert comment.endswith("[The whole comparison](https://ci.example/8)\n")
+    suite = ElementTree.parse(runs / "c.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("3", "1")
+    assert {case.get("classname"): [child.tag for child in case] for case in suite}["few"] in ([], ["skipped"])

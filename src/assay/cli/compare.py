@@ -54,6 +54,11 @@ from assay.cli.output import echo, echo_json
     help="noise.json of `assay noise`: serving noise enters every difference.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@click.option("--markdown", type=click.Path(dir_okay=False), metavar="FILE", help="Write a comment for a pull request.")
+@click.option(
+    "--junit", type=click.Path(dir_okay=False), metavar="FILE", help="Write JUnit XML, a case a row; worse fails."
+)
+@click.option("--link", metavar="URL", help="What the comment points to.")
 @click.option("--html", type=click.Path(dir_okay=False), help="Write a page with a forest plot.")
 def command(
     runs: tuple[str, ...],
@@ -67,6 +72,9 @@ def command(
     flips: int,
     noise: str | None,
     as_json: bool,
+    markdown: str | None,
+    junit: str | None,
+    link: str | None,
     html: str | None,
 ) -> None:
     """Compare runs doc by doc: every further run against the first.
@@ -85,7 +93,9 @@ def command(
         NoiseFile,
         compare_runs,
         comparison_json,
+        comparison_junit,
         comparison_legend,
+        comparison_markdown,
         comparison_page,
         comparison_table,
         flip_lines,
@@ -106,6 +116,10 @@ def command(
     comparisons = compare_runs([open_run(run) for run in runs], options)
     if html:
         write_whole(Path(html), comparison_page(comparisons).encode())
+    if markdown:
+        write_whole(Path(markdown), "\n".join(comparison_markdown(c, link) for c in comparisons).encode())
+    if junit:
+        write_whole(Path(junit), comparison_junit(comparisons).encode())
     if as_json:
         echo_json(comparison_json(comparisons))
         return

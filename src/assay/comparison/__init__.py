@@ -30,6 +30,8 @@ from assay.comparison.gate import GateCheck, GateReport, gate_against, gate_thre
 from assay.comparison.gate_files import (
     GATE_SCHEMA,
     code_quality,
+    comparison_junit,
+    comparison_markdown,
     gate_json,
     gate_junit,
     gate_markdown,
@@ -123,7 +125,9 @@ __all__ = [
     "compare_runs",
     "comparison_html",
     "comparison_json",
+    "comparison_junit",
     "comparison_legend",
+    "comparison_markdown",
     "comparison_page",
     "comparison_plot",
     "comparison_table",

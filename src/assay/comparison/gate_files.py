@@ -6,7 +6,7 @@ All of it may hold text of models and task files: Markdown and XML are escaped, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 from xml.sax.saxutils import quoteattr
@@ -61,6 +61,54 @@ def _flips(report: GateReport) -> Iterator[str]:
             yield f"\n<details><summary>{_escaped(row.name)}: {lost:,} docs newly wrong, {gained:,} newly right</summary>\n"
             yield from _lost_docs(report.comparison, row)
             yield "\n</details>"
+
+
+_VERDICTS = {"better": "🟢", "worse": "❌", "equivalent": "✅", "same": "✅", "undecided": "❔"}
+
+
+def comparison_markdown(comparison: Comparison, link: str | None = None) -> str:
+    """A comment: a row a number, and the docs that are newly wrong where B is worse."""
+    rows = [(row, row.verdict.kind if row.verdict else "undecided") for row in comparison.rows]
+    counts = {kind: sum(each == kind for _, each in rows) for kind in _VERDICTS}
+    lines = [
+        f"### {_escaped(comparison.b.label)} against {_escaped(comparison.a.label)}",
+        "",
+        ", ".join(f"{count} {kind}" for kind, count in counts.items() if count),
+        "",
+        "| | task | metric | A | B | B − A | 95 % interval | n | |",
+        "|---|---|---|---:|---:|---:|---|---:|---|",
+    ]
+    for row, kind in rows:
+        d, e = row.difference, row.difference.estimate
+        ends = "" if e.low is None or e.high is None else f"[{e.low:+.4f}, {e.high:+.4f}]"
+        change = "" if e.value is None else f"{e.value:+.4f}"
+        said = "; ".join([str(row.verdict or ""), *row.notes])
+        cells = [row.name, str(row.key), f"{d.a:.4f}", f"{d.b:.4f}", change, ends, f"{e.n:,}", said]
+        lines.append(f"| {_VERDICTS[kind]} | " + " | ".join(map(_escaped, cells)) + " |")
+    lines += [f"\nNot compared: {_escaped(f'{each.name}: {each.reason}')}" for each in comparison.refusals]
+    for row, kind in rows:
+        if kind == "worse" and row.flips is not None and len(row.flips.lost):
+            yielded = f"{len(row.flips.lost):,} docs newly wrong, {len(row.flips.gained):,} newly right"
+            lines.append(f"\n<details><summary>{_escaped(row.name)}: {yielded}</summary>\n")
+            lines += [*_lost_docs(comparison, row), "\n</details>"]
+    if link:
+        lines += ["", f"[The whole comparison]({link})"]
+    return "\n".join(lines) + "\n"
+
+
+def comparison_junit(comparisons: Sequence[Comparison]) -> str:
+    """JUnit XML, a case a row. Worse is a failure; what cannot be told is skipped, for nothing had to hold."""
+    cases = []
+    for comparison in comparisons:
+        for row in comparison.rows:
+            kind = row.verdict.kind if row.verdict else "undecided"
+            case = f"<testcase classname={_attribute(row.name)} name={_attribute(f'{row.key} ({comparison.b.label})')}"
+            tag = {"worse": "failure", "undecided": "skipped"}.get(kind)
+            said = _attribute(str(row.verdict or kind))
+            cases.append(f"  {case}/>" if tag is None else f"  {case}><{tag} message={said}/></testcase>")
+    counts = [sum(f"<{tag} " in case for case in cases) for tag in ("failure", "skipped")]
+    head = f'<testsuite name="assay compare" tests="{len(cases)}" failures="{counts[0]}" skipped="{counts[1]}">'
+    return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, *cases, "</testsuite>"]) + "\n"
 
 
 def _lost_docs(comparison: Comparison, row: ComparisonRow) -> Iterator[str]:

@@ -58,7 +58,11 @@ def _prospect(plan: CIPlan, task: str, rule: Rule) -> Prospect:
 
 def _words(rule: Rule, mean: float | None, n: int, needed: int | None, shows: float) -> str:
     enough = needed is not None and needed <= n
-    takes = "no number of docs would do: serving noise hides it" if needed is None else f"it takes about {needed:,}"
+    takes = (
+        "no number of docs would do: it lies at the limit, or serving noise hides it"
+        if needed is None
+        else f"it takes about {needed:,}"
+    )
     if rule.kind == "not worse":
         told = f"{n:,} docs tell a loss of {rule.limit + shows:.3f} or more from the allowed {rule.limit:g}"
         passes = "an unchanged model passes" if enough else f"an unchanged model is likely undecided: {takes}"

@@ -1,0 +1,60 @@
+"""`def test_quality(assay_gate): assay_gate()`: the rules of `assay.yaml` as a test.
+
+pytest loads this module at every start, so it imports nothing of Assay before the fixture is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from assay.comparison import GateReport
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("assay")
+    group.addoption("--assay-file", default="assay.yaml", help="Rules that `assay_gate` decides.")
+    group.addoption(
+        "--assay-cannot-tell",
+        choices=["pass", "fail", "skip"],
+        default="skip",
+        help="What an undecided rule makes of a test.",
+    )
+
+
+@pytest.fixture
+def assay_gate(request: pytest.FixtureRequest) -> Callable[..., GateReport]:
+    """Decide the rules of a file: fails with the rules that do not hold, skips where the budget cannot tell.
+
+    `assay_gate("other.yaml", docs=100)` names another file and another budget; the report is returned.
+    """
+
+    def decide(file: str | Path | None = None, **budget: Any) -> GateReport:
+        from assay.comparison import joined, plan_ci, run_ci
+        from assay.config import load_ci
+        from assay.run import Quiet
+
+        path = request.config.rootpath / (file or request.config.getoption("--assay-file"))
+        config = load_ci(path)
+        limits = config.budget.model_copy(update=budget)
+        plan = plan_ci(config.model_copy(update={"budget": limits}), path)
+
+        def progress() -> Any:
+            from contextlib import nullcontext
+
+            return nullcontext(Quiet())
+
+        report = joined(run_ci(plan, progress=progress, notify=lambda text: None))
+        lines = "\n".join(f"{check.line()}  [{check.rule}]" for check in report.checks if check.outcome != "passed")
+        undecided = config.cannot_tell or request.config.getoption("--assay-cannot-tell")
+        if report.outcome == "failed" or (report.outcome == "cannot tell" and undecided == "fail"):
+            pytest.fail(lines, pytrace=False)
+        if report.outcome == "cannot tell" and undecided == "skip":
+            pytest.skip(lines)
+        return report
+
+    return decide

@@ -1,0 +1,95 @@
+"""What runs in other people's builds: the action's step as a script, GitLab's template, the pytest plugin."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.comparison.test_ci import CI, MODEL, TASK
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    (tmp_path / "skilled.py").write_text(MODEL)
+    (tmp_path / "colours.yaml").write_text(TASK)
+    docs = [{"q": f"Which colour is {i}?", "a": i % 2, "rank": i * 7 % 1000} for i in range(60)]
+    (tmp_path / "docs.jsonl").write_text("\n".join(map(json.dumps, docs)))
+    rules = CI.format(skill=0.9, docs=60).replace("0.05", "0.2").replace("5 %", "30 %")
+    (tmp_path / "assay.yaml").write_text(rules)
+    return tmp_path
+
+
+def run(repository: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    keep = {"PATH", "HOME", "PYTHONPATH", "ASSAY_HOME"}
+    environment = {key: value for key, value in os.environ.items() if key in keep} | more
+    environment["PYTHONPATH"] = str(ROOT / "src")
+    return subprocess.run(words, cwd=repository, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def test_the_step_of_the_action_decides_annotates_and_says_where_the_comment_is(repository: Path) -> None:
+    recorded = run(repository, sys.executable, "-m", "assay", "ci", "--record")
+    assert recorded.returncode == 0, recorded.stderr
+    output, summary = repository / "output", repository / "summary.md"
+    github = {
+        "ASSAY_PYTHON": sys.executable,
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_OUTPUT": str(output),
+        "GITHUB_STEP_SUMMARY": str(summary),
+    }
+    step = ("bash", str(ROOT / "integrations/github/gate.sh"))
+    done = run(repository, *step, **github)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert output.read_text() == "outcome=passed\ncomment=./assay-ci/comment.md\n"
+    text = (repository / "assay.yaml").read_text()
+    (repository / "assay.yaml").write_text(text.replace("skill: 0.9", "skill: 0.05"))
+    gitlab = {"GITLAB_CI": "true", "CI_PROJECT_DIR": str(repository)}
+    done = run(repository, *step, LINK="https://ci.example/7", **github, **gitlab)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "::error title=colours" in done.stderr
+    assert "outcome=failed" in output.read_text()
+    assert "❌" in summary.read_text()
+    assert "https://ci.example/7" in (repository / "assay-ci/comment.md").read_text()
+    entries = json.loads((repository / "gl-code-quality-report.json").read_text())
+    assert {entry["severity"] for entry in entries} <= {"major", "minor"}
+    assert len({entry["fingerprint"] for entry in entries}) == len(entries) >= 1
+
+
+def test_the_plugin_fails_a_test_with_the_rules_that_do_not_hold(repository: Path) -> None:
+    assert run(repository, sys.executable, "-m", "assay", "ci", "--record").returncode == 0
+    (repository / "test_it.py").write_text("def test_quality(assay_gate):\n    assert assay_gate().passed\n")
+    ask = (sys.executable, "-m", "pytest", "-q", "-p", "assay.pytest_plugin", "-p", "no:cacheprovider", "test_it.py")
+    held = run(repository, *ask)
+    assert "1 passed" in held.stdout, held.stdout + held.stderr
+    text = (repository / "assay.yaml").read_text()
+    (repository / "assay.yaml").write_text(text.replace("skill: 0.9", "skill: 0.05"))
+    broken = run(repository, *ask)
+    assert broken.returncode == 1
+    assert "FAIL  colours acc,none" in broken.stdout
+    (repository / "assay.yaml").write_text(text.replace("docs: 60", "docs: 4"))
+    assert "1 skipped" in run(repository, *ask).stdout
+
+
+def test_the_plugin_costs_a_start_of_pytest_nothing() -> None:
+    code = "import sys, assay.pytest_plugin; print([m for m in sys.modules if m.startswith(('assay.', 'numpy', 'pydantic'))])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == "['assay.pytest_plugin']", done.stdout + done.stderr
+
+
+def test_action_and_template_are_sound() -> None:
+    action = yaml.safe_load((ROOT / "integrations/github/action.yml").read_text())
+    assert action["runs"]["using"] == "composite"
+    assert all("shell" in step for step in action["runs"]["steps"])
+    template = yaml.safe_load((ROOT / "integrations/gitlab/assay.gitlab-ci.yml").read_text())
+    assert template[".assay"]["allow_failure"]["exit_codes"] == [4]
