@@ -35,7 +35,7 @@ def test_the_comment_says_the_verdict_the_numbers_and_which_docs_are_newly_wrong
     rows = [line.split(" | ")[:2] for line in lines if line.startswith(("| ❌", "| ❔", "| ✅"))]
     assert rows == [["| ❌", r"hard\|\<b\>"], ["| ❔", "few"], ["| ✅", "easy"]]
     lost = sum(GOOD[:300])
-    assert f"<details><summary>hard\\|\\<b\\>: {lost:.0f} docs newly wrong, 0 newly right</summary>" in "\n".join(lines)
+    assert f"<details><summary>hard|&lt;b&gt;: {lost:.0f} docs newly wrong, 0 newly right</summary>" in "\n".join(lines)
     assert lines[-1] == "[The whole comparison](https://ci.example/7)"
     assert sum(line.startswith("- doc ") for line in lines) == 5 + (FEW[0] == 1)
 

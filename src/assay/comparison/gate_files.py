@@ -9,10 +9,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
-from xml.sax.saxutils import quoteattr
+from xml.sax.saxutils import escape, quoteattr
 
 from assay.comparison.gate import GateCheck, GateReport
 from assay.comparison.model import Comparison, ComparisonRow
+from assay.comparison.render import answer_text
 from assay.signs import one_line
 
 _MARKS = {"failed": "❌", "cannot tell": "❔", "passed": "✅"}
@@ -58,7 +59,7 @@ def _flips(report: GateReport) -> Iterator[str]:
     for row in report.comparison.rows:
         if (row.name, row.key) in wanted and row.flips is not None and len(row.flips.lost):
             lost, gained = len(row.flips.lost), len(row.flips.gained)
-            yield f"\n<details><summary>{_escaped(row.name)}: {lost:,} docs newly wrong, {gained:,} newly right</summary>\n"
+            yield f"\n<details><summary>{escape(one_line(row.name))}: {lost:,} docs newly wrong, {gained:,} newly right</summary>\n"
             yield from _lost_docs(report.comparison, row)
             yield "\n</details>"
 
@@ -89,7 +90,7 @@ def comparison_markdown(comparison: Comparison, link: str | None = None) -> str:
     for row, kind in rows:
         if kind == "worse" and row.flips is not None and len(row.flips.lost):
             yielded = f"{len(row.flips.lost):,} docs newly wrong, {len(row.flips.gained):,} newly right"
-            lines.append(f"\n<details><summary>{_escaped(row.name)}: {yielded}</summary>\n")
+            lines.append(f"\n<details><summary>{escape(one_line(row.name))}: {yielded}</summary>\n")
             lines += [*_lost_docs(comparison, row), "\n</details>"]
     if link:
         lines += ["", f"[The whole comparison]({link})"]
@@ -122,7 +123,7 @@ def _lost_docs(comparison: Comparison, row: ComparisonRow) -> Iterator[str]:
 
 
 def _answer(sample: Mapping[str, Any]) -> str:
-    return _text(sample.get("filtered_resps"))
+    return _escaped(answer_text(sample.get("filtered_resps")))
 
 
 def _text(value: Any) -> str:

@@ -173,10 +173,10 @@ def _flip(ids: Sequence[int], a: dict[str, Any], b: dict[str, Any]) -> Iterator[
     number = f"doc {ids[0]}" if ids[0] == ids[1] else f"doc {ids[0]} of A, {ids[1]} of B"
     yield f"  {number}: {_short(a.get('doc') or b.get('doc'), 160)}"
     target = _short(a.get("target") or b.get("target"), 60)
-    yield f"    target {target} · A {_answer(a.get('filtered_resps'))} · B {_answer(b.get('filtered_resps'))}"
+    yield f"    target {target} · A {answer_text(a.get('filtered_resps'))} · B {answer_text(b.get('filtered_resps'))}"
 
 
-def _answer(text: Any) -> str:
+def answer_text(text: Any) -> str:
     """What was answered: the choice with the highest likelihood, or the beginning of the text."""
     try:
         answer = json.loads(text) if isinstance(text, str) else text
