@@ -16,7 +16,7 @@ from assay.models.hf.engine import HFEngine
 from assay.models.hf.plain_generation import PlainGenerator
 from assay.models.hf.row import Prompt
 from assay.models.hf.rows import RowGenerator
-from assay.models.hf.selfcheck import pads_left
+from assay.models.hf.selfcheck import generates_together
 from assay.models.hf.state_rows import StateGenerator
 from assay.models.hf.stops import StopRules, final_text, stop_reason
 from assay.models.hf.tokenization import TextEncoder
@@ -65,7 +65,9 @@ class Generations:
         self.eos, self.eos_text = _end_tokens(engine.model, engine.encoder)
         self._config = _generation_config(engine.model)
         self._pads: bool | None = None
-        """Whether rows of several lengths may be generated side by side; asked when it is needed."""
+        """Whether `generate` may be given rows of several lengths; asked when it is needed."""
+        self._batches = False
+        """Whether it may be given rows of one length."""
         self._unusual_config = sorted(self._config.keys() & _LEFT_TO_TRANSFORMERS)
 
     def stream(
@@ -122,11 +124,11 @@ class Generations:
         engine = self.engine
         # Encoders take padding behind a text, which a mask hides.
         if self._pads is None and len(prompts) > 1:
-            self._pads = engine.seq2seq or pads_left(engine.model)
+            self._pads = engine.seq2seq or generates_together(engine.model, (9, 4, 6))
+            self._batches = self._pads or generates_together(engine.model, (6, 6, 6))
         tokens = int(0.25 * free_memory(engine.model.device) / bytes_per_token(engine.model))
-        return PlainGenerator(
-            engine.model, engine.encoder, max_rows=self.max_rows, max_tokens=tokens, pads=bool(self._pads)
-        )
+        rows = self.max_rows if self._batches else 1
+        return PlainGenerator(engine.model, engine.encoder, max_rows=rows, max_tokens=tokens, pads=bool(self._pads))
 
     def _generator(self) -> RowGenerator | StateGenerator:
         engine = self.engine

@@ -14,7 +14,6 @@ weights are first compared in float32.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import random
 import re
 import sys
@@ -25,7 +24,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from assay.models.hf.attention import UnsupportedAttention, attention_configs, innermost
+from assay.models.hf.attention import UnsupportedAttention, attention_configs
 from assay.models.hf.budget import free_memory, is_out_of_memory
 from assay.models.hf.scoring import log_probabilities, score_by_tree, score_tokens_plainly
 from assay.models.hf.state import StateRunner, UnsupportedState, join
@@ -229,28 +228,43 @@ def _joined_scores(model: Any, probes: Sequence[Probe]) -> Any:
     return log_probabilities(logits, range(len(probes)), [probe.tokens[-1] for probe in probes])[0]
 
 
-def pads_left(model: Any) -> bool:
-    """Whether a row says the same behind padding: attention hides it, and a recurrent layer has to skip it."""
-    probes = [Probe(probe.tokens, len(probe.tokens) - 1) for probe in short_probes(_vocabulary(model))]
-    wrong = _wrong_in_full_precision(model, probes, _left_padded_scores)
-    return (wrong or _judge(model, probes, _Plain(model, probes), _left_padded_scores)[1]) is None
+def generates_together(model: Any, lengths: Sequence[int]) -> bool:
+    """Whether transformers' `generate` says for prompts of these lengths in one batch what it says for each alone.
+
+    Recurrent layers have to skip padding, and some families mix up the states of their rows. In float32 where that fits:
+    in half precision noise alone may change what is said.
+    """
+    some = _Tokens(_vocabulary(model))
+    prompts = [some(length) for length in lengths]
+    exact = in_full_precision(model) if model.dtype in _HALF and _fits_in_full(model) else contextlib.nullcontext()
+    with exact:
+        try:
+            return _greedy(model, prompts) == [_greedy(model, [prompt])[0] for prompt in prompts]
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            return False  # whatever it stumbles over in a batch, one prompt after the other is right
 
 
-def _left_padded_scores(model: Any, probes: Sequence[Probe]) -> Any:
-    """The last token of each probe, all in one batch, as `generate` reads prompts."""
-    width = max(len(probe.tokens) for probe in probes) - 1
-    tokens = torch.zeros((len(probes), width), dtype=torch.long)
+def _greedy(model: Any, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
+    width = max(map(len, prompts))
+    tokens = torch.zeros((len(prompts), width), dtype=torch.long)
     mask = torch.zeros_like(tokens)
-    for row, probe in enumerate(probes):
-        tokens[row, width - len(probe.tokens) + 1 :] = torch.tensor(probe.tokens[:-1])
-        mask[row, width - len(probe.tokens) + 1 :] = 1
+    for row, prompt in enumerate(prompts):
+        tokens[row, width - len(prompt) :], mask[row, width - len(prompt) :] = torch.tensor(prompt), 1
     device = model.get_input_embeddings().weight.device
-    takes = inspect.signature(innermost(model).forward).parameters
-    given = {"attention_mask": mask, "position_ids": (mask.cumsum(-1) - 1).clamp(min=0)}
-    options = {name: value.to(device) for name, value in given.items() if name in takes}
     with torch.inference_mode():
-        logits = model(input_ids=tokens.to(device), use_cache=False, **options).logits[:, -1]
-    return log_probabilities(logits, range(len(probes)), [probe.tokens[-1] for probe in probes])[0]
+        output = model.generate(
+            input_ids=tokens.to(device),
+            attention_mask=mask.to(device),
+            min_new_tokens=8,
+            max_new_tokens=8,
+            do_sample=False,
+            num_beams=1,
+            pad_token_id=0,
+        )
+    found: list[list[int]] = output[:, width:].tolist()
+    return found
 
 
 def _vocabulary(model: Any) -> int:
