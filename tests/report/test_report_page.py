@@ -96,4 +96,4 @@ def test_one_palette_for_report_viewer_and_docs(page: str) -> None:
     style = (root / "src/assay/view/static/style.css").read_text()
     assert not re.findall(r"--(?:accent|good|bad|ink|paper)\s*:", style), "colours are named in palette.css alone"
     ours = set(re.findall(r"#[0-9a-f]{6}", PALETTE_FILE.read_text()))
-    assert set(re.findall(r"#[0-9a-f]{6}", (root / "docs/stylesheets/palette.css").read_text())) <= ours
+    assert set(re.findall(r"#[0-9a-f]{6}", (root / "docs/style.css").read_text())) <= ours
