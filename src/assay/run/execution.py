@@ -92,8 +92,9 @@ def execute(
             kept = ModelStore(store, lm, config, run=run, model=name, notify=progress.message)
             shared: dict[str, Any] = {"stop": stop, "progress": progress, "counts": journal.counts}
             known = kept if is_known(lm, progress) else None
-            words = {"fresh": config.fresh, "offline": config.offline, "shuffle": config.shuffle}
-            answerer = ModelAnswerer(lm, known, **words, **shared)
+            answerer = ModelAnswerer(
+                lm, known, fresh=config.fresh, offline=config.offline, shuffle=config.shuffle, **shared
+            )
             roles = Roles(
                 config, store, run, load=lambda c: model_for(c, progress.message), stack=stack, limit=limit, **shared
             )
