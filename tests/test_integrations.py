@@ -65,15 +65,16 @@ def test_the_plugin_fails_a_test_with_the_rules_that_do_not_hold(repository: Pat
     assert run(repository, sys.executable, "-m", "assay", "ci", "--record").returncode == 0
     (repository / "test_it.py").write_text("def test_quality(assay_gate):\n    assert assay_gate().passed\n")
     ask = (sys.executable, "-m", "pytest", "-q", "-p", "assay.pytest_plugin", "-p", "no:cacheprovider", "test_it.py")
-    held = run(repository, *ask)
+    alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # whether or not the installation has the entry point
+    held = run(repository, *ask, **alone)
     assert "1 passed" in held.stdout, held.stdout + held.stderr
     text = (repository / "assay.yaml").read_text()
     (repository / "assay.yaml").write_text(text.replace("skill: 0.9", "skill: 0.05"))
-    broken = run(repository, *ask)
+    broken = run(repository, *ask, **alone)
     assert broken.returncode == 1
     assert "FAIL  colours acc,none" in broken.stdout
     (repository / "assay.yaml").write_text(text.replace("docs: 60", "docs: 4"))
-    assert "1 skipped" in run(repository, *ask).stdout
+    assert "1 skipped" in run(repository, *ask, **alone).stdout
 
 
 def test_the_plugin_costs_a_start_of_pytest_nothing() -> None:

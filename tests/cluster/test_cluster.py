@@ -179,3 +179,32 @@ def test_only_the_shard_that_a_dead_replica_worked_on_is_blamed(
     assert [bool(shard.deaths) for shard in shards] == [at == blamed for at in range(2)]
     assert sorted(shard.positions[0] for shard in dispatch.returned) == [at for at in range(2) if at not in answered]
     assert not dispatch.under_way
+
+
+class Actor:
+    """Takes what it is given."""
+
+    def __init__(self) -> None:
+        self.answer = self
+
+    def remote(self, request_type: str, arguments: list[Any], draws: list[int]) -> str:
+        return f"{arguments}"
+
+
+def test_a_shard_that_was_under_way_at_a_death_is_tried_alone() -> None:
+    """A dying replica may take the answer of the shard before with it: of two shards nobody knows which one killed it."""
+    instances = [Instance("generate_until", {}, (f"{at}", {}), 0) for at in range(9)]
+    pool = FakePool({})
+    workers = [Worker(number, Actor(), None) for number in (1, 2)]
+    pool.workers = workers
+    pool.loaded = lambda: workers
+    dispatch = _Dispatch(pool, "generate_until", instances[:0], [], lambda: False)  # type: ignore[arg-type]
+    dispatch.instances, dispatch.draws = instances, [0] * 9
+    suspect, *others = Shard([0], deaths=["gone"]), Shard([1]), Shard([2]), Shard([3])
+    dispatch.returned.extend([others[0], suspect, *others[1:]])
+    workers[1].running.append(others[0])
+    dispatch.returned.popleft()
+    dispatch._hand_out()
+    assert list(workers[0].running) == [suspect]
+    assert suspect not in workers[1].running
+    assert len(workers[1].running) == 2

@@ -192,7 +192,8 @@ def make_live_run(out: Path) -> Path:
         "seconds": {},
     }
     (out / "run.json").write_text(json.dumps(about))
-    (out / "progress.json").write_text(json.dumps({**counts, "updated": time.time()}))
+    # Ahead of the clock: the tests that look at it may come minutes later.
+    (out / "progress.json").write_text(json.dumps({**counts, "updated": time.time() + 3600}))
     return out
 
 

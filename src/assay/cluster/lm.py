@@ -177,15 +177,27 @@ class _Dispatch:
         """Give every replica that has the model work for now and for next."""
         for round_of_work in range(1, SHARDS_PER_REPLICA + 1):
             for worker in self.pool.loaded():
-                if self.stop() or len(worker.running) >= round_of_work:
+                if self.stop() or len(worker.running) >= round_of_work or _is_alone(worker):
                     continue
-                shard = self.returned.popleft() if self.returned else self.cutter.take(self._size(worker))
+                shard = self._next(worker)
                 if shard is None:
-                    return
+                    continue
                 arguments = [self.instances[i].arguments for i in shard.positions]
                 draws = [self.draws[i] for i in shard.positions]
                 self.under_way[worker.actor.answer.remote(self.request_type, arguments, draws)] = (worker, shard)
                 worker.running.append(shard)
+
+    def _next(self, worker: Worker) -> Shard | None:
+        """What to give this replica. A shard that was under way at a death is tried with no other beside it.
+
+        A replica that dies may take with it the answer to the shard before, whose turn it no longer was: of two shards
+        nobody knows which one killed it, of one everybody does.
+        """
+        for at, shard in enumerate(self.returned):
+            if not (shard.deaths and worker.running):
+                del self.returned[at]
+                return shard
+        return self.cutter.take(self._size(worker))
 
     def _size(self, worker: Worker) -> int:
         return shard_size(
@@ -247,6 +259,10 @@ class _Dispatch:
         self.pool.notify(failure)
         for position in shard.positions:
             yield position, Response(None, failure=failure)
+
+
+def _is_alone(worker: Worker) -> bool:
+    return any(shard.deaths for shard in worker.running)
 
 
 def _absolute(model: str) -> str:

@@ -43,6 +43,8 @@ logger = logging.getLogger("assay.models")
 DEFAULT_LENGTH = 2048
 """Tokens of a context where neither the server nor anybody else says."""
 
+_NOT_THERE = "Start the server. With --offline the answers that are kept are scored, unchecked."
+
 
 class ServerLM(LM):
     """A model behind an address. Subclasses say which endpoint, and how a request is written and a reply read.
@@ -222,9 +224,7 @@ class ServerLM(LM):
         try:
             listing = self.transport.get(sibling_address(self.url, self.ENDPOINT, "/models"))
         except ModelError as error:
-            raise ModelError(
-                error.message, hint="Start the server. With --offline the answers that are kept are scored, unchecked."
-            ) from error
+            raise ModelError(error.message, hint=_NOT_THERE) from error
         builds: dict[str, None] = {}
         replies = self._probe(times, builds, with_tops=True) or self._probe(times, builds, with_tops=False)
         return Identity(entry_of(listing, self.model), tuple(builds), replies)
@@ -284,7 +284,7 @@ class ServerLM(LM):
         """What it says to a request, or None where it declines it."""
         outcome = self.transport.send(Job(body, lambda reply: reply if reply["choices"] else None))
         if isinstance(outcome, Failed) and not outcome.refused:  # busy or broken, which says nothing of what it can do
-            raise ModelError(f"{self.url}: {outcome.reason}")
+            raise ModelError(f"{self.url}: {outcome.reason}", hint=_NOT_THERE)
         return None if isinstance(outcome, Failed) else outcome
 
     def _lists_tokens(self) -> bool:
