@@ -4,7 +4,7 @@
 
 The model of the demo against itself, itself with another attention kernel, itself in bfloat16, its own GGUF file served by
 llama.cpp (quantised kernels), and a copy trained for one step of AdamW (learning rate 1e-5) on eight short texts. Then
-smaller and smaller parts of that step: which does a drift on so many tokens see, and which does accuracy at the same cost?
+multiples and parts of that step: which does a drift on so many tokens see, and which does accuracy at the same cost?
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from assay.models.hf import HFLM
 from assay.stats import mcnemar
 
 MODEL = "smollm2-135m"
-PARTS = (1.0, 0.1, 0.01)
+PARTS = (100.0, 30.0, 10.0, 1.0, 0.1, 0.01)
 TASKS = ["demo_capitals", "demo_grammar"]
 
 
@@ -124,7 +124,7 @@ def main() -> None:
 
     def write() -> None:
         head = ["against", "KL, nats", "95 %", "same top token", "continuations that differ", "tokens"]
-        seen = ["part of the step", "KL, nats", "95 %", "seen by drift", "accuracy", "flips", "seen by accuracy"]
+        seen = ["steps", "KL, nats", "95 %", "seen by drift", "accuracy", "flips", "seen by accuracy"]
         text = __doc__.split("\n\n", 2)[2] + "\n\n" + markdown_table(head, rows)
         if parts:
             text += f"\n\nDrift on {arguments.tokens:,} tokens, accuracy on {len(right)} docs of the demo ({cost:,} tokens):\n\n"
@@ -143,6 +143,9 @@ def main() -> None:
         measure("itself, eager attention", HFLM(MODEL, attn_implementation="eager", tree=False), 1000, 0).whole.kl.high
         or 0.0
     )
+    with served(next(directory.glob("*.gguf"))) as server:
+        measure("its GGUF (Q4_1), llama.cpp", server, arguments.tokens)
+    measure("itself in bfloat16", HFLM(MODEL, dtype="bfloat16"), arguments.slow_tokens, 0)
     for part in PARTS:
         other = moved(directory, base.tokenizer, step, part)
         drift = measure_drift(
@@ -168,9 +171,6 @@ def main() -> None:
         print(*parts[-1], sep=" | ", flush=True)
         write()
         del other
-    with served(next(directory.glob("*.gguf"))) as server:
-        measure("its GGUF (Q4_1), llama.cpp", server, arguments.tokens)
-    measure("itself in bfloat16", HFLM(MODEL, dtype="bfloat16"), arguments.slow_tokens, 0)
 
 
 if __name__ == "__main__":

@@ -221,7 +221,10 @@ def test_the_verb_ends_with_the_exit_code_of_a_gate(tmp_path: Path, monkeypatch:
     assert code(str(tmp_path / "a"), "--max_kl", "0.01") == 0
     assert code(str(tmp_path / "b"), "--max_kl", "0.000001") == 1
     page = tmp_path / "page.html"
-    done = CliRunner().invoke(command, [*base, str(tmp_path / "b"), "--json", "--html", str(page)])
+    more = [str(tmp_path / "b"), "--b_args", "dtype=float32", "--json", "--html", str(page)]
+    done = CliRunner().invoke(command, [*base, *more])
     assert done.exit_code == 0
-    assert json.loads(done.output[done.output.index("{") :])["exact"] is True
+    found = json.loads(done.output[done.output.index("{") :])
+    assert found["exact"] is True
+    assert found["b"] == f"{tmp_path / 'b'} dtype=float32"  # as it was named, with what tells it from A
     assert page.read_text().startswith("<!doctype html>")

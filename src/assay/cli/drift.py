@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,7 @@ def command(
             models.append(_load(name, arguments, device, trust_remote_code))
         options = DriftOptions(max_tokens, max_requests, continuations, max_kl=max_kl)
         drift = measure_drift(models[0], models[1], passages, options)
+        drift = replace(drift, a=_label(a, a_args), b=_label(b, b_args))
     finally:
         for model in models:
             model.close()
@@ -107,6 +109,15 @@ def _passages(texts: tuple[str, ...], tasks: tuple[str, ...], limit: int | None)
     if names:
         passages += passages_of_tasks(names, limit)
     return passages or bundled_passages()
+
+
+def _label(name: str, arguments: tuple[str, ...]) -> str:
+    """As it was named, with what tells it from the other: A and B are often one model in two precisions."""
+    from assay.cli.options import resolve_config
+    from assay.config import without_secrets
+
+    given = without_secrets(resolve_config({"model_args": arguments}).model_args)
+    return " ".join([name, *(f"{key}={value}" for key, value in given.items())])
 
 
 def _load(name: str, arguments: tuple[str, ...], device: str | None, trust_remote_code: bool) -> LM:
