@@ -11,9 +11,9 @@ import pytest
 from tests.comparison.test_verbs import call
 
 from assay.comparison import GATE_SCHEMA
-from assay.comparison.ci.rules import Evidence, decide
+from assay.comparison.ci.rules import RuleEvidence, decide
 from assay.comparison.runs import SampleColumn
-from assay.config import Rule, file_schema, load_ci
+from assay.config import CIRule, file_schema, load_ci
 from assay.errors import ConfigError
 from assay.results import MetricKey
 
@@ -146,13 +146,15 @@ def column(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> SampleColumn
 def test_looking_often_passes_a_model_at_the_limit_no_more_often_than_allowed() -> None:
     """Sixty models that lose exactly what is not allowed, looked at after 50, 100, … docs and at the end."""
     rng, passed = np.random.default_rng(4), 0
-    rule = Rule.parse("t acc: not worse than 0.1")
+    rule = CIRule.parse("t acc: not worse than 0.1")
     for _ in range(60):
         before = (rng.random(400) < 0.7).astype(np.float64)
         after = np.where(rng.random(400) < 0.1 / 0.7, 0.0, 1.0) * before
         looks = [(n, False) for n in (50, 100, 200, 400)] + [(400, True)]
         found = (
-            decide(rule, Evidence("t", column(after[:n]), column(before), {i: i for i in range(400)}), 0.05, last=last)
+            decide(
+                rule, RuleEvidence("t", column(after[:n]), column(before), {i: i for i in range(400)}), 0.05, last=last
+            )
             for n, last in looks
         )
         passed += any(check.outcome == "passed" for check in found)

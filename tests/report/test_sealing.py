@@ -21,7 +21,7 @@ from tests.scoring.judges.test_labels import is_right, label
 
 from assay.cli.entry import main
 from assay.errors import ConfigError, UntrustedCode
-from assay.report import Sources, Verification, score_again, seal_run, verify_bundle
+from assay.report import SealVerification, Sources, score_again, seal_run, verify_bundle
 from assay.report.sealing.archive import seal_id
 
 Rows = list[dict[str, Any]]
@@ -88,11 +88,11 @@ def bundle(sealed: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(sealed, tmp_path / "sealed.zip"))
 
 
-def verify(path: Path, **words: Any) -> Verification:
+def verify(path: Path, **words: Any) -> SealVerification:
     return verify_bundle(path, Sources(**words))
 
 
-def kinds(found: Verification) -> set[str]:
+def kinds(found: SealVerification) -> set[str]:
     return {each.kind for each in found.differences}
 
 

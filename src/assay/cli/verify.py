@@ -12,7 +12,7 @@ from assay.cli.task_files import TaskFilesCommand
 from assay.signs import hanging, one_line
 
 if TYPE_CHECKING:
-    from assay.report import ModelChoice, Reasked, Verification
+    from assay.report import ModelChoice, Reasked, SealVerification
 
 SHOWN = 10
 
@@ -105,7 +105,7 @@ def _choice(model: str, model_args: tuple[str, ...]) -> ModelChoice:
     return ModelChoice(model, resolve_config({"model_args": model_args}).model_args)
 
 
-def print_verification(found: Verification, *, reasked: bool = False) -> None:
+def print_verification(found: SealVerification, *, reasked: bool = False) -> None:
     model = found.about.get("model") or {}
     echo(f"seal {found.about.get('seal')}")
     echo(f"model {one_line(str(model.get('name')))}, fingerprint {one_line(str(model.get('fingerprint')))[:16]}")
@@ -160,20 +160,20 @@ def _brief(answers: list[Any]) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def _docs_line(found: Verification) -> str:
+def _docs_line(found: SealVerification) -> str:
     if found.from_dataset:
         return f"docs: {found.docs:,}, those of the dataset"
     why = f" ({one_line(found.why_not)})" if found.why_not else ""
     return f"docs: {found.docs:,}, as the bundle has them; not compared with the dataset{why}"
 
 
-def _requests_line(found: Verification) -> str:
+def _requests_line(found: SealVerification) -> str:
     if found.rebuilt:
         return "requests: built anew from the docs, with the same hashes"
     return "requests: as the bundle has them, with the hashes it states"
 
 
-def _numbers_line(found: Verification) -> str:
+def _numbers_line(found: SealVerification) -> str:
     rounded = f", {found.rounded:,} of them up to rounding in the tenth digit" if found.rounded else ""
     return f"numbers: {found.compared:,} values derived again are equal{rounded}"
 

@@ -1,7 +1,7 @@
 """YAML to typed config. Every later step reads these objects and never the YAML."""
 
 from assay.config.build import FILE_FORMATS, build_group_config, build_task_config, locate_data_files, split_group
-from assay.config.ci import Budget, CIConfig, Rule, load_ci
+from assay.config.ci import Budget, CIConfig, CIRule, load_ci
 from assay.config.functions import Function, FunctionRef, import_failure, may_run, reading_only, untrusted
 from assay.config.group import AggMetricConfig, GroupConfig, GroupFilter
 from assay.config.lm_eval_version import LmEvalVersion, add_lm_eval_root, lm_eval_version_of
@@ -20,6 +20,7 @@ __all__ = [
     "AggMetricConfig",
     "Budget",
     "CIConfig",
+    "CIRule",
     "ClassOutline",
     "ConfigWarning",
     "FewshotConfig",
@@ -34,7 +35,6 @@ __all__ = [
     "MetricConfig",
     "Origin",
     "RoleConfig",
-    "Rule",
     "RunConfig",
     "RunWords",
     "ScorerConfig",

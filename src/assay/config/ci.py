@@ -27,7 +27,7 @@ _FORM = (
 )
 
 
-class Rule(BaseModel):
+class CIRule(BaseModel):
     """What must hold of one task, or of each."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -43,12 +43,12 @@ class Rule(BaseModel):
         return self.kind != "at least"
 
     @classmethod
-    def parse(cls, text: str) -> Rule:
+    def parse(cls, text: str) -> CIRule:
         """A rule as people write it. The name ends at the last colon: variants of tasks have colons of their own.
 
-        >>> Rule.parse("arc_easy:cloze acc: not worse than 0.01")
-        Rule(text='arc_easy:cloze acc: not worse than 0.01', task='arc_easy:cloze', metric='acc', kind='not worse', limit=0.01)
-        >>> rule = Rule.parse("any task: no more than 2 % newly failed")
+        >>> CIRule.parse("arc_easy:cloze acc: not worse than 0.01")
+        CIRule(text='arc_easy:cloze acc: not worse than 0.01', task='arc_easy:cloze', metric='acc', kind='not worse', limit=0.01)
+        >>> rule = CIRule.parse("any task: no more than 2 % newly failed")
         >>> rule.task, rule.kind, rule.limit
         (None, 'newly failed', 0.02)
         """
@@ -70,7 +70,7 @@ class Rule(BaseModel):
 
 
 def _rule(value: Any) -> Any:
-    return Rule.parse(value) if isinstance(value, str) else value
+    return CIRule.parse(value) if isinstance(value, str) else value
 
 
 class Budget(BaseModel):
@@ -90,7 +90,7 @@ class CIConfig(BaseModel):
         min_length=1, description="Each a `name` and flags of `assay run`: model, model_args, apply_chat_template, …"
     )
     tasks: list[str] = Field(min_length=1)
-    rules: list[Annotated[Rule, BeforeValidator(_rule)]] = Field(min_length=1)
+    rules: list[Annotated[CIRule, BeforeValidator(_rule)]] = Field(min_length=1)
     baseline: str | None = Field(default=None, description="A run directory; `assay ci --record` makes it.")
     budget: Budget = Field(default_factory=Budget)
     alpha: float = Field(default=0.05, gt=0, lt=0.5, description="Chance that a rule which does not hold passes.")

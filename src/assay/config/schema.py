@@ -38,7 +38,7 @@ def file_schema(kind: str) -> dict[str, Any]:
     """The schema of a `task`, `group` or `ci` file."""
     if kind == "ci":
         ci = CIConfig.model_json_schema()
-        ci["$defs"].pop("Rule")
+        ci["$defs"].pop("CIRule")
         ci["properties"]["rules"]["items"] = {"type": "string", "description": "arc_easy acc: not worse than 0.01"}
         return _titled(ci, "assay.yaml: what must hold in continuous integration")
     task = _generate(TaskConfig)

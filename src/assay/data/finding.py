@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.config import FILE_FORMATS, TaskConfig
-from assay.data.hub_client import CONVERTED, HubClient, HubFile, NotFound, safe_path
+from assay.data.hub_client import CONVERTED, HubClient, HubFile, HubNotFound, safe_path
 from assay.data.layout import card_splits, converted_splits, has_script, is_partial, matching, named_splits, shard_name
 from assay.data.scripts import RENAMED, SUCCESSORS
 from assay.errors import DataError, did_you_mean
@@ -92,7 +92,7 @@ def find_dataset(client: HubClient, need: DatasetNeed) -> FoundDataset:
         return _by_file(client, need)
     try:
         return _plain(client, need)
-    except NotFound:
+    except HubNotFound:
         renamed = RENAMED.get(need.path)
         if renamed is None:
             return _successor(client, need)
@@ -128,7 +128,7 @@ def _plain(client: HubClient, need: DatasetNeed) -> FoundDataset:
 def _successor(client: HubClient, need: DatasetNeed) -> FoundDataset:
     known = SUCCESSORS.get(need.path)
     if known is None:
-        raise NotFound(
+        raise HubNotFound(
             f"the hub has no dataset {need.path}", hint="Check the name; it may have been renamed or removed."
         )
     other = replace(need, path=known.path, name=None if known.drops_name else known.name or need.name, revision=None)
@@ -182,7 +182,7 @@ def _by_file(client: HubClient, need: DatasetNeed) -> FoundDataset:
         commit = client.commit("dataset", repo, revision or "main")
         matches = matching(pattern, client.tree("dataset", repo, commit))
         if not matches:
-            raise NotFound(f"{repo} has no file {pattern!r} on the hub", hint="Check data_files of the task.")
+            raise HubNotFound(f"{repo} has no file {pattern!r} on the hub", hint="Check data_files of the task.")
         files += [WantedFile(f"{repo}/{file.path}", "dataset", repo, commit, file) for file in matches]
     return FoundDataset(need, tuple(dict.fromkeys(files)), repo, commit)
 
@@ -204,5 +204,5 @@ def find_model(client: HubClient, repo: str, revision: str | None = None) -> Fou
         WantedFile(f"models/{repo}/{file.path}", "model", repo, commit, file) for file in (*others, *weights)
     )
     if not wanted:
-        raise NotFound(f"{repo} holds no files of a model")
+        raise HubNotFound(f"{repo} holds no files of a model")
     return FoundDataset(DatasetNeed(repo, None, ()), wanted, repo, commit)

@@ -40,7 +40,7 @@ class HubFile:
     git_sha1: str
 
 
-class NotFound(DataError):
+class HubNotFound(DataError):
     """The hub has no such repository, revision or file, or shows it to nobody."""
 
 
@@ -183,7 +183,7 @@ def _refused(url: str, error: HTTPError) -> DataError:
             hint="Accept its terms on its page, and set HF_TOKEN. Of names that do not exist it says the same.",
         )
     if error.code == 404:
-        return NotFound(f"the hub has no {where}", hint="Check the name; it may have been renamed or removed.")
+        return HubNotFound(f"the hub has no {where}", hint="Check the name; it may have been renamed or removed.")
     return DataError(f"the hub answers {error.code} to {where}", hint="Run the same command again later.")
 
 

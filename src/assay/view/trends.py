@@ -52,7 +52,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Line:
+class TrendLine:
     """One task or group and metric over all runs that have it."""
 
     name: str
@@ -130,7 +130,7 @@ def order_of(run: RunSummary, by: str) -> tuple[Any, ...]:
     return tuple((0, float(part), "") if i % 2 else (1, 0.0, part) for i, part in enumerate(parts))
 
 
-def lines_of(site: Site, runs: Sequence[RunSummary], by: str, steps: Steps) -> list[Line]:
+def lines_of(site: Site, runs: Sequence[RunSummary], by: str, steps: Steps) -> list[TrendLine]:
     """Tasks and groups in the order of the last run, each with the runs that have it, if those are two or more."""
     changes = [{(row["name"], key_of(row)): row for row in rows} for rows in steps.rows]
     points: dict[tuple[str, MetricKey], list[Point]] = {}
@@ -151,7 +151,7 @@ def lines_of(site: Site, runs: Sequence[RunSummary], by: str, steps: Steps) -> l
             marked = with_places(with_changes(points[place], row.higher_is_better))
             axis = close_axis([n for p in marked for n in (p.estimate.value, p.estimate.low, p.estimate.high)])
             lines.append(
-                Line(
+                TrendLine(
                     row.name, row.alias, row.kind, row.depth, place[1], row.higher_is_better, drawn(marked, axis), axis
                 )
             )

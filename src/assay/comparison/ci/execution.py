@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from assay.comparison.ci.rules import Evidence, decide
+from assay.comparison.ci.rules import RuleEvidence, decide
 from assay.comparison.engine import compare_runs
 from assay.comparison.gate import GateCheck, GateReport
 from assay.comparison.model import CompareOptions, Comparison
 from assay.comparison.noise_file import NoiseFile
 from assay.comparison.readers import open_run
 from assay.comparison.runs import Columns, ComparedRun, SampleColumn
-from assay.config import CIConfig, Rule, RunConfig
+from assay.config import CIConfig, CIRule, RunConfig
 from assay.errors import AssayError, ConfigError, did_you_mean
 from assay.report import evaluate
 from assay.results import matching, sanitize
@@ -28,7 +28,7 @@ SEED = "assay ci"
 
 
 @dataclass(frozen=True)
-class TaskDocs:
+class AskedDocs:
     """The docs of a task in the order in which CI asks them, and where a unit of docs ends."""
 
     order: tuple[int, ...]
@@ -50,12 +50,12 @@ class CIPlan:
 
     config: CIConfig
     models: Mapping[str, RunConfig]
-    docs: Mapping[str, TaskDocs]
+    docs: Mapping[str, AskedDocs]
     baseline: ComparedRun | None
     noise: NoiseFile | None
     root: Path
 
-    def rules_of(self, task: str) -> list[Rule]:
+    def rules_of(self, task: str) -> list[CIRule]:
         return [rule for rule in self.config.rules if rule.task in (None, task)]
 
     def most(self, task: str) -> int:
@@ -84,7 +84,7 @@ def plan_ci(config: CIConfig, path: Path, *, record: bool = False) -> CIPlan:
     for name, task in loaded.tasks.items():
         ids = list(range(task.doc_count))
         units = units_of(task, ids)
-        docs[name] = TaskDocs(tuple(draw_units(ids, units, len(ids), f"{SEED}:{name}")), units)
+        docs[name] = AskedDocs(tuple(draw_units(ids, units, len(ids), f"{SEED}:{name}")), units)
     baseline = None if record else _baseline(config, here, path)
     noise = None if config.noise is None else NoiseFile.load(here / config.noise)
     return CIPlan(config, models, docs, baseline, noise, here / config.output)
@@ -246,7 +246,7 @@ class _Looks:
                 checks.append(check)
         return checks
 
-    def _evidence(self, rule: Rule, task: str, columns: Columns) -> Evidence:
+    def _evidence(self, rule: CIRule, task: str, columns: Columns) -> RuleEvidence:
         numeric = [key for key, column in columns.items() if column.is_numeric]
         keys = numeric[:1] if rule.metric is None else matching(rule.metric, numeric)
         if not keys:
@@ -258,7 +258,7 @@ class _Looks:
         if self.plan.baseline is not None and task in self.plan.baseline.tasks:
             before = self.plan.baseline.columns(task).get(keys[0])
         place = {doc: at for at, doc in enumerate(self.plan.docs[task].order)}
-        return Evidence(task, columns[keys[0]], before, place, self.plan.noise)
+        return RuleEvidence(task, columns[keys[0]], before, place, self.plan.noise)
 
     def _comparison(self, latest: ComparedRun) -> Comparison | None:
         """For the docs that are newly wrong."""

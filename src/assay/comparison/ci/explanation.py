@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assay.comparison.ci.execution import CIPlan
-from assay.config import Rule
+from assay.config import CIRule
 from assay.results import matching
 from assay.stats import normal_quantile
 
@@ -36,7 +36,7 @@ def explain_ci(plan: CIPlan) -> list[Prospect]:
     return [_prospect(plan, task, rule) for task in plan.docs for rule in plan.rules_of(task)]
 
 
-def _prospect(plan: CIPlan, task: str, rule: Rule) -> Prospect:
+def _prospect(plan: CIPlan, task: str, rule: CIRule) -> Prospect:
     mean = _baseline_mean(plan, task, rule)
     p = 0.5 if mean is None or not 0 < mean < 1 else mean
     n = plan.most(task)
@@ -56,7 +56,7 @@ def _prospect(plan: CIPlan, task: str, rule: Rule) -> Prospect:
     return Prospect(rule.text, task, n, needed, shows, _words(rule, mean, n, needed, shows))
 
 
-def _words(rule: Rule, mean: float | None, n: int, needed: int | None, shows: float) -> str:
+def _words(rule: CIRule, mean: float | None, n: int, needed: int | None, shows: float) -> str:
     enough = needed is not None and needed <= n
     takes = (
         "no number of docs would do: it lies at the limit, or serving noise hides it"
@@ -79,7 +79,7 @@ def _words(rule: Rule, mean: float | None, n: int, needed: int | None, shows: fl
     return f"{told}; a model that loses half of that passes: {'yes' if enough else takes}"
 
 
-def _baseline_mean(plan: CIPlan, task: str, rule: Rule) -> float | None:
+def _baseline_mean(plan: CIPlan, task: str, rule: CIRule) -> float | None:
     if plan.baseline is None or task not in plan.baseline.tasks:
         return None
     columns = plan.baseline.columns(task)

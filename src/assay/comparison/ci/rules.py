@@ -18,7 +18,7 @@ from assay.comparison.model import CompareOptions
 from assay.comparison.noise_file import NoiseFile
 from assay.comparison.runs import SampleColumn, is_higher_better
 from assay.comparison.task_difference import align
-from assay.config import Rule
+from assay.config import CIRule
 from assay.stats import (
     ConfidenceSequence,
     Floats,
@@ -37,7 +37,7 @@ NARROWEST, WIDEST = 0.002, 0.25
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RuleEvidence:
     """The docs of one task so far, in the order of asking, under one metric."""
 
     task: str
@@ -57,7 +57,7 @@ class Evidence:
     def units(self) -> NDArray[np.int64] | None:
         return unit_index(unit_keys(self.column.docs, self.column.clusters))
 
-    def paired(self) -> tuple[Evidence, Floats]:
+    def paired(self) -> tuple[RuleEvidence, Floats]:
         """The docs that the baseline has too, and its scores of them. Docs are paired by content, also where prompts
         differ: a changed template is a change that a gate must see."""
         assert self.baseline is not None
@@ -67,7 +67,7 @@ class Evidence:
         return replace(self, column=self.column.take(pairs.a[order])), before.values[pairs.b[order]]
 
 
-def decide(rule: Rule, evidence: Evidence, alpha: float, *, last: bool) -> GateCheck:
+def decide(rule: CIRule, evidence: RuleEvidence, alpha: float, *, last: bool) -> GateCheck:
     """What the rule says of these docs; at the `last` look by the interval for so many docs."""
     options = CompareOptions(margin=rule.limit, alpha=alpha)
     if rule.needs_baseline and evidence.baseline is None:
@@ -78,7 +78,7 @@ def decide(rule: Rule, evidence: Evidence, alpha: float, *, last: bool) -> GateC
     return replace(found, rule=rule.text, result=replace(found.result, alpha=alpha))
 
 
-def _at_least(limit: float, evidence: Evidence, alpha: float, last: bool) -> GateCheck:
+def _at_least(limit: float, evidence: RuleEvidence, alpha: float, last: bool) -> GateCheck:
     values, up = evidence.column.values, is_higher_better(evidence.column)
     estimate = mean_estimate(values, evidence.units, level=1 - 2 * alpha)
     row = None if evidence.noise is None else evidence.noise.row(evidence.task, evidence.column.key)
@@ -93,7 +93,7 @@ def _at_least(limit: float, evidence: Evidence, alpha: float, last: bool) -> Gat
     return GateCheck(evidence.task, evidence.column.key, result, "threshold", estimate.value, None, len(values))
 
 
-def _not_worse(margin: float, evidence: Evidence, alpha: float, last: bool) -> GateCheck:
+def _not_worse(margin: float, evidence: RuleEvidence, alpha: float, last: bool) -> GateCheck:
     here, before = evidence.paired()
     now, up, key = here.column.values, is_higher_better(here.column), here.column.key
     if len(now) < 2:
@@ -117,7 +117,7 @@ def _fixed(ends: tuple[float, float], level: float) -> tuple[float, float]:
     return ends
 
 
-def _newly_failed(limit: float, evidence: Evidence, alpha: float, last: bool) -> GateCheck:
+def _newly_failed(limit: float, evidence: RuleEvidence, alpha: float, last: bool) -> GateCheck:
     here, before = evidence.paired()
     now = here.column.values
     if len(now) < 2:
@@ -133,7 +133,7 @@ def _newly_failed(limit: float, evidence: Evidence, alpha: float, last: bool) ->
     return GateCheck(evidence.task, here.column.key, result, "newly failed", estimate.value, None, len(now))
 
 
-def _nothing(evidence: Evidence, limit: float, alpha: float) -> GateCheck:
+def _nothing(evidence: RuleEvidence, limit: float, alpha: float) -> GateCheck:
     result = GateResult(False, None, -limit, alpha, unclear=True)
     return GateCheck(
         evidence.task, evidence.column.key, result, "no docs in common with the baseline yet", None, None, 0

@@ -24,7 +24,7 @@ TAKES_LISTS = ("vllm", "sglang")
 """Servers, as `/models` names them under `owned_by`, that answer a list of prompts with a choice for each."""
 
 
-class Line(Protocol):
+class SendingLine(Protocol):
     """What carries requests: HTTP, or OpenAI's batches."""
 
     def send_all(self, jobs: Iterable[Job[T]], stop: Stop = ...) -> Iterator[tuple[int, T | Failed]]: ...
@@ -42,7 +42,7 @@ class Spending(Protocol):
 
 
 def send_by_prefix(
-    line: Line,
+    line: SendingLine,
     spending: Spending,
     write: Callable[[int], Job[Response]],
     prompts: Sequence[Any],
@@ -79,7 +79,7 @@ def send_by_prefix(
 
 
 def _send_affordable(
-    line: Line, spending: Spending, groups: list[list[int]], write: Callable[[list[int]], Job[T]], stop: Stop
+    line: SendingLine, spending: Spending, groups: list[list[int]], write: Callable[[list[int]], Job[T]], stop: Stop
 ) -> Iterator[tuple[list[int], T | Failed]]:
     """All of them; with a limit on the cost, as many as it bears. What is under way is awaited to see what it took,
     before the next request is called too dear."""

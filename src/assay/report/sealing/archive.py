@@ -32,7 +32,7 @@ _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Member:
+class BundleMember:
     """One file of a bundle, as `seal.json` lists it."""
 
     sha256: str
@@ -189,11 +189,11 @@ def _copy(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: _Budget, out:
     return digest.hexdigest()
 
 
-def _listed(path: Path, about: Mapping[str, Any]) -> dict[str, Member]:
+def _listed(path: Path, about: Mapping[str, Any]) -> dict[str, BundleMember]:
     members = about.get("members")
     try:
         assert isinstance(members, dict)
-        return {name: Member(str(each["sha256"]), int(each["size"])) for name, each in members.items()}
+        return {name: BundleMember(str(each["sha256"]), int(each["size"])) for name, each in members.items()}
     except (AssertionError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"{path}: {SEAL} does not list its members", hint="`assay seal RUN` writes one.") from error
 

@@ -23,7 +23,7 @@ ONLY_WITH_DATA = frozenset(["fewshot_leaks_avoided"])
 
 
 @dataclass(frozen=True)
-class Difference:
+class SealedDifference:
     """One thing that is not what the bundle says."""
 
     kind: str
@@ -41,14 +41,14 @@ class Difference:
         return {"kind": self.kind, "where": self.where, "said": self.said, "found": self.found}
 
 
-class Comparison:
+class SealComparison:
     """Counts what was compared, and keeps what differs."""
 
     def __init__(self) -> None:
         self.compared = 0
         self.rounded = 0
         """Numbers that differ by no more than rounding."""
-        self.differences: list[Difference] = []
+        self.differences: list[SealedDifference] = []
 
     def add(self, kind: str, where: str, said: Any, found: Any) -> None:
         """Compare two values, leaf by leaf."""
@@ -71,7 +71,7 @@ class Comparison:
             if math.isclose(said, found, rel_tol=ROUNDING, abs_tol=1e-15):
                 self.rounded += 1
                 return
-        self.differences.append(Difference(kind, where, said, found))
+        self.differences.append(SealedDifference(kind, where, said, found))
 
 
 MISSING = "nothing"
@@ -81,7 +81,9 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def compare_results(said: Mapping[str, Any], found: Mapping[str, Any], into: Comparison, *, with_data: bool) -> None:
+def compare_results(
+    said: Mapping[str, Any], found: Mapping[str, Any], into: SealComparison, *, with_data: bool
+) -> None:
     """Two results files, but for when and where they were made."""
     left_out = frozenset() if with_data else ONLY_WITH_DATA
     pair = [_derived(each, left_out) for each in (said, found)]
@@ -117,13 +119,13 @@ AS_KEPT = ("doc", "arguments", "resps", "stops", "tokens", "extras", "flags", "q
 
 
 def compare_rows(
-    task: str, said: Iterator[dict[str, Any]], found: Iterator[dict[str, Any]], into: Comparison, *, docs: bool
+    task: str, said: Iterator[dict[str, Any]], found: Iterator[dict[str, Any]], into: SealComparison, *, docs: bool
 ) -> None:
     """The samples of a task, row by row. One row too many or too few is said once."""
     for one, other in zip_longest(said, found):
         if one is None or other is None or (one["doc_id"], one.get("filter")) != (other["doc_id"], other["filter"]):
             left, right = (_place(each) for each in (one, other))
-            into.differences.append(Difference("doc", f"{task}: samples from here on", left, right))
+            into.differences.append(SealedDifference("doc", f"{task}: samples from here on", left, right))
             return
         where = f"{task}, doc {one['doc_id']}, filter {one['filter']}:"
         columns = [key for key in {**one, **other} if key not in AS_KEPT and (docs or key != "target")]

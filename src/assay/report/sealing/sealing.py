@@ -13,7 +13,7 @@ from assay.errors import AssayError, ConfigError
 from assay.report.sealing.archive import SEAL, describe, seal_id, write_archive
 from assay.report.sealing.rows import write_rows
 from assay.report.sealing.task_files import TaskFiles, code_hash, collect_task_files
-from assay.report.sealing.verifying import FORMAT, PLACES, Sources, Verification, verify_bundle
+from assay.report.sealing.verifying import FORMAT, PLACES, SealVerification, Sources, verify_bundle
 from assay.results import RunDirectory, RunResult, assay_version
 from assay.run import Progress, manager_for
 from assay.stats import StoppingRule
@@ -29,7 +29,7 @@ def seal_run(
     docs: bool = True,
     progress: Progress | None = None,
     notify: Callable[[str], None] = lambda text: None,
-) -> tuple[Path, Verification]:
+) -> tuple[Path, SealVerification]:
     """Write the bundle of a run and verify it; one that could not be verified is not kept.
 
     Without `docs` it holds hashes in place of docs and prompts, and verifying needs the dataset.

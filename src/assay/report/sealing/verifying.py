@@ -13,7 +13,7 @@ from typing import Any, Literal
 from assay.config import RunConfig, reading_only
 from assay.errors import ConfigError, DataError
 from assay.report.sealing.archive import OpenBundle, open_bundle
-from assay.report.sealing.comparing import Comparison, Difference, compare_results, compare_rows
+from assay.report.sealing.comparing import SealComparison, SealedDifference, compare_results, compare_rows
 from assay.report.sealing.rows import read_rows, sealed_docs, write_samples, wrong_doc_hashes
 from assay.report.sealing.task_files import code_hash, find_bundled_task, unpack_task_files
 from assay.results import LAYOUT, RunDirectory, RunResult, assay_version, plain, read_samples, shown_settings
@@ -44,7 +44,7 @@ class Sources:
 
 
 @dataclass
-class Verification:
+class SealVerification:
     """What was checked of a bundle, and what is not what it says."""
 
     about: dict[str, Any]
@@ -57,7 +57,7 @@ class Verification:
     """Why the dataset was not read."""
     rebuilt: bool = False
     """Whether every request was built anew."""
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[SealedDifference] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -154,22 +154,26 @@ def _manager(config: RunConfig, roots: list[tuple[Path, str]], sources: Sources)
     )
 
 
-def verify_bundle(path: str | Path, sources: Sources | None = None, progress: Progress | None = None) -> Verification:
+def verify_bundle(
+    path: str | Path, sources: Sources | None = None, progress: Progress | None = None
+) -> SealVerification:
     """Check a bundle: its files, its settings, its docs and requests, and every number, derived anew from its answers."""
     sources = sources or Sources()
     with unpacked(path, sources) as bundle, reading_only(not sources.trust):
         return verify_unpacked(bundle, sources, progress)
 
 
-def verify_unpacked(bundle: Unpacked, sources: Sources, progress: Progress | None = None) -> Verification:
-    found = Verification(bundle.bundle.about)
-    found.differences += [Difference("file", text, "as sealed", "changed") for text in bundle.bundle.changed]
+def verify_unpacked(bundle: Unpacked, sources: Sources, progress: Progress | None = None) -> SealVerification:
+    found = SealVerification(bundle.bundle.about)
+    found.differences += [SealedDifference("file", text, "as sealed", "changed") for text in bundle.bundle.changed]
     said = bundle.bundle.json("results.json")
-    comparison = Comparison()
+    comparison = SealComparison()
     compare_settings(bundle, said, comparison)
     for task in bundle.members:
         wrong = dict.fromkeys(wrong_doc_hashes(bundle.rows(task)))
-        comparison.differences += [Difference("doc", f"{task}, doc {i}", "its hash", "another doc") for i in wrong]
+        comparison.differences += [
+            SealedDifference("doc", f"{task}, doc {i}", "its hash", "another doc") for i in wrong
+        ]
     target = RunDirectory(bundle.folder / "again")
     result = derived(bundle, said, target, sources, found, progress)
     again = json.loads(json.dumps(result.to_dict(), default=plain))
@@ -191,7 +195,7 @@ def derived(
     said: Mapping[str, Any],
     target: RunDirectory,
     sources: Sources,
-    found: Verification,
+    found: SealVerification,
     progress: Progress | None,
 ) -> RunResult:
     """The run's result from its kept answers: on the docs of the dataset, else on those that the bundle holds."""
@@ -221,7 +225,7 @@ def _original(said: Mapping[str, Any], task: str) -> int:
         return 0
 
 
-def compare_settings(bundle: Unpacked, said: Mapping[str, Any], into: Comparison) -> None:
+def compare_settings(bundle: Unpacked, said: Mapping[str, Any], into: SealComparison) -> None:
     """What the results file shows of the run's settings and model, against the config that numbers are derived under."""
     run, block = bundle.bundle.json("run.json"), said.get("assay")
     block = block if isinstance(block, Mapping) else {}
