@@ -14,7 +14,7 @@ from tests.comparison.made import write_run
 from tests.comparison.test_readers import inspect_sample, lighteval_rows, write_inspect, write_lighteval
 
 from assay.cli.rank import command
-from assay.comparison import RankOptions, open_run, open_runs, rank, ranking_page
+from assay.comparison import ComparedRun, RankOptions, open_run, open_runs, rank, ranking_page
 from assay.errors import ConfigError, DataError
 
 
@@ -87,6 +87,29 @@ def test_groups_are_ranked_by_their_own_rule(tmp_path: Path, aggregator: str) ->
     (ranking,) = rank([open_run(even), open_run(torn)], RankOptions(tasks=("both",)))
     ranges = {run.label: run.range for run in ranking.runs}
     assert ranges == ({"even": "1", "torn": "2"} if aggregator == "min" else {"even": "1–2", "torn": "1–2"})
+
+
+def harmonic_run(folder: Path, right: int) -> ComparedRun:
+    """Two tasks of 30 docs, a few of them right: a replicate may draw none of those, and has no harmonic mean."""
+    tasks = {task: {"acc,none": [1.0] * right + [0.0] * (30 - right)} for task in ("x", "y")}
+    group: dict[str, object] = {"aggregator": "harmonic_mean", "key": "acc,none", "value": right / 30}
+    group["children"] = dict.fromkeys(tasks, 0.5)
+    name = f"of-{right}"
+    return open_run(write_run(folder / name, tasks, groups={"both": group}, model=name))
+
+
+def test_a_number_that_is_undefined_in_many_replicates_gives_no_ranks(tmp_path: Path) -> None:
+    runs = [harmonic_run(tmp_path, right) for right in (2, 3, 4)]
+    with pytest.raises(ConfigError, match=r"undefined in \d+% of the bootstrap replicates"):
+        rank(runs, RankOptions(tasks=("both",)))
+
+
+def test_a_number_that_is_undefined_in_few_replicates_is_ranked_by_the_others(tmp_path: Path) -> None:
+    runs = [harmonic_run(tmp_path, right) for right in (5, 6, 7)]
+    (ranking,) = rank(runs, RankOptions(tasks=("both",)))
+    assert {run.range for run in ranking.runs} == {"1–3"}
+    assert sum(run.best for run in ranking.runs) == pytest.approx(1)
+    assert any("of the replicates, which are left out" in note for note in ranking.notes)
 
 
 def test_missing_docs_are_handled_by_pairs_and_said(tmp_path: Path) -> None:

@@ -121,7 +121,8 @@ def drawn_pairs(values: Floats, draws: Floats, units: int, docs: int) -> PairDra
     first, second = pair_places(len(values))
     everywhere = np.ones(len(first))
     # What one unit more does is not known of such a number; of its size at most it is 1/units.
-    floor = float(np.ptp(draws)) / max(1, units)
+    finite = draws[np.isfinite(draws)]
+    floor = (float(np.ptp(finite)) if len(finite) else 0.0) / max(1, units)
     return PairDraws(
         values[first] - values[second],
         draws[first] - draws[second],

@@ -12,7 +12,7 @@ from assay.comparison.ranking.evidence import Evidence
 from assay.comparison.runs import ComparedRun, is_higher_better
 from assay.errors import ConfigError, did_you_mean
 from assay.results import MetricKey, matching
-from assay.stats import Estimate, PairDraws, Ranks, rank_runs
+from assay.stats import Estimate, PairDraws, Ranks, rank_runs, replicate_spread
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,7 @@ def _ranking(runs: Sequence[ComparedRun], labels: Sequence[str], name: str, opti
         raise ConfigError(
             f"{name}: {len(nothing_shared)} pairs of runs have no doc in common", hint="Rank runs of the same docs."
         )
+    pairs, undefined = _defined(pairs, name, key)
     scores = [run.score(name, key) for run in runs]
     higher = all(is_higher_better(score) for score in scores)
     if not higher:
@@ -110,8 +111,28 @@ def _ranking(runs: Sequence[ComparedRun], labels: Sequence[str], name: str, opti
         for at in order.tolist()
     ]
     alias = runs[0].result[name].alias
-    notes = (*evidence.notes, *_warnings(runs, labels, name, key))
+    notes = (*evidence.notes, *undefined, *_warnings(runs, labels, name, key))
     return Ranking(name, alias, key, tuple(ranked), ranks, higher, options.level, options.min_difference, notes)
+
+
+def _defined(pairs: PairDraws, name: str, key: MetricKey) -> tuple[PairDraws, list[str]]:
+    """The replicates that have a number, as an estimate takes them: a few may be left out, many are a reason to refuse.
+
+    A harmonic mean has none where a member is zero, and the ranks of such replicates would be anybody's guess.
+    """
+    there = np.isfinite(pairs.draws).all(axis=0)
+    missing = float(1 - there.mean()) if len(there) else 0.0
+    if not np.isfinite(pairs.difference).all() or replicate_spread(np.where(there, 0.0, np.nan)) is None:
+        raise ConfigError(
+            f"{name}: {key} is undefined in {missing:.0%} of the bootstrap replicates, so nothing can be said about ranks",
+            hint="Rank its members with --tasks, or another metric with --metric.",
+        )
+    if not missing:
+        return pairs, []
+    kept = replace(
+        pairs, draws=pairs.draws[:, there], of_runs=None if pairs.of_runs is None else pairs.of_runs[:, there]
+    )
+    return kept, [f"{name} is undefined in {missing:.1%} of the replicates, which are left out"]
 
 
 def _turned(pairs: PairDraws) -> PairDraws:
