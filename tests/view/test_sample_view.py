@@ -205,6 +205,7 @@ def test_examples_of_a_chat_are_the_turns_before_the_last_question() -> None:
     assert sample.prompt.question == "system: S\n\nuser: Q: 2", "the system prompt is no example"
     assert [turn.role for turn in sample.prompt.example_turns] == ["user", "assistant"]
     assert [turn.role for turn in sample.prompt.turns] == ["system", "user"]
+    assert sample.prompt.preamble == (Turn("system", "S"),), "it is shown where it was sent: before the examples"
 
 
 def test_an_image_that_is_part_of_the_sample_is_shown_and_any_other_only_named() -> None:
@@ -213,6 +214,14 @@ def test_an_image_that_is_part_of_the_sample_is_shown_and_any_other_only_named()
     (turn,) = present([chat_row((Message("user", parts),))], {}, 0).prompt.turns
     assert [picture.source for picture in turn.pictures] == [inside, "", ""]
     assert turn.pictures[2].name == "/etc/passwd"
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_an_image_of_a_column_is_shown_whether_the_column_holds_a_list_or_one(wrapped: bool) -> None:
+    inside = "data:image/png;base64,iVBORw0K"
+    given = {"visual": [inside] if wrapped else inside}
+    sample = present([row(arguments=json.dumps([["What is it?", {}, given]]), resps='[["a dot"]]')], {}, 0)
+    assert [picture.source for picture in sample.pictures] == [inside]
 
 
 def test_a_worked_solution_is_shown_as_it_is_compared() -> None:
@@ -319,3 +328,18 @@ def test_scores_by_length_need_lengths_that_differ() -> None:
     assert (found["points"][0]["mean"], found["points"][-1]["mean"]) == (0.0, 1.0)
     assert by_length([of(5, 1.0)] * 80, "acc") is None
     assert by_length([of(5, 1.0)], "acc") is None
+
+
+def test_prompts_of_one_length_share_a_bin() -> None:
+    lengths = [5] * 40 + [6] * 20 + [7] * 20
+    rows = [
+        row(arguments=json.dumps([["x" * length, " y"]]), **{"metric:acc": float(i % 2)})
+        for i, length in enumerate(lengths)
+    ]
+    found = by_length(rows, "acc")
+    assert found is not None
+    assert [(p["from"], p["to"], p["n"], p["mean"]) for p in found["points"]] == [
+        (5, 5, 40, 0.5),
+        (6, 6, 20, 0.5),
+        (7, 7, 20, 0.5),
+    ]

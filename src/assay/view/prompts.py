@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from assay.instance import Message, is_chat
@@ -44,6 +45,13 @@ class PromptParts:
     @property
     def text(self) -> str:
         return self.examples + self.question
+
+    @property
+    def preamble(self) -> tuple[Turn, ...]:
+        """Turns of a chat that stand before its examples, such as the system prompt."""
+        if not self.example_turns:
+            return ()
+        return tuple(takewhile(lambda turn: turn.role not in ("user", "assistant"), self.turns))
 
 
 def requests_of(row: Mapping[str, Any], *, as_logged: bool = False) -> list[list[Any]]:
@@ -102,7 +110,7 @@ def pictures_of(requests: Sequence[Request]) -> Iterator[Picture]:
     """Images that went beside the text of the first request."""
     for argument in requests[0][1:] if requests else ():
         images = argument.get("visual") if isinstance(argument, Mapping) else None
-        for given in images if isinstance(images, list) else ():
+        for given in images if isinstance(images, list) else [images] if images else ():
             yield picture(given)
 
 

@@ -56,6 +56,11 @@ class FilteredView:
     label: float | None = None
     """What people say, where a judge scored the answer and people did too."""
 
+    @property
+    def says_something(self) -> bool:
+        """Not of a doc that only adds to a sum, such as a text whose perplexity is measured."""
+        return bool(self.metrics or self.steps or self.flags or self.changed or self.label is not None)
+
 
 @dataclass(frozen=True)
 class SampleView:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +151,8 @@ def top_share(row: SampleRecord) -> float | None:
 
 
 def by_length(rows: Sequence[SampleRecord], metric: str, bins: int = 8) -> dict[str, Any] | None:
-    """The mean score in bins of equal size by length of prompt, in characters."""
+    """The mean score in bins of about equal size by length of prompt, in characters. Prompts of one length share a bin:
+    which of them came first would say nothing about length."""
     pairs = sorted(
         (len(context_of(requests_of(row))), float(row[METRIC + metric]))
         for row in rows
@@ -160,9 +163,11 @@ def by_length(rows: Sequence[SampleRecord], metric: str, bins: int = 8) -> dict[
     if len(pairs) < 2 * bins or pairs[0][0] == pairs[-1][0]:
         return None
     binary = all(value in (0.0, 1.0) for _, value in pairs)
+    lengths = [length for length, _ in pairs]
+    edges = sorted({bisect_left(lengths, lengths[i * len(pairs) // bins]) for i in range(bins)} | {len(pairs)})
     points = []
-    for i in range(bins):
-        part = pairs[i * len(pairs) // bins : (i + 1) * len(pairs) // bins]
+    for begin, end in pairwise(edges):
+        part = pairs[begin:end]
         values = [value for _, value in part]
         mean = sum(values) / len(values)
         point: dict[str, Any] = {"from": part[0][0], "to": part[-1][0], "n": len(part), "mean": mean}
