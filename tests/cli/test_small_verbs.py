@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.comparison.test_verbs import call
 
-from assay.cli.display import console, summary
+from assay.cli.display import console
 from assay.compat.lm_eval.importing import newest_results
-from assay.report import html_report
+from assay.report import html_report, progress_line
 from assay.results import RunResult
 from assay.run import Counts
 
@@ -67,5 +67,5 @@ def test_the_report_is_dated() -> None:
 
 def test_progress_says_how_many_questions_other_models_have_answered() -> None:
     asked = Counts(docs_total=50, docs_done=20, questions={"judge": (120, 400), "translator": (3, 1_200)})
-    assert summary(asked, began=0.0).startswith("20/50 docs · judging 120/400 · asking the translator 3/1,200")
-    assert "judging" not in summary(Counts(docs_total=50), began=0.0)
+    assert progress_line(asked, began=0.0).startswith("20/50 docs · judging 120/400 · asking the translator 3/1,200")
+    assert "judging" not in progress_line(Counts(docs_total=50), began=0.0)

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -18,6 +19,17 @@ pytest.importorskip("ipykernel")
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebook.ipynb"
 
 
+class Listening(nbclient.NotebookClient):  # type: ignore[misc]
+    """Remembers what a line showed before it was replaced, as somebody who watches sees it."""
+
+    drawn: ClassVar[list[str]] = []
+
+    def process_message(self, message: dict[str, Any], *more: Any) -> Any:
+        if message["msg_type"] == "update_display_data":
+            self.drawn.append(message["content"]["data"].get("text/html", ""))
+        return super().process_message(message, *more)
+
+
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("notebook")
@@ -25,7 +37,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     before = dict(os.environ)
     os.environ.update(ASSAY_HOME=str(folder / "home"), HF_DATASETS_CACHE=str(folder / "cache"), CI="true")
     try:
-        client = nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(folder)}})
+        client = Listening(notebook, timeout=600, resources={"metadata": {"path": str(folder)}})
         client.execute()
     finally:
         os.environ.clear()
@@ -79,6 +91,10 @@ def test_progress_is_shown_while_it_runs_and_gone_after(executed: Any) -> None:
     (cell,) = [c for c in executed.cells if c.cell_type == "code" and "result = assay.evaluate" in c.source]
     drawn = [output.data["text/html"] for output in cell.outputs if output.output_type == "display_data"]
     assert drawn[:1] == [""], "one line, which is empty in the end"
+    bars = [line for line in Listening.drawn if "<progress" in line]
+    assert bars, "a bar was seen"
+    assert all(re.search(r"[\d,]+/[\d,]+ docs", line) for line in bars)
+    assert not any("widget" in line.lower() for line in Listening.drawn)
 
 
 def test_what_the_page_shows_is_what_is_made_now(executed: Any) -> None:

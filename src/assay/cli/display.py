@@ -100,42 +100,6 @@ def show_progress(*, quiet: bool = False) -> Iterator[Progress]:
         yield _Lines(every=60.0 if os.environ.get("CI") else 10.0)
 
 
-def summary(counts: Counts, began: float) -> str:
-    """One line: share done, speed, what the store and prefix sharing saved, time left."""
-    elapsed = max(time.monotonic() - began, 1e-9)
-    parts = [f"{counts.docs_done:,}/{counts.docs_total:,} docs"]
-    for role, (answered, asked) in list(counts.questions.items()):
-        doing = "judging" if role == "judge" else f"asking the {role}"
-        parts.append(f"{doing} {answered:,}/{asked:,}")
-    if counts.reused:
-        parts.append(f"{counts.reused:,} from the store")
-    if counts.tokens_computed:
-        parts.append(f"{counts.tokens_computed / elapsed:,.0f} tokens/s")
-        if counts.tokens_asked > counts.tokens_computed:
-            parts.append(f"{1 - counts.tokens_computed / counts.tokens_asked:.0%} of tokens shared")
-    if counts.images:
-        parts.append(f"{counts.images:,} images, {counts.image_bytes / 1e6:,.1f} MB")
-    if counts.cost:
-        parts.append(f"cost {counts.cost:,.2f}")
-    if counts.failed:
-        parts.append(f"{counts.failed:,} failed")
-    if 20 <= counts.docs_done < counts.docs_total and elapsed > 2:
-        parts.append(f"{_duration(elapsed * (counts.docs_total / counts.docs_done - 1))} left")
-    if counts.replicas:
-        parts.append(counts.replicas)
-    return " · ".join(parts)
-
-
-def running_scores(counts: Counts, most: int = 6) -> list[str]:
-    return [f"{task} {metric} {mean:.3f} ({n:,})" for task, (metric, mean, n) in list(counts.running.items())[-most:]]
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"
-
-
 class _Lines:
     """A line now and then, for logs."""
 
@@ -149,11 +113,13 @@ class _Lines:
         echo(text, err=True)
 
     def update(self, counts: Counts) -> None:
+        from assay.report import progress_line, running_scores
+
         now = time.monotonic()
         if now - self.last >= self.every:
             self.last = now
             scores = running_scores(counts, most=2)
-            self.message(" | ".join([summary(counts, self.began), *scores]))
+            self.message(" | ".join([progress_line(counts, self.began), *scores]))
 
 
 class _Live:
@@ -193,6 +159,8 @@ class _Live:
         from rich.progress_bar import ProgressBar
         from rich.text import Text
 
+        from assay.report import progress_line, running_scores
+
         bar = ProgressBar(total=max(counts.docs_total, 1), completed=counts.docs_done, width=40)
         scores = [Text(f"  {line}", style="dim") for line in running_scores(counts)]
-        self.live.update(Group(bar, Text(summary(counts, self.began)), *scores))
+        self.live.update(Group(bar, Text(progress_line(counts, self.began)), *scores))

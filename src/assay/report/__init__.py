@@ -16,6 +16,7 @@ from assay.report.notebook import (
     in_notebook,
     interval_bar,
 )
+from assay.report.progress import progress_line, running_scores
 from assay.report.rows import TableRow, format_number, rows_of, to_pandas
 from assay.report.sealing import (
     ModelChoice,
@@ -61,9 +62,11 @@ __all__ = [
     "latex_table",
     "markdown_table",
     "marks_of",
+    "progress_line",
     "reask_bundle",
     "render_text",
     "rows_of",
+    "running_scores",
     "sample_files",
     "sample_objects",
     "score_again",

@@ -17,6 +17,7 @@ from assay.errors import ConfigError, did_you_mean
 from assay.palette import INK, SOFT
 from assay.registry import load_object
 from assay.report.html import Axis, bars_of
+from assay.report.progress import progress_line, running_scores
 from assay.report.rows import format_number, rows_of
 from assay.report.table import title_of
 from assay.results import Health, RunResult
@@ -210,25 +211,29 @@ def in_notebook() -> bool:
 
 
 class NotebookProgress:
-    """One line that is replaced as the run goes on; messages stay."""
+    """A bar, a line of facts and the running scores, replaced as the run goes on; messages stay."""
 
     SECONDS = 0.3
+    SCORES = 3
 
     def __init__(self) -> None:
         self._line: Any = None
-        self._stage, self._drawn = "", 0.0
+        self._began, self._due = time.monotonic(), 0.0
 
     def stage(self, text: str) -> None:
-        self._stage = text
         self._draw(shown(text) + " …")
+        self._due = 0.0  # what the stage has to show is shown at once
 
     def update(self, counts: Counts) -> None:
-        if time.monotonic() - self._drawn < self.SECONDS:
+        if time.monotonic() < self._due:
             return
         share = counts.docs_done / counts.docs_total if counts.docs_total else 0.0
-        running = " · ".join(f"{shown(t)} {shown(m)} {v:.3f}" for t, (m, v, _) in list(counts.running.items())[:3])
-        bar = f'<progress value="{share:.4f}" max="1" style="vertical-align:middle"></progress>'
-        self._draw(f"{bar} {counts.docs_done:,} of {counts.docs_total:,} docs {running}")
+        style = f"width:16em;vertical-align:middle;accent-color:{INK}"
+        bar = f'<progress value="{share:.4f}" max="1" style="{style}"></progress>'
+        scores = "".join(
+            f'<div style="font-size:.9em{QUIET}">{shown(s)}</div>' for s in running_scores(counts, self.SCORES)
+        )
+        self._draw(f"<div>{bar} {shown(progress_line(counts, self._began))}</div>{scores}")
 
     def message(self, text: str) -> None:
         _display(f'<div style="font-size:.9em{QUIET}">{shown(text)}</div>')
@@ -239,7 +244,7 @@ class NotebookProgress:
             self._draw("")
 
     def _draw(self, html: str) -> None:
-        self._drawn = time.monotonic()
+        self._due = time.monotonic() + self.SECONDS
         if self._line is None:
             self._line = _display(html, display_id=True)
         else:
