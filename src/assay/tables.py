@@ -98,22 +98,13 @@ class FittedTable:
                 yield Text(" " * indent).append(note, style=row.note_style)
 
     def fits(self, width: int) -> bool:
-        """Whether nothing of what always stays is cut at this width."""
-        shown, widths, _ = self._fit(width)
-        return self._needed(shown, dict(zip(shown, widths))) <= width
+        """Whether nothing of what always stays is cut at this width, and names are whole."""
+        shown, natural = self._shown(width)
+        return self._needed(shown, natural) <= width
 
     def _fit(self, width: int) -> tuple[list[int], list[int], int]:
         """Which columns are shown, how wide each is, and the room for notes beside the rows (0: none)."""
-        shown = self._filled()
-        natural = {
-            i: max([cell_width(self.columns[i].name), *(cell_width(row.cells[i][0]) for row in self.rows)])
-            for i in shown
-        }
-        while self._needed(shown, natural) > width:
-            ranked = [i for i in shown if self.columns[i].rank is not None]
-            if not ranked:
-                break
-            shown.remove(max(ranked, key=lambda i: (self.columns[i].rank or 0, i)))
+        shown, natural = self._shown(width)
         while (excess := self._needed(shown, natural) - width) > 0:
             long = [i for i in shown if self.columns[i].shrinks and natural[i] > NARROWEST_NAME]
             if not long:
@@ -126,6 +117,20 @@ class FittedTable:
         room = width - self._needed(shown, natural) - GAP
         beside = min(wanted, room) if wanted and room >= min(wanted, NARROWEST_NOTE) else 0
         return shown, [natural[i] for i in shown], beside
+
+    def _shown(self, width: int) -> tuple[list[int], dict[int, int]]:
+        """The columns that there is room for, and those that stay all the same; with the widths of their texts."""
+        shown = self._filled()
+        natural = {
+            i: max([cell_width(self.columns[i].name), *(cell_width(row.cells[i][0]) for row in self.rows)])
+            for i in shown
+        }
+        while self._needed(shown, natural) > width:
+            ranked = [i for i in shown if self.columns[i].rank is not None]
+            if not ranked:
+                break
+            shown.remove(max(ranked, key=lambda i: (self.columns[i].rank or 0, i)))
+        return shown, natural
 
     def _filled(self) -> list[int]:
         return [i for i in range(len(self.columns)) if any(row.cells[i][0] for row in self.rows) or not self.rows]

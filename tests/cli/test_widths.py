@@ -10,6 +10,7 @@ from rich.console import Console
 
 import assay
 from assay.cli.matrix import matrix_tables
+from assay.cli.output import echo_sentence
 from assay.comparison import comparison_table
 from assay.report import screen_table
 from assay.results import RunResult
@@ -87,3 +88,28 @@ def test_the_matrix_stands_upright_where_there_is_no_room_for_its_models(results
     lines = printed(tall, 80)
     assert sum("0.0000 ± 0.0000" in line for line in lines) == len(MODELS)
     assert "a-model-with-a-long-name" in "\n".join(printed(tall, 120))
+
+
+def test_the_matrix_cuts_no_task_for_the_sake_of_a_long_model(results: list[RunResult]) -> None:
+    model = "a-model-whose-name-alone-takes-half-of-a-window"
+    wide, tall = matrix_tables({(model, NAME): results[0]}, [model], [NAME])
+    assert not wide.fits(78), "its task would lose its middle"
+    assert wide.fits(118)
+    assert tall.fits(118)
+
+
+def test_sentences_are_wrapped_between_words_in_a_window_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = (
+        "PASS  capitals acc,none: 0.7857 vs 0.5714 (n = 112, paired), 95% bound on the difference +0.1326, margin -0.01"
+    )
+    monkeypatch.delenv("COLUMNS", raising=False)
+    echo_sentence(line)
+    assert capsys.readouterr().out == line + "\n", "a file gets it whole"
+    monkeypatch.setenv("COLUMNS", "60")
+    echo_sentence(line)
+    shown = capsys.readouterr().out.splitlines()
+    assert all(len(part) <= 60 for part in shown)
+    assert all(part.startswith("  ") for part in shown[1:])
+    assert " ".join(part.strip() for part in shown) == line

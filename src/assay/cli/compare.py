@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from assay.cli.output import echo, echo_json
+from assay.cli.output import echo, echo_json, echo_sentence
 
 
 @click.command("compare", short_help="Is B better than A? Paired, with an interval.")
@@ -127,7 +127,7 @@ def command(
     for comparison in comparisons:
         out.print(comparison_table(comparison))
         for line in comparison_legend(comparison):
-            echo(line)
+            echo_sentence(line)
         for line in flip_lines(comparison, flips) if flips else ():
             echo(line)
     if html:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.output import echo, echo_json
+from assay.cli.output import echo, echo_json, echo_sentence
 
 if TYPE_CHECKING:
     from assay.comparison import GateReport
@@ -120,10 +120,10 @@ def command(
         echo_json(report.to_dict(), indent=2)
     else:
         for check in report.checks:
-            echo(check.line())
+            echo_sentence(check.line())
         for note in report.notes:
-            echo(f"note: {note}")
-        echo(_last_line(report, run, against, alpha))
+            echo_sentence(f"note: {note}")
+        echo_sentence(_last_line(report, run, against, alpha))
     if code := exit_code(report, cannot_tell):
         context.exit(code)
 

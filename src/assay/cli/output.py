@@ -11,7 +11,9 @@ import errno
 import io
 import json
 import os
+import shutil
 import sys
+import textwrap
 from typing import IO, Any
 
 import click
@@ -22,6 +24,15 @@ from assay.signs import json_with_escapes, with_signs
 def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
     """Print text of anybody: names, docs, messages of servers. Characters that act are shown as signs."""
     click.echo(with_signs(str(text)), err=err, nl=nl)
+
+
+def echo_sentence(text: str) -> None:
+    """Print a long line, wrapped between words where a window is narrower; a file or a pipe gets it whole."""
+    shown = with_signs(text)
+    if sys.stdout.isatty() or os.environ.get("COLUMNS"):
+        width = max(20, shutil.get_terminal_size().columns)
+        shown = textwrap.fill(shown, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    click.echo(shown)
 
 
 def echo_json(value: Any, **options: Any) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.options import TASK_OPTIONS, with_options
-from assay.cli.output import echo, echo_json
+from assay.cli.output import echo, echo_json, echo_sentence
+from assay.signs import one_line
 
 if TYPE_CHECKING:
     from assay.comparison import PowerAssumptions, SizePlan
@@ -163,30 +164,31 @@ def _from_tasks(names: list[str], given: dict[str, Any], wish: PowerAssumptions)
 
 
 def _show(plans: list[SizePlan], wish: PowerAssumptions) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     from assay.cli.display import console
+    from assay.tables import Column, FittedTable
 
-    table = Table(header_style="bold", pad_edge=False, box=SIMPLE_HEAD)
-    texts = ("task", "metric", "variance from")
     numbers = ("docs now", f"docs for {wish.effect:g}", "repeats with docs now", "visible now")
-    for name in (*texts[:2], *numbers, *texts[2:]):
-        table.add_column(name, justify="left" if name in texts else "right")
+    columns = [Column("task", shrinks=True), Column("metric", shrinks=True), *(Column(n, right=True) for n in numbers)]
+    table = FittedTable(columns, notes="variance from")
     for plan in plans:
-        table.add_row(
-            plan.task,
-            plan.metric,
-            "" if plan.n is None else f"{plan.n:,}",
-            "no number" if plan.needed is None else f"{plan.needed:,}",
-            _repeats(plan),
-            "" if plan.detectable is None else f"{plan.detectable:.4f}",
-            plan.source,
+        table.add(
+            [
+                one_line(plan.task),
+                one_line(plan.metric),
+                "" if plan.n is None else f"{plan.n:,}",
+                "no number" if plan.needed is None else f"{plan.needed:,}",
+                _repeats(plan),
+                "" if plan.detectable is None else f"{plan.detectable:.4f}",
+            ],
+            one_line(plan.source),
+            note_style="dim",
         )
     console().print(table)
     draws = "" if wish.draws == 1 else f", {wish.draws} draws per doc"
     many = "" if wish.tests == 1 else f", corrected for {wish.tests} tests"
-    echo(f"Power {wish.power:.0%} at a two-sided error rate of {wish.alpha:g}{draws}{many}; paired, doc by doc.")
+    echo_sentence(
+        f"Power {wish.power:.0%} at a two-sided error rate of {wish.alpha:g}{draws}{many}; paired, doc by doc."
+    )
 
 
 def _repeats(plan: SizePlan) -> str:

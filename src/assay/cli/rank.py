@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.output import echo, echo_json
+from assay.cli.output import echo, echo_json, echo_sentence
 
 if TYPE_CHECKING:
     from assay.comparison import ComparedRun, RankOptions
@@ -104,7 +104,7 @@ def command(
             continue
         out.print(ranking_table(ranking))
         for line in ranking_legend(ranking):
-            echo(line)
+            echo_sentence(line)
     if html:
         echo(html)
 
