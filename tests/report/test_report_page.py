@@ -12,7 +12,7 @@ import pytest
 import assay
 from assay.comparison import compare_runs, comparison_page, open_run
 from assay.palette import PALETTE_FILE, palette_css
-from assay.report import html_report
+from assay.report import Axis, html_report
 from assay.results import RunDirectory, RunResult
 
 HOSTILE = "<script>alert(1)</script>"
@@ -80,6 +80,12 @@ def test_a_results_file_that_names_a_file_elsewhere_shows_none_of_it(folder: Pat
         )
     assert 'class="fail"' not in html_report(elsewhere)
     assert 'class="fail"' in html_report(result)
+
+
+def test_an_axis_of_what_cannot_be_negative_begins_at_zero_or_above() -> None:
+    assert Axis.over([100.0, 10.0, 2000.0]).low == 0.0
+    assert Axis.over([100.0, 90.0, 110.0]).low > 80
+    assert Axis.over([-1.0, 5.0]).low < -1.0
 
 
 def test_the_verdict_stands_beside_the_difference(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -10,6 +11,8 @@ from typing import Any
 
 from assay.view import create_app
 
+LONGEST = 120_000
+"""Milliseconds after which something that did not come is given up: a limit for a broken page, not a guess of how fast a machine is."""
 ARTEFACTS = Path(__file__).parents[2] / "test-artifacts" / "viewer"
 
 
@@ -48,6 +51,17 @@ class Tab:
 
     def open(self, path: str) -> Any:
         return self.page.goto(self.address + path)
+
+    def press(self, key: str) -> None:
+        """A key, once the page listens: scripts are deferred, so that a table may stand there before anything hears."""
+        self.page.wait_for_load_state("load")
+        self.page.keyboard.press(key)
+
+    def see(self, selector: str, text: str | re.Pattern[str]) -> None:
+        """Wait until the first of these shows the text, on whatever page comes next."""
+        from playwright.sync_api import expect
+
+        expect(self.page.locator(selector).first).to_contain_text(text, timeout=LONGEST)
 
     def picture(self, name: str, *, full: bool = True) -> None:
         ARTEFACTS.mkdir(parents=True, exist_ok=True)

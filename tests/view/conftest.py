@@ -13,7 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import material
-from browsing import Server, Tab
+from browsing import LONGEST, Server, Tab
 from starlette.testclient import TestClient
 
 from assay.view import create_app
@@ -81,6 +81,7 @@ def chromium() -> Iterator[Any]:
 @pytest.fixture
 def tab(chromium: Any, server: Server) -> Iterator[Tab]:
     context = chromium.new_context(viewport={"width": 1280, "height": 860}, accept_downloads=True)
+    context.set_default_timeout(LONGEST)
     found = Tab(context.new_page(), server.address)
     yield found
     context.close()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.scoring.judges.bench import run, write_bench
-from tests.view.browsing import ARTEFACTS
+from tests.view.browsing import ARTEFACTS, LONGEST
 
 from assay.errors import ConfigError
 from assay.results import RunDirectory
@@ -115,10 +115,10 @@ def test_keys_give_verdicts_in_a_browser(judged: Path, tmp_path: Path, chromium:
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
         page.screenshot(path=str(ARTEFACTS / "label.png"), full_page=True)
         for key, done in (("1", 1), ("2", 2), ("u", 1), ("2", 2), ("1", 3)):
+            page.wait_for_load_state("load")  # the answer is on the page, and its keys are listened to
             page.keyboard.press(key)
-            expect(page).to_have_title(re.compile(f"{done}/3"))
-            page.wait_for_load_state("networkidle")  # the next answer is on the page, and its keys are listened to
-        assert "All labelled" in page.content()
+            expect(page).to_have_title(re.compile(f"{done}/3"), timeout=LONGEST)
+        expect(page.locator("body")).to_contain_text("All labelled", timeout=LONGEST)
         page.close()
     finally:
         server.should_exit = True

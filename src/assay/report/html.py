@@ -41,8 +41,10 @@ class Axis:
         numbers = [n for n in ends if n is not None and math.isfinite(n)]
         if not numbers or (min(numbers) >= 0 and max(numbers) <= 1):
             return cls(0.0, 1.0)
-        margin = (max(numbers) - min(numbers)) * 0.08 or abs(numbers[0]) * 0.1 or 1.0
-        return cls(min(numbers) - margin, max(numbers) + margin)
+        low, high = min(numbers), max(numbers)
+        margin = (high - low) * 0.08 or abs(low) * 0.1 or 1.0
+        # A perplexity has nothing below zero to show.
+        return cls(max(0.0, low - margin) if low >= 0 else low - margin, high + margin)
 
     @property
     def ends(self) -> tuple[str, str] | None:

@@ -75,13 +75,16 @@ class TableRow:
         return f"{self.aggregator.replace('_', ' ')} of {len(self.members)}{weighted}{without}"
 
     @property
+    def blank(self) -> str:
+        """Why a number has no interval, if it has none."""
+        e = self.estimate
+        return f"no interval: {e.method.removeprefix('no interval: ')}" if e.value is not None and e.low is None else ""
+
+    @property
     def note(self) -> str:
         """What to know, and why there is no interval where there is none."""
         e = self.estimate
-        blank = (
-            f"no interval: {e.method.removeprefix('no interval: ')}" if e.value is not None and e.low is None else ""
-        )
-        return "; ".join(part for part in (*self.marks, e.caution, e.undefined or blank) if part)
+        return "; ".join(part for part in (*self.marks, e.caution, e.undefined or self.blank) if part)
 
 
 def format_number(value: float) -> str:

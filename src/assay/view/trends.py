@@ -165,7 +165,7 @@ def close_axis(ends: Sequence[float | None]) -> Axis:
     margin = 0.1 * (high - low) or 0.1 * abs(high) or 0.1
     if low >= 0 and high <= 1:
         return Axis(max(0.0, low - margin), min(1.0, high + margin))
-    return Axis(low - margin, high + margin)
+    return Axis(max(0.0, low - margin) if low >= 0 else low - margin, high + margin)
 
 
 def with_changes(points: Sequence[Point], higher_is_better: bool | None) -> list[Point]:

@@ -21,7 +21,7 @@
   const plots = {
     distribution: (d) => d.kind === "binary"
       ? [[{ type: "bar", orientation: "h", y: ["right", "wrong"], x: [d.right, d.wrong], marker: { color: [colour("--good"), colour("--bad")] },
-          text: [d.right, d.wrong].map((n) => `${n.toLocaleString("en")} · ${(100 * n / d.n).toFixed(1)} %`), textposition: "auto", hoverinfo: "skip", cliponaxis: false }],
+          text: [d.right, d.wrong].map((n) => `${n.toLocaleString("en")} · ${(100 * n / d.n).toFixed(1)} %`), textposition: "auto", insidetextfont: { color: colour("--surface") }, outsidetextfont: { color: colour("--ink") }, hoverinfo: "skip", cliponaxis: false }],
         layout({ xaxis: axis("docs", { rangemode: "tozero" }), yaxis: axis("", { autorange: "reversed" }), height: 190 })]
       : [[{ type: "bar", x: d.counts.map((_, i) => (d.edges[i] + d.edges[i + 1]) / 2), y: d.counts, width: d.edges[1] - d.edges[0],
           marker: { color: colour("--accent") }, customdata: d.counts.map((_, i) => [d.edges[i], d.edges[i + 1]]),
