@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.data import columns_of, files, iter_docs
+from assay.data import as_dataset, columns_of, files, iter_docs
 from assay.data import docs as docs_module
 from assay.data.files import read_file, read_files
 from assay.errors import DataError
@@ -121,6 +123,28 @@ def test_a_mapped_file_is_read_through_mappings_that_are_given_up(
         assert list(iter_docs(docs, start)) == list(docs)[start:]
         assert 2 <= len(opened) <= docs_module.MAPPINGS
         opened.clear()
+
+
+def test_rows_of_a_file_are_a_dataset_to_code_that_wants_one(tmp_path: Path) -> None:
+    docs = read_file(write(tmp_path, [{"i": i, "d": {"x": [i]}} for i in range(600)]))
+    library = datasets.Dataset.from_list([{"i": i, "d": {"x": [i]}} for i in range(600)])
+    assert list(docs) == list(iter_docs(docs)) == list(library)
+    assert list(iter_docs(docs, 590)) == list(library)[590:]
+    assert docs[-1] == library[-1]
+    assert docs[3:5] == library[3:5]
+    assert list(docs["i"]) == list(library["i"])
+    assert list(docs.filter(lambda doc: doc["i"] % 2)) == list(library.filter(lambda doc: doc["i"] % 2))
+    assert columns_of(pickle.loads(pickle.dumps(docs))) == ["i", "d"]
+    assert isinstance(as_dataset(docs), datasets.Dataset)
+    with pytest.raises(IndexError):
+        docs[600]
+
+
+def test_a_run_on_local_json_does_not_import_the_library(tmp_path: Path) -> None:
+    path = write(tmp_path, [{"a": 1}])
+    code = f"import sys; from assay.data.files import *; print(list(read_file(Path({str(path)!r}))), 'datasets' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[{'a': 1}] False"
 
 
 def test_columns_of_datasets_and_lists() -> None:

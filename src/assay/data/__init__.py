@@ -1,6 +1,6 @@
 """Dataset reference to docs: the `datasets` library, local files, a local mirror of the hub, `custom_dataset`."""
 
-from assay.data.docs import NUMPY_SEED, RANDOM_SEED, Docs, columns_of, doc_hash, iter_docs, seeded_globals
+from assay.data.docs import NUMPY_SEED, RANDOM_SEED, Docs, as_dataset, columns_of, doc_hash, iter_docs, seeded_globals
 from assay.data.finding import DatasetNeed, FoundDataset, find_dataset, find_model, need_of_task
 from assay.data.hub_client import HubClient
 from assay.data.mirror import FetchProgress, check_mirror, fill_mirror
@@ -15,6 +15,7 @@ __all__ = [
     "FetchProgress",
     "FoundDataset",
     "HubClient",
+    "as_dataset",
     "check_mirror",
     "columns_of",
     "doc_hash",

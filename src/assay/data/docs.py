@@ -1,4 +1,4 @@
-"""Docs as tasks read them: a `datasets.Dataset` or a list of dicts, walked in blocks of rows; their hash; and the seeds under which they are prepared."""
+"""Docs as tasks read them: rows of a table, a `datasets.Dataset` or a list of dicts, walked in blocks; their hash; the seeds under which they are prepared."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pickle
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -15,6 +16,7 @@ from assay.instance import Doc
 
 if TYPE_CHECKING:
     import datasets
+    import pyarrow as pa
 
     Docs: TypeAlias = datasets.Dataset | Sequence[Doc]
 else:
@@ -28,12 +30,62 @@ MAPPED_ROWS = 8192
 """A mapped file is read through this many mappings at most, each of at least so many rows."""
 
 
+class TableDocs(Sequence[Doc]):
+    """The rows of an Arrow table as plain dicts, and the `datasets.Dataset` of the same table as soon as somebody wants one.
+
+    Importing that library takes longer than reading most files, and few tasks need more than the rows. Whatever else is
+    asked of a dataset (`map`, `filter`, a column by its name, …) is asked of the dataset.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    @cached_property
+    def dataset(self) -> datasets.Dataset:
+        import datasets
+
+        return datasets.Dataset(datasets.table.InMemoryTable(self.table))
+
+    @property
+    def column_names(self) -> list[str]:
+        return list(self.table.column_names)
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, int):
+            return self.dataset[key]
+        if not -len(self) <= key < len(self):
+            raise IndexError(f"doc {key} of {len(self)}")
+        return self.table.slice(key % len(self), 1).to_pylist()[0]
+
+    def __iter__(self) -> Iterator[Doc]:
+        return self.rows()
+
+    def rows(self, start: int = 0) -> Iterator[Doc]:
+        for first in range(start, len(self), BLOCK):
+            yield from self.table.slice(first, BLOCK).to_pylist()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "table":  # not there yet while a copy is being made
+            raise AttributeError(name)
+        return getattr(self.dataset, name)
+
+
+def as_dataset(docs: Docs) -> Any:
+    """For code that is written for datasets."""
+    return docs.dataset if isinstance(docs, TableDocs) else docs
+
+
 def columns_of(docs: Docs) -> list[str]:
     """The column names: the dataset's own, or every key of any doc of a list.
 
     Not of the first doc alone: a field that names a key which only later docs have would be taken for a template, and
     its name for the prompt. A doc without the key is then an error.
     """
+    if isinstance(docs, TableDocs):
+        return docs.column_names
     features = getattr(docs, "features", None)
     if features is not None:
         return list(features)
@@ -48,6 +100,9 @@ def iter_docs(docs: Docs, start: int = 0) -> Iterator[Doc]:
 
     A dataset decodes one row in about 50 µs and a block of rows in a few µs each, so rows are fetched by the block.
     """
+    if isinstance(docs, TableDocs):
+        yield from docs.rows(start)
+        return
     if not hasattr(docs, "features") or getattr(docs, "format", {}).get("type") is not None:
         for position in range(start, len(docs)):
             yield cast(Doc, docs[position])

@@ -1,6 +1,7 @@
-"""Files of rows to datasets.
+"""Files of rows to docs.
 
-JSON lines become what `datasets.Dataset.from_dict` makes of the parsed rows: a column for every key of any row (None
+JSON lines become what `datasets.Dataset.from_dict` makes of the parsed rows (the library itself is imported when somebody
+needs more than the rows): a column for every key of any row (None
 where a row lacks it), types inferred by Arrow from the values, and no string turned into a date on the way (which the
 library's own JSON reader does). Small files are held in memory; large ones are converted in blocks to an Arrow file
 that is then mapped, not loaded. Of a file that is not what it should be, the error says which line, and why.
@@ -19,6 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from assay.data.docs import Docs, TableDocs, as_dataset
 from assay.errors import DataError
 from assay.instance import Doc
 from assay.paths import assay_home
@@ -35,13 +37,13 @@ _FORM = "Write one object per line, or one array of objects."
 _INT64 = range(-(2**63), 2**63)
 
 
-def read_files(paths: list[Path]) -> datasets.Dataset:
-    """One dataset of the rows of all files, in order."""
+def read_files(paths: list[Path]) -> Docs:
+    """The rows of all files, in order."""
+    if len(paths) == 1:
+        return read_file(paths[0])
     import datasets
 
-    parts = [read_file(path) for path in paths]
-    if len(parts) == 1:
-        return parts[0]
+    parts = [as_dataset(read_file(path)) for path in paths]
     try:
         return datasets.concatenate_datasets(parts)
     except ValueError:  # columns of different types
@@ -66,13 +68,13 @@ def _alike(parts: list[datasets.Dataset], paths: list[Path]) -> list[datasets.Da
     return [part.cast(datasets.Features({name: wanted[name] for name in part.features})) for part in parts]
 
 
-def read_file(path: Path) -> datasets.Dataset:
-    """A dataset of the rows of one file; the suffix says what it is."""
-    import datasets
-
+def read_file(path: Path) -> Docs:
+    """The rows of one file; the suffix says what it is."""
     kind = path.name.removesuffix(".gz").rpartition(".")[2]
     if kind in ("jsonl", "json"):
         return _read_json(path)
+    import datasets
+
     # The library's generic loaders cache by path and modification time and map the result.
     options: dict[str, Any] = {"sep": "\t"} if kind == "tsv" else {}
     try:
@@ -81,13 +83,14 @@ def read_file(path: Path) -> datasets.Dataset:
         raise DataError(f"{path} cannot be read as {kind}: {error}") from error
 
 
-def _read_json(path: Path) -> datasets.Dataset:
-    import datasets
+def _read_json(path: Path) -> Docs:
     import pyarrow as pa
 
     try:
         if path.stat().st_size <= IN_MEMORY_BYTES // (8 if path.suffix == ".gz" else 1):
-            return datasets.Dataset.from_dict(_columns(list(json_rows(path))))
+            return TableDocs(pa.table(_columns(list(json_rows(path)))))
+        import datasets
+
         return datasets.Dataset.from_file(str(_arrow_copy(path)))
     except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
         raise explain_unfit(path, error) from error

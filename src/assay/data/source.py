@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from assay.config import FILE_FORMATS
+from assay.data.docs import Docs
 from assay.data.files import SUFFIXES, read_files
 from assay.data.finding import HUB_PREFIX, find_dataset, need_of
 from assay.data.hub_client import HubClient
@@ -63,7 +64,7 @@ class DataSource:
         self._origin: dict[str, Any] = {}
         """Where the data were taken instead, and why."""
 
-    def __getitem__(self, split: str) -> datasets.Dataset:
+    def __getitem__(self, split: str) -> Docs:
         if split not in self._splits:
             files = self.mirror_files()
             self._splits[split] = read_files(files[split]) if split in files else self._from_library(split, files)

@@ -198,8 +198,8 @@ def prepare(config: RunConfig, stack: ExitStack) -> None:
 
 
 @contextmanager
-def rare_collections(new_objects: int = 50_000) -> Iterator[None]:
-    """Look for reference cycles after every 50,000 new objects instead of every 700.
+def rare_collections(new_objects: int = 400_000) -> Iterator[None]:
+    """Look for reference cycles after every 400,000 new objects instead of every 700.
 
     A window of docs is some hundred thousand objects that all live until it is scored and form no cycles. Searching
     them again and again takes a third of the time of a run whose model answers at once.

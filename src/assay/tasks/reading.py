@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from assay.config import TaskConfig
-from assay.data import DataSource, Docs, columns_of, iter_docs, seeded_globals
+from assay.data import DataSource, Docs, as_dataset, columns_of, iter_docs, seeded_globals
 from assay.errors import AssayError, ConfigError, DataError
 from assay.instance import Doc
 from assay.tasks.fields import (
@@ -51,7 +51,7 @@ class TaskDocs:
         if key not in self._processed:
             docs: Docs = self.source[split]
             if process is not None:
-                docs = self._run_process(process, docs, split)
+                docs = self._run_process(process, as_dataset(docs), split)
             self._processed[key] = docs if hasattr(docs, "__getitem__") else [*docs]
         return self._processed[key]
 

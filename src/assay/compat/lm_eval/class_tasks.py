@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from assay.config import TaskConfig
-from assay.data import Docs, mirror_dir
+from assay.data import Docs, as_dataset, mirror_dir
 from assay.errors import ConfigError
 from assay.instance import Doc, Instance
 from assay.request_types import OUTPUT_TYPES
@@ -111,7 +111,7 @@ class ConfigurableTask(GenerateTask, LoglikelihoodTask, RollingTask, MultipleCho
         return self._split_docs(self.config.test_split)
 
     def _split_docs(self, split: str | None) -> Docs:
-        return self.docs(split, self.config.process_docs) if split else []
+        return as_dataset(self.docs(split, self.config.process_docs)) if split else []
 
     @cached_property
     def eval_docs(self) -> Docs:
