@@ -33,7 +33,7 @@ def assay(cell: dict[str, Any]) -> Callable[[], int]:
     from assay.instance import Instance
     from assay.models import load_model
 
-    gc.set_threshold(50_000)  # as in a run
+    gc.set_threshold(400_000)  # as in a run
     kind = "loglikelihood" if cell["kind"] == "echo" else "generate_until"
     name = "local-chat-completions" if cell["kind"] == "chat" else "local-completions"
     model = load_model(name, {"base_url": cell["url"], "model": "stub", "num_concurrent": cell["concurrent"]})

@@ -90,7 +90,7 @@ def test_a_sample_file_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeyp
 def test_the_collector_is_as_it_was_afterwards() -> None:
     before = gc.get_threshold()
     with rare_collections():
-        assert gc.get_threshold()[0] == 50_000
+        assert gc.get_threshold()[0] == 400_000
     assert gc.get_threshold() == before
     gc.disable()
     try:
