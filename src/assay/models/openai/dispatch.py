@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -28,6 +28,8 @@ _SLICE = 0.1
 _GATHER = 0.005
 """Seconds that outcomes are gathered before they are handed over: waking the other thread for each would cost more
 than the request itself."""
+_SOON = 1 / 8
+"""Share of the usual wait before a first second try, while failures are rare."""
 _KEPT = "What was answered is kept. Look at the server, then run the same command again."
 
 
@@ -66,15 +68,17 @@ class Dispatch(Generic[T]):
         self._new = enumerate(jobs)
         self._none_new = False
         self._again: list[tuple[float, int, Job[T], Tries]] = []  # a heap, by when they are due
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._under_way: dict[int, asyncio.Task[None]] = {}
         self._outcomes: list[tuple[int, T | Failed]] = []
         self._stopped = False
         self._error: BaseException | None = None
         self._changed = asyncio.Event()
+        self._create_task: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
     async def run(self) -> None:
         """Raises the first error that concerns all requests; the others are then cancelled."""
         self.line.batches.append(self)
+        self._create_task = asyncio.get_running_loop().create_task
         try:
             while self._error is None:
                 self._send()
@@ -85,9 +89,10 @@ class Dispatch(Generic[T]):
             raise self._error
         finally:
             self.line.batches.remove(self)
-            for task in self._under_way:
+            left = [*self._under_way.values()]
+            for task in left:
                 task.cancel()
-            await asyncio.gather(*self._under_way, return_exceptions=True)
+            await asyncio.gather(*left, return_exceptions=True)
             self._hand_over()
 
     async def _change(self) -> None:
@@ -113,8 +118,7 @@ class Dispatch(Generic[T]):
             following = self._next()
             if following is None:
                 return
-            task = asyncio.get_running_loop().create_task(self._answer(*following))
-            self._under_way.add(task)
+            self._under_way[following[0]] = self._create_task(self._answer(*following))
 
     def _next(self) -> tuple[int, Job[T], Tries] | None:
         if self._again and self._again[0][0] <= time.monotonic():
@@ -140,9 +144,7 @@ class Dispatch(Generic[T]):
         except BaseException as error:
             self._error = self._error or error
         finally:
-            task = asyncio.current_task()
-            assert task is not None
-            self._under_way.discard(task)
+            del self._under_way[position]
         for batch in [*self.line.batches]:
             batch.fill()
         if self._error is not None or not self._under_way:
@@ -165,7 +167,9 @@ class Dispatch(Generic[T]):
             return
         now = time.monotonic()
         self.limit.pause(now + wait.everyone)
-        heappush(self._again, (now + wait.own, position, job, tries))
+        # One failure among many answers says little about the server: that request need not hold up the end of the run.
+        soon = tries.total == 1 and not wait.everyone and self.limit.complaints_are_rare
+        heappush(self._again, (now + wait.own * (_SOON if soon else 1), position, job, tries))
 
     def _keep(self, position: int, outcome: T | Failed) -> None:
         if not self._outcomes:

@@ -50,6 +50,11 @@ class AdaptiveLimit:
         """Remembered with each request when it is sent, and given back with its outcome."""
         return self._epoch
 
+    @property
+    def complaints_are_rare(self) -> bool:
+        """Among the latest outcomes."""
+        return self._complaints <= _RARE * (self._answers + self._complaints)
+
     def succeeded(self) -> None:
         self._note(complaint=False)
         self._calm += 1.0 / self.limit
@@ -59,7 +64,7 @@ class AdaptiveLimit:
     def complained(self, epoch: int) -> None:
         """A 429, a 5xx, a time-out, a cut connection."""
         self._note(complaint=True)
-        if epoch < self._epoch or self._complaints <= _RARE * (self._answers + self._complaints):
+        if epoch < self._epoch or self.complaints_are_rare:
             return
         self._epoch += 1
         self._overload = self.limit

@@ -40,7 +40,10 @@ LEFT_OUT: Mapping[str, Mapping[str, str]] = {
 }
 """Fields that are not kept, and why."""
 
+_KNOWN = {place: READ[place] | LEFT_OUT[place].keys() for place in READ}
+
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+_MAY_BE_ODD = frozenset({"refusal", "tool_calls", *_THOUGHTS})
 
 
 def read_response(reply: Mapping[str, Any], until: Sequence[str] = (), think_end: str | None = None) -> Response:
@@ -118,6 +121,8 @@ def unread(reply: Mapping[str, Any], message: Mapping[str, Any], thoughts: str =
 
 def _without_counts(usage: dict[str, Any]) -> dict[str, Any]:
     """Without the tokens of reasoning, which a response has, and details that count nothing."""
+    if not usage:
+        return usage
     details = usage.get("completion_tokens_details")
     if isinstance(details, Mapping):
         rest = {name: value for name, value in details.items() if value and name != "reasoning_tokens"}
@@ -126,14 +131,18 @@ def _without_counts(usage: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rest(place: str, fields: Any) -> dict[str, Any]:
-    if not isinstance(fields, Mapping):
+    if not isinstance(fields, dict):
         return {} if fields is None else {"value": fields}
-    known = READ[place] | LEFT_OUT[place].keys()
-    return {str(name): value for name, value in fields.items() if name not in known and not _is_nothing(value)}
+    rest = fields.keys() - _KNOWN[place]
+    return (
+        {str(name): fields[name] for name in fields if name in rest and not _is_nothing(fields[name])} if rest else {}
+    )
 
 
 def _odd_values(message: Mapping[str, Any], thoughts: str) -> dict[str, Any]:
     """Fields that are read, with a value of another kind than is read, or with other thoughts than those that were."""
+    if message.keys().isdisjoint(_MAY_BE_ODD):
+        return {}
     calls = message.get("tool_calls")
     odd = {name: message[name] for name in ("refusal", *_THOUGHTS) if not isinstance(message.get(name) or "", str)}
     odd |= {name: message[name] for name in _THOUGHTS if _is_text(message.get(name)) and message[name] != thoughts}
@@ -143,7 +152,7 @@ def _odd_values(message: Mapping[str, Any], thoughts: str) -> dict[str, Any]:
 
 
 def _is_chat(choice: Mapping[str, Any]) -> bool:
-    return isinstance(choice.get("message"), Mapping)
+    return isinstance(choice.get("message"), dict)
 
 
 def _is_text(value: Any) -> bool:
@@ -156,8 +165,8 @@ def _is_nothing(value: Any) -> bool:
 
 def _reasoning_tokens(reply: Mapping[str, Any]) -> int | None:
     used = reply.get("usage")
-    details = used.get("completion_tokens_details") if isinstance(used, Mapping) else None
-    counted = details.get("reasoning_tokens") if isinstance(details, Mapping) else None
+    details = used.get("completion_tokens_details") if isinstance(used, dict) else None
+    counted = details.get("reasoning_tokens") if isinstance(details, dict) else None
     return counted if isinstance(counted, int) and counted > 0 else None
 
 

@@ -121,6 +121,8 @@ def whole_characters(text: str) -> str:
     >>> whole_characters("\ud83d\ude00 \ud83d")
     '😀 �'
     """
+    if text.isascii():
+        return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
