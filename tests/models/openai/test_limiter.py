@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.models.openai.limiter import AdaptiveLimit
+from assay.models.openai.limiter import TRUST, AdaptiveLimit
 
 
 def test_it_doubles_each_round_until_the_first_complaint() -> None:
@@ -107,3 +107,29 @@ def test_what_a_server_bears_may_grow_while_it_runs() -> None:
     serve(limit, 20, 100)
     assert limit.slots < 80
     assert serve(limit, 600, 100)[0] > 0.5
+
+
+def test_a_few_failures_at_the_start_do_not_keep_it_small() -> None:
+    """One request in twenty fails, from the first on: 512 are under way within ten rounds, nearly always."""
+
+    def rounds(seed: int) -> int:
+        chance, limit = random.Random(seed), AdaptiveLimit(ceiling=512, answers=TRUST)
+        for number in range(1, 100):
+            epoch = limit.epoch
+            for _ in range(limit.slots):
+                if chance.random() < 0.05:
+                    limit.complained(epoch)
+                else:
+                    limit.succeeded()
+            if limit.slots >= 500:
+                return number
+        return 100
+
+    assert sum(rounds(seed) <= 10 for seed in range(200)) >= 190
+
+
+def test_a_server_that_refuses_everything_is_soon_asked_one_at_a_time() -> None:
+    limit = AdaptiveLimit(ceiling=512, limit=64, answers=TRUST)
+    for _ in range(12):
+        limit.complained(limit.epoch)
+    assert limit.slots == 1

@@ -17,7 +17,9 @@ from math import inf
 
 _RARE = 1 / 8
 """Share of complaints among the latest outcomes up to which they are no overload."""
-_SHORTEST_MEMORY = 32
+_SHORTEST_MEMORY = 64
+TRUST = 32.0
+"""Answers to begin with, as it were: one refusal among the first requests of a server is no overload either."""
 _SHORT_CALM, _LONG_CALM = 2.0, 16.0
 """In rounds since the last halving."""
 _NEARLY = 0.9
@@ -34,7 +36,7 @@ class AdaptiveLimit:
     _overload: float = field(default=inf)
     """The limit at which it was last halved."""
     _calm: float = field(default=0.0)
-    _answers: float = field(default=0.0)
+    answers: float = 0.0
     """Of the latest outcomes, as the next; older ones fade."""
     _complaints: float = field(default=0.0)
 
@@ -53,7 +55,7 @@ class AdaptiveLimit:
     @property
     def complaints_are_rare(self) -> bool:
         """Among the latest outcomes."""
-        return self._complaints <= _RARE * (self._answers + self._complaints)
+        return self._complaints <= _RARE * (self.answers + self._complaints)
 
     def succeeded(self) -> None:
         self._note(complaint=False)
@@ -83,5 +85,5 @@ class AdaptiveLimit:
 
     def _note(self, *, complaint: bool) -> None:
         kept = 1.0 - 1.0 / max(_SHORTEST_MEMORY, self.limit)
-        self._answers = self._answers * kept + (not complaint)
+        self.answers = self.answers * kept + (not complaint)
         self._complaints = self._complaints * kept + complaint

@@ -20,7 +20,7 @@ from assay.errors import AssayError, ConfigError, ModelError, install_hint
 from assay.models.base import Stop, never
 from assay.models.openai.dispatch import Dispatch
 from assay.models.openai.http import HttpClient, Reply, TooLarge, allow_connections
-from assay.models.openai.limiter import AdaptiveLimit
+from assay.models.openai.limiter import TRUST, AdaptiveLimit
 from assay.models.openai.refusals import read_refusal
 from assay.models.openai.wire import Failed, Job, Settings, write_body
 
@@ -32,7 +32,7 @@ class Transport:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.limit = AdaptiveLimit(settings.ceiling, limit=settings.begin_with)
+        self.limit = AdaptiveLimit(settings.ceiling, limit=settings.begin_with, answers=TRUST)
         self.retries = 0
         self.batches: list[Dispatch[Any]] = []
         self.chance = random.SystemRandom().random
