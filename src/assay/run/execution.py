@@ -24,6 +24,7 @@ from assay.run.kept import KeptAnswerer, KeptVerdicts
 from assay.run.needs import check_needs, with_style
 from assay.run.pipeline import run_pipeline
 from assay.run.plan import (
+    Plan,
     check_tasks,
     load_scoring_code,
     make_plan,
@@ -74,20 +75,15 @@ def execute(
         if store is None:
             store = stack.enter_context(ResponseStore(config.store, fresh=config.fresh, notify=progress.message))
         config = journal.config = with_style(config, lm, manager, ready=own, store=store)
-        plan = make_plan(config, lm, manager, ready=ready)
-        if not config.offline:
-            check_needs(plan, lm, store)
-        plan = settle(plan, config)
-        load_scoring_code(plan, config)
+        plan = settled_plan(config, lm, manager, store, ready=ready)
         journal.counts.docs_total = plan.doc_total()
         journal.lap("load_tasks")
-        journal.directory = RunDirectory.create(config, name)
         journal.model = describe_model(lm, config, name)
+        journal.directory = RunDirectory.create(config, name)
         if journal.directory is not None:
             stack.enter_context(journal.directory.alone())
             journal.directory.clear()
-        journal.write_status("running")
-        try:
+        with journal.under_way():
             run = str(journal.directory.path) if journal.directory else ""
             kept = ModelStore(store, lm, config, run=run, model=name, notify=progress.message)
             shared: dict[str, Any] = {"stop": stop, "progress": progress, "counts": journal.counts}
@@ -103,15 +99,21 @@ def execute(
             result = run_pipeline(plan, answerer, config, journal, observer=observer, ask_roles=roles.ask)
             store.flush()
             answers_from = "; ".join([kept.summary(journal.counts), *roles.summaries()])
-            journal.extra["answers_from"] = answers_from
-            if config.roles:
-                journal.extra["roles"] = roles.spent()
+            journal.extra |= {"answers_from": answers_from} | ({"roles": roles.spent()} if config.roles else {})
             journal.model = describe_model(lm, config, name)  # by now a model that loads late has said what it is
-            journal.write_status("finished")
-            return replace(result, model=journal.model, answers_from=answers_from)
-        except BaseException as error:
-            journal.write_failure(error)
-            raise
+        return replace(result, model=journal.model, answers_from=answers_from)
+
+
+def settled_plan(
+    config: RunConfig, lm: LM, manager: TaskManager, store: ResponseStore, *, ready: Loaded | None
+) -> Plan:
+    """What is asked and how it is scored, with everything found wrong that can be found before the first request."""
+    plan = make_plan(config, lm, manager, ready=ready)
+    if not config.offline:
+        check_needs(plan, lm, store)
+    plan = settle(plan, config)
+    load_scoring_code(plan, config)
+    return plan
 
 
 def _require_free(config: RunConfig, name: str) -> None:

@@ -9,6 +9,8 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -77,13 +79,20 @@ class Journal:
             },
         )
 
-    def write_failure(self, error: BaseException) -> None:
-        """Say that the run ended before its time. The error that ended it is the one to show."""
-        stopped = isinstance(error, Interrupted | KeyboardInterrupt)
+    @contextmanager
+    def under_way(self) -> Iterator[None]:
+        """The status of the run inside the block. The error that ends it early is the one to show."""
+        self.write_status("running")
         try:
-            self.write_status("interrupted" if stopped else "failed")
-        except AssayError as second:
-            error.add_note(str(second))
+            yield
+            self.write_status("finished")
+        except BaseException as error:
+            stopped = isinstance(error, Interrupted | KeyboardInterrupt)
+            try:
+                self.write_status("interrupted" if stopped else "failed")
+            except AssayError as second:
+                error.add_note(str(second))
+            raise
 
 
 PACKAGES = (

@@ -28,8 +28,8 @@ _SLICE = 0.1
 _GATHER = 0.005
 """Seconds that outcomes are gathered before they are handed over: waking the other thread for each would cost more
 than the request itself."""
-_SOON = 1 / 8
-"""Share of the usual wait before a first second try, while failures are rare."""
+_SOON, _SOON_TRIES = 1 / 8, 2
+"""Share of the usual wait, and how many tries of a request come that soon while failures are rare."""
 _KEPT = "What was answered is kept. Look at the server, then run the same command again."
 
 
@@ -168,7 +168,7 @@ class Dispatch(Generic[T]):
         now = time.monotonic()
         self.limit.pause(now + wait.everyone)
         # One failure among many answers says little about the server: that request need not hold up the end of the run.
-        soon = tries.total == 1 and not wait.everyone and self.limit.complaints_are_rare
+        soon = tries.total <= _SOON_TRIES and not wait.everyone and self.limit.complaints_are_rare
         heappush(self._again, (now + wait.own * (_SOON if soon else 1), position, job, tries))
 
     def _keep(self, position: int, outcome: T | Failed) -> None:
