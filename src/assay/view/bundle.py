@@ -5,20 +5,20 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
 
 from assay.errors import ConfigError
 from assay.palette import PALETTE_FILE
-from assay.view.comparisons import compare_page
+from assay.view.comparisons import Compared, OpenedRuns, compare, compare_page
 from assay.view.library import RunEntry
 from assay.view.queries import SampleQuery
 from assay.view.render import render
 from assay.view.server import plotly_file, static_directory
-from assay.view.site import PageValues, Site, run_page, runs_page
-from assay.view.task_pages import docs_page, list_row, place, place_with_samples, samples_page, task_page
+from assay.view.site import SMALL, PageValues, Site, run_page, runs_page
+from assay.view.task_pages import docs_page, place, samples_page, task_page
 from assay.view.trends import trend_page
 
 MOST_COMPARISONS = 28
@@ -47,6 +47,7 @@ class _Bundle:
         self.docs = {(run.id, task): self._doc_ids(run, task) for run in self.runs for task in self._tasks(run)}
         self.pairs = sorted(islice(self._comparable(), MOST_COMPARISONS))
         self.links = BundleLinks({key: frozenset(docs) for key, docs in self.docs.items()}, frozenset(self.pairs))
+        self.opened = OpenedRuns()
         self.pages = 0
 
     def write(self) -> int:
@@ -63,10 +64,19 @@ class _Bundle:
             if docs:
                 self._page(self.links.docs(run_id, task), "docs.html", docs_page(self.site, run_id, task, docs))
         for pair in self.pairs:
-            self._page(self.links.compare(pair), "compare.html", compare_page(self.site, pair, patience=600))
+            context = compare_page(self.site, pair, patience=600, work=self._work(pair))
+            self._page(self.links.compare(pair), "compare.html", context)
         if self.trend is not None:
             self._trend(self.trend)
         return self.pages
+
+    def _work(self, pair: tuple[str, str]) -> Callable[[Sequence[str]], Compared]:
+        """Small runs are read once for all their pairs; a large one leaves no trace in memory."""
+        sizes = (self.site.library.summary(self.site.run_of(run_id)).samples for run_id in pair)
+        return self._compare_kept if max(sizes) <= SMALL else compare
+
+    def _compare_kept(self, directories: Sequence[str]) -> Compared:
+        return compare(directories, self.opened)
 
     def _trend(self, by: str) -> None:
         """The page of all lines, and one for each."""
@@ -93,14 +103,7 @@ class _Bundle:
 
     def _sample_list(self, run_id: str, task: str) -> PageValues:
         """All docs that have a page, in one list: a file cannot be asked for the next page."""
-        context = samples_page(self.site, run_id, task, {"size": "200"})
-        at, file = place_with_samples(self.site, run_id, task)
-        asked = context["query"]
-        query = SampleQuery(filter=asked.filter, metric=asked.metric, size=max(1, self.samples))
-        page = self.site.samples.page(file, query)
-        noted = self.site.notes.of(at.run).of_task(task)
-        rows = [list_row(row, at, i, noted.get(row["doc_id"])) for i, row in enumerate(page.rows)]
-        return context | {"query": query, "page": page, "rows": rows}
+        return samples_page(self.site, run_id, task, {}, size=max(1, self.samples))
 
     def _comparable(self) -> Iterator[tuple[str, str]]:
         """Pairs of runs with a task in common, the older one first."""

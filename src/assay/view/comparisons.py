@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from typing import Any
 
+from assay.comparison import ComparedRun, compare_runs, open_run
 from assay.errors import AssayError
 from assay.report import Axis
 from assay.results import MetricKey, write_key
@@ -24,17 +26,28 @@ class Compared:
     hint: str | None = None
 
 
-def compare(directories: Sequence[str]) -> Compared:
+def compare(directories: Sequence[str], opened: Callable[[str], ComparedRun] = open_run) -> Compared:
     """Runs in a process of its own for large runs, so it takes and gives plain values."""
-    from assay.comparison import compare_runs, open_run
-
     try:
-        comparisons = compare_runs([open_run(directory) for directory in directories])
+        comparisons = compare_runs([opened(directory) for directory in directories])
     except AssayError as error:
         return Compared(problem=error.message, hint=error.hint)
     rows = [plain_row(row, number) for number, comparison in enumerate(comparisons) for row in comparison.rows]
     refusals = [{"name": r.name, "reason": r.reason} for comparison in comparisons for r in comparison.refusals]
     return Compared(rows, refusals, max((comparison.family for comparison in comparisons), default=0))
+
+
+class OpenedRuns:
+    """Opens runs once and keeps what is read of them: where small runs are compared each with each."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, ComparedRun] = {}
+
+    def __call__(self, directory: str) -> ComparedRun:
+        if directory not in self._runs:
+            run = open_run(directory)
+            self._runs[directory] = replace(run, read=cache(run.read))
+        return self._runs[directory]
 
 
 def plain_row(row: Any, number: int) -> dict[str, Any]:
@@ -67,7 +80,13 @@ def plain_row(row: Any, number: int) -> dict[str, Any]:
     }
 
 
-def compare_page(site: Site, run_ids: Sequence[str], key: str = "", patience: float = PATIENCE) -> PageValues:
+def compare_page(
+    site: Site,
+    run_ids: Sequence[str],
+    key: str = "",
+    patience: float = PATIENCE,
+    work: Callable[[Sequence[str]], Compared] = compare,
+) -> PageValues:
     """Every further run against the first. `key` is the text of one of the comparison's own metrics, or shows all."""
     runs = [site.run_of(run_id) for run_id in dict.fromkeys(run_ids)]
     summaries = [site.library.summary(run) for run in runs]
@@ -77,7 +96,7 @@ def compare_page(site: Site, run_ids: Sequence[str], key: str = "", patience: fl
     for run in runs:
         site.results_of(run)
     directories = [site.library.directory(run) for run in runs]
-    compared = site.comparisons.get(compare, directories, max(s.samples for s in summaries), patience)
+    compared = site.comparisons.get(work, directories, max(s.samples for s in summaries), patience)
     if compared is None:
         return context | {"pending": True}
     problem = compared.problem

@@ -32,6 +32,7 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,
     )
     env.filters |= {
         "number": number,
@@ -113,6 +114,8 @@ def show(text: Any, longest: int = LONGEST) -> Markup:
     cut = len(plain) - longest
     if cut > 0:
         plain = plain[:longest]
+    elif INVISIBLE.search(plain) is None:
+        return escape(plain)
     parts: list[str] = []
     last = 0
     for match in INVISIBLE.finditer(plain):

@@ -191,10 +191,13 @@ def other_file(site: Site, params: Mapping[str, str], task: str) -> tuple[RunEnt
     return run, None if path is None else site.samples.open(path)
 
 
-def samples_page(site: Site, run_id: str, task: str, params: Mapping[str, str]) -> PageValues:
-    """One page of the list."""
+def samples_page(
+    site: Site, run_id: str, task: str, params: Mapping[str, str], *, size: int | None = None
+) -> PageValues:
+    """One page of the list, of the size asked for or `size`."""
     at, own = place_with_samples(site, run_id, task)
     query = asked_query(site, at, params, own)
+    query = query if size is None else replace(query, size=size)
     notes = site.notes.of(at.run)
     other, file = other_file(site, params, task)
     page = site.samples.page(own, query, file)
