@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 EXTRAS := hf,view
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -q
 DEV_EXTRAS := $(EXTRAS),api,litellm,ray,dev
+# Byte code is made of what is imported, when it is imported: of all of torch and the rest it is 0.4 GB.
+PIP_INSTALL := pip install --quiet --no-compile
 TORCH := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
 # Whether the interpreter has a torch of its own: then the environment uses that one.
 HAS_TORCH = $(PYTHON) -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)'
@@ -34,17 +36,17 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	    echo "Making $(VENV) with the torch that is installed already."; \
 	    $(PYTHON) -m venv --system-site-packages $(VENV); \
 	else \
-	    echo "Making $(VENV): torch and about 80 packages, several hundred MB to fetch and 1.8 GB on disk with the build of torch for CPUs, far more with the one for graphics cards."; \
+	    echo "Making $(VENV): torch and about 75 packages, several hundred MB to fetch and 1.5 GB on disk with the build of torch for CPUs, far more with the one for graphics cards."; \
 	    $(PYTHON) -m venv $(VENV); \
 	fi
 	@if $(HAS_TORCH); then grep -v '^torch==' constraints.txt > $(VENV)/constraints.txt; else cp constraints.txt $(VENV)/constraints.txt; \
-	    $(BIN)/python -m pip install --quiet '$(TORCH)'; fi
-	@$(BIN)/python -m pip install --quiet -c $(VENV)/constraints.txt -e '.[$(EXTRAS)]'
+	    $(BIN)/python -m $(PIP_INSTALL) '$(TORCH)'; fi
+	@$(BIN)/python -m $(PIP_INSTALL) -c $(VENV)/constraints.txt -e '.[$(EXTRAS)]'
 	@touch $@
 
 $(VENV)/.developing: $(VENV)/.installed
 	@echo "Adding the developers' tools to $(VENV): ray, a browser driver, linters and what tests compare with; 1.2 GB more on disk."
-	@$(BIN)/python -m pip install --quiet -c $(VENV)/constraints.txt -e '.[$(DEV_EXTRAS)]'
+	@$(BIN)/python -m $(PIP_INSTALL) -c $(VENV)/constraints.txt -e '.[$(DEV_EXTRAS)]'
 	@touch $@
 
 demo: $(VENV)/.installed ## a first real evaluation, offline
