@@ -45,7 +45,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.developing: $(VENV)/.installed
-	@echo "Adding the developers' tools to $(VENV): ray, a browser driver, linters and what tests compare with; 1.2 GB more on disk."
+	@echo "Adding the developers' tools to $(VENV): ray, a browser driver, linters and what tests compare with; about 1 GB more on disk."
 	@$(BIN)/python -m $(PIP_INSTALL) -c $(VENV)/constraints.txt -e '.[$(DEV_EXTRAS)]'
 	@touch $@
 
