@@ -247,7 +247,7 @@ def test_sweep_crosses_wordings_and_shots(tmp_path: Path, capsys: pytest.Capture
     zero_shot = [c["value"] for c in task["conditions"] if c["shots"] == 0 and c["style"] == "mc"]
     assert zero_shot[0] == zero_shot[1]  # no examples, nothing to draw
     code, out, _ = call(capsys, *words, *kept)
-    assert "variance of a score comes from" in out
+    assert "source of variance" in out
     assert "Scores range from" in out
 
 

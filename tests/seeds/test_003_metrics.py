@@ -174,10 +174,10 @@ def test_003_185_and_193_medians_are_sorted_first(tmp_path: Path) -> None:
 def test_003_187_a_reducer_without_effect_is_told(tmp_path: Path) -> None:
     sampled = "generation_kwargs: {do_sample: true, temperature: 1.0}\n"
     write_task(tmp_path, "gsm8k", f"{sampled}repeats: 3\nreducer: max\nmetric_list: [{{metric: exact_match}}]\n")
-    with pytest.warns(ConfigWarning, match="without effect: reducer of exact_match: filter 'none' leaves one answer"):
+    with pytest.warns(ConfigWarning, match="no effect: reducer of exact_match: filter 'none' leaves one answer"):
         run(tmp_path, ["gsm8k"], Written(lambda prompt, draw: "2"))
     said = CliRunner().invoke(command, ["validate", "gsm8k", "--include_path", str(tmp_path)])
-    assert "without effect: reducer of exact_match" in said.output
+    assert "no effect: reducer of exact_match" in said.output
 
 
 def test_003_194_and_195_functions_become_aggregations_and_metrics(tmp_path: Path) -> None:

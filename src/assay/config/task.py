@@ -230,7 +230,7 @@ class TaskConfig(FrozenConfig):
             if not isinstance(inner, dict) or not isinstance(inner.get("name"), str):
                 raise ValueError(f"tool {i} has no name: expected {{name, description, parameters}}")
             if not isinstance(inner.get("parameters", {}), dict):
-                raise ValueError(f"the parameters of tool {inner['name']!r} are no JSON Schema")
+                raise ValueError(f"the parameters of tool {inner['name']!r} are not a JSON Schema")
         return given
 
     @field_validator("generation_kwargs")

@@ -216,7 +216,8 @@ class LM(ABC):
     def likeliest_tokens(self, prompts: Sequence[str]) -> list[dict[str, float]]:
         """For each prompt the likeliest next tokens, as text, with their log-probabilities."""
         raise ModelError(
-            f"{self.class_name} lists no likeliest tokens", hint="Use hf, or a server that gives top log-probabilities."
+            f"{self.class_name} does not list its most likely tokens",
+            hint="Use hf, or a server that gives top log-probabilities.",
         )
 
     def stream(
@@ -237,7 +238,7 @@ class LM(ABC):
             if len(responses) != len(piece):
                 raise ModelError(
                     f"{type(self).__name__}.{request_type} gave {len(responses)} responses to {len(piece)} requests",
-                    hint="A backend answers every request, in order.",
+                    hint="A backend must answer every request, in order.",
                 )
             for position, response in enumerate(responses, start):
                 yield position, to_response(request_type, response, self.class_name)
@@ -400,7 +401,7 @@ class LM(ABC):
             if parameters[name].default is inspect.Parameter.empty and name not in given:
                 example = "smollm2-135m" if name == "pretrained" else "…"
                 raise ConfigError(
-                    f"the model {cls.__name__} needs {name}, which was not given",
+                    f"the model {cls.__name__} needs {name}, which is missing",
                     hint=f"Add --model_args {name}={example}",
                 )
         return given
@@ -442,7 +443,7 @@ def check_arguments(model: str, given: Mapping[str, Any], known: Sequence[str]) 
     for name in given:
         if name not in known:
             raise ConfigError(
-                f"the model {model} takes no argument {name!r}",
+                f"the model {model} has no argument {name!r}",
                 hint=did_you_mean(name, known) or f"It takes: {', '.join(known) or 'none'}.",
             )
 

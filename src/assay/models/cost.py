@@ -51,8 +51,8 @@ class CostLimit:
 
     def reached(self) -> CostReached:
         return CostReached(
-            f"stopped: {self.spent:.4g} of --max_cost {self.most:g} are spent, and the next request might pass it",
-            hint="All answers are kept. Run the same command with a larger --max_cost to go on from here.",
+            f"stopped: {self.spent:.4g} of --max_cost {self.most:g} is spent, and the next request might exceed it",
+            hint="All answers are kept. Run the same command with a higher --max_cost to continue from here.",
         )
 
 

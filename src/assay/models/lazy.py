@@ -64,7 +64,7 @@ class LazyLM(StreamingLM):
             info = self._real.info()
             if self._known is not None and self._known.fingerprint != info.fingerprint:
                 self._path.unlink(missing_ok=True)
-                raise ModelError("the model's files changed while the run went on", hint="Run the same command again.")
+                raise ModelError("the model's files changed during the run", hint="Run the same command again.")
             if self._known != info:
                 self._known = info
                 self._write(info)

@@ -26,7 +26,7 @@ def export_run(run: str | Path, to: str, output: str | Path, **words: Any) -> li
         return EXPORTS[to](result, folder, **words)
     except OSError as error:
         raise ConfigError(
-            f"cannot write to {folder}: {error.strerror or error}", hint="Give another directory with -o."
+            f"cannot write to {folder}: {error.strerror or error}", hint="Choose another directory with -o."
         ) from error
 
 

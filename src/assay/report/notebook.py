@@ -98,7 +98,7 @@ def health_table(health: dict[str, Health]) -> str:
         ]
         for name, each in health.items()
     ]
-    return html_rows("Health", ["task", "docs", "what to know"], rows, ())
+    return html_rows("Health", ["task", "docs", "notes"], rows, ())
 
 
 def all_marks(health: Health) -> list[str]:

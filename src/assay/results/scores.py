@@ -227,4 +227,4 @@ def self_preference(config: Mapping[str, Any]) -> list[str]:
 
     tested = names(config.get("model_args"))
     same = [name for name, role in (config.get("roles") or {}).items() if tested & names(role.get("model_args"))]
-    return [f"{name} and the model under test are the same: models favour their own answers" for name in same]
+    return [f"{name} is also the model under test, and models favour their own answers" for name in same]

@@ -86,9 +86,9 @@ def words_of(language: Any) -> Words:
     if words is None:
         known = [names[0] for names in _LANGUAGES]
         raise ConfigError(
-            f"there are no words for the language {name!r}",
+            f"no words are known for the language {name!r}",
             hint=did_you_mean(name, [*known, *_BY_NAME])
-            or f"Known: {', '.join(known)}. Or give question_prefix and cue_text.",
+            or f"Known: {', '.join(known)}. Or set question_prefix and cue_text.",
         )
     return words
 

@@ -242,7 +242,7 @@ def read_perturbation(spec: str) -> tuple[str, float]:
         )
     rate = PERTURBATIONS[found[1]].rate if found[2] is None else float(found[2])
     if not 0 < rate <= 1:
-        raise ConfigError(f"perturbation {spec!r}: the share of words is {rate:g}", hint="It lies between 0 and 1.")
+        raise ConfigError(f"perturbation {spec!r}: the share of words is {rate:g}", hint="It must lie between 0 and 1.")
     return found[1], rate
 
 

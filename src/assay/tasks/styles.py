@@ -241,7 +241,7 @@ class BPBStyle(ClozeStyle):
 
     def get_possible_completions(self, choices: Sequence[str], correct_index: int | None = None) -> list[str] | None:
         if correct_index is None:
-            raise ValueError("BPBStyle scores the right answer alone and needs its index")
+            raise ValueError("BPBStyle scores only the right answer and needs its index")
         return [self._continuation(choices[correct_index])]
 
 

@@ -39,7 +39,7 @@ def answer_key_to_index(key: str | int, labels: Sequence[str] | None = None) -> 
     if text.isascii() and text.isdigit() and int(text) > 0:
         return int(text) - 1
     if not (text.isascii() and text.isalpha()):
-        raise DataError(f"the answer key is {key!r}, expected a letter or a number from 1 on")
+        raise DataError(f"the answer key is {key!r}, expected a letter or a number from 1 up")
     position = 0
     for letter in text.upper():
         position = position * 26 + ord(letter) - ord("A") + 1
