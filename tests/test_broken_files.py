@@ -88,7 +88,7 @@ TASKS = {
     "no_dataset": whole("task: no_dataset\ntest_split: test\ndoc_to_text: q\ndoc_to_target: t\n", r"names no dataset"),
     "no_split": whole("task: no_split\ndataset_path: json\ndataset_kwargs: {data_files: {test: docs.jsonl}}\ndoc_to_text: q\ndoc_to_target: t\n", r"no_split\.yaml:\d+: .*no split to evaluate"),
     "wrong_split": Broken("test_split: tset\n", r"tset", CHOICE.replace("test_split: test\n", "")),
-    "shots": Broken("num_fewshot: 5\nfewshot_split: test\n", r":9: .*5 shots were asked for"),
+    "shots": Broken("num_fewshot: 5\nfewshot_split: test\n", r":9: .*5 shots were requested"),
     # -- fields
     "text_column": Broken('doc_to_text: "{{question}}"\n', r":8: .*question", CHOICE.replace('doc_to_text: "{{{{q}}}}"\n', "")),
     "text_syntax": Broken('doc_to_text: "{{q"\n', r":8: .*doc_to_text", CHOICE.replace('doc_to_text: "{{{{q}}}}"\n', "")),

@@ -222,11 +222,11 @@ WRONG = {
     "filter": ("filter_list: [{name: f, filter: [{function: regexx}]}]\n", "unknown filter 'regexx'"),
     "filter argument": (
         "filter_list: [{name: f, filter: [{function: regex, pattern: x}]}]\n",
-        "cannot be made from|pattern",
+        "cannot be created from|pattern",
     ),
     "regex": (
         "filter_list: [{name: f, filter: [{function: regex, regex_pattern: '('}]}]\n",
-        "cannot be made from|pattern",
+        "cannot be created from|pattern",
     ),
     "filters of one name": (
         "filter_list: [{name: f, filter: []}, {name: f, filter: []}]\n",

@@ -154,7 +154,7 @@ def test_gate_against_a_results_file_adds_the_errors(runs: Path, capsys: pytest.
     ("content", "words"),
     [
         ("{", "not valid JSON"),
-        ("[1]", "does not hold an object"),
+        ("[1]", "is not a JSON object"),
         ("{}", "no thresholds"),
         ('{"easy": "high"}', "not a number"),
         ('{"eazy": 0.5}', "no task or group"),

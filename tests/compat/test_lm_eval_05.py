@@ -271,7 +271,7 @@ def test_an_argument_that_a_metric_of_lm_eval_ignores_is_said_to_have_no_effect(
         warnings.simplefilter("always", ConfigWarning)
         run(tmp_path, ["pick"], Written(lambda prompt, draw: ""))
     said = [str(each.message) for each in caught if issubclass(each.category, ConfigWarning)]
-    what = "task pick: no effect: ignore_case of metric acc, which does not look at that"
+    what = "task pick: no effect: ignore_case of metric acc, which does not use it"
     assert said == ([] if line else [what])
     shown = CliRunner().invoke(command, ["validate", str(tmp_path / "pick.yaml")])
     assert shown.exit_code == 0, shown.output

@@ -47,7 +47,7 @@ def gate_markdown(report: GateReport, title: str, link: str | None = None) -> st
     lines += [f"\nNote: {_escaped(note)}" for note in report.notes]
     lines += _flips(report)
     if link:
-        lines += ["", f"[The whole comparison]({link})"]
+        lines += ["", f"[The full comparison]({link})"]
     return "\n".join(lines) + "\n"
 
 
@@ -93,7 +93,7 @@ def comparison_markdown(comparison: Comparison, link: str | None = None) -> str:
             lines.append(f"\n<details><summary>{escape(one_line(row.name))}: {yielded}</summary>\n")
             lines += [*_lost_docs(comparison, row), "\n</details>"]
     if link:
-        lines += ["", f"[The whole comparison]({link})"]
+        lines += ["", f"[The full comparison]({link})"]
     return "\n".join(lines) + "\n"
 
 
@@ -146,7 +146,7 @@ _TEXT, _NUMBER = {"type": ["string", "null"]}, {"type": ["number", "null"]}
 _OUTCOME = {"enum": ["passed", "failed", "cannot tell"]}
 GATE_SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "title": "What a gate found: `assay gate --report FILE`, `assay ci`",
+    "title": "A gate's report: `assay gate --report FILE`, `assay ci`",
     "type": "object",
     "required": ["passed", "outcome", "checks", "notes"],
     "properties": {
@@ -154,7 +154,7 @@ GATE_SCHEMA: dict[str, Any] = {
         "title": _TEXT,
         "link": _TEXT,
         "passed": {"type": "boolean"},
-        "outcome": {**_OUTCOME, "description": "One check that failed outweighs others that cannot tell."},
+        "outcome": {**_OUTCOME, "description": "One failed check outweighs others that cannot tell."},
         "notes": {"type": "array", "items": {"type": "string"}},
         "checks": {
             "type": "array",
@@ -164,9 +164,9 @@ GATE_SCHEMA: dict[str, Any] = {
                 "properties": {
                     "name": {"type": "string", "description": "Task or group."},
                     "key": {"type": "string", "description": "metric,filter; empty for a whole task."},
-                    "rule": {"type": "string", "description": "As assay.yaml has it; empty for `assay gate`."},
+                    "rule": {"type": "string", "description": "As written in assay.yaml; empty for `assay gate`."},
                     "outcome": _OUTCOME,
-                    "reason": {"type": "string", "description": "What was measured and asked for, in words."},
+                    "reason": {"type": "string", "description": "What was measured and required, in words."},
                     "kind": {"type": "string", "description": "paired, unpaired, threshold, newly failed, or why not."},
                     "value": _NUMBER,
                     "against": {**_NUMBER, "description": "The baseline's value."},
@@ -176,7 +176,10 @@ GATE_SCHEMA: dict[str, Any] = {
                         "required": ["passed", "bound", "limit", "alpha", "unclear", "docs_needed"],
                         "properties": {
                             "passed": {"type": "boolean"},
-                            "bound": {**_NUMBER, "description": "The worst that the data allow at this error rate."},
+                            "bound": {
+                                **_NUMBER,
+                                "description": "The worst value that the data allow at this error rate.",
+                            },
                             "limit": {"type": "number"},
                             "alpha": {"type": "number"},
                             "unclear": {"type": "boolean"},

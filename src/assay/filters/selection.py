@@ -37,7 +37,7 @@ class TakeFirstK(Filter):
         fewest = min((len(entry) for entry in entries), default=self.k)
         if fewest < self.k:
             raise ConfigError(
-                f"filter take_first_k: k is {self.k}, and there are {fewest} responses per request",
+                f"filter take_first_k: k is {self.k}, but there are {fewest} responses per request",
                 hint=f"Set repeats to at least {self.k}.",
             )
         return [entry[: self.k] for entry in entries]

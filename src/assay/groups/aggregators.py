@@ -110,7 +110,7 @@ def _nan_unless_positive(result: Floats, values: Floats, mask: Mask | None) -> F
 def _needs_positive(kind: str) -> Callable[[Floats, Sequence[str]], str | None]:
     def why(values: Floats, names: Sequence[str]) -> str | None:
         bad = [f"{name} is {value:g}" for name, value in zip(names, values) if value <= 0]
-        return f"the {kind} mean needs values above zero, and {', '.join(bad[:3])}" if bad else None
+        return f"the {kind} mean needs values above zero, but {', '.join(bad[:3])}" if bad else None
 
     return why
 

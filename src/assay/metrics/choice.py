@@ -43,7 +43,7 @@ def normalise(result: ChoiceResult, by: Normalisation | str = Normalisation.NONE
         case Normalisation.TOKENS:
             if len(result.token_lens) != len(lls):
                 raise ScoringError(
-                    "normalising by tokens needs the number of tokens of each choice, and the model does not report it",
+                    "normalising by tokens needs the number of tokens of each choice, which the model does not report",
                     hint="Use characters or bytes, or a backend with a tokenizer.",
                 )
             return divide(lls, np.asarray(result.token_lens, dtype=np.float64))
@@ -81,7 +81,7 @@ def golds(result: ChoiceResult) -> list[int]:
 def one_gold(result: ChoiceResult, metric: str) -> int:
     """The index of the right choice, for metrics that are defined for exactly one."""
     if isinstance(result.target, list):
-        raise ScoringError(f"{metric} needs one right choice, and the doc has {len(result.target)}")
+        raise ScoringError(f"{metric} needs one right choice, but the doc has {len(result.target)}")
     return int(result.target)
 
 
@@ -106,7 +106,7 @@ def brier(result: ChoiceResult) -> tuple[int, Floats]:
     gold = one_gold(result, "brier_score")
     if not 0 <= gold < len(result.choices):
         raise ScoringError(
-            f"brier_score: the right choice is number {gold}, and there are {len(result.choices)} choices"
+            f"brier_score: the right choice is number {gold}, but there are {len(result.choices)} choices"
         )
     return gold, softmax(np.asarray(result.lls, dtype=np.float64))
 

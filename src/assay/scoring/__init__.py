@@ -65,7 +65,7 @@ def _named_scorer(config: ScorerConfig, task: str, multiple_target: bool | None)
     except ConfigError as error:
         raise ConfigError(f"task {task!r}, scorer: {error.message}", hint=error.hint) from error
     except TypeError as error:
-        hint = "Check the settings below scorer."
+        hint = "Check the settings under scorer."
         raise ConfigError(f"task {task!r}, scorer {config.type}: {error}", hint=hint) from error
     return scorer
 

@@ -66,7 +66,7 @@ def estimate(
         return Score(Estimate.missing(reason, n), n, aggregation.name, higher_is_better)
     value = aggregate(values, aggregation)
     if value is None or math.isnan(value):
-        why = f"the aggregation {aggregation.name} gave {'nothing' if value is None else 'NaN'}"
+        why = f"the aggregation {aggregation.name} returned {'nothing' if value is None else 'NaN'}"
         return Score(replace(Estimate.missing(why, n), value=value), n, aggregation.name, higher_is_better)
     table = _statistics(values, aggregation)
     units = unit_keys(doc_keys, clusters)
@@ -123,7 +123,7 @@ def undefined_reason(values: Sequence[Any]) -> str | None:
         return "no docs"
     without = sum(value is None for value in values)
     if 0 < without < len(values):
-        return f"{without} of {len(values)} docs have no value, as with fewer draws than a reducer needs"
+        return f"{without} of {len(values)} docs have no value, for example because a reducer needs more draws"
     return None
 
 

@@ -183,5 +183,5 @@ def _index(target: Any, choices: Sequence[str]) -> int:
     try:
         index = int(target)
     except (TypeError, ValueError):
-        raise ScoringError(f"the right choice is given as {target!r}", hint="Give its index, or its text.") from None
+        raise ScoringError(f"the right choice is given as {target!r}", hint="Use its index or its text.") from None
     return index if 0 <= index < len(choices) else -1
