@@ -32,7 +32,7 @@ def mean(values: Sequence[Any]) -> Any:
 
 
 def median(values: Sequence[Any]) -> Any:
-    """The upper median: of an even number of values the higher of the middle two."""
+    """The upper median: for an even number of values, the higher of the middle two."""
     return sorted(values)[len(values) // 2]
 
 

@@ -133,5 +133,5 @@ def register_metric(
 
 
 def passed_through(*, references: list[Any], predictions: list[Any], **_: Any) -> list[Any]:
-    """`[reference, prediction]`, for the aggregation to make sense of."""
+    """`[reference, prediction]`, which the aggregation scores."""
     return [references[0], predictions[0]]

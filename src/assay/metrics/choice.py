@@ -120,12 +120,12 @@ def gold_loglikelihood(result: ChoiceResult) -> float:
 
 
 def gold_share(result: ChoiceResult) -> float:
-    """How likely the right choice is, in logarithms, among the choices."""
+    """The log-probability of the right choice among the choices."""
     return float(np.log(softmax(np.asarray(result.lls, dtype=np.float64))[one_real_gold(result, "choice_logprob")]))
 
 
 def gold_share_by_byte(result: ChoiceResult) -> float:
-    """How likely the right choice is among the choices, each loglikelihood divided by the bytes that were sent."""
+    """The probability of the right choice among the choices, with each loglikelihood divided by the bytes sent."""
     sizes = getattr(result, "scored_bytes", ()) or result.byte_lens
     scores = divide(np.asarray(result.lls, dtype=np.float64), np.asarray(sizes, dtype=np.float64))
     return float(softmax(scores)[one_real_gold(result, "choice_prob_norm")])

@@ -66,7 +66,7 @@ def exact_match(
 
 
 def bypassed(**_: Any) -> None:
-    """Nothing is scored: the run is made for its responses."""
+    """Scores nothing, for runs that only collect responses."""
 
 
 def squad_normal(text: str) -> str:
@@ -201,7 +201,7 @@ for _name, _fn in {
 def tool_call_match(
     *, predictions: Sequence[Any], references: Sequence[Any], ordered: bool = False, **_: Any
 ) -> dict[str, float]:
-    """1 where the calls are those of a reference: same names, arguments equal as JSON; their order counts if `ordered`.
+    """1 if the calls match a reference: same names, arguments equal as JSON; the order counts if `ordered`.
 
     >>> said = '[{"name": "add", "arguments": {"b": 2, "a": 1.0}}]'
     >>> tool_call_match(predictions=[said], references=['[{"name": "add", "arguments": {"a": 1, "b": 2}}]'])

@@ -55,7 +55,7 @@ class Loaded:
 
 
 class TaskManager:
-    """Finds tasks, groups and tags under the built-in catalog, an lm-evaluation-harness, and directories of one's own.
+    """Finds tasks, groups and tags in the built-in catalog, lm-evaluation-harness, and your own directories.
 
     A later directory takes a name over from an earlier one: catalog, then `lm_eval`, then `include_path` in order.
     """

@@ -25,7 +25,7 @@ _PROBE = "The sun rises in the east."
 
 
 class LocalCompletions(ServerLM):
-    """A completions server of your own: vLLM, SGLang, llama.cpp, text-generation-inference, …"""
+    """Your own completions server: vLLM, SGLang, llama.cpp, text-generation-inference, …"""
 
     ENDPOINT = "/completions"
     TOP_LOGPROBS: ClassVar[Mapping[str, Any]] = {"logprobs": TOPS}

@@ -29,7 +29,7 @@ AT_ONCE = 1024
 
 
 class VLLM(StreamingLM):
-    """Arguments that are not named here go to `vllm.LLM` as they are (`gpu_memory_utilization`, `quantization`, …)."""
+    """vLLM in the same process. Other arguments are passed to `vllm.LLM` (`gpu_memory_utilization`, `quantization`, …)."""
 
     max_length: int
     chat_renderer: ChatFormatter
