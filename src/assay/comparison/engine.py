@@ -26,7 +26,7 @@ from assay.stats import holm, judge, unpaired_difference
 
 
 def compare_runs(runs: Sequence[ComparedRun], options: CompareOptions | None = None) -> list[Comparison]:
-    """Every further run against the first. The correction counts the tasks of all of them together."""
+    """Compares every other run with the first. The correction covers the tasks of all of them together."""
     options = options or CompareOptions()
     if len(runs) < 2:
         raise ConfigError("a comparison needs two runs", hint="Name two or more.")

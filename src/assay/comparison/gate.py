@@ -278,7 +278,7 @@ def thresholds_of(data: Mapping[str, Any], path: Path) -> Thresholds:
 
 
 def gate_thresholds(run: str | Path, thresholds: Thresholds, options: CompareOptions) -> GateReport:
-    """One check a metric that is named, under each filter; where none is named, the task's first."""
+    """One check per named metric, under each filter; if none is named, the task's first."""
     opened = open_run(run)
     _require_names((task for task, _ in thresholds), opened)
     checks, notes = [], []

@@ -22,7 +22,7 @@ FLIPS_SHOWN = 5
 
 
 def gate_markdown(report: GateReport, title: str, link: str | None = None) -> str:
-    """A comment: the verdict, a row a check with those that need a look first, and docs that were right before."""
+    """A comment: the verdict, one row per check (those that need attention first), and docs that were right before."""
     counts = {word: sum(check.outcome == word for check in report.checks) for word in _MARKS}
     lines = [
         f"### {_MARKS[report.outcome]} {_escaped(title)}: {report.outcome}",
@@ -68,7 +68,7 @@ _VERDICTS = {"better": "🟢", "worse": "❌", "equivalent": "✅", "same": "✅
 
 
 def comparison_markdown(comparison: Comparison, link: str | None = None) -> str:
-    """A comment: a row a number, and the docs that are newly wrong where B is worse."""
+    """A comment: one row per number, and the docs that are newly wrong where B is worse."""
     rows = [(row, row.verdict.kind if row.verdict else "undecided") for row in comparison.rows]
     counts = {kind: sum(each == kind for _, each in rows) for kind in _VERDICTS}
     lines = [
@@ -98,7 +98,7 @@ def comparison_markdown(comparison: Comparison, link: str | None = None) -> str:
 
 
 def comparison_junit(comparisons: Sequence[Comparison]) -> str:
-    """JUnit XML, a case a row. Worse is a failure; what cannot be told is skipped, for nothing had to hold."""
+    """JUnit XML, one case per row. Worse is a failure; undecided rows are skipped, because nothing had to hold."""
     cases = []
     for comparison in comparisons:
         for row in comparison.rows:
@@ -194,7 +194,7 @@ GATE_SCHEMA: dict[str, Any] = {
 
 
 def code_quality(report: GateReport) -> str:
-    """GitLab's code quality report: an entry a check that did not pass."""
+    """GitLab's code quality report: one entry for each check that did not pass."""
     entries = [
         {
             "description": one_line(check.line()),
@@ -210,7 +210,7 @@ def code_quality(report: GateReport) -> str:
 
 
 def gate_junit(report: GateReport, title: str) -> str:
-    """JUnit XML, a case a check. What cannot be told is an error, not a failure: a build may treat them differently."""
+    """JUnit XML, one case per check. *Cannot tell* is an error, not a failure; a build may treat them differently."""
     failures = sum(check.outcome == "failed" for check in report.checks)
     errors = sum(check.outcome == "cannot tell" for check in report.checks)
     counts = f'tests="{len(report.checks)}" failures="{failures}" errors="{errors}"'

@@ -45,7 +45,7 @@ class SizePlan:
 
 @dataclass(frozen=True)
 class PowerAssumptions:
-    """What to plan with where no run says better."""
+    """What to assume if there is no run."""
 
     effect: float
     alpha: float = 0.05

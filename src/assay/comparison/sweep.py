@@ -22,7 +22,7 @@ from assay.tasks import TaskManager
 
 @dataclass(frozen=True)
 class SweepDesign:
-    """What is crossed. No styles or shots: as the task has them."""
+    """What is crossed. Without styles or shots, the task's own are used."""
 
     tasks: tuple[str, ...]
     """Tasks whose scores are looked at."""

@@ -58,7 +58,7 @@ class _Pairs:
 def win_scales(
     paths: Sequence[str | Path], tasks: Sequence[str] = (), *, replicates: int = B_DEFAULT
 ) -> list[WinScale]:
-    """One scale a filter, over all docs of all tasks that the runs had judged in pairs."""
+    """One scale per filter, over all docs of all tasks that were judged in pairs."""
     runs = [open_run(Path(path)) for path in paths]
     by_filter: dict[str, _Pairs] = {}
     for run in runs:

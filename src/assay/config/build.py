@@ -81,7 +81,7 @@ def _locate_settings(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def build_group_config(data: Mapping[str, Any], origins: Mapping[str, Origin] | None = None) -> GroupConfig:
-    """The typed group. Keys that are no group's are the children's: see `split_group`."""
+    """The typed group. Keys that do not belong to a group go to its children; see `split_group`."""
     origins = origins or {}
     fields = {key: value for key, value in data.items() if key in GROUP_KEYS}
     entries = fields.get("aggregate_metric_list")

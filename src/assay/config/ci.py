@@ -28,7 +28,7 @@ _FORM = (
 
 
 class CIRule(BaseModel):
-    """What must hold of one task, or of each."""
+    """What must hold for one task, or for each."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     text: str
@@ -74,7 +74,7 @@ def _rule(value: Any) -> Any:
 
 
 class Budget(BaseModel):
-    """What a run in CI may take; it ends earlier when every rule is decided."""
+    """The budget of a run in CI; it ends earlier if every rule is decided."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     docs: int | None = Field(default=None, ge=2, description="Docs per task.")

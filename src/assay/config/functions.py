@@ -36,7 +36,7 @@ from assay.errors import ConfigError, MissingPackage, UntrustedCode, did_you_mea
 
 @dataclass(frozen=True)
 class FunctionRef:
-    """`module.attribute`, first looked for as a file beside the YAML, then as an importable module."""
+    """`module.attribute`, searched first in a file next to the YAML, then in an importable module."""
 
     path: str
     directory: Path | None = None
@@ -209,7 +209,7 @@ def _run(module: ModuleType, file: Path) -> None:
 
 
 def import_failure(error: BaseException, file: Path, doing: str = "importing it") -> ConfigError:
-    """Why code of a user's Python file failed, with the line of it that did."""
+    """Why code in a user's Python file failed, with the line that failed."""
     if isinstance(error, SyntaxError):
         return ConfigError(
             f"{error.filename}:{error.lineno}: not valid Python: {error.msg}",

@@ -16,7 +16,7 @@ def _name_of_metric(value: Any) -> Any:
 
 
 class AggMetricConfig(FrozenConfig):
-    """One entry of `aggregate_metric_list`: one metric, its aggregator, and over what it runs."""
+    """One entry of `aggregate_metric_list`: one metric, its aggregator, and what it runs over."""
 
     metric: Annotated[str, BeforeValidator(_name_of_metric)]
     aggregation: str | Function = "mean"

@@ -28,7 +28,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class LoadedFile:
-    """The merged mapping and, for each top-level key, who set it."""
+    """The merged mapping and, for each top-level key, where it was set."""
 
     data: dict[str, Any]
     origins: dict[str, Origin]

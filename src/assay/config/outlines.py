@@ -25,7 +25,7 @@ _OPENING = frozenset({"globals", "vars", "locals", "exec", "eval", "setattr"})
 
 @dataclass(frozen=True)
 class ClassOutline:
-    """A class as it is written: what its body binds, and the values that are literals."""
+    """A class as written: the names that its body binds, and the values that are literals."""
 
     name: str
     line: int

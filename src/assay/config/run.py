@@ -86,7 +86,7 @@ def _settings(flag: str) -> BeforeValidator:
 
 
 class RoleConfig(FrozenConfig):
-    """A further model of the run, such as a judge."""
+    """Another model of the run, such as a judge."""
 
     model: str
     model_args: Annotated[dict[str, Any], _settings("model_args")] = Field(default_factory=dict)
@@ -242,7 +242,7 @@ Settings = Mapping[str, Any] | str
 
 
 class RunWords(TypedDict, total=False):
-    """The fields of `RunConfig`, of which `evaluate` takes `model` and `store` in further forms, and `overrides`."""
+    """The fields of `RunConfig`; `evaluate` also takes other forms of `model` and `store`, and `overrides`."""
 
     model_args: Settings
     roles: Mapping[str, RoleConfig | Mapping[str, Any] | str] | Sequence[str]

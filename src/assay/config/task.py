@@ -95,7 +95,7 @@ class FilterConfig(FrozenConfig):
 
 
 class ScorerConfig(FrozenConfig):
-    """Which scorer, and its settings: `{type: judge, kind: correct}`, or with the settings under `kwargs`."""
+    """A scorer and its settings: `{type: judge, kind: correct}`, or with the settings under `kwargs`."""
 
     type: str | Function
     kwargs: dict[str, Any] = Field(default_factory=dict)

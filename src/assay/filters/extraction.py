@@ -20,7 +20,7 @@ from assay.timelimit import TimedPattern
 
 
 class Extractor(Filter):
-    """A filter that finds something in each response, or gives its `fallback` and raises the unparsed flag."""
+    """A filter that finds something in each response, or returns its `fallback` and sets the unparsed flag."""
 
     extracts = True
     fallback: Any

@@ -29,7 +29,7 @@ def _unbound(values: Floats, weights: Floats, mask: Mask | None) -> Floats:
 
 @dataclass(frozen=True)
 class ArrayAggregator:
-    """An aggregator as runs use it: one metric under one filter, the children side by side in an array."""
+    """An aggregator as runs use it: one metric under one filter, with the children in an array."""
 
     name: str
     combine: Combine = _unbound

@@ -380,7 +380,7 @@ StandardGroup = Group
 
 
 class TagGroup(Group[Any]):
-    """The tasks that carry one tag. Flat: a tag holds tasks, never groups."""
+    """The tasks with one tag. Flat: a tag contains tasks, never groups."""
 
     def __init__(self, tag_name: str, description: str | None = None) -> None:
         super().__init__(GroupConfig(group=tag_name, group_alias=description or tag_name, metadata={"type": "tag"}))

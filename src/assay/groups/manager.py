@@ -46,7 +46,7 @@ class ListedMember:
 
 
 class GroupManager:
-    """Knows each group and each task by name; a task that sits in several groups is here once."""
+    """All groups and tasks by name; a task in several groups is listed once."""
 
     def __init__(self) -> None:
         self.groups: dict[str, Group[Any]] = {}

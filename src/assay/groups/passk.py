@@ -24,7 +24,7 @@ PASS_AT = re.compile(r"pass@(\d+)")
 
 
 def pass_at_k(counts: NDArray[np.int64], k: int) -> Floats:
-    """Per problem, the chance that at least one of k draws is right.
+    """For each problem, the probability that at least one of k draws is right.
 
     >>> pass_at_k(np.array([[10, 3], [10, 0], [10, 8]]), 5).round(4).tolist()
     [0.9167, 0.0, 1.0]

@@ -18,7 +18,7 @@ from assay.stats import Floats
 
 
 class Normalisation(Enum):
-    """By what a choice's loglikelihood is divided, or from what it is subtracted, before choices are compared."""
+    """How a choice's loglikelihood is normalised before choices are compared."""
 
     NONE = "none"
     CHARACTERS = "characters"

@@ -33,7 +33,7 @@ def plain(
     ignore_punctuation: bool = False,
     ignore_numbers: bool = False,
 ) -> Any:
-    """What two texts are compared as. The options take effect in this order, each on what the one before left.
+    """Normalises text for comparison. The options apply in this order, each to the result of the one before.
 
     A pattern that does not come to an end on a text takes nothing out of it.
     """

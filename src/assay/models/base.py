@@ -37,7 +37,7 @@ def never() -> bool:
 
 @dataclass(slots=True)
 class Usage:
-    """What a backend has spent so far. Backends that know fill it; the run shows it."""
+    """What a backend has used so far. Backends that know fill it in; the run shows it."""
 
     prompt_tokens: int = 0
     """Tokens of all prompts, as if nothing were shared."""
@@ -54,7 +54,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a model can be asked for. A task that needs what is missing can be told before anything is asked."""
+    """What a model can do. A task that needs more is refused before the first request."""
 
     likelihoods: bool = True
     top_logprobs: bool = False
@@ -79,7 +79,7 @@ ABILITIES = tuple(field.name for field in fields(Capabilities))
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """All that callers may want to know of a model, before it is asked anything."""
+    """Everything callers may want to know about a model before the first request."""
 
     name: str = ""
     fingerprint: str = ""
@@ -156,7 +156,7 @@ class TokenDivergences:
 
 
 class LM(ABC):
-    """A language model. A backend gives the first three methods; the rest is optional.
+    """A language model. A backend defines the first three methods; the rest is optional.
 
     Each method reads `instance.args`: `(context, continuation)`, `(text,)` or `(context, generation_kwargs)`.
     """
@@ -408,7 +408,7 @@ class LM(ABC):
 
 
 class StreamingLM(LM):
-    """A backend that answers piece by piece: it gives `stream`, and the three methods follow from it."""
+    """A backend that answers one by one: it defines `stream`, and the three methods follow from it."""
 
     @abstractmethod
     def stream(

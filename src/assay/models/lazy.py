@@ -48,7 +48,7 @@ def _state(path: Path) -> tuple[int, int, int]:
 
 
 class LazyLM(StreamingLM):
-    """Stands for the model; `load` gives the real one."""
+    """A stand-in for the model; `load` returns the real one."""
 
     def __init__(self, key: str, load: Callable[[], LM]) -> None:
         self._path = assay_home() / "known-models" / f"{key}.json"

@@ -118,7 +118,7 @@ def _foreign_class(name: str) -> Any:
 
 
 def check_model(name: str, model_args: Mapping[str, Any]) -> None:
-    """Raise what is wrong with a model before it is loaded. A class in a user's file is made, where its code may run."""
+    """Raises if something is wrong with a model before it is loaded. A class in a user's file is created if its code may run."""
     if not is_file_spec(name):
         cls = _foreign_class(name) or MODELS[name]
         if isinstance(cls, type) and issubclass(cls, LM):
@@ -170,7 +170,7 @@ def load_when_asked(
     batch_size: int | str | None = None,
     trust_remote_code: bool = False,
 ) -> LM:
-    """The model at once, or, where its class says what it depends on, a stand-in that loads it when it is asked."""
+    """The model itself or, if its class says what it depends on, a stand-in that loads it when it is first asked."""
     offered = {"device": device, "batch_size": batch_size, "trust_remote_code": trust_remote_code}
 
     def load() -> LM:

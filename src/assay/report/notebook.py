@@ -89,7 +89,7 @@ def html_table(result: RunResult) -> str:
 
 
 def health_table(health: dict[str, Health]) -> str:
-    """What is odd about the answers of each task, if anything."""
+    """Problems with the answers of each task, if any."""
     rows = [
         [
             (CELL, shown(name)),

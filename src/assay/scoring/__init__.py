@@ -43,7 +43,7 @@ def scorer_for(config: TaskConfig, *, multiple_target: bool | None = None) -> Sc
 
 
 def with_scorer_defaults(config: TaskConfig) -> TaskConfig:
-    """The config with the filter and the metrics that its scorer brings, where it has none of its own."""
+    """The config with the filter and metrics of its scorer, if it has none of its own."""
     if config.scorer is None or config.process_results is not None:
         return config
     kind = scorer_class(config.scorer)

@@ -20,7 +20,7 @@ def checked(
     clusters: Sequence[Any] | NDArray[Any] | None,
     bootstrap_iters: int,
 ) -> Score:
-    """The score corrected by labels; without labels, or where they do not suffice, marked as unchecked.
+    """The score corrected with labels; without enough labels, marked as unchecked.
 
     What groups compute from single docs (pass@k) would leave the correction out, so a corrected score has no docs to
     offer: such groups say that there are none.

@@ -52,7 +52,7 @@ def estimate(
     counts: Sequence[tuple[int, int]] | None = None,
     drawn_once: bool = True,
 ) -> Score:
-    """The number that an aggregation makes of the docs' values, and what it is worth.
+    """The aggregation of the docs' values, with its standard error and interval.
 
     `counts` are the (draws, right draws) of each doc where docs were drawn repeatedly. Without them a value of 0 or 1 is
     a count only where docs were `drawn_once`: of ten draws it may say that one of them was right, or that all were.
@@ -96,7 +96,7 @@ def estimate(
 def stderr_for_metric(
     metric: Aggregation | str | Callable[[Sequence[Any]], Any], bootstrap_iters: int = B_DEFAULT
 ) -> Callable[[Sequence[Any]], float | None] | None:
-    """What gives the standard error of `metric(values)`, computed as a run does; None where error bars are off.
+    """The function that computes the standard error of `metric(values)` as a run does; None if error bars are off.
 
     Docs count as different ones. A run knows them, and draws docs of equal content together.
     """
@@ -128,7 +128,7 @@ def undefined_reason(values: Sequence[Any]) -> str | None:
 
 
 def aggregate(values: Sequence[Any], aggregation: Aggregation) -> float | None:
-    """The aggregation's number as a float; what it cannot do is an error that names it."""
+    """The aggregation's number as a float; a failure is an error that names the aggregation."""
     if aggregation.name != "bypass" and all(value is None for value in values):
         return None
     try:

@@ -17,7 +17,7 @@ InstancesByDoc = Mapping[int, Sequence[Instance]]
 
 
 class ScoringResult:
-    """A column of values for each metric and filter, and what is to be known about single docs.
+    """A column of values for each metric and filter, and flags on single docs.
 
     A scorer of one's own may give `sample_scores` alone, a value for every doc. One that skips docs says in `doc_ids`
     whose values they are. How the values aggregate is then looked up in the task's config (`completed`).

@@ -189,7 +189,7 @@ class RollingScorer(Scorer):
 
 
 class CustomScorer(Scorer):
-    """Calls `process_results(doc, [filtered response of each request])`, which gives `{metric: value}`.
+    """Calls `process_results(doc, [filtered response of each request])`, which returns `{metric: value}`.
 
     A doc may give some metrics only. Metrics that the task does not declare are averaged.
     """

@@ -55,7 +55,7 @@ def stats(path: Path) -> Stats:
 
 
 def verify(path: Path) -> Verification:
-    """Check every page and every row, and put right what is not."""
+    """Checks every page and every row, and repairs what it can."""
     _require(path)
     message: str | None = None
     with exclusive(path):
@@ -89,7 +89,7 @@ def collect_garbage(
     older_than_seconds: float | None = None,
     dry_run: bool = False,
 ) -> int:
-    """Delete the answers that fit all conditions and give the space back; returns how many.
+    """Deletes the answers that match all conditions and frees the space; returns how many.
 
     `run` and `model` are exact names or GLOB patterns. Without a condition nothing is deleted.
     """

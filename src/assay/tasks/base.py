@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 
 class Task(TaskDocs):
-    """One task. A new type gives `OUTPUT_TYPE`, `construct_requests` and a default scorer, nothing else."""
+    """One task. A new type needs only `OUTPUT_TYPE`, `construct_requests` and a default scorer."""
 
     OUTPUT_TYPE: ClassVar[str] = ""
     """One of `OUTPUT_TYPES`; a name of your own where the class builds its requests and scores them itself."""

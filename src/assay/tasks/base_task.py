@@ -24,7 +24,7 @@ WORDING = (
 
 
 class BaseTask(Generic[SubjectT]):
-    """A task as a class; `BaseTask[str]` says of what type its subjects are.
+    """A task as a class; `BaseTask[str]` gives the type of its subjects.
 
     With a `TASK_STYLER`, three methods say what a doc holds: `_get_raw_question`, `_get_choices`, `_get_correct_index`.
     Any of the others may be overridden beside it. Without a styler, `_get_instruction_text` and `_get_ground_truth` word

@@ -43,7 +43,7 @@ def check_task(
     data_dir: Path | None = None,
     read_docs: bool = True,
 ) -> list[ConfigError]:
-    """All that is wrong with a task, each with the file and line of the field.
+    """Everything that is wrong with a task, each with the file and line of the field.
 
     With `read_docs`, docs that are on this machine are looked at too.
     """
@@ -89,7 +89,7 @@ def may_be_registered(error: ConfigError, config: BaseModel) -> ConfigError:
 
 @contextmanager
 def code_of_task() -> Iterator[None]:
-    """Whatever goes wrong in what a task file names is an error of the file: its code may raise anything."""
+    """Any exception from code that a task file names becomes an error of the file."""
     try:
         yield
     except ConfigError:
@@ -107,7 +107,7 @@ def check_docs(
     *,
     count: bool = False,
 ) -> None:
-    """Look at the docs as a run will: the fields of the first one, its shots, its requests, and where its answer is.
+    """Check the docs as a run would: the fields of the first one, its shots, its requests, and where its answer is.
 
     Raises `ConfigError` with the place of the field at fault. `count` looks through all docs for those without gold.
     """

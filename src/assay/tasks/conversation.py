@@ -41,7 +41,7 @@ class ConversationState:
 
 
 class ConversationTask(GenerateTask):
-    """Asks a doc in several turns and scores the last answer. A type of its own gives `next_turn`."""
+    """Asks a doc in several turns and scores the last answer. Subclasses can define `next_turn`."""
 
     def __init__(self, config: TaskConfig, *, data_dir: str | Path | None = None, name: str | None = None) -> None:
         if config.output_type != "generate_until":

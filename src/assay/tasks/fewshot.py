@@ -92,7 +92,7 @@ class Draw(NamedTuple):
 
 
 class Sampler:
-    """Chooses the shots of a task's docs. One of your own gives `sample`, nothing else.
+    """Chooses the shots for a task's docs. Your own sampler only needs `sample`.
 
     `docs` is the pool: `len(docs)` and `docs[position]`. What is never looked at is never read.
     """

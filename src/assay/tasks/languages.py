@@ -43,7 +43,7 @@ _LANGUAGES: dict[tuple[str, str, str], Words] = {
 
 
 class Language(StrEnum):
-    """The languages that there are words for; also known by their English names and their codes."""
+    """The languages whose words are known, also by their English names and their codes."""
 
     ENG = "English"
     DEU = "German"
@@ -94,7 +94,7 @@ def words_of(language: Any) -> Words:
 
 
 def add_language(*names: str, question: str, answer: str, spaced: bool = True) -> None:
-    """Words for one more language, under these names and codes.
+    """Adds the words for a language, under these names and codes.
 
     >>> add_language("Esperanto", "eo", "epo", question="Demando: ", answer="Respondo:")
     >>> words_of("eo").answer

@@ -30,7 +30,7 @@ Names: TypeAlias = str | Mapping[str, Any] | Iterable[str | Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Resolved:
-    """Names unfolded to configs; nothing is built and no data are read."""
+    """Names resolved to configs; nothing is built and no data are read."""
 
     tasks: dict[str, TaskConfig]
     groups: dict[str, GroupSpec]
@@ -44,7 +44,7 @@ class Resolved:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The same with tasks built. Building one reads no data either."""
+    """The same with tasks built. Building a task reads no data either."""
 
     tasks: dict[str, Task]
     groups: dict[str, GroupSpec]

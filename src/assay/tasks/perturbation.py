@@ -247,7 +247,7 @@ def read_perturbation(spec: str) -> tuple[str, float]:
 
 
 def perturbed_text(text: str, specs: Sequence[str], seed: str, keep: Collection[str] = ()) -> str:
-    """The text with its words changed; `keep` are words that stay, as numbers, labels of choices and code do.
+    """The text with its words changed; words in `keep` stay, as do numbers, choice labels and code.
 
     >>> perturbed_text("What is the capital of France?", ["swap(1.0)"], "doc", keep=["France"])
     'Waht is teh capitla of France?'

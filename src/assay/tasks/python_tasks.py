@@ -230,7 +230,7 @@ def _outlined_config(task: str, subject: str | None, fields: dict[str, Any], cod
 
 
 def tasks_of(given: Any, data_dir: str | Path | None = None) -> tuple[list[Task], list[GroupSpec]]:
-    """What an object given as a task stands for: itself, or the tasks of a Python task class and their group."""
+    """The tasks that an object stands for: itself, or the tasks of a Python task class and their group."""
     if isinstance(given, Task):
         return [given], []
     cls = given if isinstance(given, type) else type(given)

@@ -44,7 +44,7 @@ def _tool(tool: dict[str, Any]) -> dict[str, Any]:
 
 
 class LoglikelihoodTask(Task):
-    """The probability of one target. No delimiter is put before it: the target brings its own."""
+    """The probability of one target. No delimiter is put before it; the target must include its own."""
 
     OUTPUT_TYPE: ClassVar[str] = "loglikelihood"
 

@@ -156,5 +156,5 @@ def _short(source: str, most: int = 120) -> str:
 
 @lru_cache(maxsize=8192)
 def compile_template(source: str) -> Template:
-    """The compiled form of a template; tasks that share it share the compilation."""
+    """The compiled template; tasks that share it share the compilation."""
     return Template(source)

@@ -126,7 +126,7 @@ def _evaluate(
 
 
 def run_ci(plan: CIPlan, *, progress: Callable[[], Any], notify: Callable[[str], None]) -> dict[str, GateReport]:
-    """A report a model. The time that is left is shared among the models that are left."""
+    """One report per model. The remaining time is shared among the remaining models."""
     minutes = plan.config.budget.minutes
     ends = None if minutes is None else time.monotonic() + 60 * minutes
     reports = {}

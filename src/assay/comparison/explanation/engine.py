@@ -37,7 +37,7 @@ class ExplainOptions:
 
 @dataclass(frozen=True)
 class CauseShare:
-    """What one cause is worth: a part of B − A."""
+    """How much one cause contributes to B − A."""
 
     cause: str
     estimate: Estimate

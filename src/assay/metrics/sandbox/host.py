@@ -63,7 +63,7 @@ def require_permission() -> None:
 
 
 def require_walls(sandbox: Sandbox | None = None) -> None:
-    """Refuse before anything is asked if a wall of the sandbox is missing on this machine."""
+    """Refuses before the first request if this machine lacks a protection of the sandbox."""
     missing = missing_walls(resolve_sandbox(sandbox or _permission.sandbox))
     if missing:
         raise ScoringError(

@@ -27,7 +27,7 @@ PLACES = ("include_path", "data_dir", "lm_eval", "labels", "store", "run_dir", "
 
 @dataclass(frozen=True)
 class Sources:
-    """What a verifier has of his own: his copy of the data, and task files in place of the bundle's."""
+    """What a verifier provides: a copy of the data, and task files in place of the bundle's."""
 
     docs: Literal["auto", "dataset", "bundle"] = "auto"
     """Read the docs from the dataset, from the bundle, or from the bundle where the dataset cannot be had."""
@@ -45,7 +45,7 @@ class Sources:
 
 @dataclass
 class SealVerification:
-    """What was checked of a bundle, and what is not what it says."""
+    """What was checked in a bundle, and what does not match."""
 
     about: dict[str, Any]
     docs: int = 0
@@ -157,7 +157,7 @@ def _manager(config: RunConfig, roots: list[tuple[Path, str]], sources: Sources)
 def verify_bundle(
     path: str | Path, sources: Sources | None = None, progress: Progress | None = None
 ) -> SealVerification:
-    """Check a bundle: its files, its settings, its docs and requests, and every number, derived anew from its answers."""
+    """Checks a bundle: its files, settings, docs and requests, and every number, computed again from its answers."""
     sources = sources or Sources()
     with unpacked(path, sources) as bundle, reading_only(not sources.trust):
         return verify_unpacked(bundle, sources, progress)
