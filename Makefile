@@ -25,18 +25,18 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test test-wide parity lint format types layers tests bench docs clean
 
-help: ## this list
+help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-venv: $(VENV)/.developing ## the environment of all targets but demo, which needs less
+venv: $(VENV)/.developing ## create the environment for all targets except demo, which needs less
 
 $(VENV)/.installed: pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or later is needed; give one with PYTHON=…"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or later is needed; choose one with PYTHON=…"; exit 1; }
 	@test -x $(BIN)/python || if $(HAS_TORCH); then \
-	    echo "Making $(VENV) with the torch that is installed already."; \
+	    echo "Creating $(VENV) with the torch that is already installed."; \
 	    $(PYTHON) -m venv --system-site-packages $(VENV); \
 	else \
-	    echo "Making $(VENV): torch and about 75 packages, several hundred MB to fetch and 1.5 GB on disk with the build of torch for CPUs, far more with the one for graphics cards."; \
+	    echo "Creating $(VENV) with torch and about 75 packages: several hundred MB to download and 1.5 GB on disk with the CPU build of torch, far more with the CUDA build."; \
 	    $(PYTHON) -m venv $(VENV); \
 	fi
 	@if $(HAS_TORCH); then grep -v '^torch==' constraints.txt > $(VENV)/constraints.txt; else cp constraints.txt $(VENV)/constraints.txt; \
@@ -45,14 +45,14 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.developing: $(VENV)/.installed
-	@echo "Adding the developers' tools to $(VENV): ray, a browser driver, linters and what tests compare with; about 1 GB more on disk."
+	@echo "Adding the developers' tools to $(VENV): ray, a browser driver, linters and packages that tests compare with; about 1 GB more on disk."
 	@$(BIN)/python -m $(PIP_INSTALL) -c $(VENV)/constraints.txt -e '.[$(DEV_EXTRAS)]'
 	@touch $@
 
-demo: $(VENV)/.installed ## a first real evaluation, offline
+demo: $(VENV)/.installed ## run a first real evaluation
 	$(BIN)/assay demo
 
-lint: format types layers ## everything that reads code without running it
+lint: format types layers ## run all checks that read code without running it
 
 format: venv
 	@echo "== ruff format"
@@ -68,7 +68,7 @@ layers: venv
 	@echo "== import-linter"
 	@$(BIN)/lint-imports --no-cache
 
-test: lint tests ## lint, then all tests
+test: lint tests ## lint, then run all tests
 
 # Task files of lm-evaluation-harness, for the tests that compare with it. An own copy can be named instead.
 tests: export ASSAY_LM_EVAL_TASKS ?= $(CURDIR)/$(LM_EVAL)
@@ -77,7 +77,7 @@ tests: venv $(LM_EVAL)/.installed $(LM_EVAL)-0.5/.installed
 	@$(PYTEST)
 
 test-wide: export ASSAY_LM_EVAL_TASKS ?= $(CURDIR)/$(LM_EVAL)
-test-wide: venv $(LM_EVAL)/.installed $(LM_EVAL)-0.5/.installed ## what `make test` leaves out: the whole of each wide test, of which it holds a slice
+test-wide: venv $(LM_EVAL)/.installed $(LM_EVAL)-0.5/.installed ## run every wide test in full; `make test` runs a slice of them
 	@echo "== pytest -m wide"
 	@$(PYTEST) -m wide
 
@@ -89,7 +89,7 @@ $(LM_EVAL)-0.5/.installed: | venv
 	$(BIN)/python -m pip install --quiet --no-deps --no-compile --target $(LM_EVAL)-0.5 lm-eval==$(RIVAL_05_VERSION)
 	@touch $@
 
-parity: venv $(PARITY)-04/.installed $(PARITY)-05/.installed ## requests and scores beside both lines of lm-evaluation-harness, on generated docs
+parity: venv $(PARITY)-04/.installed $(PARITY)-05/.installed ## compare requests and scores with both lines of lm-evaluation-harness, on generated docs
 	ASSAY_PARITY_PYTHON_04=$(abspath $(PARITY))-04/bin/python ASSAY_PARITY_PYTHON_05=$(abspath $(PARITY))-05/bin/python CI=1 \
 	    $(BIN)/python -m pytest -q tests/parity/test_live.py -m "wide or not wide"
 
@@ -113,9 +113,9 @@ $(RIVAL)/.installed: constraints.txt
 	$(RIVAL)/bin/python -m pip install --quiet -c constraints.txt 'lm-eval[hf,api]==$(RIVAL_VERSION)'
 	@touch $@
 
-docs: venv ## the documentation as a web site, in site/
+docs: venv ## build the documentation as a web site in site/
 	$(BIN)/python docs/_reference.py build/docs
 	$(BIN)/zensical build --strict --clean
 
-clean: ## remove what the targets made, except the environments
+clean: ## remove what the targets created, except the environments
 	rm -rf site .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

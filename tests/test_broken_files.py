@@ -88,7 +88,7 @@ TASKS = {
     "no_dataset": whole("task: no_dataset\ntest_split: test\ndoc_to_text: q\ndoc_to_target: t\n", r"names no dataset"),
     "no_split": whole("task: no_split\ndataset_path: json\ndataset_kwargs: {data_files: {test: docs.jsonl}}\ndoc_to_text: q\ndoc_to_target: t\n", r"no_split\.yaml:\d+: .*no split to evaluate"),
     "wrong_split": Broken("test_split: tset\n", r"tset", CHOICE.replace("test_split: test\n", "")),
-    "shots": Broken("num_fewshot: 5\nfewshot_split: test\n", r":9: .*5 shots were asked for"),
+    "shots": Broken("num_fewshot: 5\nfewshot_split: test\n", r":9: .*5 shots were requested"),
     # -- fields
     "text_column": Broken('doc_to_text: "{{question}}"\n', r":8: .*question", CHOICE.replace('doc_to_text: "{{{{q}}}}"\n', "")),
     "text_syntax": Broken('doc_to_text: "{{q"\n', r":8: .*doc_to_text", CHOICE.replace('doc_to_text: "{{{{q}}}}"\n', "")),
@@ -192,7 +192,7 @@ PYTHON = {
     "no_styler": changed("    TASK_STYLER = MCStyle()\n", "", r"no_styler\.py:2: .*has no TASK_STYLER"),
     # -- what nobody would read
     "attribute": changed("    TASK_STYLER", '    FEWSHOT_SPLT = "test"\n    TASK_STYLER', r"attribute\.py:7: .*unknown attribute FEWSHOT_SPLT(?s:.)*FEWSHOT_SPLIT"),
-    "own_constant": changed("    TASK_STYLER", "    COLOURS = 3\n    TASK_STYLER", r"own_constant\.py:7: .*unknown attribute COLOURS(?s:.)*begins with _"),
+    "own_constant": changed("    TASK_STYLER", "    COLOURS = 3\n    TASK_STYLER", r"own_constant\.py:7: .*unknown attribute COLOURS(?s:.)*Start your own constants with _"),
     "hook": changed("_get_choices", "_get_chioces", r"hook\.py:10: .*unknown attribute _get_chioces(?s:.)*_get_choices"),
     # -- values
     "styler": changed("MCStyle()\n", '"mc"\n', r"styler\.py:7: .*TASK_STYLER is 'mc'(?s:.)*MCStyle\(\)"),
@@ -233,8 +233,8 @@ MODELS = {
     "own_syntax": model_file("class Asked(:\n", r"own\.py:1: not valid Python"),
     "own_import": model_file("\n1 / 0\n" + ASKED + METHODS, r"own\.py:2: importing it failed: ZeroDivisionError(?s:.)*--debug"),
     "own_package": model_file("import no_such_package_here\n" + ASKED + METHODS, r"own\.py:1 needs the package 'no_such_package_here'"),
-    "own_name": model_file(ASKED + METHODS, r"own\.py:1: it defines no class 'Askd'(?s:.)*Asked", "Askd"),
-    "own_no_methods": model_file("class Asked:\n    pass\n", r"own\.py.*lacks the methods of a model(?s:.)*loglikelihood"),
+    "own_name": model_file(ASKED + METHODS, r"own\.py:1: it has no class 'Askd'(?s:.)*Asked", "Askd"),
+    "own_no_methods": model_file("class Asked:\n    pass\n", r"own\.py.*does not have the methods of a model(?s:.)*loglikelihood"),
     "own_abstract": model_file(ASKED + "    pass\n", r"own\.py.*making a Asked failed: TypeError.*abstract"),
     "own_raises": model_file(ASKED + "    def __init__(self):\n        raise OSError('no weights')\n" + METHODS, r"own\.py:4: making a Asked failed: OSError: no weights"),
     "own_exits": model_file(ASKED + "    def __init__(self):\n        raise SystemExit(5)\n" + METHODS, r"own\.py:4: making a Asked failed: SystemExit"),
@@ -258,7 +258,7 @@ MODELS = {
     "no_weights": BrokenModel(r"has no weights(?s:.)*download complete", files={"model.safetensors": b""}),
     "cut_weights": BrokenModel(r"model\.safetensors cannot be read(?s:.)*download complete", files={"model.safetensors": b"\x10\0\0"}),
     "weights_header": BrokenModel(r"model\.safetensors cannot be read(?s:.)*download complete", files={"model.safetensors": b"\x02\0\0\0\0\0\0\0{{"}),
-    "no_shard": BrokenModel(r"index\.json names model-2\.safetensors, which is not there", files={"model.safetensors.index.json": b'{"weight_map": {"a": "model-2.safetensors"}}'}),
+    "no_shard": BrokenModel(r"index\.json names model-2\.safetensors, which does not exist", files={"model.safetensors.index.json": b'{"weight_map": {"a": "model-2.safetensors"}}'}),
     "no_tokenizer": BrokenModel(r"has no tokenizer files(?s:.)*tokenizer=", files={"tokenizer.json": b"", "tokenizer_config.json": b""}),
     "tokenizer": BrokenModel(r"no tokenizer could be loaded(?s:.)*tokenizer=", files={"tokenizer.json": b"{"}),
     "gguf_missing": BrokenModel(r"no file tiny\.gguf in(?s:.)*GGUF files there", arguments="pretrained={folder}/model/tiny.gguf"),

@@ -106,7 +106,7 @@ def test_two_runs_into_one_directory_are_refused_with_a_message(folder: Path, sa
     try:
         code, said = say("run", "--model", "dummy", "--tasks", "plain.yaml", "--run_dir", "out")
         assert code == 2
-        assert "another run is at work in out" in said
+        assert "another run is active in out" in said
         assert (folder / "out" / "results.json").read_bytes() == before
     finally:
         holder.kill()

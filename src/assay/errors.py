@@ -61,7 +61,7 @@ class AssayError(Exception):
 
 
 class ConfigError(AssayError, ValueError):
-    """A flag, a task file, a run config or another local file that is not what it should be."""
+    """A flag, a task file, a run config or another local file is wrong."""
 
     exit_code = 2
 
@@ -78,15 +78,15 @@ class MissingPackage(ConfigError):
 
 
 class UnknownName(ConfigError, KeyError):
-    """A name that nothing is registered under."""
+    """A name that is not registered."""
 
 
 class UntrustedCode(ConfigError):
-    """Code of a task file that would have to run, where nobody has said that it may."""
+    """Code in a task file would have to run, but nobody has allowed it."""
 
 
 class WrongKind(ConfigError, TypeError):
-    """An object of a kind that does not belong where it was put."""
+    """An object of the wrong kind for its place."""
 
 
 class DataError(AssayError):
@@ -98,7 +98,7 @@ class ModelError(AssayError):
 
 
 class ModelFileError(ModelError):
-    """A file of a model on this machine is missing, cut off, or not what it should be."""
+    """A local model file is missing, cut off, or wrong."""
 
     exit_code = 2
 
@@ -112,7 +112,7 @@ class StoreError(AssayError):
 
 
 class ConfigWarning(UserWarning):
-    """A task file says something odd that has a known meaning: it is read so, and said so."""
+    """A task file says something odd whose meaning is known; it is read that way, with a warning."""
 
 
 def _rebuild(cls: type[AssayError], message: str, hint: str | None) -> AssayError:

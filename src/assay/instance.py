@@ -83,7 +83,7 @@ def context_text(context: Any) -> str:
 
 
 class Response(NamedTuple):
-    """What came back for one request. With `failure` set there is no answer, and none is made up.
+    """What came back for one request. If `failure` is set, there is no answer.
 
     A named tuple because a run makes eighty thousand of them.
     """

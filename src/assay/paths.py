@@ -37,7 +37,9 @@ def read_regular(path: Path | str, most: int) -> bytes:
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         if found.st_size > most:
             raise OSError(
-                errno.EFBIG, f"it has {found.st_size / 1e6:,.1f} MB; at most {most / 1e6:,.0f} MB are read", str(path)
+                errno.EFBIG,
+                f"it has {found.st_size / 1e6:,.1f} MB; at most {most / 1e6:,.0f} MB can be read",
+                str(path),
             )
         parts = [os.read(descriptor, 65536)]
         while len(parts[-1]) == 65536 and len(parts) * 65536 <= most + 65536:

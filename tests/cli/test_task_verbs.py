@@ -222,11 +222,11 @@ WRONG = {
     "filter": ("filter_list: [{name: f, filter: [{function: regexx}]}]\n", "unknown filter 'regexx'"),
     "filter argument": (
         "filter_list: [{name: f, filter: [{function: regex, pattern: x}]}]\n",
-        "cannot be made from|pattern",
+        "cannot be created from|pattern",
     ),
     "regex": (
         "filter_list: [{name: f, filter: [{function: regex, regex_pattern: '('}]}]\n",
-        "cannot be made from|pattern",
+        "cannot be created from|pattern",
     ),
     "filters of one name": (
         "filter_list: [{name: f, filter: []}, {name: f, filter: []}]\n",
@@ -291,7 +291,7 @@ def test_validate_collects_warnings_and_goes_on(run: Run, root: Path) -> None:
     put(root, "slip.yaml", "task: slip\ninclude: base\nmetric_list: [{metric: exact_match, high_is_better: true}]\n")
     code, found = validate(run, root)
     assert code == 0
-    assert "high_is_better is read as higher_is_better" in found["warnings"][0]
+    assert "high_is_better is treated as higher_is_better" in found["warnings"][0]
 
 
 def test_what_task_modules_print_does_not_spoil_the_json(run: Run, root: Path) -> None:

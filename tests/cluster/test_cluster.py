@@ -43,8 +43,8 @@ def test_replicas_are_planned(
 @pytest.mark.parametrize(
     ("replicas", "gpus", "message"),
     [
-        (7, 1.0, "7 replicas need 7 × 1 CPU and 1 GPU, and the cluster has room for 6"),
-        (1, 8.0, "no node of the cluster"),
+        (7, 1.0, "7 replicas need 7 × 1 CPU and 1 GPU, but the cluster has room for 6"),
+        (1, 8.0, "no node in the cluster"),
     ],
 )
 def test_what_is_missing_is_said(replicas: int, gpus: float, message: str) -> None:
@@ -64,7 +64,7 @@ def test_an_address_nobody_listens_on_is_found_out_quickly() -> None:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
     began = time.monotonic()
-    with pytest.raises(ModelError, match="nobody listens"):
+    with pytest.raises(ModelError, match="nothing listens"):
         connect(address, 1)
     assert time.monotonic() - began < 30
 

@@ -32,7 +32,7 @@ def test_kappa_of_equal_or_single_ratings_is_undefined_with_its_reason() -> None
     keys = np.arange(3, dtype=np.uint64)
     assert cohen_kappa(np.ones(3), np.ones(3), keys).undefined == "all ratings are the same"
     assert cohen_kappa(np.ones(1), np.ones(1), keys[:1]).undefined == "fewer than two docs"
-    assert draw_agreement(np.array([[1, 1], [1, 0]]), keys[:2]).undefined == "docs were not drawn repeatedly"
+    assert draw_agreement(np.array([[1, 1], [1, 0]]), keys[:2]).undefined == "no doc has several draws"
 
 
 def test_intervals_of_kappa_cover_also_where_docs_come_in_copies() -> None:

@@ -103,7 +103,7 @@ def test_explain_asks_nothing_and_says_what_the_budget_shows(here: Path, capsys:
     (here / "skilled.py").write_text(MODEL.replace("found = []", "raise RuntimeError"))
     code, out, _ = call(capsys, "ci", "--explain", "--docs", "40")
     assert code == 0
-    assert "40 docs tell a loss of" in out
+    assert "40 docs can tell a loss of" in out
     assert "likely undecided: it takes about" in out
 
 

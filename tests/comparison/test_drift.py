@@ -198,7 +198,7 @@ def test_texts_come_from_files_tasks_and_the_sample(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="line 1: no text"):
         passages_of_file(tmp_path / "bad.jsonl")
     (tmp_path / "empty.txt").write_text("\n")
-    with pytest.raises(DataError, match="holds no text"):
+    with pytest.raises(DataError, match="contains no text"):
         passages_of_file(tmp_path / "empty.txt")
     assert len({passage.domain for passage in bundled_passages()}) == 6
     capitals = passages_of_tasks(["demo_capitals_en"], 3)

@@ -61,7 +61,7 @@ def test_few_docs_without_a_flip_are_the_same_but_not_equivalent(tmp_path: Path)
 def test_runs_that_stopped_early_are_marked(tmp_path: Path) -> None:
     stopped = {"hard": "better than base after 200 docs", "easy": "all docs were asked before the rule was satisfied"}
     found = compare(write_run(tmp_path / "a", BASE), write_run(tmp_path / "b", NEW, stopped=stopped))
-    assert found.row("hard", "acc,none").notes == ("B stopped early: p does not count its looks",)
+    assert found.row("hard", "acc,none").notes == ("B stopped early: p does not account for its checks",)
     assert found.row("easy", "acc,none").notes == ()
 
 
@@ -205,7 +205,7 @@ def test_numbers_that_docs_do_not_give_are_compared_as_reported(tmp_path: Path) 
     row = compare(a, b).row("t", "odd,none")
     assert not row.paired
     assert row.difference.estimate.value == pytest.approx(0.5)
-    assert row.notes == ("as reported: its aggregation cannot be repeated here",)
+    assert row.notes == ("as reported; its aggregation cannot be repeated here",)
 
 
 def test_runs_with_a_control_are_compared_on_their_own_docs(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_truncated_sample_file_is_named(tmp_path: Path) -> None:
 def test_missing_runs_and_foreign_directories(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not exist"):
         open_run(tmp_path / "nowhere")
-    with pytest.raises(ConfigError, match="holds no run"):
+    with pytest.raises(ConfigError, match="contains no run"):
         open_run(tmp_path)
     with pytest.raises(ConfigError, match="one run"):
         compare_runs([open_run(write_run(tmp_path / "a", BASE))])

@@ -36,7 +36,7 @@ def test_the_comment_says_the_verdict_the_numbers_and_which_docs_are_newly_wrong
     assert rows == [["| ❌", r"hard\|\<b\>"], ["| ❔", "few"], ["| ✅", "easy"]]
     lost = sum(GOOD[:300])
     assert f"<details><summary>hard|&lt;b&gt;: {lost:.0f} docs newly wrong, 0 newly right</summary>" in "\n".join(lines)
-    assert lines[-1] == "[The whole comparison](https://ci.example/7)"
+    assert lines[-1] == "[The full comparison](https://ci.example/7)"
     assert sum(line.startswith("- doc ") for line in lines) == 5 + (FEW[0] == 1)
 
 
@@ -83,7 +83,7 @@ def test_a_comparison_writes_a_comment_and_junit_too(runs: Path, capsys: pytest.
     comment = (runs / "c.md").read_text(encoding="utf-8")
     assert "| ❌ | hard\\|\\<b\\> |" in comment
     assert "docs newly wrong" in comment
-    assert comment.endswith("[The whole comparison](https://ci.example/8)\n")
+    assert comment.endswith("[The full comparison](https://ci.example/8)\n")
     suite = ElementTree.parse(runs / "c.xml").getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("3", "1")
     assert {case.get("classname"): [child.tag for child in case] for case in suite}["few"] in ([], ["skipped"])

@@ -35,7 +35,7 @@ def test_a_withheld_score_fails_a_threshold_and_so_does_the_group_above_it(
     code, out, _ = call(capsys, "gate", runs / "spoiled", "--threshold", "0.1", "--tasks", "easy,all,hard", "-m", "acc")
     assert code == 1
     assert f"FAIL  easy acc,none: withheld: {REASON}" in out
-    assert "FAIL  all acc,none: withheld: made of withheld scores: easy" in out
+    assert "FAIL  all acc,none: withheld: includes withheld scores: easy" in out
     assert "PASS  hard acc,none" in out
 
 
@@ -113,5 +113,5 @@ def test_compare_says_what_is_withheld(runs: Path, capsys: pytest.CaptureFixture
     _, out, _ = call(capsys, "compare", runs / "base", runs / "spoiled", "--json")
     notes = {row["name"]: row["notes"] for row in json.loads(out)["rows"] if row["metric"] == "acc"}
     assert notes["easy"] == [f"B is withheld: {REASON}"]
-    assert notes["all"] == ["B is withheld: made of withheld scores: easy"]
+    assert notes["all"] == ["B is withheld: includes withheld scores: easy"]
     assert notes["hard"] == []

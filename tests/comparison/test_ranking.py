@@ -302,5 +302,5 @@ def test_thin_with_few_runs_withholds_the_interval(tmp_path: Path) -> None:
 
 
 def test_one_run_has_no_rank(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="one run has no rank"):
+    with pytest.raises(ConfigError, match="ranking needs two runs"):
         rank([open_run(made(tmp_path / "only", 0.5, 1))])

@@ -154,7 +154,7 @@ def test_gate_against_a_results_file_adds_the_errors(runs: Path, capsys: pytest.
     ("content", "words"),
     [
         ("{", "not valid JSON"),
-        ("[1]", "does not hold an object"),
+        ("[1]", "is not a JSON object"),
         ("{}", "no thresholds"),
         ('{"easy": "high"}', "not a number"),
         ('{"eazy": 0.5}', "no task or group"),
@@ -247,7 +247,7 @@ def test_sweep_crosses_wordings_and_shots(tmp_path: Path, capsys: pytest.Capture
     zero_shot = [c["value"] for c in task["conditions"] if c["shots"] == 0 and c["style"] == "mc"]
     assert zero_shot[0] == zero_shot[1]  # no examples, nothing to draw
     code, out, _ = call(capsys, *words, *kept)
-    assert "variance of a score comes from" in out
+    assert "source of variance" in out
     assert "Scores range from" in out
 
 

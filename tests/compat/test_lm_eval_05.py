@@ -129,7 +129,7 @@ def test_direct_fields_of_a_group_of_05_reach_nobody_and_that_is_said(tmp_path: 
     (tmp_path / "lm_eval-0.5.0.dev1.dist-info").mkdir()
     write_task(tasks, "a", "metric_list: [exact_match]\n")
     (tasks / "g.yaml").write_text("group: g\ntask: [a]\nnum_fewshot: 7\ninclude: {repeats: 2}\n")
-    with pytest.warns(ConfigWarning, match="num_fewshot of a group reach no member in lm-evaluation-harness 0.5"):
+    with pytest.warns(ConfigWarning, match="num_fewshot of a group apply to no member in lm-evaluation-harness 0.5"):
         config = TaskManager(tasks, include_defaults=False).load(["g"]).tasks["a"].config
     assert (config.num_fewshot, config.repeats, config.lm_eval_version) == (None, 2, "0.5")
 
@@ -271,7 +271,7 @@ def test_an_argument_that_a_metric_of_lm_eval_ignores_is_said_to_have_no_effect(
         warnings.simplefilter("always", ConfigWarning)
         run(tmp_path, ["pick"], Written(lambda prompt, draw: ""))
     said = [str(each.message) for each in caught if issubclass(each.category, ConfigWarning)]
-    what = "task pick: without effect: ignore_case of metric acc, which does not look at that"
+    what = "task pick: no effect: ignore_case of metric acc, which does not use it"
     assert said == ([] if line else [what])
     shown = CliRunner().invoke(command, ["validate", str(tmp_path / "pick.yaml")])
     assert shown.exit_code == 0, shown.output
@@ -284,7 +284,7 @@ def test_any_other_argument_is_an_error_in_files_of_ones_own_and_said_in_those_o
         run(tmp_path, ["own"], Written(lambda prompt, draw: ""))
     write_task(tmp_path, "theirs", f'{CHOICE}lm_eval_version: "0.4"\nmetric_list: [{{metric: acc, weigh: 2}}]\n')
     shown = CliRunner().invoke(command, ["validate", str(tmp_path / "theirs.yaml")])
-    assert "without effect: weigh of metric acc" in " ".join(shown.output.split())
+    assert "no effect: weigh of metric acc" in " ".join(shown.output.split())
 
 
 def test_metrics_of_05_by_hand() -> None:

@@ -128,7 +128,7 @@ def test_known_slips_of_published_files_warn_and_are_read_as_meant() -> None:
 
 
 def test_a_truthy_word_for_weight_by_size_warns() -> None:
-    with pytest.warns(ConfigWarning, match="truez is read as true"):
+    with pytest.warns(ConfigWarning, match="truez is treated as true"):
         config = build_group_config(
             {"group": "g", "aggregate_metric_list": [{"metric": "acc", "weight_by_size": "truez"}]}
         )

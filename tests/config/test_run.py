@@ -71,9 +71,9 @@ def test_what_is_wrong_is_a_value_error_that_says_what_to_do() -> None:
     with pytest.raises(ValueError, match="limit") as caught:
         RunConfig(limit="many")
     assert isinstance(caught.value, ConfigError)
-    with pytest.raises(ConfigError, match="exclude each other") as caught:
+    with pytest.raises(ConfigError, match="cannot be combined") as caught:
         RunConfig(limit=1, samples={"t": [0]})
-    assert caught.value.hint == "Drop one of them."
+    assert caught.value.hint == "Leave one of them out."
 
 
 def test_a_role_is_recorded_without_its_secrets() -> None:

@@ -228,7 +228,7 @@ def test_a_wrong_hash_is_fetched_once_more_and_then_refused(hub: FakeHub, tmp_pa
     assert check_mirror(tmp_path) == []
     (tmp_path / "own/plain/default/test.jsonl").unlink()
     hub.faults["test.jsonl"] = ["wrong", "wrong"]
-    with pytest.raises(DataError, match="does not have the hash"):
+    with pytest.raises(DataError, match="did not match the hub"):
         fill_mirror(tmp_path, wanted, client(hub))
     assert files_in(tmp_path) == {"own/plain/default/train.jsonl", "manifest.json"}
 

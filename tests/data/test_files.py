@@ -187,7 +187,7 @@ def test_half_a_surrogate_pair_is_named_with_its_row(
         (b"[" * 100_000, r"docs\.jsonl: not a JSON array of objects: "),
         (b'{"n": 1}\n{"n": 9223372036854775808}\n', r"row 2: n holds 9223372036854775808, which does not fit"),
         (b'{"n": {"m": [-9223372036854775809]}}\n', r"row 1: n holds -9223372036854775809, which does not fit"),
-        (b'{"n": 1}\n{"n": "x"}\n', r"docs\.jsonl: rows do not fit together"),
+        (b'{"n": 1}\n{"n": "x"}\n', r"docs\.jsonl: rows do not match"),
         (b'{"n": ' + b"9" * 5000 + b"}\n", r"docs\.jsonl, line 1: not JSON: "),
     ],
 )
@@ -203,10 +203,10 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place(
 def test_a_cut_off_gzip_file_is_said_so(tmp_path: Path) -> None:
     file = tmp_path / "docs.jsonl.gz"
     file.write_bytes(gzip.compress(b'{"q": 1}\n' * 1000)[:-20])
-    with pytest.raises(DataError, match=r"docs\.jsonl\.gz: not a whole gzip file"):
+    with pytest.raises(DataError, match=r"docs\.jsonl\.gz: not a complete gzip file"):
         read_file(file)
     file.write_bytes(b'{"q": 1}\n')
-    with pytest.raises(DataError, match=r"docs\.jsonl\.gz: not a whole gzip file"):
+    with pytest.raises(DataError, match=r"docs\.jsonl\.gz: not a complete gzip file"):
         read_file(file)
 
 
@@ -223,5 +223,5 @@ def test_shards_widen_numbers_and_refuse_to_mix_them_with_text(tmp_path: Path) -
     whole, broken = shard("whole.jsonl", '{"n": 1, "h": null}\n'), shard("broken.jsonl", '{"n": 2.5, "z": 1}\n')
     assert list(read_files([whole, broken])) == [{"n": 1.0, "h": None, "z": None}, {"n": 2.5, "h": None, "z": 1}]
     text = shard("text.jsonl", '{"n": "x"}\n')
-    with pytest.raises(DataError, match=r"text\.jsonl: its columns do not fit those of whole\.jsonl: .*n"):
+    with pytest.raises(DataError, match=r"text\.jsonl: its columns do not match those of whole\.jsonl: .*n"):
         read_files([whole, text])

@@ -47,7 +47,7 @@ def test_a_dataset_of_a_hub_out_of_reach_is_one_line_with_what_to_do(tmp_path: P
         if line not in ("checking tasks", "loading the model", "reading tasks")
     ]
     assert len(said) == 2, done.stderr
-    assert "some/dataset cannot be loaded: the hub is out of reach (127.0.0.1: Connection refused)" in said[0]
+    assert "some/dataset cannot be loaded: the hub cannot be reached (127.0.0.1: Connection refused)" in said[0]
     assert "--data_dir" in said[1]
 
 

@@ -116,7 +116,7 @@ def test_custom_dataset_that_returns_no_splits() -> None:
 
 def test_rows_that_do_not_fit_together(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "d/default/test.jsonl", [{"a": 1}, {"a": "one"}])
-    with pytest.raises(DataError, match="do not fit together"):
+    with pytest.raises(DataError, match="rows do not match"):
         DataSource("d", data_dir=tmp_path)["test"]
 
 

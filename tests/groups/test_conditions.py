@@ -44,8 +44,8 @@ def test_conditions_decide(expression: str, expected: bool) -> None:
         ("9 ** 9 ** 9 ** 9", "not allowed"),
         ("model.parms > 1", "Did you mean model.params"),
         ("model.quant == 4", "does not tell"),
-        ("model.name > 7", "cannot be decided"),
-        ("limit / 0 > 1", "cannot be decided"),
+        ("model.name > 7", "cannot be evaluated"),
+        ("limit / 0 > 1", "cannot be evaluated"),
         ("model_size > 7B", "is not known"),
         ("model_size > 7Q", "cannot be read"),
         ("", "cannot be read"),
@@ -100,7 +100,7 @@ def test_a_task_asked_for_by_name_stays_though_its_group_excludes_it() -> None:
 
 
 def test_a_truth_value_is_no_condition_wherever_the_member_comes_from() -> None:
-    message = r"group 'g', member 'a': the condition True is no text"
+    message = r"group 'g', member 'a': the condition True is not text"
     with pytest.raises(ConfigError, match=message):
         manager_of({"g": {"task": [{"task": "a", "if": True}]}}, ["a"])
     spec = GroupSpec("g", GroupConfig(group="g", task=["a"]), ("a",), {"a": True})  # type: ignore[dict-item]

@@ -185,7 +185,7 @@ def test_tags_of_the_tasks_become_tag_groups() -> None:
         ({"a": {"task": ["gsm9k"]}}, "Did you mean gsm8k"),
         ({"a": {"task": []}}, "group 'a' has no members"),
         ({"gsm8k": {"task": ["gsm8k"]}}, "names a group and a task"),
-        ({"a": {"task": [{"task": "gsm8k", "if": 3}]}}, "is no text"),
+        ({"a": {"task": [{"task": "gsm8k", "if": 3}]}}, "is not text"),
         ({"a": {"task": [{"tusk": "gsm8k"}]}}, "cannot read the member"),
     ],
 )

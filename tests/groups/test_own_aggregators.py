@@ -96,7 +96,7 @@ def test_a_group_scorer_adds_numbers_with_error_bars() -> None:
     found = manager.score_groups(scores)["g"]
     assert found[MetricKey("gap")].estimate.value == pytest.approx(0.5)
     assert found[MetricKey("gap")].estimate.stderr == pytest.approx(0.061, rel=0.15)
-    assert found[MetricKey("ratio", "strict")].estimate.undefined == "gap gives no value"
+    assert found[MetricKey("ratio", "strict")].estimate.undefined == "gap returned no value"
     for wrong, message in [
         (lambda v: 3, "returned 3"),
         (lambda v: {"x": "y"}, "gives x = 'y'"),

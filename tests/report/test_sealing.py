@@ -246,7 +246,7 @@ def test_a_bundle_without_docs_holds_none_and_needs_the_dataset(bench: Path) -> 
     assert b"test 4 +" not in text
     assert verify(path).passed
     assert not verify(tampered(path, edit_samples("colours", edit_answer), sealed=True)).passed
-    with pytest.raises(ConfigError, match="holds no docs"):
+    with pytest.raises(ConfigError, match="has no docs"):
         verify(path, docs="bundle")
 
 
@@ -283,7 +283,7 @@ def test_judged_and_labelled_answers_are_verified_without_a_judge(tmp_path: Path
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ({"predict_only": True}, "answers and no scores"),
+        ({"predict_only": True}, "answers but no scores"),
         ({"limit": 10, "control": "base"}, "another run"),
         ({"until": "decided vs base margin=0.02"}, "another run"),
     ],
@@ -327,7 +327,7 @@ def test_a_bundle_that_was_cut_off_is_refused(bundle: Path) -> None:
     whole = bundle.read_bytes()
     for share in (0.1, 0.5, 0.99):
         bundle.write_bytes(whole[: int(len(whole) * share)])
-        with pytest.raises(ConfigError, match="not a whole bundle"):
+        with pytest.raises(ConfigError, match="not a complete bundle"):
             verify(bundle)
 
 
@@ -356,7 +356,7 @@ def test_links_duplicates_and_bombs_are_refused(bundle: Path, monkeypatch: pytes
         about = {"format": 1, "members": {"bomb": {"sha256": "", "size": 1}}}
         archive.writestr("seal.json", json.dumps(about))
         archive.writestr("bomb", files["bomb"])
-    with pytest.raises(ConfigError, match="far more than the file holds"):
+    with pytest.raises(ConfigError, match="far more than their compressed size"):
         verify(bundle)
 
 
@@ -372,7 +372,7 @@ def test_a_task_folder_that_leads_elsewhere_is_refused(bundle: Path) -> None:
 
 def test_what_is_no_bundle_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(b"hello")
-    with pytest.raises(ConfigError, match="not a whole bundle"):
+    with pytest.raises(ConfigError, match="not a complete bundle"):
         verify(tmp_path / "a.zip")
     write(tmp_path / "b.zip", {"x": b""}, sealed=False)
     with pytest.raises(ConfigError, match=r"no seal\.json"):

@@ -35,8 +35,8 @@ def results(tmp_path: Path) -> RunResult:
 
 def test_a_group_above_a_withheld_score_is_withheld_up_to_the_root(results: RunResult) -> None:
     shown = {row.name: (row.value_text, row.note) for row in rows_of(results)}
-    assert shown["outer"] == ("withheld", "made of withheld scores: one")
-    assert shown["both"] == ("withheld", "made of withheld scores: one")
+    assert shown["outer"] == ("withheld", "includes withheld scores: one")
+    assert shown["both"] == ("withheld", "includes withheld scores: one")
     assert shown["one"][0] == "withheld"
     assert shown["two"][0] == "0.5000"
     assert results.withheld == ["one"]
@@ -79,7 +79,7 @@ def test_results_of_an_older_assay_are_marked_when_they_are_read(results: RunRes
         return unmarked.with_withheld().groups["outer"].scores[acc].withheld
 
     outer = results.groups["outer"]
-    assert reason(outer) == "made of withheld scores: one"
+    assert reason(outer) == "includes withheld scores: one"
     # A group's own scorer need not say of what its number is made.
     silent = replace(outer, scores={acc: replace(outer.scores[acc], children=())})
     assert "one" in (reason(silent) or "")

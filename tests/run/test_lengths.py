@@ -51,16 +51,16 @@ def test_prompts_that_are_cut_are_counted_by_task() -> None:
     lm = Counting(20, cuts=True)
     asked = [*(ask(n) for n in (3, 16, 17, 30)), ask(40, "long"), ask(2, "long")]
     assert said(lm, asked) == [
-        "sums: 2 of 4 prompts are longer than the 20 tokens that this model reads, its answer included: their beginnings "
-        "are left out. Fewer shots (--num_fewshot) make them shorter.",
-        "long: 1 of 2 prompts are longer than the 20 tokens that this model reads, its answer included: their beginnings "
-        "are left out. Fewer shots (--num_fewshot) make them shorter.",
+        "sums: 2 of 4 prompts are longer than the 20 tokens that this model can read, including the answer: they are "
+        "cut on the left. Fewer shots (--num_fewshot) make them shorter.",
+        "long: 1 of 2 prompts are longer than the 20 tokens that this model can read, including the answer: they are "
+        "cut on the left. Fewer shots (--num_fewshot) make them shorter.",
     ]
 
 
 def test_where_a_server_would_decline_them_that_is_said_and_where_none_fits_the_task_is_refused() -> None:
     lm = Counting(20, cuts=False)
-    assert "the server will decline them" in said(lm, [ask(3), ask(30)])[0]
+    assert "the server will reject them" in said(lm, [ask(3), ask(30)])[0]
     with pytest.raises(ConfigError, match="2 of 2 prompts are longer than the 20 tokens"):
         said(lm, [ask(40), ask(30)])
     assert len(said(Counting(20, cuts=True), [ask(40), ask(30)])) == 1

@@ -46,7 +46,7 @@ def evaluate(folder: Path, server: FaultyServer, **more: Any) -> assay.Results:
 
 def test_it_stops_before_the_request_that_might_pass_it_and_goes_on_from_there(tmp_path: Path) -> None:
     with FaultyServer() as server:
-        with pytest.raises(CostReached, match="20 of --max_cost 23 are spent") as reached:
+        with pytest.raises(CostReached, match="20 of --max_cost 23 is spent") as reached:
             evaluate(tmp_path, server, max_cost=23)
         assert reached.value.exit_code == 130
         assert len(server.bodies) == 4

@@ -154,7 +154,7 @@ def test_what_a_server_can_do_is_kept_in_the_store(tmp_path: Path) -> None:
         (
             {"generation_kwargs": {"until": ["x"], "max_gen_toks": 9000}},
             "",
-            "answers of 9,000 tokens, and this model reads",
+            "answers of 9,000 tokens, but this model reads",
         ),
     ],
 )

@@ -114,7 +114,7 @@ def test_a_style_that_needs_the_right_answer_says_so_before_anything_is_asked(tm
     write(tmp_path, more="style: bpb\n")
     file = tmp_path / "colours.yaml"
     file.write_text(file.read_text().replace("metric_list: [{metric: acc}, {metric: acc_norm}]\n", ""))
-    with pytest.raises(ConfigError, match="is right, and the right one is needed here"):
+    with pytest.raises(ConfigError, match="is right, but the right one is needed here"):
         result_of(tmp_path)
 
 

@@ -73,7 +73,7 @@ def test_after_a_limit_tools_of_lm_evaluation_harness_read_its_own_number_and_th
     assert theirs["sample_count"]["acc,none"] == 120
     stderrs = np.array([result.tasks[name].scores[ACC].estimate.stderr for name in ("large", "small")])
     assert theirs["acc_stderr,none"] == pytest.approx(np.sqrt((59 * stderrs**2 * 60).sum() / 118 / 120))
-    assert any("weighs tasks by their own sizes" in note for note in result.notes)
+    assert any("weights tasks by their full sizes" in note for note in result.notes)
     assert RunResult.from_json(result.to_json()).groups["pair"].scores[ACC].estimate.value == ours
 
 
@@ -81,7 +81,7 @@ def test_without_a_limit_there_is_one_number(group: Path) -> None:
     result = run(group, Uneven(), tasks=["pair"])
     ours = result.groups["pair"].scores[ACC].estimate.value
     assert json.loads(result.to_json())["results"]["pair"]["acc,none"] == ours
-    assert not any("own sizes" in note for note in result.notes)
+    assert not any("full sizes" in note for note in result.notes)
 
 
 def test_a_comparison_of_a_stopped_run_with_a_whole_one_weighs_both_by_the_tasks_own_sizes(group: Path) -> None:

@@ -120,7 +120,7 @@ def test_the_judges_answers_are_kept_too(bench: Path) -> None:
 
 def test_another_judge_is_asked_afresh(bench: Path) -> None:
     run(bench, "judged", roles=judge(bench), run_dir=str(bench / "run"))
-    with pytest.raises(ConfigError, match="holds another run: roles was"):
+    with pytest.raises(ConfigError, match="contains another run: roles was"):
         run(bench, "judged", roles=judge(bench, fail="4"), run_dir=str(bench / "run"))
     other = run(bench, "judged", roles=judge(bench, fail=" 4 "))
     assert other.tasks["judged"].health.unjudged > 0
@@ -128,7 +128,7 @@ def test_another_judge_is_asked_afresh(bench: Path) -> None:
 
 
 def test_a_run_without_the_judge_is_refused_before_anything_is_asked(bench: Path) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)asks a second model, the judge.*--role judge="):
+    with pytest.raises(ConfigError, match=r"(?s)needs a second model, the judge.*--role judge="):
         run(bench, "judged")
     assert computed(bench) == []
 

@@ -206,7 +206,7 @@ def test_export_and_import_give_the_same_scores(bench: Path) -> None:
         ({"samples": {"colours": [99]}, "tasks": ["colours"]}, "99"),
         ({"samples": {"colour": [1]}, "tasks": ["colours"]}, "colours"),
         ({"run_dir": "/proc/nope"}, "cannot write"),
-        ({"limit": 5, "samples": {"colours": [1]}}, "exclude each other"),
+        ({"limit": 5, "samples": {"colours": [1]}}, "cannot be combined"),
     ],
 )
 def test_wrong_words_say_what_to_do(bench: Path, words: dict[str, Any], said: str) -> None:

@@ -111,7 +111,7 @@ def test_docs_that_came_or_went_are_named(bench: Path) -> None:  # noqa: F811
 def test_a_run_is_not_overwritten_by_scores(bench: Path) -> None:  # noqa: F811
     run(bench, tasks=["colours"], run_dir=str(bench / "run"))
     run(bench, tasks=["colours"], run_dir=str(bench / "other"))
-    with pytest.raises(ConfigError, match="holds another run"):
+    with pytest.raises(ConfigError, match="contains another run"):
         score_again(bench / "run", run_dir=bench / "other")
     assert (bench / "other" / "results.json").exists()
     score_again(bench / "run", run_dir=bench / "scores")

@@ -203,7 +203,7 @@ def test_002_127_a_task_object_runs_beside_names(tmp_path: Path) -> None:
     assert found["mine"]["said_yes"].value == 1.0
     with pytest.raises(ConfigError, match="there are two tasks named 'sums'"):
         run(tmp_path, [space["MyNewTask"](config), "sums:0shot", "sums"], Written(lambda prompt, draw: "yes"))
-    with pytest.raises(ConfigError, match="is no task"):
+    with pytest.raises(ConfigError, match="is not a task"):
         run(tmp_path, [object()], Written(lambda prompt, draw: "yes"))
 
 

@@ -174,10 +174,10 @@ def test_003_185_and_193_medians_are_sorted_first(tmp_path: Path) -> None:
 def test_003_187_a_reducer_without_effect_is_told(tmp_path: Path) -> None:
     sampled = "generation_kwargs: {do_sample: true, temperature: 1.0}\n"
     write_task(tmp_path, "gsm8k", f"{sampled}repeats: 3\nreducer: max\nmetric_list: [{{metric: exact_match}}]\n")
-    with pytest.warns(ConfigWarning, match="without effect: reducer of exact_match: filter 'none' leaves one answer"):
+    with pytest.warns(ConfigWarning, match="no effect: reducer of exact_match: filter 'none' leaves one answer"):
         run(tmp_path, ["gsm8k"], Written(lambda prompt, draw: "2"))
     said = CliRunner().invoke(command, ["validate", "gsm8k", "--include_path", str(tmp_path)])
-    assert "without effect: reducer of exact_match" in said.output
+    assert "no effect: reducer of exact_match" in said.output
 
 
 def test_003_194_and_195_functions_become_aggregations_and_metrics(tmp_path: Path) -> None:
@@ -263,10 +263,10 @@ def test_003_209_and_210_choices_of_a_loglikelihood_task_are_told_to_do_nothing(
     with pytest.warns(ConfigWarning) as told:
         run(tmp_path, ["text_target"], Written(lambda prompt, draw: ""))
     said = " ".join(str(each.message) for each in told)
-    assert "metric acc_norm: it says nothing about output_type loglikelihood" in said
+    assert "metric acc_norm: it does not apply to output_type loglikelihood" in said
     assert "multiple_choice scores choices" in said
     told_by_validate = CliRunner().invoke(command, ["validate", "text_target", "--include_path", str(tmp_path)])
-    assert "metric acc_norm: it says nothing about output_type loglikelihood" in told_by_validate.output
+    assert "metric acc_norm: it does not apply to output_type loglikelihood" in told_by_validate.output
 
 
 def test_003_222_a_metric_without_a_value_passes_the_doc_over(tmp_path: Path) -> None:

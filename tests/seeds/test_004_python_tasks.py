@@ -141,7 +141,7 @@ def test_004_237_metrics_by_class() -> None:
 
 def test_004_241_and_242_languages() -> None:
     """An unknown language is an error: its questions would be asked in English without a word. Others can be added."""
-    with pytest.raises(ConfigError, match="no words for the language 'Klingon'"):
+    with pytest.raises(ConfigError, match="no words are known for the language 'Klingon'"):
         MCStyle.for_language("Klingon")
     add_language("Latin", "la", "lat", question="Quaestio: ", answer="Responsum:")
     assert ClozeStyle.for_language("la").get_instruction_text("Quid?", []) == "Quaestio: Quid?\n"

@@ -49,7 +49,7 @@ def test_000_057_a_plain_model_class_tells_its_size(tmp_path: Path) -> None:
     big.num_parameters = lambda: 8 * 10**9
     assert list(run(folder, ["g"], big).tasks) == ["ner", "siqa"]
     assert list(run(folder, ["g"], Plain("2"), metadata={"params": "8B"}).tasks) == ["ner", "siqa"]
-    with pytest.raises(ConfigError, match="which this model does not tell") as error:
+    with pytest.raises(ConfigError, match="which this model does not report") as error:
         run(folder, ["g"], Plain("2"))
     assert "--metadata model_size=7B" in str(error.value)
 

@@ -135,7 +135,7 @@ def test_the_order_of_choices_changes_and_the_right_one_with_it(tmp_path: Path) 
         assert options[b.target] == ["Venus", "Mars", "Saturn"][a.target]
         moved += a.args[0] != b.args[0]
     assert moved > 10
-    with pytest.raises(ConfigError, match="choice_order needs a task that is worded by a styler"):
+    with pytest.raises(ConfigError, match="choice_order needs a task that a styler words"):
         TaskManager(tmp_path, include_defaults=False).load(["planets:choice_order"])
 
 

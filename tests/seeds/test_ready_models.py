@@ -67,8 +67,8 @@ def test_a_message_says_once_that_nothing_is_reused(tmp_path: Path) -> None:
     accuracy(tmp_path, model)
     assert model.asked == 8
     assert [text for text in said.messages if "fingerprint" in text] == [
-        "Fixed has no fingerprint of its own: its answers are neither taken from the store nor kept. "
-        "Give its class a method fingerprint() that changes whenever its answers may."
+        "Fixed has no fingerprint, so its answers are neither kept nor reused. "
+        "Give its class a fingerprint() method whose value changes whenever its answers may change."
     ]
 
 

@@ -65,7 +65,7 @@ def test_a_player_that_won_every_game_has_no_strength() -> None:
     for estimate in bradley_terry([Games(0, 1, docs, np.ones(30))], 2):
         assert (estimate.value, estimate.undefined) == (
             None,
-            "no chain of wins joins it with all others in both directions",
+            "no chain of wins connects it with all others in both directions",
         )
 
 

@@ -169,7 +169,7 @@ def test_a_full_disk_is_said_and_what_was_written_is_kept(tmp_path: Path) -> Non
     store._connection.execute("PRAGMA max_page_count = 12")  # SQLite's own «database or disk is full»
     with pytest.raises(StoreError, match=r"full.*kept"):
         put_slowly(store, range(100, 2000))
-    with pytest.raises(StoreError, match="answers wait in memory"):
+    with pytest.raises(StoreError, match="answers are waiting in memory"):
         store.flush()
     store._connection.execute("PRAGMA max_page_count = 100000")  # room again: nothing was dropped
     store.close()

@@ -201,7 +201,7 @@ def test_a_run_that_repeats_is_refused_before_its_first_task_is_asked(tmp_path: 
             f"task: {name}\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: docs.jsonl}}}}\n"
             f"test_split: test\ndoc_to_text: q\ndoc_to_target: a\n{turns}"
         )
-    with pytest.raises(ConfigError, match="task b_talk: it is a conversation"):
+    with pytest.raises(ConfigError, match="task b_talk: a conversation cannot be drawn"):
         assay.evaluate(model=Unasked(), tasks=["a_plain", "b_talk"], include_path=[str(tmp_path)], repeats=2)
 
 

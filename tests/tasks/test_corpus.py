@@ -68,9 +68,9 @@ def test_every_task_and_group_becomes_a_config(manager: TaskManager) -> None:
     assert set(failures) == {"t0_eval"}
     slips = {str(item.message).rpartition(": ")[2] for item in caught if issubclass(item.category, ConfigWarning)}
     assert slips <= {
-        "high_is_better is read as higher_is_better",
+        "high_is_better is treated as higher_is_better",
         "weight_by_size belongs in a group's aggregate_metric_list; ignored",
-        "truez is read as true",
+        "truez is treated as true",
     }
     assert slips
 

@@ -263,7 +263,7 @@ def test_docs_get_their_shots_in_whatever_order_they_are_asked() -> None:
 
 @pytest.mark.parametrize("sampler", ["default", "first_n"])
 def test_more_shots_than_docs(sampler: str) -> None:
-    with pytest.raises(DataError, match="doc 0: 31 shots were asked for, but the few-shot split has 30 docs"):
+    with pytest.raises(DataError, match="doc 0: 31 shots were requested, but the few-shot split has 30 docs"):
         arguments(make_task(fewshot_split="train", fewshot_config={"sampler": sampler}), num_fewshot=31)
 
 

@@ -1,4 +1,4 @@
-"""Directories of strangers: what is no regular file of a reasonable size is not read, and nothing hangs."""
+"""Directories of strangers: what is not a regular file of a reasonable size is not read, and nothing hangs."""
 
 from __future__ import annotations
 

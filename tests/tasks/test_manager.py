@@ -60,11 +60,11 @@ def test_a_path_a_directory_a_glob_of_paths(root: Path, tmp_path: Path) -> None:
 def test_nothing_fits(root: Path) -> None:
     with pytest.raises(ConfigError, match=r"no task, group or tag named 'leters'\n.*Did you mean letters"):
         resolve(root, "leters")
-    with pytest.raises(ConfigError, match="no task, group, tag or file fits 'zz\\*'"):
+    with pytest.raises(ConfigError, match="no task, group, tag or file matches 'zz\\*'"):
         resolve(root, "zz*")
     with pytest.raises(ConfigError, match="no such file"):
         resolve(root, "absent.yaml")
-    with pytest.raises(ConfigError, match="is no directory"):
+    with pytest.raises(ConfigError, match="is not a directory"):
         TaskManager(include_path=root / "absent")
 
 
@@ -100,7 +100,7 @@ def test_the_directory_of_lm_eval_comes_from_the_environment_or_a_path(
     assert "far" in TaskManager().entries
     assert "far" not in TaskManager(lm_eval=False).entries
     monkeypatch.setenv("ASSAY_LM_EVAL_TASKS", str(tmp_path / "absent"))
-    with pytest.raises(ConfigError, match=r"ASSAY_LM_EVAL_TASKS: .*absent is no directory"):
+    with pytest.raises(ConfigError, match=r"ASSAY_LM_EVAL_TASKS: .*absent is not a directory"):
         TaskManager()
 
 

@@ -113,7 +113,7 @@ def test_languages_by_code_by_name_and_with_options() -> None:
 
 
 def test_an_unknown_language_is_not_english() -> None:
-    with pytest.raises(ConfigError, match="no words for the language 'Germna'") as caught:
+    with pytest.raises(ConfigError, match="no words are known for the language 'Germna'") as caught:
         MCStyle.for_language("Germna")
     assert "German" in str(caught.value.hint)
 

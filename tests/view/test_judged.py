@@ -26,6 +26,6 @@ def test_the_sample_page_shows_every_verdict_its_explanation_and_what_people_say
         page = client.get(f"/sample/{found.group(1)}/1/judged").text
     shown = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
     assert "Verdicts judge correct Seen." in shown
-    assert "second could not be read Let me think." in shown
+    assert "second could not be parsed Let me think." in shown
     assert "second correct asked once more Seen." in shown
     assert "people say ✓ 1" in shown

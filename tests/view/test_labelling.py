@@ -67,7 +67,7 @@ def test_what_is_no_verdict_is_not_kept(judged: Path, tmp_path: Path) -> None:
     page = client(book).post(
         "/secret/give", data={"doc": item.doc_hash, "answer": item.answer_hash, "verdict": "maybe"}
     )
-    assert "no verdict of this scale" in page.text
+    assert "not a verdict on this scale" in page.text
     assert not path.exists()
 
 

@@ -42,7 +42,7 @@ def test_the_list_narrows_and_sorts(client: TestClient) -> None:
     assert models("sort=model&dir=asc") == ["blunt-1b", "foreign-1b", "live-3b", "sharp-7b"]
     assert models("sort=score&dir=desc")[:2] == ["sharp-7b", "foreign-1b"]
     assert models("q=nothing+like+this") == []
-    assert "None fits" in client.get("/?q=nothing").text
+    assert "No run matches" in client.get("/?q=nothing").text
 
 
 def test_a_run_shows_tree_intervals_health_and_surroundings(client: TestClient, ids: dict[str, str]) -> None:
@@ -75,7 +75,7 @@ def test_a_run_in_progress_shows_how_far_it_is(client: TestClient, ids: dict[str
 @pytest.mark.parametrize(
     ("task", "words"),
     [
-        ("capitals", ["acc_norm", "Calibration", "By length of prompt", "wilson", "Wrong only", "Guessing gives"]),
+        ("capitals", ["acc_norm", "Calibration", "By prompt length", "wilson", "Wrong only", "Guessing gives"]),
         (
             "word_problems",
             ["strict-match", "flexible-extract", "unparsed", "Filters disagree", "all wrong or all right"],
@@ -114,7 +114,7 @@ def test_samples_are_paged_sorted_filtered_and_searched(client: TestClient, ids:
     found = sample_rows(client, f"{base}?q=PORTUGAL")
     assert found
     assert all("Portugal" in json.dumps(row) for row in found)
-    assert "No samples fit" in client.get(f"{base}?q=Atlantis").text
+    assert "No samples match" in client.get(f"{base}?q=Atlantis").text
     assert len(sample_rows(client, f"{base}?q=Portugal&only=wrong")) + len(
         sample_rows(client, f"{base}?q=Portugal&only=right")
     ) == len(found)

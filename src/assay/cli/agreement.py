@@ -5,19 +5,19 @@ from __future__ import annotations
 import click
 
 
-@click.command("agreement", short_help="Do filters, or draws of a doc, agree?")
+@click.command("agreement", short_help="Do filters, or the draws of a doc, agree?")
 @click.argument("run", type=click.Path())
 @click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="Only these tasks.  [default: all]")
 @click.option("--metric", "-m", metavar="NAME", help="Only this metric.  [default: all]")
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
 def command(run: str, tasks: tuple[str, ...], metric: str | None, as_json: bool) -> None:
-    """Cohen's κ between every two filters of a task, and Krippendorff's α among the draws of its docs.
+    """Print Cohen's κ between every two filters of a task, and Krippendorff's α among the draws of its docs.
 
     \b
     assay agreement runs/gsm8k
     assay agreement runs/sampled --tasks math --metric exact_match
 
-    1 is full agreement, 0 what chance gives. Docs of a cluster, and docs of equal content, count as one.
+    1 is full agreement, 0 is chance. Docs in a cluster, and docs with equal content, count as one.
     """
     import json
 
@@ -28,7 +28,7 @@ def command(run: str, tasks: tuple[str, ...], metric: str | None, as_json: bool)
     found = agreements_in(open_run(run), names, metric)
     if not found:
         raise ConfigError(
-            f"{run} has no task with two filters or with several draws of a doc",
+            f"{run} has no task with two filters or with several draws per doc",
             hint="Ask for draws with --repeats, or give the task a second filter.",
         )
     if as_json:

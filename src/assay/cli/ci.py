@@ -14,19 +14,30 @@ if TYPE_CHECKING:
     from assay.comparison import Prospect
 
 
-@click.command("ci", short_help="Decide the rules of assay.yaml.")
+@click.command("ci", short_help="Check the rules in assay.yaml.")
 @click.option(
-    "--file", "-f", default="assay.yaml", show_default=True, type=click.Path(path_type=Path), help="What must hold."
+    "--file",
+    "-f",
+    default="assay.yaml",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="The file with the rules.",
 )
-@click.option("--explain", is_flag=True, help="Say what the budget can detect; ask nothing.")
+@click.option("--explain", is_flag=True, help="Say what the budget can detect; send nothing.")
 @click.option(
-    "--record", is_flag=True, help="Ask the first model all docs of the budget and keep them as the baseline."
+    "--record", is_flag=True, help="Ask the first model every doc in the budget and keep the run as the baseline."
 )
-@click.option("--docs", type=click.IntRange(min=2), help="Instead of the file's budget: docs of each task.")
-@click.option("--minutes", type=click.FloatRange(0, min_open=True), help="… minutes for everything.")
-@click.option("--cost", type=click.FloatRange(0, min_open=True), help="… cost, in the currency of the model's prices.")
-@click.option("--cannot_tell", type=click.Choice(["pass", "fail"]), help="End with 0 or 1 where a rule is undecided.")
-@click.option("--link", metavar="URL", help="What the comment points to.")
+@click.option("--docs", type=click.IntRange(min=2), help="Docs per task, instead of the file's budget.")
+@click.option(
+    "--minutes", type=click.FloatRange(0, min_open=True), help="Minutes for everything, instead of the file's budget."
+)
+@click.option(
+    "--cost",
+    type=click.FloatRange(0, min_open=True),
+    help="Cost in the currency of the model's prices, instead of the file's budget.",
+)
+@click.option("--cannot_tell", type=click.Choice(["pass", "fail"]), help="Exit with 0 or 1 if a rule is undecided.")
+@click.option("--link", metavar="URL", help="Link for the comment.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON (`assay schema gate`).")
 @click.pass_context
 def command(
@@ -41,7 +52,7 @@ def command(
     link: str | None,
     as_json: bool,
 ) -> None:
-    """Run the models of assay.yaml until every rule is decided or the budget is used up: 0 passed, 1 failed, 4 cannot tell.
+    """Run the models in assay.yaml until every rule is decided or the budget is used up. Exit code: 0 passed, 1 failed, 4 cannot tell.
 
     \b
     models:
@@ -54,8 +65,8 @@ def command(
       - "any task: no more than 2 % newly failed"
     budget: {docs: 400, minutes: 10}
 
-    Docs come in a random order, and rules are looked at while they do, by intervals that hold at every look. The comment,
-    JUnit XML and JSON are written to the file's `output` (assay-ci).
+    Docs come in a random order, and the rules are checked along the way, with intervals that hold at every check. The
+    comment, JUnit XML and JSON are written to the file's `output` (assay-ci).
     """
     from assay.cli.display import show_progress
     from assay.comparison import explain_ci, joined, plan_ci, record_baseline, run_ci

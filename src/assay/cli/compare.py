@@ -11,9 +11,7 @@ from assay.cli.output import echo, echo_json, echo_sentence
 
 @click.command("compare", short_help="Is B better than A? Paired, with an interval.")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN_A RUN_B [RUN_C …]")
-@click.option(
-    "--tasks", "-t", multiple=True, metavar="NAMES", help="Only these tasks or groups, and what is below them."
-)
+@click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="Only these tasks or groups, with their members.")
 @click.option("--metric", "-m", multiple=True, metavar="NAME", help="Only this metric: acc, or acc,none.")
 @click.option(
     "--margin",
@@ -29,8 +27,8 @@ from assay.cli.output import echo, echo_json, echo_sentence
     type=click.FloatRange(0, 0.5, min_open=True),
     help="Error rate of the verdicts.",
 )
-@click.option("--unpaired", is_flag=True, help="Compare scores as of different docs where prompts or docs differ.")
-@click.option("--ignore_prompts", is_flag=True, help="Pair docs by content even where their prompts differ.")
+@click.option("--unpaired", is_flag=True, help="If prompts or docs differ, compare scores as if on different docs.")
+@click.option("--ignore_prompts", is_flag=True, help="Pair docs by content even if their prompts differ.")
 @click.option(
     "--bootstrap_iters",
     default=1000,
@@ -51,14 +49,17 @@ from assay.cli.output import echo, echo_json, echo_sentence
     "--noise",
     type=click.Path(),
     metavar="FILE",
-    help="noise.json of `assay noise`: serving noise enters every difference.",
+    help="noise.json from `assay noise`; adds serving noise to every difference.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--markdown", type=click.Path(dir_okay=False), metavar="FILE", help="Write a comment for a pull request.")
 @click.option(
-    "--junit", type=click.Path(dir_okay=False), metavar="FILE", help="Write JUnit XML, a case a row; worse fails."
+    "--junit",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write JUnit XML with one case per row; worse is a failure.",
 )
-@click.option("--link", metavar="URL", help="What the comment points to.")
+@click.option("--link", metavar="URL", help="Link for the comment.")
 @click.option("--html", type=click.Path(dir_okay=False), help="Write a page with a forest plot.")
 def command(
     runs: tuple[str, ...],
@@ -77,14 +78,14 @@ def command(
     link: str | None,
     html: str | None,
 ) -> None:
-    """Compare runs doc by doc: every further run against the first.
+    """Compare runs doc by doc: every other run with the first.
 
     \b
     assay compare runs/base runs/new
     assay compare lm_eval_output/ runs/new --metric acc --margin 0.02
     assay compare runs/base runs/new --flips 10 --html diff.html
 
-    A run is a directory of ours, or files of lm-evaluation-harness (with --log_samples), lighteval (details) or
+    A run is one of our run directories, or files of lm-evaluation-harness (with --log_samples), lighteval (details) or
     inspect (.eval). Tasks whose prompts differ are not compared unless you say how: --unpaired or --ignore_prompts.
     """
     from assay.cli.display import console

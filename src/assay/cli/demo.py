@@ -12,13 +12,13 @@ MODEL = "smollm2-135m"
 RUN_DIR = "runs/demo"
 
 
-@click.command("demo", short_help="A first real evaluation, offline.")
+@click.command("demo", short_help="Run a first real evaluation.")
 @click.option(
-    "--model", default=MODEL, show_default=True, help="A model of `assay models ls`, a hub name or a directory."
+    "--model", default=MODEL, show_default=True, help="A model from `assay models ls`, a hub name or a directory."
 )
-@click.option("--limit", type=int, help="At most this many docs a task.")
+@click.option("--limit", type=int, help="At most this many docs per task.")
 @click.option(
-    "--run_dir", help=f"Where the run is kept.  [default: {RUN_DIR}, or beside it for another model or limit]"
+    "--run_dir", help=f"Where the run is kept.  [default: {RUN_DIR}, or next to it for another model or limit]"
 )
 def command(model: str, limit: int | None, run_dir: str | None) -> None:
     """Fetch a small model, evaluate it on the bundled group `demo`, and write the HTML report.
@@ -70,5 +70,5 @@ The report is a web page: open {report.resolve().as_uri()}
 Next:
   assay view {run}                      every question, prompt and answer
   assay run --model hf --model_args pretrained={model} --tasks demo_capitals_en:mc
-                                          the same questions in another wording; or name your own model
-  assay new task my_task                  a task of your own, with its test"""
+                                          the same questions in another wording, or with your own model
+  assay new task my_task                  a new task of your own, with a test"""

@@ -13,34 +13,36 @@ if TYPE_CHECKING:
     from assay.models import LM
 
 
-@click.command("drift", short_help="Did the model change? Token by token, without labels.")
+@click.command("drift", short_help="Did the model change? Compares token by token, without labels.")
 @click.argument("a")
 @click.argument("b")
-@click.option("--a_args", multiple=True, metavar="K=V,…", help="Model arguments of A, as --model_args of `assay run`.")
+@click.option(
+    "--a_args", multiple=True, metavar="K=V,…", help="Model arguments of A, like --model_args of `assay run`."
+)
 @click.option("--b_args", multiple=True, metavar="K=V,…", help="Model arguments of B.")
 @click.option(
     "--texts", multiple=True, type=click.Path(exists=True, dir_okay=False), help="Files to read: text, or JSON lines."
 )
-@click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="Read what these tasks ask.")
-@click.option("--limit", type=click.IntRange(min=1), help="Docs of each task.")
+@click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="Read the prompts of these tasks.")
+@click.option("--limit", type=click.IntRange(min=1), help="Docs per task.")
 @click.option("--max_tokens", default=10_000, show_default=True, type=click.IntRange(min=2), help="Tokens to compare.")
 @click.option(
     "--max_requests",
     default=500,
     show_default=True,
     type=click.IntRange(min=2),
-    help="For servers, which answer a request a token.",
+    help="For servers, which need one request per token.",
 )
 @click.option(
     "--continuations",
     default=50,
     show_default=True,
     type=click.IntRange(min=0),
-    help="Prompts continued greedily by both.",
+    help="Prompts that both models continue greedily.",
 )
-@click.option("--max_kl", type=click.FloatRange(min=0), help="Fail when the mean KL divergence is beyond this.")
+@click.option("--max_kl", type=click.FloatRange(min=0), help="Fail if the mean KL divergence exceeds this.")
 @click.option("--device", help="Torch device.")
-@click.option("--trust_remote_code", is_flag=True, help="Let a model bring its own code.")
+@click.option("--trust_remote_code", is_flag=True, help="Let a model run its own code.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--html", type=click.Path(dir_okay=False), help="Write a page with a picture.")
 def command(
@@ -68,8 +70,8 @@ def command(
     assay drift smollm2-135m local-completions --b_args base_url=http://localhost:8080/v1,model=m
 
     A and B are backends (see `assay ls models`), or what `pretrained=` takes: a hub name, a directory, a GGUF file. Two local
-    models are compared exactly; a server that lists only the likeliest tokens gives bounds. Without --texts or --tasks, a
-    sample that ships is read. Exit code with --max_kl: 0 shown to be within, 1 shown to be beyond, 4 neither.
+    models are compared exactly; a server that lists only its most likely tokens gives bounds. Without --texts or --tasks, a
+    sample that ships with Assay is used. Exit code with --max_kl: 0 shown to be within, 1 shown to be beyond, 4 neither.
     """
     from assay.cli.display import console
     from assay.comparison import DriftOptions, drift_json, drift_legend, drift_page, drift_table, measure_drift

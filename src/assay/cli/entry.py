@@ -22,33 +22,33 @@ VERBS: dict[str, tuple[str, str]] = {
     "run": ("assay.cli.run:command", "Evaluate a model on tasks."),
     "score": ("assay.cli.score:command", "Score a run again from its kept responses."),
     "compare": ("assay.cli.compare:command", "Is B better than A? Paired, with an interval."),
-    "rank": ("assay.cli.rank:command", "Many runs, and the ranks each may have."),
+    "rank": ("assay.cli.rank:command", "Rank many runs, each with the ranks it may have."),
     "drift": ("assay.cli.drift:command", "Did the model change? Token by token, without labels."),
     "explain": ("assay.cli.explain:command", "Why do two numbers differ?"),
     "gate": ("assay.cli.gate:command", "Fail a build when a run is worse than another."),
-    "ci": ("assay.cli.ci:command", "Decide the rules of assay.yaml."),
-    "agreement": ("assay.cli.agreement:command", "Do filters, or draws of a doc, agree?"),
-    "judge": ("assay.cli.judge:command", "What a judge's verdicts are worth."),
-    "label": ("assay.cli.label:command", "Judge some answers of a run yourself."),
-    "noise": ("assay.cli.noise:command", "How much does a server move by itself?"),
-    "power": ("assay.cli.power:command", "How many docs it takes to see a difference."),
+    "ci": ("assay.cli.ci:command", "Check the rules in assay.yaml."),
+    "agreement": ("assay.cli.agreement:command", "Do filters, or the draws of a doc, agree?"),
+    "judge": ("assay.cli.judge:command", "Check how far to trust a judge's verdicts."),
+    "label": ("assay.cli.label:command", "Label some answers of a run yourself."),
+    "noise": ("assay.cli.noise:command", "How much does a server vary between replays?"),
+    "power": ("assay.cli.power:command", "How many docs does it take to see a difference?"),
     "sweep": ("assay.cli.sweep:command", "How much of a score is the prompt?"),
-    "matrix": ("assay.cli.matrix:command", "Several models on many tasks, one table."),
-    "report": ("assay.cli.report:command", "A finished run as Markdown, LaTeX, CSV or HTML."),
-    "export": ("assay.cli.export:command", "A run in the files that others read."),
-    "seal": ("assay.cli.seal:command", "A run as one file that anyone can check."),
-    "verify": ("assay.cli.verify:command", "Derive every number of a sealed run again."),
-    "import": ("assay.cli.import_:command", "Results of lm-evaluation-harness as a run."),
-    "view": ("assay.cli.view:command", "Look at runs and samples in a browser."),
+    "matrix": ("assay.cli.matrix:command", "Evaluate several models on many tasks, in one table."),
+    "report": ("assay.cli.report:command", "Show a finished run as Markdown, LaTeX, CSV or HTML."),
+    "export": ("assay.cli.export:command", "Write a run in other harnesses' formats."),
+    "seal": ("assay.cli.seal:command", "Write a run as one file that anyone can check."),
+    "verify": ("assay.cli.verify:command", "Compute every number of a sealed run again."),
+    "import": ("assay.cli.import_:command", "Turn results of lm-evaluation-harness into a run."),
+    "view": ("assay.cli.view:command", "View runs and samples in a browser."),
     "ls": ("assay.cli.ls:command", "List tasks, groups, tags, models, metrics or filters."),
-    "show": ("assay.cli.show:command", "A task or group as it is understood, and who set what."),
+    "show": ("assay.cli.show:command", "Show a resolved task or group, and where each field was set."),
     "validate": ("assay.cli.validate:command", "Check task files without asking a model."),
-    "schema": ("assay.cli.schema:command", "JSON Schema of task and group files."),
-    "new": ("assay.cli.new:command", "Start a task, group, metric, filter or model."),
-    "fetch": ("assay.cli.fetch:command", "Data and models for a machine without internet."),
+    "schema": ("assay.cli.schema:command", "Print the JSON Schema of task and group files."),
+    "new": ("assay.cli.new:command", "Create a new task, group, metric, filter or model."),
+    "fetch": ("assay.cli.fetch:command", "Fetch data and models for a machine without internet."),
     "models": ("assay.cli.models:command", "Fetch and list local models."),
-    "store": ("assay.cli.store:command", "Look after the response store."),
-    "demo": ("assay.cli.demo:command", "A first real evaluation, offline."),
+    "store": ("assay.cli.store:command", "Inspect and clean up the response store."),
+    "demo": ("assay.cli.demo:command", "Run a first real evaluation."),
     "selftest": ("assay.cli.selftest:command", "Check that a model agrees with itself."),
 }
 """Verb to `module:attribute` and its line in `--help`. A verb whose module is not there is not listed."""
@@ -89,10 +89,14 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print it.")
-@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks; may stand anywhere on the line.")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
+)
+@click.option(
+    "--debug", is_flag=True, expose_value=False, help="Show tracebacks; can appear anywhere on the command line."
+)
 def assay() -> None:
-    """Measure language models, and say what the scores are worth."""
+    """Measure language models and know how far to trust the scores."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -10,10 +10,10 @@ import click
 @click.command("explain", short_help="Why do two numbers differ?")
 @click.argument("run_a")
 @click.argument("run_b")
-@click.option("--task", "-t", metavar="NAME", help="Which task, where the runs have several in common.")
+@click.option("--task", "-t", metavar="NAME", help="The task, if the runs have several in common.")
 @click.option("--metric", "-m", metavar="NAME", help="acc, or acc,none.  [the first that both have]")
-@click.option("--metric_b", metavar="NAME", help="The metric of B, where it is called otherwise.")
-@click.option("--model", metavar="NAME", help="Ask this model again where several causes meet.")
+@click.option("--metric_b", metavar="NAME", help="The metric of B, if its name differs.")
+@click.option("--model", metavar="NAME", help="Ask this model again to separate causes that occur together.")
 @click.option("--model_args", "-a", multiple=True, metavar="K=V,…", help="Its arguments, as for `assay run`.")
 @click.option("--sample", default=200, show_default=True, type=click.IntRange(min=10), help="Docs to ask again.")
 @click.option("--examples", default=2, show_default=True, type=click.IntRange(min=0), help="Docs shown for each cause.")
@@ -32,14 +32,14 @@ def command(
     as_json: bool,
     html: str | None,
 ) -> None:
-    """Explain the difference of two runs of the same task: what was asked otherwise, and what each thing is worth.
+    """Explain the difference between two runs of the same task: what differs, and how much each cause contributes.
 
     \b
     assay explain runs/ours lm_eval_output/ --task gsm8k
     assay explain runs/plain runs/chat --task gsm8k --model hf --model_args pretrained=smollm2-135m
 
-    Requests are compared piece by piece and configs field by field; kept answers are scored again by each other's filter
-    and metric. Causes that always come together are told apart by asking a model again, with one thing changed at a time.
+    Requests are compared part by part and configs field by field; kept answers are scored again with each other's filter
+    and metric. To separate causes that always occur together, a model is asked again with one thing changed at a time.
     """
     from assay.cli.options import resolve_config
     from assay.comparison import (

@@ -9,20 +9,20 @@ from assay.cli.output import echo
 FORMS = ("lm-eval", "inspect", "csv", "jsonl", "parquet", "eval-results", "model-card", "eee")
 
 
-@click.command("export", short_help="A run in the files that others read.")
+@click.command("export", short_help="Write a run in other harnesses' formats.")
 @click.argument("run", type=click.Path(exists=True, file_okay=False))
 @click.option("--to", type=click.Choice(FORMS), required=True)
 @click.option(
     "--output", "-o", type=click.Path(file_okay=False), help="Directory to write to.  [default: RUN/export-<form>]"
 )
-@click.option("--organization", metavar="NAME", help="Who evaluated, for eee.")
+@click.option("--organization", metavar="NAME", help="Who ran the evaluation, for eee.")
 @click.option(
     "--relationship",
     type=click.Choice(["first_party", "third_party", "collaborative", "other"]),
-    help="What who evaluated is to who made the model, for eee.",
+    help="How the evaluator relates to the model's developer, for eee.",
 )
 def command(run: str, to: str, output: str | None, organization: str | None, relationship: str | None) -> None:
-    """Write RUN as lm-evaluation-harness results and samples, inspect_ai logs, CSV, JSONL or Parquet, or to be published:
+    """Write RUN as lm-evaluation-harness results and samples, inspect_ai logs, CSV, JSONL or Parquet, or for publishing:
     the hub's .eval_results, the metadata of a model card, or Every Eval Ever (eee).
     """
     from pathlib import Path

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from assay.data import DatasetNeed, FetchProgress, FoundDataset, HubClient
 
 
-@click.command("fetch", cls=TaskFilesCommand, short_help="Data and models for a machine without internet.")
+@click.command("fetch", cls=TaskFilesCommand, short_help="Fetch data and models for a machine without internet.")
 @click.argument("tasks", nargs=-1)
 @click.option("--to", "folder", type=click.Path(file_okay=False), required=True, metavar="DIR", help="The mirror.")
-@click.option("--model", "models", multiple=True, metavar="NAME", help="A model of the hub, with its tokenizer.")
-@click.option("--check", is_flag=True, help="Fetch nothing: compare every file with the manifest.")
+@click.option("--model", "models", multiple=True, metavar="NAME", help="A model on the hub, with its tokenizer.")
+@click.option("--check", is_flag=True, help="Compare every file with the manifest; fetch nothing.")
 @task_files
 @click.pass_context
 def command(
@@ -43,8 +43,8 @@ def command(
     assay fetch --check --to mirror
     assay run --tasks arc_easy,gsm8k --model_args pretrained=HuggingFaceTB/SmolLM2-135M --data_dir mirror
 
-    Only the splits that tasks ask about and draw shots from are fetched. Run it again after an interruption: what is
-    there and right stays. HF_ENDPOINT names another hub, HF_TOKEN opens gated datasets and is written nowhere.
+    Fetches only the splits that tasks evaluate or draw shots from. After an interruption, run it again: correct files
+    stay. HF_ENDPOINT names another hub; HF_TOKEN opens gated datasets and is never written to disk.
     """
     from assay.data import HubClient, check_mirror, fill_mirror, find_model, why_out_of_reach
 
@@ -53,15 +53,16 @@ def command(
         wrong = check_mirror(place)
         for each in wrong:
             echo(f"✗ {one_line(each)}")
-        echo(f"{len(wrong):,} files are wrong: fetch again." if wrong else "All files are as they were fetched.")
+        echo(f"{len(wrong):,} files are wrong; fetch them again." if wrong else "All files are as fetched.")
         context.exit(1 if wrong else 0)
     names = [part for name in tasks for part in name.split(",") if part]
     if not names and not models:
-        raise click.UsageError("name tasks to fetch the data of, or a model with --model.")
+        raise click.UsageError("name the tasks whose data to fetch, or a model with --model.")
     needs, notes = needs_of(names, include_path, lm_eval, no_defaults) if names else ([], [])
     if reason := why_out_of_reach():
         raise DataError(
-            f"the hub is out of reach ({reason})", hint="Fetch where it can be reached, and carry the mirror over."
+            f"the hub cannot be reached ({reason})",
+            hint="Fetch on a machine that can reach it, and copy the mirror over.",
         )
     client = HubClient()
     found, failed = find_all(client, needs)
@@ -75,7 +76,9 @@ def command(
     for need, error in failed:
         echo(f"✗ {one_line(need.label)}: {hanging(str(error))}", err=True)
     if failed:
-        raise DataError(f"{len(failed):,} of {len(needs):,} datasets were not found", hint="All others are there.")
+        raise DataError(
+            f"{len(failed):,} of {len(needs):,} datasets were not found", hint="All the others were fetched."
+        )
 
 
 def needs_of(
@@ -92,7 +95,7 @@ def needs_of(
         need = need_of_task(config)
         if need is None:
             if config.custom_dataset is not None:
-                notes.append(f"{name} loads its data by code of its own: what that needs is not fetched")
+                notes.append(f"{name} loads its data with its own code; what that needs is not fetched")
             continue
         key = (need.path, need.name, need.revision, need.data_files)
         before = by_place.get(key, need)

@@ -17,46 +17,48 @@ if TYPE_CHECKING:
 @click.command("gate", short_help="Fail a build when a run is worse than another.")
 @click.argument("run", type=click.Path())
 @click.option("--baseline", "-b", metavar="RUN_OR_FILE", help="A run, a results file, or a JSON file of thresholds.")
-@click.option("--threshold", type=float, help="Instead of a baseline: the least that every named task must reach.")
+@click.option("--threshold", type=float, help="Instead of a baseline: the score that every named task must reach.")
 @click.option(
     "--margin",
     default=0.01,
     show_default=True,
     type=click.FloatRange(min=0, min_open=True),
-    help="How much worse is still acceptable; relative for numbers beyond ±1.",
+    help="The largest acceptable loss; relative for numbers beyond ±1.",
 )
 @click.option(
     "--alpha",
     default=0.05,
     show_default=True,
     type=click.FloatRange(0, 0.5, min_open=True),
-    help="Chance to pass a model that is worse by the margin.",
+    help="Probability of passing a model that is worse by the margin.",
 )
-@click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="Tasks or groups that must hold.  [default: all]")
+@click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="Tasks or groups to check.  [default: all]")
 @click.option(
     "--metric",
     "-m",
     multiple=True,
     metavar="NAME",
-    help="Only this metric: acc, or acc,none; may be given many times.  [default: all; with --threshold, each task's first]",
+    help="Only this metric: acc, or acc,none; can be repeated.  [default: all; with --threshold, each task's first]",
 )
-@click.option("--unpaired", is_flag=True, help="Allow tasks whose prompts or docs differ, with errors added up.")
+@click.option("--unpaired", is_flag=True, help="Allow tasks whose prompts or docs differ; errors add up.")
 @click.option(
     "--cannot_tell",
     type=click.Choice(["pass", "fail"]),
-    help="End with 0 or 1 where there are too few docs to tell.  [default: 4]",
+    help="Exit with 0 or 1 if there are too few docs to tell.  [default: 4]",
 )
 @click.option(
     "--noise",
     type=click.Path(),
     metavar="FILE",
-    help="noise.json of `assay noise`: serving noise enters every difference.",
+    help="noise.json from `assay noise`; adds serving noise to every difference.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 @click.option(
     "--markdown", type=click.Path(dir_okay=False), metavar="FILE", help="Also write a comment for a pull request."
 )
-@click.option("--junit", type=click.Path(dir_okay=False), metavar="FILE", help="Also write JUnit XML, a case a check.")
+@click.option(
+    "--junit", type=click.Path(dir_okay=False), metavar="FILE", help="Also write JUnit XML with one case per check."
+)
 @click.option(
     "--report",
     "report_file",
@@ -64,7 +66,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Also write JSON (`assay schema gate`).",
 )
-@click.option("--link", metavar="URL", help="What the comment points to.")
+@click.option("--link", metavar="URL", help="Link for the comment.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -93,9 +95,9 @@ def command(
     assay gate runs/new --threshold 0.6 --tasks gsm8k --metric exact_match
 
     A model that is worse by the margin or more passes each check with a probability of at most --alpha. All checks
-    must pass. A score that is missing, undefined or withheld fails. One check that fails outweighs others that cannot
-    tell. In a GitHub workflow the checks that do not pass are annotated, and the comment is the step's summary; in
-    GitLab they are the code quality report (gl-code-quality-report.json).
+    must pass. A score that is missing, undefined or withheld fails. One failed check outweighs others that cannot
+    tell. In a GitHub workflow, checks that do not pass are annotated, and the comment becomes the step's summary; in
+    GitLab they form the code quality report (gl-code-quality-report.json).
     """
 
     from assay.comparison import CompareOptions, NoiseFile, gate_against, gate_thresholds
@@ -105,7 +107,7 @@ def command(
     measured = None if noise is None else NoiseFile.load(noise)
     options = CompareOptions(tasks=names, metrics=metric, margin=margin, alpha=alpha, unpaired=unpaired, noise=measured)
     if (baseline is None) == (threshold is None):
-        raise ConfigError("a gate needs --baseline or --threshold, and one of them only")
+        raise ConfigError("a gate needs either --baseline or --threshold, not both")
     if threshold is not None:
         if not names:
             raise ConfigError("--threshold needs --tasks", hint="Name the tasks that must reach it.")

@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 
-@click.command("import", short_help="Results of lm-evaluation-harness as a run.")
+@click.command("import", short_help="Turn results of lm-evaluation-harness into a run.")
 @click.argument("source", type=click.Path(exists=True, file_okay=False))
-@click.option("--run_dir", type=click.Path(file_okay=False), help="Where the run goes.  [default: SOURCE-assay]")
+@click.option("--run_dir", type=click.Path(file_okay=False), help="Directory for the run.  [default: SOURCE-assay]")
 def command(source: str, run_dir: str | None) -> None:
-    """Make a run of SOURCE, so that it can be viewed, compared and scored again.
+    """Turn SOURCE into a run that can be viewed, compared and scored again.
 
     SOURCE is a directory with results_*.json and samples_*.jsonl.
     """

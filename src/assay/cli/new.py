@@ -21,10 +21,10 @@ _TRY = {
 }
 
 
-@click.command("new", short_help="Start a task, group, metric, filter or model.")
+@click.command("new", short_help="Create a new task, group, metric, filter or model.")
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("name")
-@click.option("--directory", "-d", default=".", show_default=True, help="Make the folder NAME below this one.")
+@click.option("--directory", "-d", default=".", show_default=True, help="Create the folder NAME in this directory.")
 def command(kind: str, name: str, directory: str) -> None:
     """Write a folder NAME with a commented, working task, group, metric, filter or model, and its test.
 
@@ -48,7 +48,7 @@ def write_scaffold(kind: str, name: str, folder: Path) -> list[Path]:
             f"{name!r} cannot be the name of a Python module", hint="Use letters, digits and underscores."
         )
     if os.path.exists(folder):  # not `folder.exists()`, which fails below a directory that may not be entered
-        raise ConfigError(f"{folder} is there already", hint="Choose another name, or remove it.")
+        raise ConfigError(f"{folder} already exists", hint="Choose another name, or remove it.")
     filled = {
         folder / source.name.removesuffix(".template").replace("@name@", name): _filled(
             source.read_text(encoding="utf-8"), name
@@ -62,7 +62,7 @@ def write_scaffold(kind: str, name: str, folder: Path) -> list[Path]:
             path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(
-            f"cannot write to {folder}: {error.strerror or error}", hint="Give another directory with -d."
+            f"cannot write to {folder}: {error.strerror or error}", hint="Choose another directory with -d."
         ) from error
     return list(filled)
 

@@ -17,29 +17,31 @@ if TYPE_CHECKING:
     from assay.comparison import NoiseFile, ScoreNoise
 
 
-@click.command("noise", cls=RunCommand, short_help="How much does a server move by itself?")
+@click.command("noise", cls=RunCommand, short_help="How much does a server vary between replays?")
 @with_options(RUN_OPTIONS)
 @click.option(
     "--replays",
     default=5,
     show_default=True,
     type=click.IntRange(min=2),
-    help="How often the docs are asked; three or more estimate the noise, two only bound it.",
+    help="How many times to ask the docs; three or more estimate the noise, two only bound it.",
 )
 @click.option(
     "--server",
     "servers",
     multiple=True,
     metavar="URL",
-    help="Address of a server of this model; given many times, replays take them in turn.",
+    help="Address of a server with this model; if repeated, replays take turns on the servers.",
 )
 @click.option(
     "--concurrency",
     metavar="NUMBERS",
-    help="Requests at once (servers), or batch sizes, that replays take in turn, as in 1,8,32.  [default: all, half, a quarter]",
+    help="Concurrent requests (servers) or batch sizes for the replays, in turn, such as 1,8,32.  [default: all, half, a quarter]",
 )
 @click.option(
-    "--greedy", is_flag=True, help="Ask tasks that sample greedily too: tells draws from serving, asks twice."
+    "--greedy",
+    is_flag=True,
+    help="Ask tasks that sample greedily as well; separates draws from serving noise, at twice the cost.",
 )
 @click.option("--noise", "written", type=click.Path(dir_okay=False), metavar="FILE", help="Also write noise.json here.")
 @click.option("--json", "as_json", is_flag=True, help="Print noise.json.")
@@ -52,14 +54,14 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Ask the same docs again, in another order and other company, and say how far each score moves.
+    """Ask the same docs again, in another order and in other batches, and show how far each score moves.
 
     \b
     assay noise --model local-completions --model_args base_url=http://127.0.0.1:8000/v1 --tasks gsm8k --limit 200
     assay noise --model local-completions --server http://a:8000/v1 --server http://b:8000/v1 --tasks gsm8k
     assay gate runs/new --baseline runs/main --noise runs/noise/…/noise.json
 
-    Every replay is a run with a store of its own; a command that was stopped goes on where it was when it is given again.
+    Every replay is a run with its own store; if the command is stopped, run it again and it continues.
     """
     from assay.cli.display import show_progress
     from assay.cli.options import resolve_config
@@ -91,7 +93,7 @@ def command(
         echo_json(found.to_json(), indent=2)
     else:
         _show(found)
-        echo(f"Kept in {written or directory / 'noise.json'}: give it to gate, compare and power with --noise.")
+        echo(f"Kept in {written or directory / 'noise.json'}; pass it to gate, compare and power with --noise.")
 
 
 def _numbers(text: str | None) -> tuple[int, ...]:
@@ -100,7 +102,7 @@ def _numbers(text: str | None) -> tuple[int, ...]:
     parts = [part.strip() for part in (text or "").split(",") if part.strip()]
     if wrong := [part for part in parts if not part.isdigit() or not int(part)]:
         raise ConfigError(
-            f"--concurrency: {wrong[0]!r} is not a number of requests", hint="Write --concurrency 1,8,32."
+            f"--concurrency: {wrong[0]!r} is not a number of requests", hint="Write --concurrency 1,8,32, for example."
         )
     return tuple(map(int, parts))
 
@@ -113,7 +115,7 @@ def _forecast(config: Any, times: int, *, as_json: bool) -> None:
         echo_json({"replays": times, **forecast_dict(forecast)}, indent=2)
         return
     show_forecast(forecast, "What one replay would ask")
-    echo(f"The same {times} times. Nothing was sent.")
+    echo(f"This is repeated {times} times. Nothing was sent.")
 
 
 COLUMNS = [
@@ -153,7 +155,7 @@ def _show(found: NoiseFile) -> None:
             "dim",
         )
     console().print(table)
-    echo("± is the standard deviation of the score that each source makes by itself, with its 95 % interval.")
+    echo("± is the standard deviation of the score due to each source alone, with its 95 % interval.")
     for note in found.notes:
         echo(f"note: {one_line(note)}")
 
@@ -161,7 +163,7 @@ def _show(found: NoiseFile) -> None:
 def _draws(row: ScoreNoise) -> str:
     if row.kind == "group" or not row.sampled:
         return ""
-    return "in the next; --greedy tells" if row.draws is None else f"{row.draws.value:.4f}"
+    return "in the next; --greedy separates" if row.draws is None else f"{row.draws.value:.4f}"
 
 
 def _flips(row: ScoreNoise) -> str:

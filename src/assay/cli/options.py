@@ -45,7 +45,7 @@ TASK_OPTIONS: Sequence[Callable[[Any], Any]] = (
         "--include_path",
         multiple=True,
         metavar="DIR",
-        help="More task files: a directory or file; may be given many times, and splits on the path separator.",
+        help="More task files: a directory or file; can be repeated, or joined by the path separator.",
     ),
     _flag(
         "--lm_eval",
@@ -57,7 +57,7 @@ TASK_OPTIONS: Sequence[Callable[[Any], Any]] = (
     _flag(
         "--data_dir",
         metavar="DIR",
-        help="A local mirror of datasets, looked at first: DIR/<dataset_path>/<dataset_name or default>/<split>.jsonl",
+        help="A local mirror of datasets, searched first: DIR/<dataset_path>/<dataset_name or default>/<split>.jsonl",
     ),
 )
 
@@ -66,13 +66,13 @@ ROLE_OPTIONS: Sequence[Callable[[Any], Any]] = (
         "--role",
         multiple=True,
         metavar="ROLE=MODEL,K=V,…",
-        help="A further model of the run, such as a judge: judge=hf,pretrained=NAME. May be given once a role.",
+        help="Another model of the run, such as a judge: judge=hf,pretrained=NAME. Once per role.",
     ),
     _flag(
         "--labels",
         multiple=True,
         metavar="FILE",
-        help="People's verdicts on some of the answers, by which judged scores are corrected.",
+        help="People's verdicts on some of the answers, used to correct judged scores.",
     ),
 )
 
@@ -97,37 +97,37 @@ RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
         "-t",
         multiple=True,
         metavar="NAMES",
-        help="Tasks, groups, tags, globs, files; commas or repeated. Variants by name: arc_easy:cloze, gsm8k:8shot.",
+        help="Tasks, groups, tags, globs or files, separated by commas or repeated. Variants: arc_easy:cloze, gsm8k:8shot.",
     ),
     _flag(
         "--num_fewshot", "-f", type=click.IntRange(min=0), help="Examples in the prompt; a task that fixes 0 keeps 0."
     ),
-    _flag("--batch_size", "-b", help="A number, or auto: as many tokens as fit.  [default: auto]"),
-    _flag("--device", help="Torch device.  [default: the best there is]"),
+    _flag("--batch_size", "-b", help="A number, or auto for as many tokens as fit.  [default: auto]"),
+    _flag("--device", help="Torch device.  [default: the best available]"),
     _flag("--limit", "-L", type=float, help="Docs per task: a number, or a fraction below 1."),
-    _flag("--samples", "-E", metavar="JSON", help='Explicit docs: {"task": [ids]}, or a file with it.'),
-    _flag("--gen_kwargs", multiple=True, metavar="K=V,…", help="Generation settings laid over each task's own."),
-    _flag("--repeats", type=click.IntRange(min=1), help="Draws per request, instead of each task's own number."),
+    _flag("--samples", "-E", metavar="JSON", help='Docs to ask: {"task": [ids]}, or a file with that content.'),
+    _flag("--gen_kwargs", multiple=True, metavar="K=V,…", help="Generation settings that override each task's own."),
+    _flag("--repeats", type=click.IntRange(min=1), help="Draws per request, instead of the task's own number."),
     _flag(
         "--apply_chat_template",
         is_flag=False,
         flag_value="true",
         metavar="[NAME]",
-        help="Ask through the model's chat template, or the one of that name.",
+        help="Use the model's chat template, or the one with this name.",
     ),
-    _flag("--system_instruction", help="Text of the system turn."),
+    _flag("--system_instruction", help="Text of the system message."),
     _flag(
         "--fewshot_as_multiturn",
         is_flag=False,
         flag_value="true",
         metavar="[BOOL]",
-        help="Examples as turns of the conversation.  [default: with a chat template]",
+        help="Put examples in separate turns of the conversation.  [default: with a chat template]",
     ),
     *TASK_OPTIONS,
-    _flag("--output_path", "-o", metavar="DIR", help="Runs are kept below this directory.  [default: runs]"),
+    _flag("--output_path", "-o", metavar="DIR", help="Keep runs in this directory.  [default: runs]"),
     _flag("--run_dir", metavar="DIR", help="Keep the run in exactly this directory."),
-    _bool("--log_samples", "-s", help="Also write samples_<task>.jsonl in lm-evaluation-harness form."),
-    _bool("--predict_only", "-x", help="Answers only, no scores."),
+    _bool("--log_samples", "-s", help="Also write samples_<task>.jsonl in lm-evaluation-harness's format."),
+    _bool("--predict_only", "-x", help="Keep answers only; compute no scores."),
     _bool("--write_out", "-w", help="Print the first prompt of each task."),
     _flag("--seed", help="One number, or python,numpy,torch,fewshot.  [default: 0,1234,1234,1234]"),
     _flag(
@@ -135,49 +135,58 @@ RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
         type=click.IntRange(min=0),
         help="Bootstrap replicates; 0 turns error bars off.  [default: 1000]",
     ),
-    _flag("--metadata", multiple=True, metavar="JSON", help="Passed to tasks, and on to custom datasets."),
+    _flag("--metadata", multiple=True, metavar="JSON", help="Passed to tasks and custom datasets."),
     _flag("--store", metavar="PATH", help="The response store.  [default: in the user cache directory]"),
-    _bool("--fresh", help="Ask the model again even where the store has the answer."),
+    _bool("--fresh", help="Ask the model again even if the store has the answer."),
     _flag(
         "--reuse",
         type=click.Choice(["checked", "always"]),
-        help="Kept answers of a server: only if probes say that it is the same model, or always.  [default: checked]",
+        help="Reuse a server's kept answers only if probes show the same model, or always.  [default: checked]",
     ),
-    _flag("--shuffle", type=int, metavar="SEED", help="Ask in a random order, for what a server's answers owe to it."),
-    _bool("--offline", help="Ask nothing: score the answers that the store has, and count the others as failed."),
-    _bool("--dry_run", help="Count docs, requests and tokens, estimate time and cost; ask nothing."),
+    _flag(
+        "--shuffle",
+        type=int,
+        metavar="SEED",
+        help="Ask in a random order, to see how much a server's answers depend on it.",
+    ),
+    _bool("--offline", help="Send nothing: score the answers in the store and count the others as failed."),
+    _bool("--dry_run", help="Count docs, requests and tokens, and estimate time and cost; send nothing."),
     _bool("--trust_remote_code", help="Let models and datasets from the hub run their own code."),
-    _bool("--confirm_run_unsafe_code", help="Run code written by the model (in a sandbox) where a task needs it."),
+    _bool("--confirm_run_unsafe_code", help="Run code written by the model (in a sandbox) if a task needs it."),
     _flag(
         "--sandbox",
         type=click.Choice(["auto", "weak", "bwrap", "docker", "podman"]),
-        help="Where that code runs; weak does without walls that this machine lacks.  [default: auto]",
+        help="Where that code runs; weak does without protections that this machine lacks.  [default: auto]",
     ),
     _flag(
         "--style",
         type=click.Choice(["auto"]),
-        help="auto: choice tasks on a model without likelihoods as :letters where it lists tokens, else as :gen.",
+        help="auto: on a model without likelihoods, run choice tasks as :letters if it lists tokens, else as :gen.",
     ),
-    _flag("--max_failed", type=float, help="Withhold a score when a larger share of requests failed."),
-    _flag("--max_truncated", type=float, help="… of answers was cut off."),
-    _flag("--max_unparsed", type=float, help="… of answers could not be read by any filter."),
-    _flag("--max_unfinished", type=float, help="… of answers ended before the model's thoughts did."),
-    _flag("--max_cost", type=float, help="Stop before the next request would pass this cost; all answers are kept."),
-    _flag("--reasoning_effort", metavar="LEVEL", help="How much a model that thinks is asked to: low, medium, high."),
-    _flag("--until", metavar="RULE", help='Stop when the score is known: "ci=0.01" or "decided vs RUN".'),
-    _flag("--control", metavar="RUN", help="Tighten intervals by the scores of an earlier run on the full set."),
+    _flag("--max_failed", type=float, help="Withhold a score if a larger share of requests failed."),
+    _flag("--max_truncated", type=float, help="Withhold it if a larger share of answers was cut off."),
+    _flag("--max_unparsed", type=float, help="Withhold it if no filter could parse a larger share of answers."),
+    _flag(
+        "--max_unfinished",
+        type=float,
+        help="Withhold it if a larger share of answers ended before the model's reasoning did.",
+    ),
+    _flag("--max_cost", type=float, help="Stop before the next request could exceed this cost; all answers are kept."),
+    _flag("--reasoning_effort", metavar="LEVEL", help="How much a reasoning model should think: low, medium, high."),
+    _flag("--until", metavar="RULE", help='Stop when the score is precise enough: "ci=0.01" or "decided vs RUN".'),
+    _flag("--control", metavar="RUN", help="Tighten intervals with the scores of an earlier run on all docs."),
     _flag(
         "--log_to",
         multiple=True,
         metavar="NAME[:K=V,…]",
-        help="Also send results to a tracker: wandb, mlflow, tensorboard; with its settings after a colon.",
+        help="Also send results to a tracker: wandb, mlflow, tensorboard; settings go after a colon.",
     ),
     _flag("--wandb_args", multiple=True, metavar="K=V,…", help="The same as --log_to wandb:K=V,…"),
     _flag("--executor", type=click.Choice(["local", "ray"]), help="Where the model runs.  [default: local]"),
     _flag("--ray_address", metavar="ADDRESS", help="auto, or HOST:PORT of a Ray cluster."),
     _flag("--replicas", type=click.IntRange(min=1), help="Model replicas on the cluster."),
-    _flag("--gpus_per_replica", type=float, help="GPUs each replica holds; without it, what the model needs."),
-    _flag("--cpus_per_replica", type=float, help="CPUs each replica holds.  [default: an even share of a node]"),
+    _flag("--gpus_per_replica", type=float, help="GPUs per replica.  [default: what the model needs]"),
+    _flag("--cpus_per_replica", type=float, help="CPUs per replica.  [default: an even share of a node]"),
 )
 
 
@@ -220,7 +229,7 @@ _OTHER_KEYS = ("role", "log_to", "wandb_args")
 """Flags that are no fields of the config: they fill `roles` and `loggers`."""
 
 
-_FILE_FORM = "A config file is YAML: one `flag: value` a line."
+_FILE_FORM = "A config file is YAML with one `flag: value` per line."
 
 
 def read_config_file(path: Path) -> dict[str, Any]:
@@ -237,7 +246,7 @@ def read_config_file(path: Path) -> dict[str, Any]:
     if isinstance(content, dict) and "format" in content and isinstance(content.get("config"), dict):
         content = {key: value for key, value in content["config"].items() if key not in ("run_dir", "output_path")}
     if not isinstance(content, dict):
-        raise ConfigError(f"{path} does not hold flags", hint=_FILE_FORM)
+        raise ConfigError(f"{path} is not a mapping of flags", hint=_FILE_FORM)
     known = [*RunConfig.model_fields, *_OTHER_KEYS]
     for key in [key for key in content if key not in known]:
         if (reason := foreign_flags().not_needed(f"--{key}")) is not None:

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from assay.comparison import PowerAssumptions, SizePlan
 
 
-@click.command("power", short_help="How many docs it takes to see a difference.")
-@click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="Tasks to plan for.  [default: all of --from]")
+@click.command("power", short_help="How many docs does it take to see a difference?")
+@click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="Tasks to plan for.  [default: all in --from]")
 @click.option(
     "--effect",
     required=True,
     type=click.FloatRange(0, min_open=True),
-    help="The difference to be seen: 0.02 is two points.",
+    help="The difference to detect: 0.02 is two points.",
 )
 @click.option(
-    "--from", "runs", multiple=True, metavar="RUN", help="An earlier run; two of them give the paired variance itself."
+    "--from", "runs", multiple=True, metavar="RUN", help="An earlier run; with two, their paired variance is used."
 )
 @click.option("--metric", "-m", metavar="NAME", help="Metric to plan for.  [default: the first]")
 @click.option(
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     default=0.8,
     show_default=True,
     type=click.FloatRange(0.01, 0.999),
-    help="Chance to see the difference if it is there.",
+    help="Probability of detecting the difference if it exists.",
 )
 @click.option(
     "--alpha",
@@ -46,33 +46,34 @@ if TYPE_CHECKING:
     default=0.5,
     show_default=True,
     type=click.FloatRange(-1, 1),
-    help="Of the two models' scores over docs, where two runs do not tell.",
+    help="Correlation of the two models' scores over docs, if there are no two runs.",
 )
 @click.option(
     "--accuracy",
     default=0.5,
     show_default=True,
     type=click.FloatRange(0, 1),
-    help="Expected accuracy, where no run tells.",
+    help="Expected accuracy, if there is no run.",
 )
 @click.option(
     "--within",
     default=0.0,
     type=click.FloatRange(0),
-    help="Variance of one draw of a doc, where repeats do not tell; 0 without sampling.",
+    help="Variance of one draw of a doc, if no run has several; 0 without sampling.",
 )
-@click.option(
-    "--repeats", default=1, show_default=True, type=click.IntRange(min=1), help="Draws per doc that are planned."
-)
+@click.option("--repeats", default=1, show_default=True, type=click.IntRange(min=1), help="Planned draws per doc.")
 @click.option(
     "--tests",
     default=1,
     show_default=True,
     type=click.IntRange(min=1),
-    help="Comparisons that are corrected for together: tasks and groups of one `assay compare`.",
+    help="Comparisons corrected together: tasks and groups of one `assay compare`.",
 )
 @click.option(
-    "--noise", type=click.Path(), metavar="FILE", help="noise.json of `assay noise`: what no number of docs can show."
+    "--noise",
+    type=click.Path(),
+    metavar="FILE",
+    help="noise.json from `assay noise`: differences that no number of docs can show.",
 )
 @with_options(TASK_OPTIONS)
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
@@ -92,13 +93,13 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Docs and repeats needed to see a difference, and what a run of the present size can see.
+    """Compute the docs and draws needed to see a difference, and what a run of the current size can see.
 
     \b
     assay power --tasks gsm8k --effect 0.02
     assay power --effect 0.01 --from runs/base --from runs/other
 
-    With two earlier runs the variance of their differences is used, doc by doc; with one, or none, a correlation
+    With two earlier runs, the variance of their differences is used, doc by doc; with one or none, a correlation
     between the models is assumed and printed.
     """
     from dataclasses import asdict
@@ -121,7 +122,7 @@ def _from_runs(runs: tuple[str, ...], names: list[str], metric: str | None, wish
 
     if len(runs) > 2:
         raise ConfigError(
-            "--from takes one run or two", hint="Give the two whose difference is most like the planned one."
+            "--from takes one run or two", hint="Choose the two whose difference is most like the planned one."
         )
     opened = [open_run(run) for run in runs]
     chosen = names or [task for task in opened[0].tasks if all(task in run.tasks for run in opened)]
@@ -147,7 +148,7 @@ def _from_tasks(names: list[str], given: dict[str, Any], wish: PowerAssumptions)
     from assay.tasks import TaskManager
 
     if not names:
-        raise ConfigError("no tasks given", hint="Name some with --tasks, or give earlier runs with --from.")
+        raise ConfigError("no tasks given", hint="Name some with --tasks, or earlier runs with --from.")
     config = resolve_config(given)
     manager = TaskManager(include_path=config.include_path, lm_eval=config.lm_eval or None)
     loaded = manager.load(names, data_dir=Path(config.data_dir) if config.data_dir else None)
@@ -167,7 +168,7 @@ def _show(plans: list[SizePlan], wish: PowerAssumptions) -> None:
     from assay.cli.display import console
     from assay.tables import Column, FittedTable
 
-    numbers = ("docs now", f"docs for {wish.effect:g}", "repeats with docs now", "visible now")
+    numbers = ("docs now", f"docs for {wish.effect:g}", "draws with docs now", "visible now")
     columns = [Column("task", shrinks=True), Column("metric", shrinks=True), *(Column(n, right=True) for n in numbers)]
     table = FittedTable(columns, notes="variance from")
     for plan in plans:
@@ -194,4 +195,4 @@ def _show(plans: list[SizePlan], wish: PowerAssumptions) -> None:
 def _repeats(plan: SizePlan) -> str:
     if plan.noise.within_a + plan.noise.within_b == 0:
         return "–"
-    return "no number will do" if plan.repeats is None else str(plan.repeats)
+    return "no number is enough" if plan.repeats is None else str(plan.repeats)

@@ -13,25 +13,27 @@ if TYPE_CHECKING:
     from assay.comparison import ComparedRun, RankOptions
 
 
-@click.command("rank", short_help="Many runs, and the ranks each may have.")
+@click.command("rank", short_help="Rank many runs, each with the ranks it may have.")
 @click.argument("runs", nargs=-1, required=True, metavar="RUNS…")
-@click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="Rank by these tasks or groups.  [what was run]")
-@click.option("--metric", "-m", metavar="NAME", help="acc, or acc,none.  [the first that all runs have]")
+@click.option(
+    "--tasks", "-t", multiple=True, metavar="NAMES", help="Rank by these tasks or groups.  [default: what was run]"
+)
+@click.option("--metric", "-m", metavar="NAME", help="acc, or acc,none.  [default: the first that all runs have]")
 @click.option(
     "--min_difference",
     default=0.0,
     show_default=True,
     type=click.FloatRange(min=0),
-    help="Ranks that matter: a run is ahead only if it is by more than this.",
+    help="Count a run as ahead only if it is ahead by more than this.",
 )
 @click.option(
     "--level",
     default=0.95,
     show_default=True,
     type=click.FloatRange(0.5, 1, max_open=True),
-    help="Of all ranges together.",
+    help="Confidence level of all ranges together.",
 )
-@click.option("--ignore_prompts", is_flag=True, help="Pair docs by content even where their prompts differ.")
+@click.option("--ignore_prompts", is_flag=True, help="Pair docs by content even if their prompts differ.")
 @click.option("--bootstrap_iters", default=2000, show_default=True, type=click.IntRange(min=200), help="Replicates.")
 @click.option(
     "--thin",
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     flag_value=0,
     type=click.IntRange(min=0),
     metavar="[N]",
-    help="Which N docs would do for a further run, and what its score on them is worth.  [several sizes]",
+    help="Find N docs that are enough for another run, and how precise its score on them is.  [default: several sizes]",
 )
 @click.option("--thin_docs", type=click.Path(dir_okay=False), help="Write the chosen docs, for `assay run --samples`.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
@@ -67,7 +69,7 @@ def command(
     assay rank scores.csv --min_difference 0.01       # a plain table: run, doc, score
     assay rank runs/* --tasks gsm8k --thin 100 --thin_docs docs.json
 
-    A run is a directory of ours, files of lm-evaluation-harness, lighteval or inspect, or a table of scores (CSV, Parquet,
+    A run is one of our run directories, files of lm-evaluation-harness, lighteval or inspect, or a table of scores (CSV, Parquet,
     npz) that holds several. Ranges of all runs hold together at 95 %.
     """
     from assay.cli.display import console
@@ -90,7 +92,7 @@ def command(
         _thin(opened, thin or None, thin_docs, options)
         return
     if thin_docs:
-        raise click.UsageError("--thin_docs writes what --thin N chose; give both")
+        raise click.UsageError("--thin_docs writes what --thin N chose; pass both")
     rankings = rank(opened, options)
     if html:
         write_whole(Path(html), ranking_page(rankings).encode())

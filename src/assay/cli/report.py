@@ -10,7 +10,7 @@ from assay.cli.display import console
 from assay.cli.output import echo
 
 
-@click.command("report", short_help="A finished run as Markdown, LaTeX, CSV or HTML.")
+@click.command("report", short_help="Show a finished run as Markdown, LaTeX, CSV or HTML.")
 @click.argument("run", type=click.Path(exists=True, file_okay=False))
 @click.option(
     "--format",
@@ -23,7 +23,7 @@ from assay.cli.output import echo
     "--output",
     "-o",
     type=click.Path(dir_okay=False),
-    help="Write to this file. HTML goes to RUN/report.html if not given.",
+    help="Write to this file.  [default for HTML: RUN/report.html]",
 )
 def command(run: str, form: str, output: str | None) -> None:
     """Show a finished run again.

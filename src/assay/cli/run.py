@@ -23,8 +23,8 @@ def command(context: click.Context, /, as_json: bool, **given: Any) -> None:
     assay run --model hf --model_args pretrained=gpt2 --tasks arc_easy,hellaswag --num_fewshot 5
     assay run --config run.yaml --limit 100
 
-    Every flag but --config and --json can also stand in the file given with --config, and every flag but --json in the
-    environment as ASSAY_<FLAG>. Give the same command again, and a run that was stopped picks up where it was.
+    Every flag except --config and --json can also be set in the --config file, and every flag except --json in the
+    environment as ASSAY_<FLAG>. To continue a run that was stopped, run the same command again.
     """
     from rich.markup import escape
 

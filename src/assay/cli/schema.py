@@ -7,10 +7,10 @@ import click
 from assay.cli.output import echo_json
 
 
-@click.command("schema", short_help="JSON Schema of task and group files.")
+@click.command("schema", short_help="Print the JSON Schema of task and group files.")
 @click.argument("kind", type=click.Choice(["task", "group", "ci", "gate"]))
 def command(kind: str) -> None:
-    """Print the JSON Schema of task or group files, of assay.yaml (ci), or of what a gate writes (gate).
+    """Print the JSON Schema of task or group files, of assay.yaml (ci), or of a gate's report (gate).
 
     \b
     assay schema task > task.schema.json

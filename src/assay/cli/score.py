@@ -13,17 +13,17 @@ from assay.config import parse_roles
 
 @click.command("score", short_help="Score a run again from its kept responses.")
 @click.argument("run", type=click.Path(exists=True, file_okay=False))
-@click.option("--tasks", "-t", multiple=True, help="Tasks or groups to score; as in the run if not given.")
+@click.option("--tasks", "-t", multiple=True, help="Tasks or groups to score.  [default: those of the run]")
 @with_options(TASK_OPTIONS)
 @with_options(ROLE_OPTIONS)
-@click.option("--run_dir", type=click.Path(), help="Keep the new scores as a run of their own in this directory.")
+@click.option("--run_dir", type=click.Path(), help="Keep the new scores as a separate run in this directory.")
 @click.option("--bootstrap_iters", type=click.IntRange(min=0), help="Bootstrap replicates; 0 turns error bars off.")
 @click.option("--log_samples", is_flag=True, help="Also write samples_<task>.jsonl; needs --run_dir.")
-@click.option("--confirm_run_unsafe_code", is_flag=True, help="Run code written by the model where a task needs it.")
+@click.option("--confirm_run_unsafe_code", is_flag=True, help="Run code written by the model if a task needs it.")
 @click.option(
     "--sandbox",
     type=click.Choice(["auto", "weak", "bwrap", "docker", "podman"]),
-    help="Where that code runs; weak does without walls that this machine lacks.",
+    help="Where that code runs; weak does without protections that this machine lacks.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON instead of the table.")
 @click.pass_context
@@ -37,9 +37,9 @@ def command(
     \b
     assay score runs/my-model/2026-01-01T12-00-00 --include_path my_tasks
 
-    Docs whose requests would now differ are left out and counted.
+    Docs whose requests would be different now are left out and counted.
 
-    --role judge=… has the kept answers judged by another model; the model under test is not asked.
+    With --role judge=…, another model judges the kept answers; the model under test is not asked.
     """
     from assay.cli.display import exit_if_worthless, print_result, show_progress
     from assay.report import score_again

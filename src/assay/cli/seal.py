@@ -7,11 +7,11 @@ import click
 from assay.cli.output import echo
 
 
-@click.command("seal", short_help="A run as one file that anyone can check.")
+@click.command("seal", short_help="Write a run as one file that anyone can check.")
 @click.argument("run", type=click.Path(exists=True, file_okay=False))
 @click.option("--output", "-o", type=click.Path(dir_okay=False), help="The file to write.  [default: RUN/bundle.zip]")
 @click.option(
-    "--no_docs", is_flag=True, help="Hashes in place of docs and prompts: who verifies needs the dataset himself."
+    "--no_docs", is_flag=True, help="Write hashes in place of docs and prompts; whoever verifies it needs the dataset."
 )
 def command(run: str, output: str | None, no_docs: bool) -> None:
     """Write RUN as a bundle: settings, task files, hashes of requests and data, every answer and every score.
@@ -21,7 +21,7 @@ def command(run: str, output: str | None, no_docs: bool) -> None:
     assay verify my-model.zip
 
     The bundle is verified before it is written. The same run gives the same bytes; publish its seal (a hash) where it
-    cannot be changed, and nobody can change the bundle unseen.
+    cannot be changed, and nobody can change the bundle unnoticed.
     """
     from assay.cli.display import show_progress
     from assay.report import seal_run
@@ -30,6 +30,6 @@ def command(run: str, output: str | None, no_docs: bool) -> None:
         path, found = seal_run(run, output, docs=not no_docs, progress=progress, notify=progress.message)
     echo(f"{path}  {path.stat().st_size:,} bytes")
     echo(f"seal {found.about['seal']}")
-    echo(f"{found.docs:,} docs; {found.compared:,} values were derived again and are equal.")
+    echo(f"{found.docs:,} docs; {found.compared:,} values were computed again and are equal.")
     if not found.about["docs"]:
-        echo("It holds hashes in place of docs: verifying it needs the dataset.")
+        echo("It contains hashes in place of docs, so verifying it needs the dataset.")

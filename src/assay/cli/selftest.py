@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from assay.models import Capabilities
 
 
-@click.command("selftest", short_help="Check that a model gives the same answer however it is asked.")
+@click.command("selftest", short_help="Check that a model gives the same answer however you ask.")
 @click.argument("model")
 @click.option("--model_args", "-a", multiple=True, metavar="K=V,…", help="Arguments of the model, as for `assay run`.")
 @click.option("--device", help="Torch device.")
-@click.option("--trust_remote_code", is_flag=True, help="Let a model bring its own code.")
+@click.option("--trust_remote_code", is_flag=True, help="Let a model run its own code.")
 @click.option("--tolerance", type=float, help="Largest difference in log-likelihood.  [default: by the model's dtype]")
 def command(
     model: str, model_args: tuple[str, ...], device: str | None, trust_remote_code: bool, tolerance: float | None
 ) -> None:
-    """Ask MODEL the same in different ways and compare the answers.
+    """Ask MODEL the same questions in different ways and compare the answers.
 
     MODEL is a backend (see `assay ls models`), or what `pretrained=` takes: a hub name, a directory, a GGUF file.
 
@@ -29,8 +29,8 @@ def command(
     assay selftest smollm2-135m
     assay selftest local-completions --model_args base_url=http://localhost:8000/v1,model=m
 
-    A check is skipped only where the backend has nothing of the kind, such as a chat server's likelihoods. A request
-    that fails fails its check. Exit code 1 if a check fails, or if none applies.
+    A check is skipped only if the backend does not offer it, such as likelihoods of a chat server. A failed request
+    fails its check. Exit code 1 if a check fails or none applies.
     """
     from rich.markup import escape
     from rich.table import Table
@@ -74,8 +74,8 @@ _WITHOUT = {
     "top_logprobs": "no :letters; :gen and :cot",
     "images": "tasks with doc_to_image are refused",
     "tools": "tasks with tools: are refused",
-    "seeds": "a sampled draw cannot be had again",
-    "stop_strings": "answers are cut here, after they were written whole",
+    "seeds": "a sampled draw cannot be reproduced",
+    "stop_strings": "answers are cut here, after the server wrote them in full",
     "continues": "tasks with gen_prefix run without --apply_chat_template",
 }
 
@@ -84,7 +84,7 @@ def ability_table(able: Capabilities) -> Table:
     """One row for each thing that a model may be asked for, and what follows where it is missing."""
     from rich.table import Table
 
-    table = Table("it can be asked for", "", "", title_justify="left")
+    table = Table("can it do this?", "", "", title_justify="left")
     for name, there in able.named().items():
         table.add_row(name.replace("_", " "), "yes" if there else "no", "" if there else _WITHOUT[name])
     return table

@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from assay.tasks import Resolved, Task
 
 
-@click.command("show", cls=TaskFilesCommand, short_help="A task or group as it is understood, and who set what.")
+@click.command("show", cls=TaskFilesCommand, short_help="Show a resolved task or group, and where each field was set.")
 @click.argument("name")
-@click.option("--tree", is_flag=True, help="The tree of a group.")
+@click.option("--tree", is_flag=True, help="Print the tree of a group.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Fields, values and origins as one object; with --doc, the requests."
+    "--json", "as_json", is_flag=True, help="Print fields, values and origins as JSON; with --doc, the requests."
 )
-@click.option("--doc", type=click.IntRange(min=0), help="What a model would get for this doc.")
+@click.option("--doc", type=click.IntRange(min=0), help="Show what a model would be sent for this doc.")
 @click.option("--num_fewshot", type=click.IntRange(min=0), help="With --doc: examples in the prompt.")
 @click.option(
-    "--apply_chat_template", is_flag=True, help="With --doc: through the chat template of --tokens, or a plain one."
+    "--apply_chat_template", is_flag=True, help="With --doc: use the chat template of --tokens, or a plain one."
 )
 @click.option(
     "--tokens",
     metavar="MODEL",
-    help="With --doc: show the token boundary of this model: a name of `assay models ls`, a hub name or a directory.",
+    help="With --doc: show the token boundary of this model: a name from `assay models ls`, a hub name or a directory.",
 )
 @click.option("--data_dir", metavar="DIR", envvar="ASSAY_DATA_DIR", help="A local mirror of datasets.")
 @task_files
@@ -58,7 +58,7 @@ def command(
     assay show mmlu --tree
     assay show arc_easy --doc 3 --num_fewshot 2
 
-    A doc of a task that names Python code needs --trust: the code makes the prompt. Nothing else here runs any.
+    To show a doc of a task that uses Python code, pass --trust, because the code builds the prompt. Nothing else here runs code.
     """
     manager = open_manager(include_path, lm_eval, no_defaults)
     if doc is not None:
@@ -267,7 +267,7 @@ def _tokenizer(name: str) -> Any:
         reason = str(error).splitlines()[0]
         raise ModelError(
             f"--tokens: no tokenizer {name!r}: {reason}",
-            hint="Give a hub name, a directory or a model of `assay models ls`.",
+            hint="Use a hub name, a directory or a model from `assay models ls`.",
         ) from error
 
 

@@ -16,13 +16,13 @@ from assay.errors import ConfigError
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-@click.group("store", help="The kept responses: what is there, is it sound, clear it out, write it as text.")
+@click.group("store", help="Inspect, check, clean up or export the kept responses.")
 @click.option(
     "--store",
     "path",
     type=click.Path(path_type=Path),
     envvar="ASSAY_STORE",
-    help="Which store.  [default: responses.sqlite in ASSAY_HOME]",
+    help="The store to use.  [default: responses.sqlite in ASSAY_HOME]",
 )
 @click.pass_context
 def command(context: click.Context, path: Path | None) -> None:
@@ -31,7 +31,7 @@ def command(context: click.Context, path: Path | None) -> None:
     context.obj = path.expanduser() if path else default_store_path()
 
 
-@command.command("stats", help="Responses by run and model.")
+@command.command("stats", help="Count responses by run and model.")
 @click.pass_obj
 def show_stats(path: Path) -> None:
     from rich.table import Table
@@ -50,7 +50,7 @@ def show_stats(path: Path) -> None:
         console().print(table)
 
 
-@command.command("verify", help="Check every page and every response; put right what is not.")
+@command.command("verify", help="Check every page and every response; repair what can be repaired.")
 @click.pass_obj
 def verify_store(path: Path) -> None:
     from assay.store import verify
@@ -59,17 +59,19 @@ def verify_store(path: Path) -> None:
     if checked.message:
         echo(checked.message)
     if checked.spoiled:
-        echo(f"{checked.spoiled:,} responses did not match their checksum and were removed; they are computed again")
+        echo(
+            f"{checked.spoiled:,} responses did not match their checksum and were removed; they will be computed again"
+        )
     echo(f"{checked.checked - checked.spoiled:,} responses are sound")
     if checked.message or checked.spoiled:
         sys.exit(1)
 
 
-@command.command("gc", help="Delete responses that fit all the conditions given.")
-@click.option("--run", help="Of this run; * and ? match.")
-@click.option("--model", help="Of this model; * and ? match.")
-@click.option("--older-than", "--older_than", "age", metavar="AGE", help="Older than 30d, 12h, 2w, …")
-@click.option("--dry-run", "--dry_run", is_flag=True, help="Only say how many.")
+@command.command("gc", help="Delete responses that match all the given conditions.")
+@click.option("--run", help="Only of this run; * and ? are wildcards.")
+@click.option("--model", help="Only of this model; * and ? are wildcards.")
+@click.option("--older-than", "--older_than", "age", metavar="AGE", help="Only older than this: 30d, 12h, 2w, …")
+@click.option("--dry-run", "--dry_run", is_flag=True, help="Only count them.")
 @click.pass_obj
 def clear_out(path: Path, run: str | None, model: str | None, age: str | None, dry_run: bool) -> None:
     from assay.store import collect_garbage
@@ -79,9 +81,9 @@ def clear_out(path: Path, run: str | None, model: str | None, age: str | None, d
     echo(f"{count:,} responses {'would be' if dry_run else 'were'} deleted")
 
 
-@command.command("export", help="One JSON object a line, to standard output or a file.")
-@click.option("--run", help="Of this run; * and ? match.")
-@click.option("--model", help="Of this model; * and ? match.")
+@command.command("export", help="Write one JSON object per line to standard output or a file.")
+@click.option("--run", help="Only of this run; * and ? are wildcards.")
+@click.option("--model", help="Only of this model; * and ? are wildcards.")
 @click.option("--output", "-o", type=click.File("w", encoding="utf-8", lazy=True), default="-")
 @click.pass_obj
 def export(path: Path, run: str | None, model: str | None, output: IO[str]) -> None:

@@ -18,13 +18,21 @@ if TYPE_CHECKING:
 
 @click.command("sweep", cls=RunCommand, short_help="How much of a score is the prompt?")
 @with_options(RUN_OPTIONS)
-@click.option("--styles", metavar="NAMES", help="Wordings to cross, as in mc,cloze.  [default: the task's own]")
-@click.option("--shots", metavar="NUMBERS", help="Numbers of examples to cross, as in 0,5.  [default: the task's own]")
+@click.option("--styles", metavar="NAMES", help="Wordings to cross, such as mc,cloze.  [default: the task's own]")
 @click.option(
-    "--seeds", default=1, show_default=True, type=click.IntRange(min=1), help="Draws of the few-shot examples."
+    "--shots", metavar="NUMBERS", help="Numbers of examples to cross, such as 0,5.  [default: the task's own]"
 )
 @click.option(
-    "--perturb", metavar="NAMES", help="Perturbations to try beside the clean text, as in typo(0.05),typo(0.1)."
+    "--seeds",
+    default=1,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="How many selections of few-shot examples to try.",
+)
+@click.option(
+    "--perturb",
+    metavar="NAMES",
+    help="Perturbations to try in addition to the clean text, such as typo(0.05),typo(0.1).",
 )
 @click.option("--metric", "-m", help="The metric to look at.  [default: the first that all conditions have]")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
@@ -42,9 +50,9 @@ def command(
     \b
     assay sweep --model hf --model_args pretrained=gpt2 --tasks arc_easy --styles mc,cloze --shots 0,5 --seeds 3
 
-    A group stands for its tasks. All wordings and shots are one run, so that they share what their prompts share; each
-    further seed draws other examples. The table says how far the score moves with the prompt, and how much of a doc's
-    score is the doc, the wording, the shots, or one of them liking another.
+    A group stands for its tasks. All wordings and shots are one run, so that prompts share their common parts; each
+    further seed picks other examples. The table shows how far the score moves with the prompt, and how much of a doc's
+    score is due to the doc, the wording, the shots, or their interactions.
     """
 
     from assay.cli.options import resolve_config
@@ -81,9 +89,9 @@ def _shots(text: str | None, config: RunConfig) -> tuple[int, ...]:
     parts = _split(text)
     wrong = [part for part in parts if not part.isdigit()]
     if wrong:
-        raise ConfigError(f"--shots: {wrong[0]!r} is not a number of examples", hint="Write --shots 0,5.")
+        raise ConfigError(f"--shots: {wrong[0]!r} is not a number of examples", hint="Write --shots 0,5, for example.")
     if parts and config.num_fewshot is not None:
-        raise ConfigError("--shots and --num_fewshot both say how many examples", hint="Leave --num_fewshot out.")
+        raise ConfigError("--shots and --num_fewshot both set the number of examples", hint="Leave out --num_fewshot.")
     return tuple(int(part) for part in parts) if config.num_fewshot is None else (config.num_fewshot,)
 
 
@@ -99,7 +107,7 @@ def _forecast(config: RunConfig, design: SweepDesign, *, as_json: bool) -> None:
         return
     show_forecast(forecast, "What one seed of this sweep would ask")
     if design.seeds > 1:
-        echo(f"The same for each of {design.seeds} seeds, but prompts without examples are asked once for all.")
+        echo(f"The same for each of {design.seeds} seeds, but prompts without examples are asked only once.")
     echo("Nothing was sent.")
 
 
@@ -167,7 +175,7 @@ def _show(swept: list[SweptTask]) -> None:
             )
         out.print(table)
         shares = Table(header_style="bold", pad_edge=False, box=SIMPLE_HEAD)
-        shares.add_column("variance of a score comes from")
+        shares.add_column("source of variance")
         shares.add_column("share", justify="right")
         for effect, share in sorted(task.components.shares.items(), key=lambda item: -item[1]):
             if len(effect) > 1 and share < 0.0005:

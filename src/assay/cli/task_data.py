@@ -48,12 +48,12 @@ def check_data(manager: TaskManager, names: list[str], data_dir: Path | None) ->
             report.add(place, [name])
         elif (need := need_of_task(config)) is None:
             report.add("nowhere", [name])
-            report.failures.setdefault(f"{config.dataset_path}: its files are not there", []).append(name)
+            report.failures.setdefault(f"{config.dataset_path}: its files do not exist", []).append(name)
         else:
             asked.setdefault(need, []).append(name)
     if asked and (reason := why_out_of_reach()):
         report.add("nowhere", [name for tasks in asked.values() for name in tasks])
-        report.failures[f"the hub is out of reach ({reason})"] = [name for tasks in asked.values() for name in tasks]
+        report.failures[f"the hub cannot be reached ({reason})"] = [name for tasks in asked.values() for name in tasks]
         return report
     found, failed = find_all(HubClient(), list(asked))
     for each in found:
@@ -94,11 +94,11 @@ def _at_hand(config: TaskConfig, data_dir: Path | None) -> str | None:
 
 WORDS = {
     "mirror": "in the mirror",
-    "files": "in files of this machine",
+    "files": "in local files",
     "hub": "on the hub",
     "stand-in": "on the hub, in another form or place",
-    "code": "loaded by code of the task: not looked for",
-    "unread": "not looked for: the task cannot be read",
+    "code": "loaded by the task's own code; not looked for",
+    "unread": "not looked for, because the task cannot be read",
     "nowhere": "nowhere",
 }
 

@@ -26,7 +26,7 @@ def task_files(function: F) -> F:
             type=WHOLE_TEXT,
             metavar="DIR",
             envvar="ASSAY_INCLUDE_PATH",
-            help="More task files; may be given many times, and splits on the path separator.",
+            help="More task files; can be repeated, or joined by the path separator.",
         ),
         click.option(
             "--lm_eval",
@@ -43,7 +43,7 @@ def task_files(function: F) -> F:
 def trusting(function: F) -> F:
     """Adds `--trust`. Without it, the verb reads code of task files and never runs it."""
 
-    @click.option("--trust", is_flag=True, help="Run the Python code that task files name: you have read it.")
+    @click.option("--trust", is_flag=True, help="Run the Python code that task files name; you have read it.")
     @functools.wraps(function)
     def call(*args: Any, trust: bool, **options: Any) -> Any:
         from assay.config import reading_only

@@ -63,17 +63,17 @@ class ValidationTally:
 
 @click.command("validate", cls=TaskFilesCommand, short_help="Check task files without asking a model.")
 @click.argument("names", nargs=-1)
-@click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="More names; the same as without the flag.")
-@click.option("--json", "as_json", is_flag=True, help="Counts and failures as one object.")
+@click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="Names to check; the same as the arguments.")
+@click.option("--json", "as_json", is_flag=True, help="Print counts and failures as JSON.")
 @click.option(
     "--data_dir",
     metavar="DIR",
     envvar="ASSAY_DATA_DIR",
     help="Also render the first doc of tasks whose data are in this mirror.",
 )
-@click.option("--data", is_flag=True, help="Also find out which tasks can load their data: mirror, files, hub.")
-@click.option("-v", "--verbose", is_flag=True, help="Show every failure and warning, not one of each kind.")
-@click.option("--model", "-M", metavar="NAME", help="Check a model too: its arguments, its class, the files it names.")
+@click.option("--data", is_flag=True, help="Also check which tasks can load their data from the mirror, files or hub.")
+@click.option("-v", "--verbose", is_flag=True, help="Show every failure and warning, not just one of each kind.")
+@click.option("--model", "-M", metavar="NAME", help="Also check a model: its arguments, class and files.")
 @click.option("--model_args", "-a", multiple=True, metavar="K=V,…", help="Arguments of the model, as for `assay run`.")
 @task_files
 @trusting
@@ -92,12 +92,12 @@ def command(
     lm_eval: str | None,
     no_defaults: bool,
 ) -> None:
-    """Check tasks and groups, by name or all there are.
+    """Check tasks and groups, by name or all of them.
 
     Includes and functions must resolve; keys, metrics, filters, aggregations, samplers and group members must exist;
-    templates must compile and, where the data are at hand, render; no group may contain itself. Exit code 2 if anything
-    is wrong. Python code that task files name is read, not run, and what was therefore not checked is listed: --trust
-    runs it, as a run would.
+    templates must compile and, if the data are local, render; no group may contain itself. The exit code is 2 if anything
+    is wrong. Python code in task files is read but not run, and what could not be checked is listed; --trust runs it, as a
+    run would.
 
     \b
     assay validate my_task --include_path my_tasks
@@ -105,7 +105,7 @@ def command(
     assay validate --lm_eval
     assay validate --model hf --model_args pretrained=my_model
 
-    With --model and no names, the model alone is checked. --data lists files and loads none; exit code 3 if data are nowhere.
+    With --model and no names, only the model is checked. --data lists files without loading them; exit code 3 if data are missing.
     """
     manager = open_manager(include_path, lm_eval, no_defaults)
     tally = ValidationTally()
@@ -187,7 +187,7 @@ class _Checker:
             if any(not isinstance(error, UntrustedCode) for error in errors):
                 self.failed.add(key)
             for idle in [] if errors else idle_settings(config):
-                warnings.warn(f"task {key}: without effect: {idle}", ConfigWarning, stacklevel=2)
+                warnings.warn(f"task {key}: no effect: {idle}", ConfigWarning, stacklevel=2)
             if plain or key in resolved.roots:
                 self.done.add(key)
                 self.tally.add("tasks", key, _text(resolved.sources.get(key)), errors)
@@ -252,7 +252,7 @@ def _print(tally: ValidationTally, verbose: bool) -> None:
     for kind in tally.loaded:
         echo(f"{kind}: {tally.loaded[kind]:,} loaded, {tally.failed[kind]:,} failed")
     if tally.unchecked:
-        echo("Python code was read, not run: what it does is not checked. Read it, then use --trust.")
+        echo("Python code was read but not run, so what it does is not checked. Read it, then use --trust.")
     packages: dict[str, int] = {}
     for failure in tally.failures:
         if failure["missing_package"]:

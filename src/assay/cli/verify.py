@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SHOWN = 10
 
 
-@click.command("verify", cls=TaskFilesCommand, short_help="Derive every number of a sealed run again.")
+@click.command("verify", cls=TaskFilesCommand, short_help="Compute every number of a sealed run again.")
 @click.argument("bundle", type=click.Path(exists=True, dir_okay=False))
 @click.option("--data_dir", metavar="DIR", envvar="ASSAY_DATA_DIR", help="A mirror with the tasks' data.")
 @click.option(
@@ -25,20 +25,20 @@ SHOWN = 10
     type=click.Choice(["auto", "dataset", "bundle"]),
     default="auto",
     show_default=True,
-    help="Where docs are read; auto takes the bundle's where the dataset cannot be had.",
+    help="Where to read docs from; auto uses the bundle's if the dataset is not available.",
 )
 @click.option("--include_path", multiple=True, metavar="DIR", help="Your own task files in place of the bundle's.")
 @click.option("--lm_eval", metavar="[DIR]", help="Task files of lm-evaluation-harness in place of the bundle's.")
-@click.option("--trust", is_flag=True, help="Run the Python code of the bundle's task files: you have read it.")
-@click.option("--confirm_run_unsafe_code", is_flag=True, help="Run code written by the model where a task needs it.")
+@click.option("--trust", is_flag=True, help="Run the Python code in the bundle's task files; you have read it.")
+@click.option("--confirm_run_unsafe_code", is_flag=True, help="Run code written by the model if a task needs it.")
 @click.option("--reask", type=click.IntRange(min=1), metavar="N", help="Ask N random docs again; needs --model.")
-@click.option("--model", "-M", metavar="NAME", help="The model that is asked, as for `assay run`.")
+@click.option("--model", "-M", metavar="NAME", help="The model to ask, as for `assay run`.")
 @click.option("--model_args", "-a", multiple=True, metavar="K=V,…", help="Its arguments.")
 @click.option(
-    "--replays", type=click.IntRange(min=2), default=2, show_default=True, help="How often each doc is asked."
+    "--replays", type=click.IntRange(min=2), default=2, show_default=True, help="How many times to ask each doc."
 )
-@click.option("--seed", type=int, help="Draw the docs of an earlier --reask again.  [default: at random]")
-@click.option("--json", "as_json", is_flag=True, help="Everything that was found, as one object.")
+@click.option("--seed", type=int, help="Pick the same docs as an earlier --reask.  [default: at random]")
+@click.option("--json", "as_json", is_flag=True, help="Print all findings as JSON.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -56,14 +56,14 @@ def command(
     seed: int | None,
     as_json: bool,
 ) -> None:
-    """Check BUNDLE, written by `assay seal`: every file, and every number from the answers that it keeps.
+    """Check BUNDLE, written by `assay seal`: every file, and every number computed from its answers.
 
     \b
     assay verify my-model.zip
     assay verify my-model.zip --reask 50 --model hf --model_args pretrained=my-model
 
-    Without --reask no model is asked, and no judge. Exit code 0 if all is as the bundle says, 1 if anything is not, 2 if it is
-    no bundle, 4 if answers differ that a model's own noise may explain.
+    Without --reask, no model or judge is asked. Exit code 0 if everything is as the bundle says, 1 if anything is not, 2 if it
+    is not a bundle, 4 if answers differ in a way that the model's own noise may explain.
     """
     from assay.cli.display import show_progress
     from assay.report import Sources, reask_bundle, verify_bundle
@@ -78,7 +78,7 @@ def command(
     )
     choice = _choice(model, model_args) if model is not None else None
     if (choice is None) != (reask is None):
-        raise click.UsageError("--reask N and --model NAME go together: N docs are asked of that model.")
+        raise click.UsageError("--reask N and --model NAME go together: that model is asked N docs.")
     with show_progress(quiet=as_json) as progress:
         found = verify_bundle(bundle, sources, progress)
     asked = None
@@ -120,7 +120,7 @@ def print_verification(found: SealVerification, *, reasked: bool = False) -> Non
         echo(hanging(f"! {note}"))
     echo("Verified: every number follows from the answers in the bundle." if found.passed else "Not verified.")
     if found.passed and not reasked:
-        echo("Whether the model gave these answers is another question: --reask 50 --model … asks it.")
+        echo("This does not show that the model gave these answers; --reask 50 --model … asks it again.")
 
 
 def print_reasked(asked: Reasked) -> None:
@@ -128,27 +128,29 @@ def print_reasked(asked: Reasked) -> None:
     k, noisy, changed = len(asked.docs), asked.noisy, asked.changed
     echo()
     echo(
-        f"{k:,} of {asked.total:,} docs asked again, each {asked.replays} times (--seed {asked.seed} draws the same ones)"
+        f"{k:,} of {asked.total:,} docs asked again, each {asked.replays} times (--seed {asked.seed} picks the same ones)"
     )
     if asked.left_out:
-        echo(f"! {asked.left_out:,} further docs were drawn whose answers cannot be compared: sampled, or failed")
+        echo(
+            f"! {asked.left_out:,} more docs were picked whose answers cannot be compared, because they were sampled or failed"
+        )
     if not asked.same_model:
-        echo("! the model is not the one that was sealed, by its fingerprint: other answers may be its own")
+        echo("! the model's fingerprint is not the sealed one, so different answers may be its own")
     if noisy:
-        echo(f"! on {len(noisy):,} docs the model does not agree with itself; they say nothing about the kept answer")
+        echo(f"! on {len(noisy):,} docs the model does not agree with itself; they say nothing about the kept answers")
     if not changed:
         echo(f"✓ answers: as sealed on all {asked.conclusive:,} docs where the model agrees with itself")
     else:
-        echo(f"✗ answers: otherwise than sealed on {len(changed):,} docs where the model agrees with itself")
+        echo(f"✗ answers: different from the sealed ones on {len(changed):,} docs where the model agrees with itself")
         for doc in changed[:SHOWN]:
             echo(f"    {one_line(doc.task)}, doc {doc.doc_id}: sealed {_brief(doc.kept)}, now {_brief(doc.now[0])}")
         echo(
             hanging(
-                f"  Noise alone would do this with probability {asked.p_value:.2g}. Other answers are evidence, not proof: a "
-                "server may also have changed since, or answer by the company a request has in its batch."
+                f"  Noise alone would do this with probability {asked.p_value:.2g}. "
+                "Different answers are evidence, not proof: the server may have changed since, or its answers may depend on the batch."
             )
         )
-    echo("Had a share of all answers been changed, one of them would have been seen with this probability:")
+    echo("If this share of all answers had been changed, at least one change would have shown with this probability:")
     echo("    " + "   ".join(f"{share:.0%}: {chance:.1%}" for share, chance in asked.chances().items()))
     if asked.smallest_share is not None:
         echo(f"    a share of {asked.smallest_share:.1%} or more: at least 95 %")
@@ -164,23 +166,23 @@ def _docs_line(found: SealVerification) -> str:
     if found.from_dataset:
         return f"docs: {found.docs:,}, those of the dataset"
     why = f" ({one_line(found.why_not)})" if found.why_not else ""
-    return f"docs: {found.docs:,}, as the bundle has them; not compared with the dataset{why}"
+    return f"docs: {found.docs:,}, as in the bundle; not compared with the dataset{why}"
 
 
 def _requests_line(found: SealVerification) -> str:
     if found.rebuilt:
-        return "requests: built anew from the docs, with the same hashes"
-    return "requests: as the bundle has them, with the hashes it states"
+        return "requests: built again from the docs, with the same hashes"
+    return "requests: as in the bundle, with the hashes it states"
 
 
 def _numbers_line(found: SealVerification) -> str:
     rounded = f", {found.rounded:,} of them up to rounding in the tenth digit" if found.rounded else ""
-    return f"numbers: {found.compared:,} values derived again are equal{rounded}"
+    return f"numbers: {found.compared:,} values computed again are equal{rounded}"
 
 
 LINES = (
     (("file",), lambda found: f"files: {len(found.about['members']):,}, as sealed", "files"),
-    (("setting",), lambda found: "settings: those the results were derived under", "settings"),
+    (("setting",), lambda found: "settings: those that the results were computed with", "settings"),
     (("doc",), _docs_line, "docs"),
     (("request",), _requests_line, "requests"),
     (("answer", "number"), _numbers_line, "numbers and answers"),

@@ -9,27 +9,34 @@ import click
 from assay.cli.output import echo
 
 
-@click.command("view", short_help="Look at runs and samples in a browser.")
+@click.command("view", short_help="View runs and samples in a browser.")
 @click.argument(
     "directories", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="[DIR]..."
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Listen here; a free port if not given.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Another address makes a token part of the URL.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port to listen on.  [default: a free port]")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; any other than the default adds a token to the URL.",
+)
 @click.option("--open/--no-open", "open_browser", default=True, help="Open the browser.")
 @click.option(
-    "--bundle", type=click.Path(file_okay=False, path_type=Path), help="Write a static site here instead of serving."
+    "--bundle",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write a static site to this directory instead of serving.",
 )
 @click.option(
     "--bundle_samples",
     type=click.IntRange(0),
     default=200,
     show_default=True,
-    help="Docs of each task that get a page in the bundle.",
+    help="Docs per task that get a page in the bundle.",
 )
 @click.option(
     "--trend",
     metavar="NAME",
-    help="Open the page of scores over time: ordered by date, or by an argument of the models such as step or revision.",
+    help="Open the page of scores over time, ordered by date or by a model argument such as step or revision.",
 )
 def command(
     directories: tuple[Path, ...],
@@ -40,7 +47,7 @@ def command(
     bundle_samples: int,
     trend: str | None,
 ) -> None:
-    """Show the runs below each DIR (the current directory if none is given): ours, and those of lm-evaluation-harness.
+    """Show the runs in each DIR (default: the current directory), ours and those of lm-evaluation-harness.
 
     \b
     assay view runs
@@ -61,7 +68,7 @@ def command(
         return
 
     def ready(address: str) -> None:
-        echo(f"Viewing {', '.join(str(path) for path in chosen)} at {address}  (Ctrl-C ends)")
+        echo(f"Viewing {', '.join(str(path) for path in chosen)} at {address}  (press Ctrl-C to stop)")
 
     serve(
         chosen,

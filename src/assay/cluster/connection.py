@@ -69,8 +69,8 @@ def connect(address: str | None, replicas: int | None) -> bool:
         ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         raise ModelError(
-            f"no Ray cluster could be joined at {address!r}: {str(error).splitlines()[0] if str(error) else type(error).__name__}",
-            hint="Start one with `ray start --head`, or leave --ray_address out to use this machine alone.",
+            f"could not join a Ray cluster at {address!r}: {str(error).splitlines()[0] if str(error) else type(error).__name__}",
+            hint="Start one with `ray start --head`, or leave out --ray_address to use only this machine.",
         ) from error
     return False
 
@@ -96,20 +96,20 @@ def gpus_needed(config: RunConfig, nodes: list[dict[str, float]]) -> float:
         needed = float(math.prod(int(config.model_args.get(name, 1)) for name in sizes))
         if asked is not None and asked < needed and not (needed == 1 and asked > 0):
             raise ConfigError(
-                f"gpus_per_replica is {asked:g}, and this model is spread over {needed:g} GPUs",
-                hint=f"Leave --gpus_per_replica out, or say --gpus_per_replica {needed:g}.",
+                f"gpus_per_replica is {asked:g}, but this model is spread over {needed:g} GPUs",
+                hint=f"Leave out --gpus_per_replica, or use --gpus_per_replica {needed:g}.",
             )
         return needed if asked is None else asked
     if asked == 0 and device.startswith("cuda"):
         raise ConfigError(
-            f"device is {device}, and gpus_per_replica 0 hides all GPUs from the replicas",
-            hint="Leave --gpus_per_replica out, or take another device.",
+            f"device is {device}, but gpus_per_replica 0 hides all GPUs from the replicas",
+            hint="Leave out --gpus_per_replica, or choose another device.",
         )
     if asked:
         if device == "cpu":
             raise ConfigError(
-                f"device is cpu, and each replica is to hold {asked:g} GPUs",
-                hint="Leave --gpus_per_replica out, or take another device.",
+                f"device is cpu, but each replica should get {asked:g} GPUs",
+                hint="Leave out --gpus_per_replica, or choose another device.",
             )
         return asked
     computes = asked is None and config.model in _ON_GPUS and device != "cpu"
@@ -134,15 +134,15 @@ def plan_replicas(
     room = sum(each.fits(node) for node in nodes)
     if not room:
         raise ConfigError(
-            f"a replica needs {each}, and no node of the cluster has that; nodes: {_describe(nodes)}",
+            f"a replica needs {each}, but no node in the cluster has that; nodes: {_describe(nodes)}",
             hint="Ask for less with --gpus_per_replica, or add nodes.",
         )
     if replicas is None:
         replicas = room if gpus else max(1, len(nodes))
     if replicas > room:
         raise ConfigError(
-            f"{replicas} replicas need {replicas} × {each}, and the cluster has room for {room}; nodes: {_describe(nodes)}",
-            hint=f"Say --replicas {room}, or add nodes.",
+            f"{replicas} replicas need {replicas} × {each}, but the cluster has room for {room}; nodes: {_describe(nodes)}",
+            hint=f"Use --replicas {room}, or add nodes.",
         )
     return replicas, each
 
@@ -159,11 +159,11 @@ def _require_listener(address: str) -> None:
     except ValueError:
         host = port = None
     if not host or port is None:
-        raise ConfigError(f"--ray_address is {address!r}", hint="Give auto, HOST:PORT, or ray://HOST:PORT.")
+        raise ConfigError(f"--ray_address is {address!r}", hint="Use auto, HOST:PORT, or ray://HOST:PORT.")
     try:
         socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
     except OSError as error:
         raise ModelError(
-            f"nobody listens at {address}: {error}",
-            hint="Start a cluster with `ray start --head`, look at the address, or leave --ray_address out.",
+            f"nothing listens at {address}: {error}",
+            hint="Start a cluster with `ray start --head`, check the address, or leave out --ray_address.",
         ) from error

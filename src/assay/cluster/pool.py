@@ -94,8 +94,8 @@ class ReplicaPool:
         if not references:
             reason = f": {self._failures[-1]}" if self._failures else ""
             raise ModelError(
-                f"no replica has the model{reason}",
-                hint="It has to be loadable on every node: same files, same packages. What was answered is kept.",
+                f"no replica could load the model{reason}",
+                hint="Every node must be able to load it: same files, same packages. All answers so far are kept.",
             )
         done, _ = self.ray.wait(references, num_returns=1, timeout=1.0)
         if done:
@@ -134,8 +134,8 @@ class ReplicaPool:
         self.deaths_in_a_row += 1
         if self.deaths_in_a_row >= DEATHS_IN_A_ROW:
             raise ModelError(
-                f"{self.deaths_in_a_row} replicas were lost one after the other without an answer; the last: {reason}",
-                hint="What was answered is kept. Look at the memory of the nodes and at Ray's logs.",
+                f"{self.deaths_in_a_row} replicas were lost in a row without an answer; the last: {reason}",
+                hint="All answers so far are kept. Check the nodes' memory and Ray's logs.",
             )
         self.workers.append(self._start())
         alive = {node["NodeID"] for node in self.ray.nodes() if node["Alive"]}
@@ -182,7 +182,7 @@ class ReplicaPool:
             and self.model is not None
             and outcome.info.fingerprint != self.model.info.fingerprint
         ):
-            outcome = LoadFailure(outcome.node, "its model is not the one that the first replica has")
+            outcome = LoadFailure(outcome.node, "its model differs from that of the first replica")
         if isinstance(outcome, LoadedModel):
             worker.loaded = outcome
             self.model = self.model or outcome
@@ -205,10 +205,10 @@ class ReplicaPool:
         if waited > TELL_AFTER_SECONDS and not self._told:
             self._told = True
             self.notify(
-                f"no replica is ready after {waited:.0f} s: the model is still loading, or there is no room ({need})"
+                f"no replica was ready after {waited:.0f} s: the model is still loading, or there is no room ({need})"
             )
         if waited > GIVE_UP_AFTER_SECONDS and not Resources.fits(self.resources, free):
             raise ModelError(
                 f"no replica after {waited:.0f} s: {need}",
-                hint="Add nodes, or ask for less; what was answered is kept.",
+                hint="Add nodes, or ask for less; all answers so far are kept.",
             )

@@ -18,7 +18,7 @@ from assay.stats import Estimate, cohen_kappa, draw_agreement, krippendorff, uni
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far two filters, or the draws of one, score the same docs alike."""
+    """How far two filters, or the draws under one, agree on the same docs."""
 
     task: str
     metric: str

@@ -26,10 +26,10 @@ from assay.stats import holm, judge, unpaired_difference
 
 
 def compare_runs(runs: Sequence[ComparedRun], options: CompareOptions | None = None) -> list[Comparison]:
-    """Every further run against the first. The correction counts the tasks of all of them together."""
+    """Compares every other run with the first. The correction covers the tasks of all of them together."""
     options = options or CompareOptions()
     if len(runs) < 2:
-        raise ConfigError("one run cannot be compared", hint="Name two or more.")
+        raise ConfigError("a comparison needs two runs", hint="Name two or more.")
     return _judged([_Pair(runs[0], other, options).compare() for other in runs[1:]], options)
 
 
@@ -121,7 +121,7 @@ class _Pair:
         difference = unpaired_difference(a.estimate, b.estimate)
         no_docs, no_draws = np.empty(0, dtype=np.uint64), np.empty(0)
         member = MemberDifference(difference, b.estimate.n, no_docs, lambda: (no_draws, no_draws))
-        return TaskDifference(member, False, notes=("as reported: its aggregation cannot be repeated here",))
+        return TaskDifference(member, False, notes=("as reported; its aggregation cannot be repeated here",))
 
     def _group(self, name: str) -> None:
         for key, score in self.a.result.groups[name].scores.items():
@@ -171,7 +171,7 @@ class _Pair:
             reason = run.result.tasks[name].stop_reason if name in run.result.tasks else None
             if reason is not None and not reason.startswith("all docs"):
                 # A p-value for a fixed number of docs does not count the looks that ended the run.
-                stopped.append(f"{side} stopped early: p does not count its looks")
+                stopped.append(f"{side} stopped early: p does not account for its checks")
             score = run.score(name, key)
             if score is not None and score.judge is not None and not score.judge.is_corrected:
                 judged.append(f"{side}: {score.judge.mark}")
@@ -203,9 +203,9 @@ def _judged(comparisons: list[Comparison], options: CompareOptions) -> list[Comp
 
 
 def _hint(refusals: Sequence[Refusal]) -> str | None:
-    unpaired = "Use --unpaired to compare the scores as of different docs"
+    unpaired = "Use --unpaired to compare the scores as if on different docs"
     if any("prompts differ" in r.reason for r in refusals):
-        return f"{unpaired}, or --ignore_prompts to pair the docs all the same."
+        return f"{unpaired}, or --ignore_prompts to pair the docs anyway."
     if any("no doc in common" in r.reason for r in refusals):
         return f"{unpaired}."
     return None

@@ -58,12 +58,12 @@ def _opened(given: RunResult | str | Path, name: str) -> ComparedRun:
     if isinstance(given, RunResult):
         if given.path is None:
             raise ConfigError(
-                f"compare: the docs of {name} were not kept, and runs are compared doc by doc",
-                hint="Give evaluate(…, run_dir=…).",
+                f"compare: the docs of {name} were not kept, but runs are compared doc by doc",
+                hint="Use evaluate(…, run_dir=…).",
             )
         given = given.path
     if not isinstance(given, str | Path):
-        raise ConfigError(f"compare: {name} is a {type(given).__name__}", hint="Give a result, or the path of a run.")
+        raise ConfigError(f"compare: {name} is a {type(given).__name__}", hint="Pass a result, or the path of a run.")
     return open_run(given)
 
 

@@ -125,7 +125,7 @@ def gate_against(run: str | Path, baseline: str | Path, options: CompareOptions)
     if not where.exists():
         raise ConfigError(
             f"the baseline {baseline} does not exist",
-            hint="Give a run directory, a results file, or a JSON file of thresholds.",
+            hint="Use a run directory, a results file, or a JSON file of thresholds.",
         )
     if not (where.is_file() and where.suffix == ".json"):
         return _against_run(open_run(run), open_run(where), options)
@@ -142,7 +142,7 @@ def _read_json(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(data, dict):
         hint = 'Expected {"task": {"acc,none": 0.5}} or a results file.'
-        raise ConfigError(f"{path} does not hold an object", hint=hint)
+        raise ConfigError(f"{path} is not a JSON object", hint=hint)
     return data
 
 
@@ -221,7 +221,7 @@ def _against_results(new: ComparedRun, base: ComparedRun, options: CompareOption
     if all(new.score(name, key) is None for name, key in wanted):
         raise ConfigError(f"{base.path} and {new.path} have no score in common")
     report = _as_reported(wanted, new, base, options)
-    only = f"{base.path} has scores only; with its samples the comparison would be paired and sharper"
+    only = f"{base.path} has only scores; with its samples the comparison would be paired and more sensitive"
     return GateReport(report.checks, (only, *report.notes))
 
 
@@ -273,12 +273,12 @@ def thresholds_of(data: Mapping[str, Any], path: Path) -> Thresholds:
                 raise ConfigError(f"{path}: the threshold of {task} {metric} is {value!r}, not a number")
             thresholds[task, str(metric)] = float(value)
     if not thresholds:
-        raise ConfigError(f"{path} holds no thresholds", hint='Expected {"task": {"acc,none": 0.5}}.')
+        raise ConfigError(f"{path} contains no thresholds", hint='Expected {"task": {"acc,none": 0.5}}.')
     return thresholds
 
 
 def gate_thresholds(run: str | Path, thresholds: Thresholds, options: CompareOptions) -> GateReport:
-    """One check a metric that is named, under each filter; where none is named, the task's first."""
+    """One check per named metric, under each filter; if none is named, the task's first."""
     opened = open_run(run)
     _require_names((task for task, _ in thresholds), opened)
     checks, notes = [], []
@@ -288,7 +288,7 @@ def gate_thresholds(run: str | Path, thresholds: Thresholds, options: CompareOpt
         if not keys:
             raise ConfigError(f"{task} has no metric {asked!r}", hint=f"It has {_listed(scores)}.")
         if not asked and len(keys) > 1:
-            notes.append(f"{task}: {keys[0]} was checked, and not {_listed(keys[1:])}; --metric names others")
+            notes.append(f"{task}: {keys[0]} was checked, but not {_listed(keys[1:])}; --metric names others")
             keys = keys[:1]
         checks += [_reaches(opened, task, key, limit, options) for key in keys]
     return GateReport(tuple(checks), tuple(notes))

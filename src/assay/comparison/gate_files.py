@@ -22,7 +22,7 @@ FLIPS_SHOWN = 5
 
 
 def gate_markdown(report: GateReport, title: str, link: str | None = None) -> str:
-    """A comment: the verdict, a row a check with those that need a look first, and docs that were right before."""
+    """A comment: the verdict, one row per check (those that need attention first), and docs that were right before."""
     counts = {word: sum(check.outcome == word for check in report.checks) for word in _MARKS}
     lines = [
         f"### {_MARKS[report.outcome]} {_escaped(title)}: {report.outcome}",
@@ -47,7 +47,7 @@ def gate_markdown(report: GateReport, title: str, link: str | None = None) -> st
     lines += [f"\nNote: {_escaped(note)}" for note in report.notes]
     lines += _flips(report)
     if link:
-        lines += ["", f"[The whole comparison]({link})"]
+        lines += ["", f"[The full comparison]({link})"]
     return "\n".join(lines) + "\n"
 
 
@@ -68,7 +68,7 @@ _VERDICTS = {"better": "🟢", "worse": "❌", "equivalent": "✅", "same": "✅
 
 
 def comparison_markdown(comparison: Comparison, link: str | None = None) -> str:
-    """A comment: a row a number, and the docs that are newly wrong where B is worse."""
+    """A comment: one row per number, and the docs that are newly wrong where B is worse."""
     rows = [(row, row.verdict.kind if row.verdict else "undecided") for row in comparison.rows]
     counts = {kind: sum(each == kind for _, each in rows) for kind in _VERDICTS}
     lines = [
@@ -93,12 +93,12 @@ def comparison_markdown(comparison: Comparison, link: str | None = None) -> str:
             lines.append(f"\n<details><summary>{escape(one_line(row.name))}: {yielded}</summary>\n")
             lines += [*_lost_docs(comparison, row), "\n</details>"]
     if link:
-        lines += ["", f"[The whole comparison]({link})"]
+        lines += ["", f"[The full comparison]({link})"]
     return "\n".join(lines) + "\n"
 
 
 def comparison_junit(comparisons: Sequence[Comparison]) -> str:
-    """JUnit XML, a case a row. Worse is a failure; what cannot be told is skipped, for nothing had to hold."""
+    """JUnit XML, one case per row. Worse is a failure; undecided rows are skipped, because nothing had to hold."""
     cases = []
     for comparison in comparisons:
         for row in comparison.rows:
@@ -146,7 +146,7 @@ _TEXT, _NUMBER = {"type": ["string", "null"]}, {"type": ["number", "null"]}
 _OUTCOME = {"enum": ["passed", "failed", "cannot tell"]}
 GATE_SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "title": "What a gate found: `assay gate --report FILE`, `assay ci`",
+    "title": "A gate's report: `assay gate --report FILE`, `assay ci`",
     "type": "object",
     "required": ["passed", "outcome", "checks", "notes"],
     "properties": {
@@ -154,7 +154,7 @@ GATE_SCHEMA: dict[str, Any] = {
         "title": _TEXT,
         "link": _TEXT,
         "passed": {"type": "boolean"},
-        "outcome": {**_OUTCOME, "description": "One check that failed outweighs others that cannot tell."},
+        "outcome": {**_OUTCOME, "description": "One failed check outweighs others that cannot tell."},
         "notes": {"type": "array", "items": {"type": "string"}},
         "checks": {
             "type": "array",
@@ -164,9 +164,9 @@ GATE_SCHEMA: dict[str, Any] = {
                 "properties": {
                     "name": {"type": "string", "description": "Task or group."},
                     "key": {"type": "string", "description": "metric,filter; empty for a whole task."},
-                    "rule": {"type": "string", "description": "As assay.yaml has it; empty for `assay gate`."},
+                    "rule": {"type": "string", "description": "As written in assay.yaml; empty for `assay gate`."},
                     "outcome": _OUTCOME,
-                    "reason": {"type": "string", "description": "What was measured and asked for, in words."},
+                    "reason": {"type": "string", "description": "What was measured and required, in words."},
                     "kind": {"type": "string", "description": "paired, unpaired, threshold, newly failed, or why not."},
                     "value": _NUMBER,
                     "against": {**_NUMBER, "description": "The baseline's value."},
@@ -176,7 +176,10 @@ GATE_SCHEMA: dict[str, Any] = {
                         "required": ["passed", "bound", "limit", "alpha", "unclear", "docs_needed"],
                         "properties": {
                             "passed": {"type": "boolean"},
-                            "bound": {**_NUMBER, "description": "The worst that the data allow at this error rate."},
+                            "bound": {
+                                **_NUMBER,
+                                "description": "The worst value that the data allow at this error rate.",
+                            },
                             "limit": {"type": "number"},
                             "alpha": {"type": "number"},
                             "unclear": {"type": "boolean"},
@@ -191,7 +194,7 @@ GATE_SCHEMA: dict[str, Any] = {
 
 
 def code_quality(report: GateReport) -> str:
-    """GitLab's code quality report: an entry a check that did not pass."""
+    """GitLab's code quality report: one entry for each check that did not pass."""
     entries = [
         {
             "description": one_line(check.line()),
@@ -207,7 +210,7 @@ def code_quality(report: GateReport) -> str:
 
 
 def gate_junit(report: GateReport, title: str) -> str:
-    """JUnit XML, a case a check. What cannot be told is an error, not a failure: a build may treat them differently."""
+    """JUnit XML, one case per check. *Cannot tell* is an error, not a failure; a build may treat them differently."""
     failures = sum(check.outcome == "failed" for check in report.checks)
     errors = sum(check.outcome == "cannot tell" for check in report.checks)
     counts = f'tests="{len(report.checks)}" failures="{failures}" errors="{errors}"'

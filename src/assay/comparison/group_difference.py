@@ -28,7 +28,7 @@ def compare_group(
     right = b.result.groups[name].scores.get(key) if name in b.result.groups else None
     names = [share.name for share in left.children]
     if right is None or set(names) != {s.name for s in right.children} or left.aggregation != right.aggregation:
-        raise NotComparable("the runs make this number of different members or by different rules")
+        raise NotComparable("the runs compute this number from different members or by different rules")
     aggregator = AGGREGATORS.get(left.aggregation) if left.aggregation is not None else None
     repeatable = isinstance(aggregator, ArrayAggregator) and not aggregator.on_samples and aggregator.bind is None
     if not names or (left.estimate.value is None and not repeatable):

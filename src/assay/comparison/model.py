@@ -98,7 +98,7 @@ RefusalKind = Literal["differs", "only_a", "only_b", "undefined"]
 
 @dataclass(frozen=True)
 class Refusal:
-    """Something that was not compared, and why. `undefined` is a number that neither run has."""
+    """Something that was not compared, and why. `undefined` means that neither run has the number."""
 
     name: str
     reason: str

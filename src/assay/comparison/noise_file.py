@@ -78,8 +78,10 @@ class ScoreNoise:
 
     def note(self) -> str:
         if self.most is not None:
-            return f"serving noise only bounded ({len(self.scores)} replays): at most {self.most:.2g} in it"
-        return f"serving noise in it: ± {self.serving.floor**0.5:.2g} for two runs, from {len(self.scores)} replays"
+            return f"serving noise is only bounded ({len(self.scores)} replays): at most {self.most:.2g} is included"
+        return (
+            f"serving noise is included: ± {self.serving.floor**0.5:.2g} for two runs, from {len(self.scores)} replays"
+        )
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class NoiseFile:
         """The difference with what servers add to it, and what is to be said of that."""
         row = self.row(name, key)
         if row is None:
-            return difference, f"{self.path or 'noise file'} does not have it: no serving noise in it"
+            return difference, f"{self.path or 'noise file'} does not have it, so no serving noise is included"
         return with_serving(difference, row.serving), row.note()
 
     def widen(
@@ -141,10 +143,10 @@ class NoiseFile:
         except OSError as error:
             raise ConfigError(f"--noise {path} cannot be read: {error.strerror or error}", hint=_HINT) from error
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise ConfigError(f"--noise {where} is no noise file: {error!r}", hint=_HINT) from error
+            raise ConfigError(f"--noise {where} is not a noise file: {error!r}", hint=_HINT) from error
 
 
-_HINT = "Give the noise.json that `assay noise` wrote."
+_HINT = "Use the noise.json that `assay noise` wrote."
 
 
 def _row(entry: dict[str, Any]) -> ScoreNoise:

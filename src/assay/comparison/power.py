@@ -45,7 +45,7 @@ class SizePlan:
 
 @dataclass(frozen=True)
 class PowerAssumptions:
-    """What to plan with where no run says better."""
+    """What to assume if there is no run."""
 
     effect: float
     alpha: float = 0.05
@@ -127,7 +127,8 @@ def _require_possible(wish: PowerAssumptions) -> None:
     q = p + wish.effect if p + wish.effect <= 1 else p - wish.effect
     if not 0 <= q <= 1:
         raise ConfigError(
-            f"a difference of {wish.effect:g} is not possible at an accuracy of {p:g}", hint="Plan for a smaller one."
+            f"a difference of {wish.effect:g} is not possible at an accuracy of {p:g}",
+            hint="Plan for a smaller difference.",
         )
     scale = math.sqrt(p * (1 - p) * q * (1 - q))
     if scale == 0:
@@ -135,8 +136,8 @@ def _require_possible(wish: PowerAssumptions) -> None:
     low, high = (max(0.0, p + q - 1) - p * q) / scale, (min(p, q) - p * q) / scale
     if not low - 1e-9 <= wish.correlation <= high + 1e-9:
         raise ConfigError(
-            f"accuracies of {p:g} and {q:g} cannot correlate by {wish.correlation:g}: {low:.2f} to {high:.2f} is possible",
-            hint="Give another --correlation, or two earlier runs with --from.",
+            f"accuracies of {p:g} and {q:g} cannot have a correlation of {wish.correlation:g}: {low:.2f} to {high:.2f} is possible",
+            hint="Use another --correlation, or two earlier runs with --from.",
         )
 
 
@@ -154,7 +155,7 @@ def _from_one(column: SampleColumn, repeats: int, wish: PowerAssumptions) -> tup
 def _from_two(a: SampleColumn, b: SampleColumn, task: str, repeats: int) -> tuple[PairedNoise, str, int]:
     pairs = align(a, b)
     if len(pairs) < 2:
-        raise ConfigError(f"{task}: the runs have {len(pairs)} docs in common", hint="Give runs on the same docs.")
+        raise ConfigError(f"{task}: the runs have {len(pairs)} docs in common", hint="Use runs on the same docs.")
     left, right = a.take(pairs.a), b.take(pairs.b)
     within_a, within_b = _within(left, repeats), _within(right, repeats)
     # Its variance of a doc counts clusters, and is above zero even where the runs never differed.

@@ -73,7 +73,7 @@ def _read_table(path: Path, metrics: set[str]) -> Any:
     import pyarrow.parquet as pq
 
     if not path.is_file():
-        raise StoreError(f"{path} is missing", hint="Run the evaluation again: answers are in the store.")
+        raise StoreError(f"{path} is missing", hint="Run the evaluation again; answers are in the store.")
     try:
         names = pq.read_schema(path).names
         numeric = [_METRIC + metric for metric in metrics if _METRIC + metric in names]
@@ -84,7 +84,7 @@ def _read_table(path: Path, metrics: set[str]) -> Any:
     except (OSError, pa.ArrowException) as error:
         raise DataError(
             f"{path} cannot be read: {error}",
-            hint="The file is cut off or damaged; run the evaluation again: answers are in the store.",
+            hint="The file is cut off or damaged. Run the evaluation again; answers are in the store.",
         ) from error
 
 

@@ -22,7 +22,7 @@ from assay.tasks import TaskManager
 
 @dataclass(frozen=True)
 class SweepDesign:
-    """What is crossed. No styles or shots: as the task has them."""
+    """What is crossed. Without styles or shots, the task's own are used."""
 
     tasks: tuple[str, ...]
     """Tasks whose scores are looked at."""
@@ -80,7 +80,7 @@ def find_sweep_tasks(config: RunConfig) -> SweepTasks:
     if not config.tasks:
         raise ConfigError("no tasks were named", hint="Add --tasks NAMES.")
     if config.predict_only:
-        raise ConfigError("a sweep looks at scores, and --predict_only makes none", hint="Leave --predict_only out.")
+        raise ConfigError("a sweep compares scores, but --predict_only computes none", hint="Leave out --predict_only.")
     manager = _manager(config)
     given = [Path(name).expanduser() for name in config.tasks if name.partition(":")[0] not in manager.entries]
     folders = dict.fromkeys(str(path if path.is_dir() else path.parent) for path in given if path.exists())
@@ -172,7 +172,8 @@ def _analyse(task: str, design: SweepDesign, runs: Sequence[ComparedRun], metric
     docs = _common([column for row in cells for column in row])
     if len(docs) < 2:
         raise ConfigError(
-            f"{task}: the conditions have {len(docs)} docs in common", hint="A sweep needs the same docs in all."
+            f"{task}: the conditions have {len(docs)} docs in common",
+            hint="A sweep needs the same docs in all conditions.",
         )
     shape = (len(docs), max(1, len(design.styles)), max(1, len(design.shots)), len(runs))
     flat = np.stack([np.stack([_at(column, docs) for column in row]) for row in cells])  # conditions × seeds × docs
@@ -190,7 +191,7 @@ def _key(task: str, columns: Sequence[Columns], metric: str | None) -> MetricKey
     shared = [key for key in columns[0] if all(key in c and c[key].is_numeric for c in columns)]
     keys = shared if metric is None else matching(metric, shared)
     if not keys:
-        hint = "Choose wordings that are scored alike, such as mc and cloze."
+        hint = "Choose wordings that are scored the same way, such as mc and cloze."
         raise ConfigError(
             f"{task}: no metric {metric or ''} in all conditions".replace("  ", " "),
             hint=f"All have {', '.join(map(str, shared))}." if shared else hint,

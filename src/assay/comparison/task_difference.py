@@ -209,7 +209,7 @@ def _unpaired(
 ) -> TaskDifference:
     left, right = aggregated(a, aggregation, options), aggregated(b, aggregation, options)
     if aggregation == "mean" and is_checked(a, b):
-        notes.append("unpaired: the judge's error is not in it")
+        notes.append("unpaired: does not include the judge's error")
     difference = unpaired_difference(left.estimate, right.estimate)
     docs = np.concatenate([a.docs, b.docs])
     member = MemberDifference(difference, len(b), docs, lambda: (left.draws, right.draws))

@@ -58,7 +58,7 @@ class _Pairs:
 def win_scales(
     paths: Sequence[str | Path], tasks: Sequence[str] = (), *, replicates: int = B_DEFAULT
 ) -> list[WinScale]:
-    """One scale a filter, over all docs of all tasks that the runs had judged in pairs."""
+    """One scale per filter, over all docs of all tasks that were judged in pairs."""
     runs = [open_run(Path(path)) for path in paths]
     by_filter: dict[str, _Pairs] = {}
     for run in runs:
@@ -67,7 +67,7 @@ def win_scales(
                 _add(run, task, by_filter)
     if not by_filter:
         raise ConfigError(
-            "none of these runs was judged in pairs",
+            "none of these runs were judged in pairs",
             hint="A scale needs runs of tasks whose judge is of kind: pairwise.",
         )
     notes = _notes(runs)
@@ -100,7 +100,7 @@ def _opponent(settings: Mapping[str, Any]) -> tuple[str, str]:
 
 def _notes(runs: Sequence[ComparedRun]) -> tuple[str, ...]:
     judges = {str(run.result.config.get("roles")) for run in runs}
-    return ("the runs were judged by different judges: their games are not alike",) if len(judges) > 1 else ()
+    return ("the runs were judged by different judges, so their games are not comparable",) if len(judges) > 1 else ()
 
 
 def _scale(filter_name: str, pairs: _Pairs, replicates: int, notes: tuple[str, ...]) -> WinScale:

@@ -82,7 +82,7 @@ def _load(archive: zipfile.ZipFile, name: str, file: Path) -> dict[str, Any]:
         with archive.open(name) as packed:
             text = packed.read(_MOST + 1)  # not what the archive says of its size: it may lie
         if len(text) > _MOST:
-            raise ValueError(f"it holds more than {_MOST >> 20} MB")
+            raise ValueError(f"it has more than {_MOST >> 20} MB")
         content = json.loads(text)
     except (
         ValueError,

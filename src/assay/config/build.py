@@ -81,7 +81,7 @@ def _locate_settings(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def build_group_config(data: Mapping[str, Any], origins: Mapping[str, Origin] | None = None) -> GroupConfig:
-    """The typed group. Keys that are no group's are the children's: see `split_group`."""
+    """The typed group. Keys that do not belong to a group go to its children; see `split_group`."""
     origins = origins or {}
     fields = {key: value for key, value in data.items() if key in GROUP_KEYS}
     entries = fields.get("aggregate_metric_list")
@@ -186,7 +186,7 @@ def _repair_metric(entry: Any, origins: Mapping[str, Origin]) -> Any:
         return entry
     repaired = dict(entry)
     if "high_is_better" in repaired:
-        _warn(origins.get("metric_list"), "metric_list: high_is_better is read as higher_is_better")
+        _warn(origins.get("metric_list"), "metric_list: high_is_better is treated as higher_is_better")
         repaired.setdefault("higher_is_better", repaired.pop("high_is_better"))
         repaired.pop("high_is_better", None)
     if "weight_by_size" in repaired:
@@ -201,7 +201,9 @@ def _repair_metric(entry: Any, origins: Mapping[str, Origin]) -> Any:
 def _repair_aggregate(entry: Any, origins: Mapping[str, Origin]) -> Any:
     weight = entry.get("weight_by_size") if isinstance(entry, dict) else None
     if isinstance(weight, str) and weight.lower() not in {"true", "false", "yes", "no", "on", "off"}:
-        _warn(origins.get("aggregate_metric_list"), f"aggregate_metric_list: weight_by_size: {weight} is read as true")
+        _warn(
+            origins.get("aggregate_metric_list"), f"aggregate_metric_list: weight_by_size: {weight} is treated as true"
+        )
         return {**entry, "weight_by_size": True}
     return entry
 

@@ -28,7 +28,7 @@ _FORM = (
 
 
 class CIRule(BaseModel):
-    """What must hold of one task, or of each."""
+    """What must hold for one task, or for each."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     text: str
@@ -74,10 +74,10 @@ def _rule(value: Any) -> Any:
 
 
 class Budget(BaseModel):
-    """What a run in CI may take; it ends earlier when every rule is decided."""
+    """The budget of a run in CI; it ends earlier if every rule is decided."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    docs: int | None = Field(default=None, ge=2, description="Docs of each task.")
+    docs: int | None = Field(default=None, ge=2, description="Docs per task.")
     minutes: float | None = Field(default=None, gt=0, description="For all models and tasks together.")
     cost: float | None = Field(default=None, gt=0, description="In the currency of the model's prices.")
 
@@ -87,14 +87,17 @@ class CIConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     models: list[dict[str, Any]] = Field(
-        min_length=1, description="Each a `name` and flags of `assay run`: model, model_args, apply_chat_template, …"
+        min_length=1,
+        description="Each has a `name` and flags of `assay run`: model, model_args, apply_chat_template, …",
     )
     tasks: list[str] = Field(min_length=1)
     rules: list[Annotated[CIRule, BeforeValidator(_rule)]] = Field(min_length=1)
-    baseline: str | None = Field(default=None, description="A run directory; `assay ci --record` makes it.")
+    baseline: str | None = Field(default=None, description="A run directory; `assay ci --record` creates it.")
     budget: Budget = Field(default_factory=Budget)
-    alpha: float = Field(default=0.05, gt=0, lt=0.5, description="Chance that a rule which does not hold passes.")
-    noise: str | None = Field(default=None, description="noise.json of `assay noise`.")
+    alpha: float = Field(
+        default=0.05, gt=0, lt=0.5, description="Probability that a rule passes although it does not hold."
+    )
+    noise: str | None = Field(default=None, description="noise.json from `assay noise`.")
     cannot_tell: Literal["pass", "fail"] | None = Field(default=None, description="What an undecided rule counts as.")
     link: str | None = None
     output: str = "assay-ci"
@@ -116,10 +119,10 @@ class CIConfig(BaseModel):
             args = config.model_args
             name = str(entry.get("name") or args.get("pretrained") or args.get("model") or config.model)
             if name in configs:
-                raise ConfigError(f"{where} names the model {name!r} twice", hint="Give each a `name` of its own.")
+                raise ConfigError(f"{where} names the model {name!r} twice", hint="Give each a different `name`.")
             for key in ("until", "control", "limit", "samples", "dry_run", "predict_only", "offline", "fresh"):
                 if key in words:
-                    raise ConfigError(f"{where}: models: {key!r} is for `assay ci` to set", hint="Leave it out.")
+                    raise ConfigError(f"{where}: models: {key!r} is set by `assay ci`", hint="Remove it.")
             configs[name] = config
         return configs
 
@@ -127,7 +130,7 @@ class CIConfig(BaseModel):
 def load_ci(path: Path) -> CIConfig:
     """Read and check `assay.yaml`; an error names the file and the line."""
     if not path.is_file():
-        raise ConfigError(f"there is no {path}", hint="`assay ci --help` shows what to write into it.")
+        raise ConfigError(f"there is no {path}", hint="`assay ci --help` shows what to write in it.")
     parsed = parse_file(path)
     try:
         return CIConfig(**parsed.data)

@@ -36,7 +36,7 @@ from assay.errors import ConfigError, MissingPackage, UntrustedCode, did_you_mea
 
 @dataclass(frozen=True)
 class FunctionRef:
-    """`module.attribute`, first looked for as a file beside the YAML, then as an importable module."""
+    """`module.attribute`, searched first in a file next to the YAML, then in an importable module."""
 
     path: str
     directory: Path | None = None
@@ -209,11 +209,11 @@ def _run(module: ModuleType, file: Path) -> None:
 
 
 def import_failure(error: BaseException, file: Path, doing: str = "importing it") -> ConfigError:
-    """Why code of a user's Python file failed, with the line of it that did."""
+    """Why code in a user's Python file failed, with the line that failed."""
     if isinstance(error, SyntaxError):
         return ConfigError(
             f"{error.filename}:{error.lineno}: not valid Python: {error.msg}",
-            hint="Correct that line, or the one before.",
+            hint="Correct that line or the one before it.",
         )
     chain = _chain(error)
     if isinstance(error, ImportError | SystemExit):
@@ -225,7 +225,7 @@ def import_failure(error: BaseException, file: Path, doing: str = "importing it"
     fetches = any(sign in type(cause).__name__ for cause in chain for sign in ("Connect", "HTTP", "Timeout", "Offline"))
     return ConfigError(
         f"{_line_in(error, file)}: {doing} failed: {type(error).__name__}: {reason}",
-        hint="It fetches something while it is imported; check the network."
+        hint="It downloads something on import; check the network."
         if fetches
         else "Correct that line; --debug shows the traceback.",
     )
@@ -314,5 +314,5 @@ def may_run(place: Path | None) -> bool:
 
 def untrusted(what: str) -> UntrustedCode:
     return UntrustedCode(
-        f"{what} is Python code, which was read and not run", hint="Read it yourself, then run it with --trust."
+        f"{what} is Python code, which was read but not run", hint="Read it, then run it with --trust."
     )

@@ -16,16 +16,16 @@ def _name_of_metric(value: Any) -> Any:
 
 
 class AggMetricConfig(FrozenConfig):
-    """One entry of `aggregate_metric_list`: one metric, its aggregator, and over what it runs."""
+    """One entry of `aggregate_metric_list`: one metric, its aggregator, and what it runs over."""
 
     metric: Annotated[str, BeforeValidator(_name_of_metric)]
     aggregation: str | Function = "mean"
     weight_by_size: bool = True
     filter_list: Annotated[list[str], BeforeValidator(as_list)] | None = None
-    """None: the filters are found in the results of the children."""
+    """Default: the filters found in the children's results."""
     over: Literal["tasks", "subgroups"] = "tasks"
     missing: Literal["undefined", "skip"] | None = None
-    """A child without the metric. None: `skip` where lm-evaluation-harness knows all keys of the entry, else `undefined`."""
+    """What to do with a child that lacks the metric. Default: `skip` if lm-evaluation-harness knows all keys of the entry, else `undefined`."""
     weights: dict[str, float] | None = None
     higher_is_better: bool | None = None
     kwargs: dict[str, Any] = Field(default_factory=dict)

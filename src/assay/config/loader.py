@@ -28,7 +28,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class LoadedFile:
-    """The merged mapping and, for each top-level key, who set it."""
+    """The merged mapping and, for each top-level key, where it was set."""
 
     data: dict[str, Any]
     origins: dict[str, Origin]
@@ -52,7 +52,7 @@ def _load(path: Path, above: tuple[Path, ...]) -> LoadedFile:
     path = _real_path(path)
     if path in above:
         circle = " → ".join(file.name for file in (*above[above.index(path) :], path))
-        raise ConfigError(f"{above[-1]}: include goes in a circle: {circle}", hint="Remove one of these includes.")
+        raise ConfigError(f"{above[-1]}: circular include: {circle}", hint="Remove one of these includes.")
     parsed = _parse_cached(path)
     own = {key: value for key, value in parsed.data.items() if key != "include"}
     origins = {key: Origin(path, parsed.lines.get(key, 1)) for key in own}
@@ -84,7 +84,7 @@ def resolve_includes(include: Any, origin: Origin, above: tuple[Path, ...] = ())
     origins: dict[str, Origin] = {}
     for name in include if isinstance(include, list) else [include]:
         if not isinstance(name, str) or not name.strip():
-            raise ConfigError(f"{origin}: include is {name!r}", hint="Give a path, or a list of paths.")
+            raise ConfigError(f"{origin}: include is {name!r}", hint="Write a path or a list of paths.")
         base = origin.path.parent / Path(name).expanduser()
         if not base.is_file():
             raise ConfigError(f"{origin}: include names {name}, but there is no file {base}", hint=_suggest_file(base))
@@ -127,7 +127,7 @@ def _suggest_file(missing: Path) -> str:
     if not missing.parent.is_dir():
         return f"The directory {missing.parent} does not exist."
     near = did_you_mean(missing.name, [entry.name for entry in missing.parent.iterdir() if entry.is_file()])
-    return near or "A relative include is relative to the file that includes."
+    return near or "A relative path is relative to the including file."
 
 
 def _parse_cached(path: Path) -> Parsed:

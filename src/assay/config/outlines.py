@@ -25,7 +25,7 @@ _OPENING = frozenset({"globals", "vars", "locals", "exec", "eval", "setattr"})
 
 @dataclass(frozen=True)
 class ClassOutline:
-    """A class as it is written: what its body binds, and the values that are literals."""
+    """A class as written: the names that its body binds, and the values that are literals."""
 
     name: str
     line: int
@@ -56,7 +56,7 @@ def outline(file: Path) -> ModuleOutline:
     try:
         found = file.stat()
     except OSError as error:
-        raise ConfigError(f"{file}: it cannot be read: {error.strerror}") from error
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
     read = _outline(file, found.st_mtime_ns, found.st_size)
     if isinstance(read, ConfigError):
         raise read
@@ -70,10 +70,10 @@ def _outline(file: Path, mtime_ns: int, size: int) -> ModuleOutline | ConfigErro
         tree = ast.parse(source, filename=str(file))
         return _of_module(tree, source)
     except OSError as error:
-        return ConfigError(f"{file}: it cannot be read: {error.strerror}")
+        return ConfigError(f"{file}: cannot be read: {error.strerror}")
     except SyntaxError as error:
         return ConfigError(
-            f"{file}:{error.lineno}: not valid Python: {error.msg}", hint="Correct that line, or the one before."
+            f"{file}:{error.lineno}: not valid Python: {error.msg}", hint="Correct that line or the one before it."
         )
     except (ValueError, RecursionError, MemoryError) as error:
         return ConfigError(f"{file}: not valid Python: {str(error) or 'it is nested too deeply'}")

@@ -38,7 +38,7 @@ class _Loader(_Base):  # type: ignore[misc]
 def _function(loader: _Loader, node: yaml.Node) -> FunctionRef:
     if not isinstance(node, yaml.ScalarNode):
         raise yaml.constructor.ConstructorError(
-            None, None, "!function takes one name, module.function", node.start_mark
+            None, None, "!function takes one name: module.function", node.start_mark
         )
     return FunctionRef(str(node.value).strip(), loader.directory)
 
@@ -64,7 +64,7 @@ def read_text(path: Path) -> str:
         raw = read_regular(path, 4 * MAX_BYTES)
     except FileNotFoundError:
         raise ConfigError(
-            f"{path}: no such file", hint="Check the path; a relative include is relative to the file that includes."
+            f"{path}: no such file", hint="Check the path; a relative include is relative to the including file."
         ) from None
     except IsADirectoryError:
         raise ConfigError(f"{path}: is a directory, not a file") from None
@@ -74,7 +74,7 @@ def read_text(path: Path) -> str:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     if len(raw) > MAX_BYTES:
         raise ConfigError(
-            f"{path}: {len(raw) / 1e6:.1f} MB of YAML; a task file has at most {MAX_BYTES / 1e6:.0f} MB",
+            f"{path}: {len(raw) / 1e6:.1f} MB of YAML; a task file may have at most {MAX_BYTES / 1e6:.0f} MB",
             hint="Keep the docs in a data file (JSON lines, Parquet) and name it in dataset_kwargs.data_files.",
         )
     try:
@@ -190,7 +190,7 @@ def _check_expansion(root: yaml.Node, path: Path) -> None:
     if size(root) > MAX_NODES:
         raise ConfigError(
             f"{path}: its aliases expand to more than {MAX_NODES:,} values",
-            hint="Write out what is meant, or use `include`.",
+            hint="Write the values out, or use `include`.",
         )
 
 

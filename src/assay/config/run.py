@@ -47,7 +47,7 @@ class Seeds(FrozenConfig):
         return cls(python=parts[0], numpy=parts[1], torch=parts[2], fewshot=parts[3])
 
 
-_SEED_FORM = "Give one number, or four: python,numpy,torch,fewshot. None leaves a generator alone."
+_SEED_FORM = "Use one number, or four: python,numpy,torch,fewshot. None leaves that generator alone."
 
 
 def _seed(part: Any) -> int | None:
@@ -56,7 +56,7 @@ def _seed(part: Any) -> int | None:
     try:
         return int(part)
     except (TypeError, ValueError, OverflowError):
-        raise ConfigError(f"seed: {part!r} is no whole number", hint=_SEED_FORM) from None
+        raise ConfigError(f"seed: {part!r} is not a whole number", hint=_SEED_FORM) from None
 
 
 def _batch_size(value: Any) -> Any:
@@ -66,7 +66,7 @@ def _batch_size(value: Any) -> Any:
     number = int(value) if isinstance(value, str) and value.isdecimal() else value
     if isinstance(number, int) and not isinstance(number, bool) and number >= 1:
         return number
-    raise ConfigError(f"batch_size is {value!r}", hint="Give a number from 1 on, auto, or auto:N.")
+    raise ConfigError(f"batch_size is {value!r}", hint="Use a number from 1 up, auto, or auto:N.")
 
 
 def _paths(value: Any) -> Any:
@@ -86,7 +86,7 @@ def _settings(flag: str) -> BeforeValidator:
 
 
 class RoleConfig(FrozenConfig):
-    """A further model of the run, such as a judge."""
+    """Another model of the run, such as a judge."""
 
     model: str
     model_args: Annotated[dict[str, Any], _settings("model_args")] = Field(default_factory=dict)
@@ -110,10 +110,10 @@ def parse_roles(value: Any, *, flag: str = "roles") -> dict[str, Any]:
         if not isinstance(name, str) or not name.isidentifier() or name == "model" or is_secret(name):
             raise ConfigError(
                 f"{flag}: {name!r} cannot be the name of a role",
-                hint="Give a word such as judge. `model` is the model under test; names of secrets are not recorded.",
+                hint="Use a word such as judge. `model` is the model under test; names of secrets are not recorded.",
             )
         if name in roles:
-            raise ConfigError(f"{flag}: the role {name} is given twice", hint="Give each role one model.")
+            raise ConfigError(f"{flag}: the role {name} appears twice", hint="Use one model per role.")
         if isinstance(role, str):
             model, _, arguments = role.partition(",")
             role = {"model": model.strip(), "model_args": arguments}
@@ -202,19 +202,17 @@ class RunConfig(FrozenConfig):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.limit is not None and not 0 < self.limit < math.inf:
-            raise ConfigError(f"limit is {self.limit}", hint="Give a number of docs (10), or a fraction below 1 (0.1).")
+            raise ConfigError(f"limit is {self.limit}", hint="Use a number of docs (10), or a fraction below 1 (0.1).")
         if self.limit is not None and self.limit > 1 and self.limit != int(self.limit):
-            raise ConfigError(
-                f"limit is {self.limit}", hint="Give a whole number of docs, or a fraction below 1 (0.1)."
-            )
+            raise ConfigError(f"limit is {self.limit}", hint="Use a whole number of docs, or a fraction below 1 (0.1).")
         if self.data_dir is not None and not os.path.isdir(os.path.expanduser(self.data_dir)):
             raise ConfigError(
-                f"data_dir: there is no directory {self.data_dir}", hint="Give the directory of a mirror of datasets."
+                f"data_dir: there is no directory {self.data_dir}", hint="Use the directory of a dataset mirror."
             )
         if self.offline and self.fresh:
-            raise ConfigError("offline and fresh exclude each other", hint="Drop one of them.")
+            raise ConfigError("offline and fresh cannot be combined", hint="Leave one of them out.")
         if self.limit is not None and self.samples is not None:
-            raise ConfigError("limit and samples exclude each other", hint="Drop one of them.")
+            raise ConfigError("limit and samples cannot be combined", hint="Leave one of them out.")
         if self.fewshot_as_multiturn and not self.apply_chat_template:
             raise ConfigError("fewshot_as_multiturn needs a chat template", hint="Add --apply_chat_template.")
         return self
@@ -234,7 +232,7 @@ def _as_config_error(error: ValidationError) -> ConfigError:
     # A field that takes several types says which of them was tried: `limit.int`.
     where = ".".join(str(part) for part in first["loc"] if part not in ("int", "float", "bool", "str")) or "config"
     if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
-        hint = did_you_mean(where, RunConfig.model_fields) or "`help(assay.evaluate)` lists all."
+        hint = did_you_mean(where, RunConfig.model_fields) or "`help(assay.evaluate)` lists all arguments."
         return ConfigError(f"there is no argument {where!r} (got {first.get('input')!r})", hint=hint)
     return ConfigError(f"{where}: {first['msg']} (got {first.get('input')!r})", hint="See `assay run --help`.")
 
@@ -244,7 +242,7 @@ Settings = Mapping[str, Any] | str
 
 
 class RunWords(TypedDict, total=False):
-    """The fields of `RunConfig`, of which `evaluate` takes `model` and `store` in further forms, and `overrides`."""
+    """The fields of `RunConfig`; `evaluate` also takes other forms of `model` and `store`, and `overrides`."""
 
     model_args: Settings
     roles: Mapping[str, RoleConfig | Mapping[str, Any] | str] | Sequence[str]

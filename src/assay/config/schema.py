@@ -40,7 +40,7 @@ def file_schema(kind: str) -> dict[str, Any]:
         ci = CIConfig.model_json_schema()
         ci["$defs"].pop("CIRule")
         ci["properties"]["rules"]["items"] = {"type": "string", "description": "arc_easy acc: not worse than 0.01"}
-        return _titled(ci, "assay.yaml: what must hold in continuous integration")
+        return _titled(ci, "assay.yaml: rules for continuous integration")
     task = _generate(TaskConfig)
     include = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
     task["properties"].pop("class_config")

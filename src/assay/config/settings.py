@@ -175,18 +175,18 @@ def check_generation(settings: Mapping[str, Any]) -> None:
     until = settings.get("until")
     listed = until if isinstance(until, list | tuple) else [until]
     if until is not None and not all(isinstance(stop, str) for stop in listed):
-        raise ValueError(f"until is {until!r}, expected a text or a list of texts")
+        raise ValueError(f"until is {until!r}, expected a string or a list of strings")
     for name in ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens"):
         length = settings.get(name)
         if length is not None and not _is_length(length):
-            raise ValueError(f"{name} is {length!r}, expected a number from 0 on")
+            raise ValueError(f"{name} is {length!r}, expected a number from 0 up")
     for name in settings:
         if name in OWN_GENERATION or name in BACKEND_GENERATION:
             continue
         if close := difflib.get_close_matches(str(name), [*OWN_GENERATION, *BACKEND_GENERATION], n=1, cutoff=0.75):
             raise ValueError(f"there is no setting {name!r}. Did you mean {close[0]}?")
         warnings.warn(
-            f"generation_kwargs: no backend is known to have a setting {name!r}; it is passed on as it is",
+            f"generation_kwargs: no known backend has a setting {name!r}; it is passed on unchanged",
             ConfigWarning,
             stacklevel=2,
         )

@@ -49,7 +49,7 @@ class MetricConfig(FrozenConfig):
     higher_is_better: bool | None = None
     hf_evaluate: bool = False
     reducer: str | Function | None = None
-    """How the values of repeated draws of one doc become one; the task's `reducer` if not given."""
+    """How the values of several draws of one doc are combined into one. Default: the task's `reducer`."""
     kwargs: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="before")
@@ -95,7 +95,7 @@ class FilterConfig(FrozenConfig):
 
 
 class ScorerConfig(FrozenConfig):
-    """Which scorer, and its settings: `{type: judge, kind: correct}`, or with the settings under `kwargs`."""
+    """A scorer and its settings: `{type: judge, kind: correct}`, or with the settings under `kwargs`."""
 
     type: str | Function
     kwargs: dict[str, Any] = Field(default_factory=dict)
@@ -112,7 +112,7 @@ class ScorerConfig(FrozenConfig):
 
 
 class FewshotConfig(FrozenConfig):
-    """How few-shot examples are drawn and worded; what is not given is the task's own."""
+    """How few-shot examples are chosen and worded. Keys that are not set come from the task."""
 
     sampler: str | Function = "default"
     split: str | None = None
@@ -153,7 +153,7 @@ class TaskConfig(FrozenConfig):
     multiple_inputs: bool = False
     """`doc_to_text` gives a list of contexts, `doc_to_choice` the one continuation, `doc_to_target` the right context."""
     multiple_targets: bool = False
-    """Several answers are right. What `doc_to_target` gives says so too; written down, it need not be found out."""
+    """Several answers are right. Optional: a list from `doc_to_target` says so too."""
     doc_to_image: str | list[Any] | Function | None = None
     doc_to_audio: str | list[Any] | Function | None = None
     description: str | Function = ""
@@ -173,7 +173,7 @@ class TaskConfig(FrozenConfig):
     metric_list: Annotated[list[MetricConfig], BeforeValidator(as_list)] | None = None
     process_results: Function | None = None
     scorer: ScorerConfig | None = None
-    """A scorer by name, or a mapping with its `type` and settings; by `output_type` if not given."""
+    """A scorer's name, or a mapping with its `type` and settings. The default depends on `output_type`."""
     should_decontaminate: bool = False
     doc_to_decontamination_query: str | Function | None = None
     unsafe_code: bool = False
@@ -181,26 +181,26 @@ class TaskConfig(FrozenConfig):
 
     formats: str | dict[str, Any] | None = None
     """Prompt formats of lm-evaluation-harness 0.5: a name (`mcqa`, `cloze`, `generate`, `cot`), one with changes
-    (`{type: mcqa, instruction: …}`), or several by name, of which `task@name` chooses and the first is the default."""
+    (`{type: mcqa, instruction: …}`), or several by name: `task@name` chooses one, and the first is the default."""
     style: str | dict[str, Any] | None = None
     """A styler by name (`mc`, `cloze`, `bpb`, `mc_completion`), or a mapping with `name` and its options."""
     doc_to_question: str | Function | None = None
     """The bare question, for `style`."""
     reducer: str | Function | None = None
-    """How the values of repeated draws of one doc become one."""
+    """How the values of several draws of one doc are combined into one."""
     tools: list[dict[str, Any]] | None = None
     """Functions that the model may call, each `{name, description, parameters}` with a JSON Schema of its arguments."""
     turns: list[str | Function] | None = None
-    """What the user says in the further turns of a conversation; a template may use the answers so far."""
+    """What the user says in later turns of a conversation; a template may use the answers so far."""
     cluster: str | None = None
-    """Column whose equal values mark docs that are not independent (questions on one passage)."""
+    """A column; docs with equal values in it are not independent (questions on one passage)."""
     language: str | None = None
     perturbation: Annotated[list[str], BeforeValidator(as_list)] | None = None
-    """What is done to the question of each doc before it is asked: `typo(0.1)`, `case`, `choice_order`, …"""
+    """Changes to the question of each doc before it is asked: `typo(0.1)`, `case`, `choice_order`, …"""
     unmodifiable_words: list[str] | None = None
     """Words that a perturbation leaves as they are."""
     lm_eval_version: Annotated[LmEvalVersion | None, BeforeValidator(read_line)] = None
-    """The line of lm-evaluation-harness whose rules score the task; its directory's if not given, none for our own."""
+    """The lm-evaluation-harness version whose rules score the task. Default: that of its directory; none for our own tasks."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, frozen=True, populate_by_name=True)
 
@@ -230,7 +230,7 @@ class TaskConfig(FrozenConfig):
             if not isinstance(inner, dict) or not isinstance(inner.get("name"), str):
                 raise ValueError(f"tool {i} has no name: expected {{name, description, parameters}}")
             if not isinstance(inner.get("parameters", {}), dict):
-                raise ValueError(f"the parameters of tool {inner['name']!r} are no JSON Schema")
+                raise ValueError(f"the parameters of tool {inner['name']!r} are not a JSON Schema")
         return given
 
     @field_validator("generation_kwargs")

@@ -61,8 +61,8 @@ def _alike(parts: list[datasets.Dataset], paths: list[Path]) -> list[datasets.Da
             schema = pa.unify_schemas([schema, part.features.arrow_schema], promote_options="permissive")
         except pa.ArrowException as error:
             raise DataError(
-                f"{path}: its columns do not fit those of {paths[0].name}: {error}",
-                hint="A column must hold values of one type in all files of a split.",
+                f"{path}: its columns do not match those of {paths[0].name}: {error}",
+                hint="A column must have values of one type in all files of a split.",
             ) from error
     wanted = datasets.Features.from_arrow_schema(schema)
     return [part.cast(datasets.Features({name: wanted[name] for name in part.features})) for part in parts]
@@ -156,7 +156,7 @@ def json_rows(path: Path) -> Iterator[Doc]:
             hint=f"Convert it: iconv -f latin1 -t utf-8 {path.name} > fixed.jsonl",
         ) from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: not a whole gzip file: {error}", hint="Compress or download it again.") from error
+        raise DataError(f"{path}: not a complete gzip file: {error}", hint="Compress or download it again.") from error
 
 
 def _line_rows(path: Path, file: IO[str]) -> Iterator[Doc]:
@@ -213,18 +213,16 @@ def explain_unfit(path: Path, error: Exception) -> DataError:
     for number, row in enumerate(json_rows(path), 1):
         if not _is_unicode(row):
             return DataError(
-                f"{path}, row {number}: half of a surrogate pair, which is no character",
-                hint="Write the character itself, or replace the \\ud800 to \\udfff escape that stands alone.",
+                f"{path}, row {number}: half of a surrogate pair, which is not a character",
+                hint="Write the character itself, or replace the \\ud800 to \\udfff escape that is not part of a pair.",
             )
         for name, value in row.items():
             if (integer := _too_large(value)) is not None:
                 return DataError(
-                    f"{path}, row {number}: {name} holds {integer}, which does not fit into 64 bits",
-                    hint="Put it in quotes: as text it keeps all its digits.",
+                    f"{path}, row {number}: {name} holds {integer}, which does not fit in 64 bits",
+                    hint="Put it in quotes; as text it keeps all its digits.",
                 )
-    return DataError(
-        f"{path}: rows do not fit together: {error}", hint="A column must hold values of one type in all rows."
-    )
+    return DataError(f"{path}: rows do not match: {error}", hint="A column must have values of one type in all rows.")
 
 
 def _is_unicode(value: Any) -> bool:

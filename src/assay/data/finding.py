@@ -97,7 +97,7 @@ def find_dataset(client: HubClient, need: DatasetNeed) -> FoundDataset:
         if renamed is None:
             return _successor(client, need)
         found = find_dataset(client, replace(need, path=renamed))
-        return _as(need, found, f"{need.path} is called {renamed} now")
+        return _as(need, found, f"{need.path} is now called {renamed}")
 
 
 def _plain(client: HubClient, need: DatasetNeed) -> FoundDataset:
@@ -111,7 +111,11 @@ def _plain(client: HubClient, need: DatasetNeed) -> FoundDataset:
         splits = splits or named_splits(need.name, files)
     if splits and set(need.splits) <= splits.keys():
         return _found(need, splits, need.path, commit)
-    why = "is loaded by a script, which nothing runs any more" if script else "does not say which files its splits are"
+    why = (
+        "is loaded by a script, which `datasets` no longer runs"
+        if script
+        else "does not say which files belong to its splits"
+    )
     try:
         converted = client.commit("dataset", need.path, CONVERTED)
         config, splits = converted_splits(need.name, client.tree("dataset", need.path, converted))
@@ -120,8 +124,10 @@ def _plain(client: HubClient, need: DatasetNeed) -> FoundDataset:
             return _successor(client, need)
         raise
     partial = "; only its first part was converted" if is_partial(f for each in splits.values() for f in each) else ""
-    pinned = f"; the revision {need.revision} that the task pins was not" if need.revision else ""
-    note = f"{need.path} {why}: its Parquet conversion on the hub ({CONVERTED}, config {config}) was taken{partial}{pinned}"
+    pinned = f"; the revision {need.revision} pinned by the task was not" if need.revision else ""
+    note = (
+        f"{need.path} {why}: its Parquet conversion on the hub ({CONVERTED}, config {config}) was used{partial}{pinned}"
+    )
     return _found(need, splits, need.path, converted, note)
 
 
@@ -133,7 +139,7 @@ def _successor(client: HubClient, need: DatasetNeed) -> FoundDataset:
         )
     other = replace(need, path=known.path, name=None if known.drops_name else known.name or need.name, revision=None)
     found = find_dataset(client, other)
-    return _as(need, found, f"{need.path} was loaded by a script: {known.path} was taken ({known.source})")
+    return _as(need, found, f"{need.path} was loaded by a script: {known.path} was used ({known.source})")
 
 
 def _as(need: DatasetNeed, found: FoundDataset, note: str) -> FoundDataset:
@@ -182,7 +188,7 @@ def _by_file(client: HubClient, need: DatasetNeed) -> FoundDataset:
         commit = client.commit("dataset", repo, revision or "main")
         matches = matching(pattern, client.tree("dataset", repo, commit))
         if not matches:
-            raise HubNotFound(f"{repo} has no file {pattern!r} on the hub", hint="Check data_files of the task.")
+            raise HubNotFound(f"{repo} has no file {pattern!r} on the hub", hint="Check the task's data_files.")
         files += [WantedFile(f"{repo}/{file.path}", "dataset", repo, commit, file) for file in matches]
     return FoundDataset(need, tuple(dict.fromkeys(files)), repo, commit)
 
@@ -204,5 +210,5 @@ def find_model(client: HubClient, repo: str, revision: str | None = None) -> Fou
         WantedFile(f"models/{repo}/{file.path}", "model", repo, commit, file) for file in (*others, *weights)
     )
     if not wanted:
-        raise HubNotFound(f"{repo} holds no files of a model")
+        raise HubNotFound(f"{repo} has no model files")
     return FoundDataset(DatasetNeed(repo, None, ()), wanted, repo, commit)

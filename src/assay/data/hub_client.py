@@ -86,7 +86,7 @@ class HubClient:
         while path is not None:
             page, path = self._json(path)
             if not isinstance(page, list):
-                raise DataError(f"{repo}: the hub's list of files is no list")
+                raise DataError(f"{repo}: the hub's list of files is not a list")
             files += [_hub_file(repo, entry) for entry in page if entry.get("type") == "file"]
         return files
 
@@ -151,7 +151,7 @@ class HubClient:
                 if last:
                     raise DataError(
                         f"{urlsplit(url).hostname} cannot be reached: {getattr(error, 'reason', error)}",
-                        hint="Run the same command again: what was fetched stays.",
+                        hint="Run the same command again; what was fetched stays.",
                     ) from error
                 wait = None
             self._sleep(2.0**attempt if wait is None else wait)
@@ -179,8 +179,8 @@ def _refused(url: str, error: HTTPError) -> DataError:
     where = urlsplit(url).path
     if error.code in (401, 403):
         return DataError(
-            f"the hub shows {where} to nobody it does not know ({error.code})",
-            hint="Accept its terms on its page, and set HF_TOKEN. Of names that do not exist it says the same.",
+            f"the hub shows {where} only to registered users ({error.code})",
+            hint="Accept its terms on its page, and set HF_TOKEN. The hub also says this about names that do not exist.",
         )
     if error.code == 404:
         return HubNotFound(f"the hub has no {where}", hint="Check the name; it may have been renamed or removed.")
@@ -192,7 +192,7 @@ def _hub_file(repo: str, entry: Any) -> HubFile:
         path, large = safe_path(entry["path"]), entry.get("lfs") or {}
         return HubFile(path, int(large.get("size", entry["size"])), large.get("oid") or None, str(entry["oid"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{repo}: the hub lists a file that cannot be: {str(entry)[:120]}") from error
+        raise DataError(f"{repo}: the hub lists an invalid file: {str(entry)[:120]}") from error
 
 
 _SEGMENT = re.compile(r"[^\x00-\x1f\x7f/\\:*?\"<>|]+")
@@ -207,5 +207,5 @@ def safe_path(path: str) -> str:
     parts = path.split("/") if isinstance(path, str) else [""]
     for part in parts:
         if part in (".", "..") or not _SEGMENT.fullmatch(part) or len(part.encode()) > 255:
-            raise DataError(f"the name {path!r:.120} leads elsewhere, or is none", hint="It is not fetched.")
+            raise DataError(f"the name {path!r:.120} leads outside the mirror, or is empty", hint="It is not fetched.")
     return path

@@ -120,7 +120,7 @@ def converted_splits(name: str | None, files: Sequence[HubFile]) -> tuple[str, d
         name = "default" if "default" in configs or len(configs) != 1 else next(iter(configs))
     if name not in configs:
         listed = ", ".join(sorted(configs)[:12]) or "none"
-        raise DataError(f"the hub's Parquet has no config {name!r}", hint=f"It has: {listed}. Give dataset_name.")
+        raise DataError(f"the hub's Parquet has no config {name!r}", hint=f"It has: {listed}. Set dataset_name.")
     return name, {split: sorted(found, key=lambda file: file.path) for split, found in configs[name].items()}
 
 

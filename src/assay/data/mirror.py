@@ -96,8 +96,8 @@ def _by_target(found: Iterable[FoundDataset]) -> dict[str, WantedFile]:
         other = wanted.setdefault(safe_path(each.target), each)
         if (other.repo, other.file.path, other.file.git_sha1) != (each.repo, each.file.path, each.file.git_sha1):
             raise DataError(
-                f"two files want the place {each.target}: {other.repo}/{other.file.path} and {each.repo}/{each.file.path}",
-                hint="Fetch the tasks into two mirrors.",
+                f"two files would be written to {each.target}: {other.repo}/{other.file.path} and {each.repo}/{each.file.path}",
+                hint="Fetch the tasks into separate mirrors.",
             )
     return wanted
 
@@ -115,7 +115,7 @@ def _alone(folder: Path, patience: float) -> Iterator[None]:
             if time.monotonic() < until:
                 time.sleep(0.2)
                 continue
-            raise ConfigError(f"another fetch is at work in {folder}", hint="Wait for it, or give another directory.")
+            raise ConfigError(f"another fetch is running in {folder}", hint="Wait for it, or use another directory.")
         yield
     finally:
         os.close(descriptor)
@@ -139,7 +139,9 @@ def _place(folder: Path, name: str) -> Path:
     target = folder.joinpath(*safe_path(name).split("/"))
     target.parent.mkdir(parents=True, exist_ok=True)
     if not target.parent.resolve().is_relative_to(folder.resolve()) or target.is_symlink():
-        raise DataError(f"{target} is reached through a link", hint="A mirror holds plain files; remove the link.")
+        raise DataError(
+            f"{target} is reached through a link", hint="A mirror contains only plain files; remove the link."
+        )
     return target
 
 
@@ -169,11 +171,11 @@ def _download(partial: Path, wanted: WantedFile, client: HubClient, progress: Fe
             wrong += 1
             if wrong == 2:
                 raise DataError(
-                    f"{wanted.repo}/{wanted.file.path} does not have the hash that the hub says, twice",
-                    hint="A proxy may change files on the way. Nothing was kept of it.",
+                    f"{wanted.repo}/{wanted.file.path} did not match the hub's hash, twice",
+                    hint="A proxy may be changing files in transit. Nothing of it was kept.",
                 )
     raise DataError(
-        f"{wanted.repo}/{wanted.file.path} was cut off {ATTEMPTS} times", hint="Run the same command again: it goes on."
+        f"{wanted.repo}/{wanted.file.path} was cut off {ATTEMPTS} times", hint="Run the same command again; it resumes."
     )
 
 
@@ -224,7 +226,7 @@ def _parsed_manifest(path: Path, changed: int) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
         assert isinstance(found["files"], dict)
     except (OSError, ValueError, KeyError, TypeError, AssertionError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}", hint="Fetch again: files that are right stay.") from error
+        raise ConfigError(f"{path} cannot be read: {error}", hint="Fetch again; correct files stay.") from error
     return dict(found)
 
 

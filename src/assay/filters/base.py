@@ -81,7 +81,7 @@ def register_filter(name: str) -> Callable[[Any], Any]:
 
 @FILTERS.register("custom")
 class Custom(Filter):
-    """Calls `filter_fn(resps, docs)`; it returns one entry per instance, in order."""
+    """Calls `filter_fn(resps, docs)`, which returns one entry per instance, in order."""
 
     def __init__(self, filter_fn: Function, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -67,7 +67,7 @@ class Choice(Extractor):
         give: str = "label",
     ) -> None:
         if give not in ("label", "text"):
-            raise ConfigError(f"filter choice: give is {give!r}", hint="Say label or text.")
+            raise ConfigError(f"filter choice: give is {give!r}", hint="Use label or text.")
         self.choices, self.labels, self.fallback, self.give = choices, labels, fallback, give
 
     def apply(self, resps: Iterable[Any], docs: Sequence[Doc]) -> list[list[Any]]:

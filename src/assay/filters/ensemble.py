@@ -54,7 +54,7 @@ class FilterEnsemble:
         self.steps = [_made(each) for each in self.filters]
         if late := [step for step in self.steps[1:] if getattr(step, "takes_responses", False)]:
             raise ConfigError(
-                f"filter {self.name!r}: {type(late[0]).__name__} reads whole responses, of which steps before it leave none",
+                f"filter {self.name!r}: {type(late[0]).__name__} needs whole responses, but steps before it leave none",
                 hint="Put it first.",
             )
 
@@ -106,8 +106,8 @@ class FilterEnsemble:
             raise ScoringError(f"{where}{guilty}: {type(error).__name__}: {error}") from error
         if len(filtered) != len(resps):
             raise ScoringError(
-                f"{where}: {len(resps)} entries went in and {len(filtered)} came out",
-                hint="A filter returns one entry per instance, in the same order.",
+                f"{where}: {len(resps)} entries went in, but {len(filtered)} came out",
+                hint="A filter must return one entry per instance, in the same order.",
             )
         return filtered
 

@@ -20,7 +20,7 @@ from assay.timelimit import TimedPattern
 
 
 class Extractor(Filter):
-    """A filter that finds something in each response, or gives its `fallback` and raises the unparsed flag."""
+    """A filter that finds something in each response, or returns its `fallback` and sets the unparsed flag."""
 
     extracts = True
     fallback: Any
@@ -200,7 +200,7 @@ class Boxed(AnswerFilter):
 
 @FILTERS.register("number")
 class Number(AnswerFilter):
-    """The last number (or the first, by `which`), written the plain way.
+    """The last number (or the first, by `which`), in plain notation.
 
     `decimal` and `grouping` name the locale's marks: `1.234,5` with `decimal: ","`, `grouping: "."` gives `1234.5`.
 
@@ -297,7 +297,7 @@ def plain_call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 @FILTERS.register("tool_calls")
 class ToolCalls(Filter):
-    """Each response's calls as JSON, `[{"name": …, "arguments": {…}}, …]`; `[]` where it called nothing."""
+    """Each response's calls as JSON, `[{"name": …, "arguments": {…}}, …]`; `[]` if there are none."""
 
     takes_responses = True
 

@@ -37,7 +37,7 @@ class TakeFirstK(Filter):
         fewest = min((len(entry) for entry in entries), default=self.k)
         if fewest < self.k:
             raise ConfigError(
-                f"filter take_first_k: k is {self.k}, and there are {fewest} responses per request",
+                f"filter take_first_k: k is {self.k}, but there are {fewest} responses per request",
                 hint=f"Set repeats to at least {self.k}.",
             )
         return [entry[: self.k] for entry in entries]
@@ -48,7 +48,7 @@ class TakeFirstK(Filter):
 
 @FILTERS.register("majority_vote")
 class MajorityVote(Filter):
-    """The most frequent response, in a list of one; among equals the one that came first."""
+    """The most frequent response, in a list of one; the first one if several tie."""
 
     def apply(self, resps: Iterable[Any], docs: Sequence[Doc]) -> list[Any]:
         return [[Counter(entry).most_common(1)[0][0]] for entry in resps]
@@ -59,7 +59,7 @@ class MajorityVote(Filter):
 
 @FILTERS.register("decontaminate")
 class Decontaminate(Filter):
-    """Drops docs that share an n-gram of `n` words with the file at `path` (one training text a line).
+    """Drops docs that share an n-gram of `n` words with the file at `path` (one training text per line).
 
     The score under this filter is the score on clean docs; the dropped ones are counted in the task's health. Words are
     compared in lower case and without punctuation. `column` names the text to look at; by default it is all text of the

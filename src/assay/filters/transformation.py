@@ -26,7 +26,7 @@ class Transformation(Filter):
 
 @FILTERS.register("noop")
 class Noop(Filter):
-    """Everything stays as it is: the metric gets every draw."""
+    """Changes nothing: the metric gets every draw."""
 
     def apply(self, resps: Iterable[Any], docs: Sequence[Doc]) -> list[Any]:
         return [*resps]
@@ -65,7 +65,7 @@ LowercaseFilter, StripPunctuationFilter = Lowercase, StripPunctuation
 
 @FILTERS.register("map")
 class MapFilter(Transformation):
-    """Look each response up in `mapping_dict`; what is not in it becomes `default_value`."""
+    """Looks up each response in `mapping_dict`; others become `default_value`."""
 
     extracts = True
 
@@ -130,7 +130,7 @@ class FormatSpan(Transformation):
 
 @FILTERS.register("strip_thinking")
 class StripThinking(Transformation):
-    """What follows the last end tag; nothing of a trace that was cut off before it ended.
+    """What follows the last end tag; nothing if the reasoning was cut off.
 
     With `start` and `end` of the model's tags: `<think>so 4</think> 4` gives `4`. A response that opens a trace and
     never closes it has no answer yet: it becomes the empty text, and is unparsed.

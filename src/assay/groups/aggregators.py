@@ -29,7 +29,7 @@ def _unbound(values: Floats, weights: Floats, mask: Mask | None) -> Floats:
 
 @dataclass(frozen=True)
 class ArrayAggregator:
-    """An aggregator as runs use it: one metric under one filter, the children side by side in an array."""
+    """An aggregator as runs use it: one metric under one filter, with the children in an array."""
 
     name: str
     combine: Combine = _unbound
@@ -110,7 +110,7 @@ def _nan_unless_positive(result: Floats, values: Floats, mask: Mask | None) -> F
 def _needs_positive(kind: str) -> Callable[[Floats, Sequence[str]], str | None]:
     def why(values: Floats, names: Sequence[str]) -> str | None:
         bad = [f"{name} is {value:g}" for name, value in zip(names, values) if value <= 0]
-        return f"the {kind} mean needs values above zero, and {', '.join(bad[:3])}" if bad else None
+        return f"the {kind} mean needs values above zero, but {', '.join(bad[:3])}" if bad else None
 
     return why
 

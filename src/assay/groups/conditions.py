@@ -76,11 +76,11 @@ def names_in(expression: str) -> set[str]:
 def _parse(expression: str) -> ast.expr:
     if not isinstance(expression, str):  # YAML reads `if: true` as a truth value
         raise ConfigError(
-            f"the condition {expression!r} is no text",
+            f"the condition {expression!r} is not text",
             hint='Quote it, as in if: "model.params > 7e9", or leave it out.',
         )
     if len(expression) > _LONGEST:
-        raise ConfigError(f"a condition of {len(expression)} characters", hint=f"At most {_LONGEST} are read.")
+        raise ConfigError(f"a condition of {len(expression)} characters", hint=f"The limit is {_LONGEST}.")
     try:
         return ast.parse(_with_sizes(expression.strip()), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -99,7 +99,7 @@ class _Evaluation:
         try:
             return self.visit(_parse(self.expression))
         except (TypeError, ArithmeticError) as error:
-            raise ConfigError(f"the condition {self.expression!r} cannot be decided: {error}") from error
+            raise ConfigError(f"the condition {self.expression!r} cannot be evaluated: {error}") from error
 
     def visit(self, node: ast.expr) -> Any:
         match node:
@@ -144,8 +144,8 @@ class _Evaluation:
             fact = fact[part]
         if fact is None:
             raise ConfigError(
-                f"the condition {self.expression!r} asks for {name!r}, which this model does not tell",
-                hint="Give it with --metadata model_size=7B, or drop the condition.",
+                f"the condition {self.expression!r} asks for {name!r}, which this model does not report",
+                hint="Set it with --metadata model_size=7B, or remove the condition.",
             )
         return fact
 

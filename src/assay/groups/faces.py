@@ -32,7 +32,7 @@ class Aggregator(ABC):
 
 
 class NoOpAggregator(Aggregator):
-    """A group that only collects."""
+    """For a group that has no number of its own."""
 
     def aggregate(self, group: Group[Any], task_results: TaskResults) -> dict[str, Any]:
         return {}
@@ -68,7 +68,7 @@ class GeometricMeanAggregator(ConfiguredAggregator):
 
 
 class PassAtKAggregator(ConfiguredAggregator):
-    """A `k` that is given is for all entries; without it each entry says its own, and `k` is that of the first."""
+    """A given `k` applies to all entries; without it each entry has its own, and `k` is that of the first."""
 
     aggregation = "pass@k"
 

@@ -53,8 +53,8 @@ def aggregator_of(entry: AggMetricConfig, group: GroupLike) -> ArrayAggregator:
     if isinstance(given, ArrayAggregator):
         if unknown := [name for name in entry.kwargs if name not in given.kwargs]:
             raise ConfigError(
-                f"{where}: {given.name} takes no argument {', '.join(unknown)}",
-                hint=f"It takes {', '.join(given.kwargs)}." if given.kwargs else "Drop kwargs.",
+                f"{where}: {given.name} has no argument {', '.join(unknown)}",
+                hint=f"It takes {', '.join(given.kwargs)}." if given.kwargs else "Remove kwargs.",
             )
         return given
     if isinstance(given, type) and hasattr(given, "aggregate"):
@@ -88,7 +88,7 @@ def _over_values(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> Arr
     else:
         if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
             raise ConfigError(
-                f"the aggregator {name!r} takes no values", hint="Its first parameter receives {child: value}."
+                f"the aggregator {name!r} takes no values", hint="Its first parameter must receive {child: value}."
             )
         wanted = [p.name for p in parameters[1:] if p.name in ("weights", "samples")]
     on_samples = "samples" in wanted
@@ -132,8 +132,8 @@ def _over_dictionaries(
             named = [value for other, value in given.items() if _key_of(other).metric == key.metric]
             if not named:
                 raise ScoringError(
-                    f"the aggregator {name!r} gives {', '.join(map(str, given))} and not {key.metric}",
-                    hint="It returns {metric: value} with the metric of its entry among them.",
+                    f"the aggregator {name!r} returned {', '.join(map(str, given))} but not {key.metric}",
+                    hint="It must return {metric: value} that includes the metric of its entry.",
                 )
             return named[0]
 
@@ -165,7 +165,7 @@ def _looped(call: Call, members: Sequence[Member], name: str, *, on_samples: boo
         if not isinstance(result, Real | np.ndarray) or (isinstance(result, np.ndarray) and result.ndim):
             raise ScoringError(
                 f"the aggregator {name!r} returned {result!r:.80}",
-                hint="An aggregator returns one number, or None if there is none.",
+                hint="An aggregator must return one number, or None if there is none.",
             )
         return float(result)
 
@@ -210,7 +210,7 @@ def _docs(member: Member) -> tuple[Floats, Any]:
     docs = member.score.docs
     if docs is None:
         raise ScoringError(
-            f"{member.name!r} has no sample values to hand to the aggregator", hint="Use an aggregator of values only."
+            f"{member.name!r} has no sample values to pass to the aggregator", hint="Use an aggregator of values only."
         )
     return docs
 
@@ -241,7 +241,7 @@ def run_scorer(group: GroupLike, scores: Scores) -> dict[MetricKey, GroupScore]:
     for text, value in numbers.items():
         key = _key_of(text)
         if value is None:
-            estimate = Estimate.missing(f"{name} gives no value", size)
+            estimate = Estimate.missing(f"{name} returned no value", size)
         else:
             estimate = bootstrap_estimate(value, table[text], size)
         asked = write_key(key)

@@ -150,9 +150,7 @@ class Group(Generic[TaskT]):
         """Refuse a child that does not belong here; a subclass may refuse more."""
         if isinstance(item, Group) and (loop := item.path_to(self)):
             names = " → ".join([self.name, *(group.name for group in loop)])
-            raise ConfigError(
-                f"groups contain each other: {names}", hint="Take one of them out of the list of the other."
-            )
+            raise ConfigError(f"groups contain each other: {names}", hint="Remove one of them from the other's list.")
 
     def _link(self, item: Group[Any] | Leaf) -> None:
         if isinstance(item, Group):
@@ -382,7 +380,7 @@ StandardGroup = Group
 
 
 class TagGroup(Group[Any]):
-    """The tasks that carry one tag. Flat: a tag holds tasks, never groups."""
+    """The tasks with one tag. Flat: a tag contains tasks, never groups."""
 
     def __init__(self, tag_name: str, description: str | None = None) -> None:
         super().__init__(GroupConfig(group=tag_name, group_alias=description or tag_name, metadata={"type": "tag"}))
@@ -390,7 +388,7 @@ class TagGroup(Group[Any]):
     def _accept(self, item: Group[Any] | Leaf) -> None:
         if isinstance(item, Group):
             raise WrongKind(
-                f"tag {self.name!r} cannot hold the group {item.name!r}: tags are flat",
+                f"tag {self.name!r} cannot hold the group {item.name!r}, because tags are flat",
                 hint="Make it a group, or tag the tasks themselves.",
             )
 

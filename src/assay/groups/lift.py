@@ -338,7 +338,7 @@ def _delta(
         return Estimate.bare(value, n, f"{', '.join(without[:3])} has no standard error")
     gradient = _gradient(aggregator, members, weights, mask)
     if not np.isfinite(gradient).all():
-        return Estimate.bare(value, n, "too close to where it is undefined")
+        return Estimate.bare(value, n, "too close to a point where it is undefined")
     moves = gradient * np.array([member.stderr or 0.0 for member in members])
     order = 1 if shared else 2
     return _from_sides(

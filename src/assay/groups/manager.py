@@ -46,7 +46,7 @@ class ListedMember:
 
 
 class GroupManager:
-    """Knows each group and each task by name; a task that sits in several groups is here once."""
+    """All groups and tasks by name; a task in several groups is listed once."""
 
     def __init__(self) -> None:
         self.groups: dict[str, Group[Any]] = {}
@@ -141,8 +141,7 @@ class GroupManager:
         if child is None:
             raise ConfigError(
                 f"group {group!r} lists {member.name!r}, which is neither a task nor a group",
-                hint=did_you_mean(member.name, [*self.groups, *tasks])
-                or "See `assay ls` for the names that are known.",
+                hint=did_you_mean(member.name, [*self.groups, *tasks]) or "`assay ls` lists the known names.",
             )
         if member.condition is not None and not self._belongs(group, member, facts):
             return
@@ -270,7 +269,7 @@ def refuse_cycles(children: Mapping[str, Sequence[str]]) -> None:
         if name in trail:
             loop = [*trail[trail.index(name) :], name]
             raise ConfigError(
-                f"groups contain each other: {' → '.join(loop)}", hint="Take one of them out of the list of the other."
+                f"groups contain each other: {' → '.join(loop)}", hint="Remove one of them from the other's list."
             )
         for child in children[name]:
             walk(child, [*trail, name])

@@ -24,7 +24,7 @@ PASS_AT = re.compile(r"pass@(\d+)")
 
 
 def pass_at_k(counts: NDArray[np.int64], k: int) -> Floats:
-    """Per problem, the chance that at least one of k draws is right.
+    """For each problem, the probability that at least one of k draws is right.
 
     >>> pass_at_k(np.array([[10, 3], [10, 0], [10, 8]]), 5).round(4).tolist()
     [0.9167, 0.0, 1.0]
@@ -39,10 +39,10 @@ def k_of(entry: AggMetricConfig) -> int:
     named = PASS_AT.fullmatch(entry.metric)
     k = entry.kwargs.get("k", int(named[1]) if named else 1)
     if not isinstance(k, int) or isinstance(k, bool) or k < 1:
-        raise ConfigError(f"metric {entry.metric!r}: pass@k with k = {k!r}", hint="k is a whole number from 1 on.")
+        raise ConfigError(f"metric {entry.metric!r}: pass@k with k = {k!r}", hint="k must be a whole number from 1 up.")
     if named and int(named[1]) != k:
         raise ConfigError(
-            f"metric {entry.metric!r}: pass@k with k = {k}", hint=f"Call it pass@{k}, or write k: {named[1]}."
+            f"metric {entry.metric!r}: pass@k with k = {k}", hint=f"Name it pass@{k}, or write k: {named[1]}."
         )
     return k
 
@@ -115,7 +115,7 @@ def counted_score(own: Mapping[str, Score], of: str | None, k: int) -> Score | s
     if drawn := [score for metric, score in counted.items() if PASS_AT.fullmatch(metric)]:
         return drawn[0]  # pass@1 and pass@10 of one task count the same draws
     if reported := [metric for metric in own if PASS_AT.fullmatch(metric)]:
-        return f"reports {', '.join(reported)} without counts of draws, and not pass@{k},"
+        return f"reports {', '.join(reported)} without counts of draws, but not pass@{k},"
     if len(counted) > 1:
         return f"drew {_either(list(counted))}: name one with kwargs: {{k: {k}, of: {next(iter(counted))}}}"
     return next(iter(counted.values()), "has no counts of draws")

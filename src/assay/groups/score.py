@@ -32,7 +32,7 @@ def score_group(
                 continue  # that harness leaves out a number that no task has
             if key in numbers and not entry.speaks_lm_eval:
                 raise ConfigError(
-                    f"group {group.name!r} aggregates {key} twice", hint="Put the second into a group of its own."
+                    f"group {group.name!r} aggregates {key} twice", hint="Put the second one into a separate group."
                 )
             numbers[key] = score
     if group.config.scorer is not None:
@@ -118,12 +118,12 @@ def _why_undefined(
     if not gathered.members:
         return _why_empty(group)
     if not weights.sum() > 0:
-        return "the children that have a number weigh nothing"
+        return "all children that have a number have weight 0"
     return aggregator.why_undefined(gathered.values, gathered.names)
 
 
 def _why_empty(group: GroupLike) -> str:
-    return "no task is below this group" if group.child_names else "the group has no members"
+    return "this group has no tasks" if group.child_names else "the group has no members"
 
 
 def _undefined(
@@ -165,7 +165,7 @@ def check_weights(entry: AggMetricConfig, aggregator: ArrayAggregator, group: st
             f"{where}: {aggregator.name} has no weights", hint="Add weights: {child: 0.5, …}, or use mean."
         )
     if not aggregator.weighted and (entry.weights is not None or by_size):
-        raise ConfigError(f"{where}: {aggregator.name} takes no weights", hint="Drop weights and weight_by_size.")
+        raise ConfigError(f"{where}: {aggregator.name} does not use weights", hint="Remove weights and weight_by_size.")
     if entry.weights is None:
         return
     for name in entry.weights:
@@ -181,7 +181,8 @@ def check_weights(entry: AggMetricConfig, aggregator: ArrayAggregator, group: st
         )
     if negative := [name for name, weight in entry.weights.items() if not weight >= 0]:
         raise ConfigError(
-            f"{where}: the weight of {', '.join(negative)} is below zero or no number", hint="Weights are 0 or more."
+            f"{where}: the weight of {', '.join(negative)} is negative or not a number",
+            hint="Weights must be 0 or more.",
         )
     total = sum(entry.weights.values())
     if abs(total - 1) > 1e-6:

@@ -1,4 +1,4 @@
-"""Result to value: metrics, aggregations over docs, reducers over repeats, normalisers."""
+"""Result to value: metrics, aggregations over docs, reducers over draws, normalisers."""
 
 from assay.metrics import aggregations, confidence, length_control, likelihoods, matching, translation  # noqa: F401
 from assay.metrics.aggregations import aggregate_subtask_metrics, mean, pooled_sample_stderr

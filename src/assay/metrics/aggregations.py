@@ -32,7 +32,7 @@ def mean(values: Sequence[Any]) -> Any:
 
 
 def median(values: Sequence[Any]) -> Any:
-    """The upper median: of an even number of values the higher of the middle two."""
+    """The upper median: for an even number of values, the higher of the middle two."""
     return sorted(values)[len(values) // 2]
 
 
@@ -57,7 +57,7 @@ def weighted_mean(pairs: Sequence[tuple[float, float]]) -> float:
     numerators, denominators = zip(*pairs)
     total: float = sum(denominators)
     if total == 0:
-        raise ScoringError("the weights of all docs add up to zero: there is no text to divide by")
+        raise ScoringError("the weights of all docs add up to zero, so there is no text to divide by")
     return float(sum(numerators) / total)
 
 
@@ -99,7 +99,7 @@ def _f1_statistics(pairs: Sequence[tuple[Any, Any]]) -> Floats:
     known = np.unique(labels).tolist()
     if len(known) > 2 or (len(known) == 2 and 1 not in known):
         raise ScoringError(
-            f"aggregation f1 is for two classes, 1 the positive one, and the labels are {known}",
+            f"aggregation f1 is for two classes, with 1 as the positive one, but the labels are {known}",
             hint="Use a macro or weighted F1 (aggregation: !function ...) or another metric.",
         )
     gold, prediction = (labels == 1).T
@@ -266,5 +266,5 @@ def pooled_sample_stderr(stderrs: Sequence[float], sizes: Sequence[int]) -> floa
         raise ScoringError(f"{len(stderrs)} standard errors for {len(sizes)} sizes")
     pooled = pooled_stderr(stderrs, sizes)
     if pooled is None:
-        raise ScoringError("every task has one doc: there is no pooled standard error")
+        raise ScoringError("every task has one doc, so there is no pooled standard error")
     return pooled

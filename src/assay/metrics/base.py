@@ -81,7 +81,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Reduced:
-    """One value made of repeated draws of a doc, and how many of the draws were right: (draws, right draws).
+    """One value from several draws of a doc, and how many of the draws were right: (draws, right draws).
 
     Reducers give it, and a metric that takes all draws at once may, so that groups can make their pass@k from the counts.
     """
@@ -104,7 +104,7 @@ AGGREGATIONS: Registry[Aggregation] = Registry("aggregation", group="assay.aggre
 
 
 def register_aggregation(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: make a function of all docs' values an aggregation. The function itself stays as it is."""
+    """Decorator: registers a function of all docs' values as an aggregation. The function itself is unchanged."""
 
     def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
         AGGREGATIONS.add(name, Aggregation(name, fn))
@@ -122,7 +122,7 @@ def register_metric(
     takes_draws: bool = False,
     binary: bool | None = None,
 ) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
-    """Decorator: make a function a metric. The function itself stays as it is."""
+    """Decorator: registers a function as a metric. The function itself is unchanged."""
 
     def decorate(fn: Callable[..., Value]) -> Callable[..., Value]:
         own = Metric(name, fn, kind, aggregation, higher_is_better, takes_draws=takes_draws, binary=binary)
@@ -133,5 +133,5 @@ def register_metric(
 
 
 def passed_through(*, references: list[Any], predictions: list[Any], **_: Any) -> list[Any]:
-    """`[reference, prediction]`, for the aggregation to make sense of."""
+    """`[reference, prediction]`, which the aggregation scores."""
     return [references[0], predictions[0]]

@@ -18,7 +18,7 @@ from assay.stats import Floats
 
 
 class Normalisation(Enum):
-    """By what a choice's loglikelihood is divided, or from what it is subtracted, before choices are compared."""
+    """How a choice's loglikelihood is normalised before choices are compared."""
 
     NONE = "none"
     CHARACTERS = "characters"
@@ -43,7 +43,7 @@ def normalise(result: ChoiceResult, by: Normalisation | str = Normalisation.NONE
         case Normalisation.TOKENS:
             if len(result.token_lens) != len(lls):
                 raise ScoringError(
-                    "normalising by tokens needs the number of tokens of each choice, and the model does not report it",
+                    "normalising by tokens needs the number of tokens of each choice, which the model does not report",
                     hint="Use characters or bytes, or a backend with a tokenizer.",
                 )
             return divide(lls, np.asarray(result.token_lens, dtype=np.float64))
@@ -81,7 +81,7 @@ def golds(result: ChoiceResult) -> list[int]:
 def one_gold(result: ChoiceResult, metric: str) -> int:
     """The index of the right choice, for metrics that are defined for exactly one."""
     if isinstance(result.target, list):
-        raise ScoringError(f"{metric} needs one right choice, and the doc has {len(result.target)}")
+        raise ScoringError(f"{metric} needs one right choice, but the doc has {len(result.target)}")
     return int(result.target)
 
 
@@ -106,7 +106,7 @@ def brier(result: ChoiceResult) -> tuple[int, Floats]:
     gold = one_gold(result, "brier_score")
     if not 0 <= gold < len(result.choices):
         raise ScoringError(
-            f"brier_score: the right choice is number {gold}, and there are {len(result.choices)} choices"
+            f"brier_score: the right choice is number {gold}, but there are {len(result.choices)} choices"
         )
     return gold, softmax(np.asarray(result.lls, dtype=np.float64))
 
@@ -120,12 +120,12 @@ def gold_loglikelihood(result: ChoiceResult) -> float:
 
 
 def gold_share(result: ChoiceResult) -> float:
-    """How likely the right choice is, in logarithms, among the choices."""
+    """The log-probability of the right choice among the choices."""
     return float(np.log(softmax(np.asarray(result.lls, dtype=np.float64))[one_real_gold(result, "choice_logprob")]))
 
 
 def gold_share_by_byte(result: ChoiceResult) -> float:
-    """How likely the right choice is among the choices, each loglikelihood divided by the bytes that were sent."""
+    """The probability of the right choice among the choices, with each loglikelihood divided by the bytes sent."""
     sizes = getattr(result, "scored_bytes", ()) or result.byte_lens
     scores = divide(np.asarray(result.lls, dtype=np.float64), np.asarray(sizes, dtype=np.float64))
     return float(softmax(scores)[one_real_gold(result, "choice_prob_norm")])

@@ -33,7 +33,7 @@ def plain(
     ignore_punctuation: bool = False,
     ignore_numbers: bool = False,
 ) -> Any:
-    """What two texts are compared as. The options take effect in this order, each on what the one before left.
+    """Normalises text for comparison. The options apply in this order, each to the result of the one before.
 
     A pattern that does not come to an end on a text takes nothing out of it.
     """
@@ -66,7 +66,7 @@ def exact_match(
 
 
 def bypassed(**_: Any) -> None:
-    """Nothing is scored: the run is made for its responses."""
+    """Scores nothing, for runs that only collect responses."""
 
 
 def squad_normal(text: str) -> str:
@@ -164,7 +164,7 @@ def majority_at_k(*, references: list[Any], predictions: list[Any], k: int | Non
     `predictions[0]` holds its draws. Options are those of exact_match."""
     draws = predictions[0] if isinstance(predictions[0], list) else predictions
     if k is None:
-        raise ConfigError("metric maj@k needs k", hint="Write `k: 8` beside it.")
+        raise ConfigError("metric maj@k needs k", hint="Write `k: 8` next to it.")
     votes = Counter(plain(draw, **options) for draw in draws)
     right = {plain(reference, **options) for reference in references}
     won = [votes.pop(answer, 0) for answer in right]
@@ -201,7 +201,7 @@ for _name, _fn in {
 def tool_call_match(
     *, predictions: Sequence[Any], references: Sequence[Any], ordered: bool = False, **_: Any
 ) -> dict[str, float]:
-    """1 where the calls are those of a reference: same names, arguments equal as JSON; their order counts if `ordered`.
+    """1 if the calls match a reference: same names, arguments equal as JSON; the order counts if `ordered`.
 
     >>> said = '[{"name": "add", "arguments": {"b": 2, "a": 1.0}}]'
     >>> tool_call_match(predictions=[said], references=['[{"name": "add", "arguments": {"a": 1, "b": 2}}]'])
@@ -218,12 +218,12 @@ def read_calls(given: Any) -> list[dict[str, Any]]:
             calls = json.loads(given)
         except (ValueError, RecursionError):
             raise ScoringError(
-                f"tool_call_match compares calls, and was given {given[:80]!r}",
+                f"tool_call_match compares calls, but got {given[:80]!r}",
                 hint='Targets are JSON: [{"name": …, "arguments": {…}}]; answers go through the filter tool_calls.',
             ) from None
     listed = calls if isinstance(calls, list) else [calls]
     if not all(isinstance(call, Mapping) and "name" in call for call in listed):
-        raise ScoringError(f"a call has a name and arguments, and was given {json.dumps(listed)[:120]}")
+        raise ScoringError(f"a call needs a name and arguments, but this is {json.dumps(listed)[:120]}")
     return [{"name": call["name"], "arguments": call.get("arguments") or {}} for call in listed]
 
 

@@ -27,14 +27,14 @@ def mean(values: Sequence[float]) -> float:
 
 
 def median(values: Sequence[float]) -> float:
-    """The ordinary median: of an even number of draws the mean of the middle two."""
+    """The ordinary median: for an even number of draws, the mean of the middle two."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def mode(values: Sequence[Any]) -> Any:
-    """The most frequent value; among equals the one drawn first."""
+    """The most frequent value; the first one if several tie."""
     return Counter(values).most_common(1)[0][0]
 
 
@@ -83,7 +83,7 @@ def at_least_k(values: Sequence[Any], k: int) -> float | None:
 
 
 def pass_at_all_k(values: Sequence[Any]) -> Any:
-    """pass@k for the k of lm-evaluation-harness 0.5, each under its name; of one draw the value itself.
+    """pass@k for each k of lm-evaluation-harness 0.5, under its own name; with one draw, the value itself.
 
     >>> pass_at_all_k([1, 0, 0, 0])
     {'pass@1': 0.25, 'pass@3': 0.75, 'pass@4': 1.0}

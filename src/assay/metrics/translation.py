@@ -32,7 +32,7 @@ def split_pairs(pairs: Sequence[Pair]) -> tuple[list[str], list[tuple[str, ...]]
         if _several(prediction):
             if len(prediction) != 1:
                 raise ScoringError(
-                    f"a doc has {len(prediction)} predictions where one is scored",
+                    f"a doc has {len(prediction)} predictions, but only one can be scored",
                     hint="End the filter with take_first or majority_vote, or name a reducer.",
                 )
             prediction = prediction[0]

@@ -37,7 +37,7 @@ def never() -> bool:
 
 @dataclass(slots=True)
 class Usage:
-    """What a backend has spent so far. Backends that know fill it; the run shows it."""
+    """What a backend has used so far. Backends that know fill it in; the run shows it."""
 
     prompt_tokens: int = 0
     """Tokens of all prompts, as if nothing were shared."""
@@ -54,7 +54,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a model can be asked for. A task that needs what is missing can be told before anything is asked."""
+    """What a model can do. A task that needs more is refused before the first request."""
 
     likelihoods: bool = True
     top_logprobs: bool = False
@@ -79,7 +79,7 @@ ABILITIES = tuple(field.name for field in fields(Capabilities))
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """All that callers may want to know of a model, before it is asked anything."""
+    """Everything callers may want to know about a model before the first request."""
 
     name: str = ""
     fingerprint: str = ""
@@ -156,7 +156,7 @@ class TokenDivergences:
 
 
 class LM(ABC):
-    """A language model. A backend gives the first three methods; the rest is optional.
+    """A language model. A backend defines the first three methods; the rest is optional.
 
     Each method reads `instance.args`: `(context, continuation)`, `(text,)` or `(context, generation_kwargs)`.
     """
@@ -216,7 +216,8 @@ class LM(ABC):
     def likeliest_tokens(self, prompts: Sequence[str]) -> list[dict[str, float]]:
         """For each prompt the likeliest next tokens, as text, with their log-probabilities."""
         raise ModelError(
-            f"{self.class_name} lists no likeliest tokens", hint="Use hf, or a server that gives top log-probabilities."
+            f"{self.class_name} does not list its most likely tokens",
+            hint="Use hf, or a server that gives top log-probabilities.",
         )
 
     def stream(
@@ -237,7 +238,7 @@ class LM(ABC):
             if len(responses) != len(piece):
                 raise ModelError(
                     f"{type(self).__name__}.{request_type} gave {len(responses)} responses to {len(piece)} requests",
-                    hint="A backend answers every request, in order.",
+                    hint="A backend must answer every request, in order.",
                 )
             for position, response in enumerate(responses, start):
                 yield position, to_response(request_type, response, self.class_name)
@@ -400,14 +401,14 @@ class LM(ABC):
             if parameters[name].default is inspect.Parameter.empty and name not in given:
                 example = "smollm2-135m" if name == "pretrained" else "…"
                 raise ConfigError(
-                    f"the model {cls.__name__} needs {name}, which was not given",
+                    f"the model {cls.__name__} needs {name}, which is missing",
                     hint=f"Add --model_args {name}={example}",
                 )
         return given
 
 
 class StreamingLM(LM):
-    """A backend that answers piece by piece: it gives `stream`, and the three methods follow from it."""
+    """A backend that answers one by one: it defines `stream`, and the three methods follow from it."""
 
     @abstractmethod
     def stream(
@@ -442,7 +443,7 @@ def check_arguments(model: str, given: Mapping[str, Any], known: Sequence[str]) 
     for name in given:
         if name not in known:
             raise ConfigError(
-                f"the model {model} takes no argument {name!r}",
+                f"the model {model} has no argument {name!r}",
                 hint=did_you_mean(name, known) or f"It takes: {', '.join(known) or 'none'}.",
             )
 

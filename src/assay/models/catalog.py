@@ -87,7 +87,7 @@ def resolve(pretrained: str) -> Path | None:
 
 
 def pulled(model: CatalogModel) -> PulledModel | None:
-    """What is there of a model, or None. Files that went missing since are as good as a model that was never pulled."""
+    """The files of a pulled model, or None. Missing files count as a model that was never pulled."""
     path = model_directory(model.name)
     try:
         files: dict[str, int] = json.loads((path / MANIFEST).read_text(encoding="utf-8"))["files"]

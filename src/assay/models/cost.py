@@ -14,13 +14,13 @@ IMAGE_TOKENS = 4096
 
 
 class CostReached(ModelError):
-    """The next request might pass the limit. Everything answered so far is in the store."""
+    """The next request might exceed the limit. All answers so far are in the store."""
 
     exit_code = 130
 
 
 class CostLimit:
-    """One limit for all models of a run. What is under way is reserved at the most that it can cost.
+    """One limit for all models of a run. Requests in progress are counted at the most they can cost.
 
     >>> limit = CostLimit(1.0)
     >>> limit.reserve(0.7), limit.reserve(0.7)
@@ -51,8 +51,8 @@ class CostLimit:
 
     def reached(self) -> CostReached:
         return CostReached(
-            f"stopped: {self.spent:.4g} of --max_cost {self.most:g} are spent, and the next request might pass it",
-            hint="All answers are kept. Run the same command with a larger --max_cost to go on from here.",
+            f"stopped: {self.spent:.4g} of --max_cost {self.most:g} is spent, and the next request might exceed it",
+            hint="All answers are kept. Run the same command with a higher --max_cost to continue from here.",
         )
 
 

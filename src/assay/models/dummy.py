@@ -42,9 +42,7 @@ _WORDS = [
 class DummyLM(LM):
     """Random log-likelihoods and short random texts, reproducible from `seed`."""
 
-    at_random = (
-        "dummy answers at random, by a hash of the request: it reads no text, so a moved space is another request"
-    )
+    at_random = "dummy answers at random, from a hash of the request; it does not read text, so moving a space makes another request"
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed

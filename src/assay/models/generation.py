@@ -156,8 +156,7 @@ def room_for_prompt(max_length: int, max_gen_toks: int) -> int:
     room = max_length - max_gen_toks
     if room <= 0:
         raise ConfigError(
-            f"max_gen_toks is {max_gen_toks} and the model reads {max_length} tokens in all, "
-            "so no room is left for the prompt",
+            f"max_gen_toks is {max_gen_toks} but the model reads {max_length} tokens in total, so no room is left for the prompt",
             hint="Lower max_gen_toks (--gen_kwargs max_gen_toks=…) or raise max_length.",
         )
     return room

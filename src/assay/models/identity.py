@@ -72,9 +72,9 @@ def difference(one: Identity, two: Identity) -> str | None:
     """Why these are two models; None where nothing tells them apart."""
     for name in sorted(one.says.keys() & two.says.keys()):
         if one.says[name] != two.says[name]:
-            return f"its {name} was {one.says[name]} and is {two.says[name]}"
+            return f"its {name} was {one.says[name]} and is now {two.says[name]}"
     if one.builds and two.builds and not set(one.builds) & set(two.builds):
-        return f"its system_fingerprint was {', '.join(one.builds)} and is {', '.join(two.builds)}"
+        return f"its system_fingerprint was {', '.join(one.builds)} and is now {', '.join(two.builds)}"
     pairs = list(zip(one.replies, two.replies))
     gaps = [min(distance(a, b) for a, b in product(before, now)) for before, now in pairs]
     # Over all probes together: with a server that varies, one probe alone would raise the alarm too often.

@@ -48,7 +48,7 @@ def _state(path: Path) -> tuple[int, int, int]:
 
 
 class LazyLM(StreamingLM):
-    """Stands for the model; `load` gives the real one."""
+    """A stand-in for the model; `load` returns the real one."""
 
     def __init__(self, key: str, load: Callable[[], LM]) -> None:
         self._path = assay_home() / "known-models" / f"{key}.json"
@@ -64,7 +64,7 @@ class LazyLM(StreamingLM):
             info = self._real.info()
             if self._known is not None and self._known.fingerprint != info.fingerprint:
                 self._path.unlink(missing_ok=True)
-                raise ModelError("the model's files changed while the run went on", hint="Run the same command again.")
+                raise ModelError("the model's files changed during the run", hint="Run the same command again.")
             if self._known != info:
                 self._known = info
                 self._write(info)

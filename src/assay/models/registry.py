@@ -81,7 +81,7 @@ def load_model(
         if not isinstance(name, type) and answers_requests(name):
             return cast(LM, MODEL_ADAPTERS["lm_eval"](name))
         raise ConfigError(
-            f"{name!r} is not a model", hint="Give a name, path/to/file.py:Class, or an object with the LM methods."
+            f"{name!r} is not a model", hint="Use a name, path/to/file.py:Class, or an object with the LM methods."
         )
     args = dict(model_args or {})
     offered = {"device": device, "batch_size": batch_size, "trust_remote_code": trust_remote_code or None}
@@ -105,10 +105,10 @@ def _from_elsewhere(name: str, cls: Any, args: dict[str, Any], offered: dict[str
     except ImportError as error:
         if isinstance(error, ModuleNotFoundError) and error.name:
             raise missing_package(f"the model {name!r}", error) from error
-        hint = "Install the package that it names."
+        hint = "Install the package named above."
         raise MissingPackage(f"the model {name!r}: {error}", hint=hint, package="") from error
     except Exception as error:
-        raise ModelError(f"the model {name!r} cannot be made: {type(error).__name__}: {error}") from error
+        raise ModelError(f"the model {name!r} cannot be created: {type(error).__name__}: {error}") from error
 
 
 def _foreign_class(name: str) -> Any:
@@ -118,7 +118,7 @@ def _foreign_class(name: str) -> Any:
 
 
 def check_model(name: str, model_args: Mapping[str, Any]) -> None:
-    """Raise what is wrong with a model before it is loaded. A class in a user's file is made, where its code may run."""
+    """Raises if something is wrong with a model before it is loaded. A class in a user's file is created if its code may run."""
     if not is_file_spec(name):
         cls = _foreign_class(name) or MODELS[name]
         if isinstance(cls, type) and issubclass(cls, LM):
@@ -156,7 +156,7 @@ def _make(name: str, cls: Any, args: dict[str, Any], offered: dict[str, Any]) ->
         return model
     if not answers_requests(cls):
         raise ConfigError(
-            f"the model {name!r} is {cls!r}, which lacks the methods of a model",
+            f"the model {name!r} is {cls!r}, which does not have the methods of a model",
             hint="It needs loglikelihood, loglikelihood_rolling and generate_until.",
         )
     return cast(LM, MODEL_ADAPTERS["lm_eval"].create(cls, args, offered))
@@ -170,7 +170,7 @@ def load_when_asked(
     batch_size: int | str | None = None,
     trust_remote_code: bool = False,
 ) -> LM:
-    """The model at once, or, where its class says what it depends on, a stand-in that loads it when it is asked."""
+    """The model itself or, if its class says what it depends on, a stand-in that loads it when it is first asked."""
     offered = {"device": device, "batch_size": batch_size, "trust_remote_code": trust_remote_code}
 
     def load() -> LM:
@@ -200,7 +200,7 @@ def class_from_file(spec: str) -> type[Any]:
     if len(models) != 1:
         raise ConfigError(
             f"{path} defines {len(models)} models: {', '.join(models) or 'none'}",
-            hint="Say which one: path/to/file.py:ClassName.",
+            hint="Choose one: path/to/file.py:ClassName.",
         )
     return next(iter(models.values()))
 
@@ -210,7 +210,7 @@ def check_model_file(spec: str) -> None:
     path_text, _, class_name = spec.rpartition(":") if ".py:" in spec else (spec, "", "")
     path = Path(path_text).expanduser()
     if not path.is_file():
-        raise ConfigError(f"there is no file {path} (model {spec!r})", hint="Give path/to/file.py:ClassName.")
+        raise ConfigError(f"there is no file {path} (model {spec!r})", hint="Use path/to/file.py:ClassName.")
     seen = outline(path.resolve())
     if class_name and class_name not in seen.names and not seen.is_open:
         raise _no_class(path, class_name, [each.name for each in seen.classes])
@@ -218,7 +218,7 @@ def check_model_file(spec: str) -> None:
 
 def _no_class(path: Path, name: str, known: list[str]) -> ConfigError:
     return ConfigError(
-        f"{path}:1: it defines no class {name!r}",
+        f"{path}:1: it has no class {name!r}",
         hint=did_you_mean(name, known) or f"Classes in it: {', '.join(known) or 'none'}.",
     )
 

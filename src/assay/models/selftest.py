@@ -154,7 +154,7 @@ def chat_round_trip(lm: LM, tolerance: float) -> Check:
         raise
     places = [prompt.find(content) for _, content in turns]
     if -1 in places or places != sorted(places) or any(prompt.count(content) != 1 for _, content in turns):
-        return Check(name, False, note="a turn is missing, doubled or out of order")
+        return Check(name, False, note="a turn is missing, duplicated or out of order")
     if not prompt.startswith(partial):
         return Check(name, False, note="an answer to be continued is not a prefix of the whole conversation")
     return Check(name, True)
@@ -170,7 +170,7 @@ def _texts(answers: Sequence[Response]) -> list[str]:
     if any(texts):
         return texts
     if all(answer.stop_reason == "length" for answer in answers):
-        raise DoesNotApply("the model shows no text within the few tokens that are asked for")
+        raise DoesNotApply("the model shows no text within the few tokens requested")
     raise ModelError("the model generates nothing")
 
 

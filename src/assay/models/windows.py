@@ -20,7 +20,7 @@ def rolling_windows(tokens: Sequence[int], prefix: int | None, length: int) -> l
     [([-1], [0, 1, 2, 3]), ([3], [4, 5, 6, 7]), ([5, 6, 7], [8, 9])]
     """
     if prefix is None:
-        raise ConfigError("the tokenizer has neither BOS nor EOS to stand before a text")
+        raise ConfigError("the tokenizer has neither a BOS nor an EOS token to put before a text")
     if length < 1:
         raise ConfigError("max_length leaves no room for a token to score", hint="Raise max_length.")
     windows = [([prefix], list(tokens[:length]))] if len(tokens) else []

@@ -184,7 +184,7 @@ def score_again(
     kept = run_file.get("config")
     if not isinstance(kept, dict):
         raise ConfigError(
-            f"{source.path}/run.json does not say how the run was made", hint="Name a run of `assay run`."
+            f"{source.path}/run.json does not say how the run was made", hint="Name a run made by `assay run`."
         )
     try:
         config = RunConfig(**{**kept, "run_dir": None, "output_path": None, **(changes or {})})
@@ -193,7 +193,7 @@ def score_again(
     target = None
     if run_dir is not None:
         if Path(run_dir).resolve() == source.path.resolve():
-            raise ConfigError("--run_dir is the run itself", hint="Give another directory: a run is never overwritten.")
+            raise ConfigError("--run_dir is the run itself", hint="Use another directory; a run is never overwritten.")
         target = RunDirectory.create(config.model_copy(update={"run_dir": str(run_dir)}), "")
     kept_roles = () if "roles" in (changes or {}) else tuple(config.roles)
     result, asked = rescore(source, config, target=target, progress=progress, kept_roles=kept_roles)

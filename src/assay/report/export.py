@@ -18,7 +18,7 @@ from assay.signs import csv_cell
 
 
 def export_run(run: str | Path, to: str, output: str | Path, **words: Any) -> list[Path]:
-    """Write the run in the named form below `output`; the files that were written. `words` are what that form asks for."""
+    """Writes the run in the named format to `output` and returns the files. `words` are what that format needs."""
     result = RunResult.load(run)
     folder = Path(output)
     try:
@@ -26,7 +26,7 @@ def export_run(run: str | Path, to: str, output: str | Path, **words: Any) -> li
         return EXPORTS[to](result, folder, **words)
     except OSError as error:
         raise ConfigError(
-            f"cannot write to {folder}: {error.strerror or error}", hint="Give another directory with -o."
+            f"cannot write to {folder}: {error.strerror or error}", hint="Choose another directory with -o."
         ) from error
 
 

@@ -101,7 +101,7 @@ def short_number(value: float) -> str:
 
 
 def html_report(result: RunResult, run: dict[str, Any] | None = None) -> str:
-    """The page for a result and, where at hand, the run file with timings and environment."""
+    """The page for a result and, if available, the run file with timings and environment."""
     run = run or {}
     failures = worst_failures(result)
     return _template().render(

@@ -64,7 +64,7 @@ def _require_login(name: str, package: Any, settings: dict[str, Any]) -> None:
         reason = " ".join(str(error).split())[:300]
         raise ConfigError(
             f"the logger {name} cannot be used: {type(error).__name__}: {reason}",
-            hint=f"Nothing was asked yet. Put it right, or leave out --log_to {name}.",
+            hint=f"Nothing was asked yet. Fix it, or leave out --log_to {name}.",
         ) from error
 
 
@@ -79,8 +79,8 @@ def _check_wandb(wandb: Any, settings: dict[str, Any]) -> None:
         is_logged_in = bool(os.environ.get("WANDB_API_KEY") or wandb.api.api_key)
     if not is_logged_in:
         raise ConfigError(
-            "the logger wandb has no login",
-            hint="wandb login, or set WANDB_API_KEY, or write --log_to wandb:mode=offline",
+            "the logger wandb is not logged in",
+            hint="Run wandb login, set WANDB_API_KEY, or use --log_to wandb:mode=offline",
         )
 
 

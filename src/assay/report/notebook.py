@@ -89,7 +89,7 @@ def html_table(result: RunResult) -> str:
 
 
 def health_table(health: dict[str, Health]) -> str:
-    """What is odd about the answers of each task, if anything."""
+    """Problems with the answers of each task, if any."""
     rows = [
         [
             (CELL, shown(name)),
@@ -98,7 +98,7 @@ def health_table(health: dict[str, Health]) -> str:
         ]
         for name, each in health.items()
     ]
-    return html_rows("Health", ["task", "docs", "what to know"], rows, ())
+    return html_rows("Health", ["task", "docs", "notes"], rows, ())
 
 
 def all_marks(health: Health) -> list[str]:

@@ -51,8 +51,8 @@ def published(result: RunResult) -> list[tuple[TaskResult, str]]:
     tasks = [(task, repo) for task in result.tasks.values() if (repo := hub_dataset(task)) and any(usable(task.scores))]
     if not tasks:
         raise ConfigError(
-            "no task of this run has a dataset of the hub and a number that may be used",
-            hint="Export --to csv, parquet or eee, which take any task.",
+            "no task of this run has a dataset on the hub and a number that can be published",
+            hint="Export --to csv, parquet or eee, which accept any task.",
         )
     return tasks
 

@@ -127,7 +127,7 @@ def _latex(text: str) -> str:
 
 
 def csv_table(result: RunResult) -> str:
-    """Numbers in full precision, one row a number."""
+    """Numbers in full precision, one row per number."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(CSV_HEADER)

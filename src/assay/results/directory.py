@@ -49,7 +49,7 @@ class RunDirectory:
         except OSError as error:
             raise ConfigError(
                 f"cannot write to {path}: {error.strerror or error}",
-                hint="Give another --output_path or --run_dir, or make the directory writable.",
+                hint="Use another --output_path or --run_dir, or make the directory writable.",
             ) from error
         return directory
 
@@ -61,11 +61,11 @@ class RunDirectory:
         if found is None:
             raise ConfigError(
                 f"{path} is not a run directory: it has no run.json",
-                hint="Give the directory that `assay run` printed.",
+                hint="Use the directory that `assay run` printed.",
             )
         if found.get("format", 0) > LAYOUT:
             raise ConfigError(
-                f"{path} was written by a newer Assay (layout {found['format']}, this one reads up to {LAYOUT})",
+                f"{path} was written by a newer Assay (layout {found['format']}; this one reads up to {LAYOUT})",
                 hint="Upgrade with: pip install --upgrade assay-eval",
             )
         return directory
@@ -81,11 +81,11 @@ class RunDirectory:
         other = differences(found.get("config") or {}, config)
         earlier = (found.get("model") or {}).get("name", model_name)
         if earlier != model_name:
-            other.insert(0, f"the model was {earlier} and is {model_name}")
+            other.insert(0, f"the model was {earlier} and is now {model_name}")
         if other:
             raise ConfigError(
-                f"{self.path} holds another run: {'; '.join(other)}",
-                hint="Give another --run_dir, or --fresh to ask everything again here. Or remove the directory: answers are in the store.",
+                f"{self.path} contains another run: {'; '.join(other)}",
+                hint="Use another --run_dir, or --fresh to ask everything again here. Or remove the directory; answers are in the store.",
             )
 
     @contextmanager
@@ -99,7 +99,7 @@ class RunDirectory:
         try:
             if not try_lock(descriptor):
                 raise ConfigError(
-                    f"another run is at work in {self.path}", hint="Wait for it, end it, or give another --run_dir."
+                    f"another run is active in {self.path}", hint="Wait for it, stop it, or use another --run_dir."
                 )
             yield
         finally:
@@ -117,7 +117,7 @@ class RunDirectory:
                     path.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(
-                f"cannot remove {path}: {error.strerror or error}", hint="Give another --run_dir."
+                f"cannot remove {path}: {error.strerror or error}", hint="Use another --run_dir."
             ) from error
 
     @property
@@ -136,10 +136,10 @@ class RunDirectory:
         except (OSError, ValueError) as error:
             raise StoreError(
                 f"{path} cannot be read: {error}",
-                hint="The file is damaged; run the evaluation again: answers are in the store.",
+                hint="The file is damaged. Run the evaluation again; answers are in the store.",
             ) from error
         if not isinstance(found, dict):
-            raise StoreError(f"{path} does not hold a JSON object")
+            raise StoreError(f"{path} is not a JSON object")
         return found
 
     def write_json(self, name: str, data: Any) -> None:
@@ -162,7 +162,7 @@ def write_whole(path: Path, data: bytes) -> None:
         partial.unlink(missing_ok=True)
         raise StoreError(
             f"cannot write {path}: {error.strerror or error}",
-            hint="Nothing is lost: answers are in the store. Free some space or give another directory, and run again.",
+            hint="Nothing is lost; answers are in the store. Free some space or use another directory, and run again.",
         ) from error
 
 
@@ -234,7 +234,7 @@ def differences(before: Mapping[str, Any], config: RunConfig) -> list[str]:
     """Which settings that decide about scores differ from a recorded config, in words."""
     defaults = recorded(RunConfig())
     return [
-        f"{key} was {_short(before.get(key, defaults[key]))} and is {_short(value)}"
+        f"{key} was {_short(before.get(key, defaults[key]))} and is now {_short(value)}"
         for key, value in recorded(config).items()
         if key not in CANNOT_CHANGE_SCORES and before.get(key, defaults[key]) != value
     ]

@@ -18,7 +18,7 @@ class Flag(NamedTuple):
 
 @dataclass(frozen=True)
 class Chance:
-    """The accuracy of guessing, and what the docs show of the model's beside it.
+    """The accuracy of guessing, and how the model's compares with it.
 
     `equal` is a statement, not the lack of one: the accuracy is shown to lie within `margin` of guessing.
     """
@@ -48,7 +48,7 @@ class Chance:
 
 @dataclass
 class Health:
-    """Counts of docs. What belongs to one filter is counted by filter."""
+    """Counts of docs; what depends on a filter is counted per filter."""
 
     docs: int = 0
     failed: int = 0

@@ -92,7 +92,7 @@ def the_one(asked: str | tuple[str, str], keys: Iterable[MetricKey], owner: str)
         return candidates[0]
     if candidates:
         listed = ", ".join(map(str, candidates))
-        raise ConfigError(f"{owner} has {asked!r} under several filters", hint=f"Say which: {listed}.")
+        raise ConfigError(f"{owner} has {asked!r} under several filters", hint=f"Choose one: {listed}.")
     listed = ", ".join(map(str, known)) or "none"
     hint = did_you_mean(str(asked), map(str, known)) or f"It has: {listed}."
     raise ConfigError(f"{owner} has no metric {asked!r}", hint=hint)

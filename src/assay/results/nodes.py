@@ -33,7 +33,7 @@ class _Numbers:
 
 @dataclass(frozen=True)
 class TaskResult(_Numbers):
-    """One task: its scores and what they rest on."""
+    """One task: its scores, health and provenance."""
 
     name: str
     alias: str
@@ -71,7 +71,7 @@ class TaskResult(_Numbers):
 
 @dataclass(frozen=True)
 class GroupResult(_Numbers):
-    """One group: its numbers, and what it is made of."""
+    """One group: its numbers and members."""
 
     name: str
     alias: str

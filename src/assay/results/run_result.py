@@ -203,7 +203,7 @@ class RunResult:
         if inference.get("way", "tree") == "tree":
             return []
         how = {"state": "shared prefixes were computed once and kept as states"}
-        done = how.get(inference["way"], "each request was computed by itself, in batches")
+        done = how.get(inference["way"], "each request was computed separately, in batches")
         return [f"The prefix tree was not used ({inference.get('reason')}): {done}."]
 
     def tree(self) -> Iterator[tuple[int, TaskResult | GroupResult]]:
@@ -252,7 +252,7 @@ class RunResult:
                 # A group's own scorer need not say what it read, so then it is all that is below the group.
                 members = [child.name for child in score.children] or self.below(group.name)
                 bad = [m for m in members if m in reasons or (m, key) in spoiled]
-                scores[key] = replace(score, withheld=f"made of withheld scores: {_some(bad)}") if bad else score
+                scores[key] = replace(score, withheld=f"includes withheld scores: {_some(bad)}") if bad else score
                 if bad:
                     spoiled.add((group.name, key))
             groups[group.name] = replace(group, scores=scores)
@@ -283,12 +283,12 @@ class RunResult:
         if task not in self.tasks:
             self[task]  # the error for a name that there is not
             raise ConfigError(
-                f"{task} is a group: its samples are those of its tasks", hint=f"Ask for: {_some(self.below(task))}."
+                f"{task} is a group; its samples are those of its tasks", hint=f"Ask for: {_some(self.below(task))}."
             )
         file = self.tasks[task].sample_file
         if self.path is None or file is None or not (self.path / file).is_file():
             raise ConfigError(
-                f"no samples of {task} were kept", hint="Give evaluate(…, run_dir=…): a run directory keeps them."
+                f"no samples of {task} were kept", hint="Use evaluate(…, run_dir=…); a run directory keeps them."
             )
         return sample_table(self.path / file) if arrow else sample_frame(self.path / file)
 

@@ -289,7 +289,7 @@ class SampleWriter:
     def _failed(self, error: OSError) -> StoreError:
         return StoreError(
             f"cannot write samples to {self.path}: {error.strerror or error}",
-            hint="Nothing is lost: answers are in the store. Free some space and run again.",
+            hint="Nothing is lost; answers are in the store. Free some space and run again.",
         )
 
 
@@ -323,7 +323,7 @@ def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[Any]:
     except (OSError, pa.ArrowInvalid) as error:
         raise StoreError(
             f"{path} cannot be read: {error}",
-            hint="The file is damaged; run the evaluation again: answers are in the store.",
+            hint="The file is damaged. Run the evaluation again; answers are in the store.",
         ) from error
 
 

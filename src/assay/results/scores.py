@@ -23,7 +23,7 @@ def no_replicates() -> Floats:
 
 @dataclass(frozen=True)
 class JudgeCheck:
-    """What is known of a judge behind a score. Without labels it is unchecked, and the score is the judge's opinion."""
+    """What is known about the judge behind a score. Without labels it is unchecked, and the score is the judge's opinion."""
 
     labels: int = 0
     """Docs that people judged too."""
@@ -63,7 +63,7 @@ class JudgeCheck:
 
 @dataclass(frozen=True)
 class Score:
-    """What a task hands to its groups, a group to its parents, and a run to its results file.
+    """What a task passes to its groups, a group to its parents, and a run to its results file.
 
     The fields up to `withheld` are the score as it is written down. The others are the evidence behind it, there only
     while the run is in memory. They are functions because most scores are never lifted: nothing is computed until a
@@ -133,7 +133,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Share:
-    """A member that entered, its part of the whole, and its number. Aggregators without weights give no part."""
+    """A member that entered, its weight, and its number. Aggregators without weights give no weight."""
 
     name: str
     weight: float | None
@@ -142,7 +142,7 @@ class Share:
 
 @dataclass(frozen=True)
 class GroupScore(Score):
-    """A score that says what it was made of."""
+    """A score that lists its members."""
 
     children: tuple[Share, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
@@ -227,4 +227,4 @@ def self_preference(config: Mapping[str, Any]) -> list[str]:
 
     tested = names(config.get("model_args"))
     same = [name for name, role in (config.get("roles") or {}).items() if tested & names(role.get("model_args"))]
-    return [f"{name} and the model under test are the same: models favour their own answers" for name in same]
+    return [f"{name} is also the model under test, and models favour their own answers" for name in same]

@@ -210,7 +210,7 @@ class ModelAnswerer:
     def _interrupted(self) -> Interrupted:
         return Interrupted(
             f"stopped: {self.counts.answered} requests answered and kept",
-            hint="Run the same command again to go on from here.",
+            hint="Run the same command again to continue from here.",
         )
 
     def _deliver(self, ask: _Ask, answer: Response, done: Callable[[Unit], None]) -> None:

@@ -83,7 +83,7 @@ def _check_entry(entry: AggMetricConfig, spec: GroupSpec, resolved: Resolved) ->
     for name in entry.weights or {}:
         if name not in spec.children and name not in _tasks_below(spec, resolved):
             raise ConfigError(
-                f"weights name {name!r}, which is no member", hint=f"Members: {', '.join(spec.children)}."
+                f"weights name {name!r}, which is not a member", hint=f"Members: {', '.join(spec.children)}."
             )
     reported: dict[str, set[str]] = {}
     for name in _tasks_below(spec, resolved):

@@ -31,7 +31,7 @@ def controlled(
         if not column.is_numeric or column.aggregation.name != "mean":
             continue
         if score.judge is not None and score.judge.is_corrected:
-            notes.append(f"{task} {key}: corrected by labels; the control run is not used")
+            notes.append(f"{task} {key}: corrected with labels; the control run is not used")
             continue
         earlier = kept_scores(config.control, task, key)
         pairs = [

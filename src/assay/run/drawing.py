@@ -33,7 +33,7 @@ def require_label(task: str, doc_id: int, column: str, doc: Mapping[str, object]
         found = repr(doc[column]) if column in doc else "no such field"
         raise DataError(
             f"task {task!r}, doc {doc_id}: `cluster: {column}` finds {found}",
-            hint="Every doc needs the label of its cluster: fill it in with process_docs, or drop `cluster`.",
+            hint="Every doc needs a cluster label; fill it in with process_docs, or remove `cluster`.",
         )
 
 

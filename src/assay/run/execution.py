@@ -188,7 +188,7 @@ def require_scores_of(target: RunDirectory, config: RunConfig, source: RunDirect
     there = target.read_json("run.json")
     if there is not None and there.get("rescored_from") != str(source.path):
         raise ConfigError(
-            f"{target.path} holds another run, not scores of {source.path}", hint="Give another --run_dir."
+            f"{target.path} contains another run, not scores of {source.path}", hint="Use another --run_dir."
         )
 
 
@@ -267,7 +267,7 @@ def cost_limit(config: RunConfig, lm: LM) -> CostLimit | None:
     if config.max_cost is None:
         return None
     if config.executor != "local":
-        raise ConfigError("max_cost counts on one machine only", hint="Run without --executor ray.")
+        raise ConfigError("max_cost works only on one machine", hint="Run without --executor ray.")
     if lm.info().prices is None:
         raise ConfigError(
             "max_cost needs the model's prices", hint="Add price_in=…,price_out=… (per million tokens) to --model_args."
@@ -280,8 +280,8 @@ def is_known(lm: LM, progress: Progress) -> bool:
     if lm.fingerprint():
         return True
     progress.message(
-        f"{lm.info().name} has no fingerprint of its own: its answers are neither taken from the store nor kept. "
-        "Give its class a method fingerprint() that changes whenever its answers may."
+        f"{lm.info().name} has no fingerprint, so its answers are neither kept nor reused. "
+        "Give its class a fingerprint() method whose value changes whenever its answers may change."
     )
     return False
 

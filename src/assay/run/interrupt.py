@@ -45,6 +45,6 @@ class StopRequest:
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
-        said = "stopping when what is being computed is done and kept; Ctrl-C again stops now"
+        said = "stopping once the current work is done and kept; press Ctrl-C again to stop now"
         # A thread of its own: the main one may stand in the middle of writing to the same screen.
         threading.Thread(target=self._notify, args=(said,), daemon=True).start()

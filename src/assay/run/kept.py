@@ -73,7 +73,7 @@ class KeptAnswerer:
                 if len(json.loads(unit.kept.resps)) != len(unit.requests.instances):
                     self._leave_out(unit, "requests would differ", "the number of requests would differ")
                 elif self.strict and request_hash(unit.requests.instances) != unit.kept.request_hash:
-                    self._leave_out(unit, "requests are not those of their hash", "the kept request has another hash")
+                    self._leave_out(unit, "requests do not match their hash", "the kept request has another hash")
             elif join_digests(unit.digests) != unit.kept.request_hash:
                 self._leave_out(
                     unit, "requests would differ", "the request would differ from the one that was answered"
@@ -89,7 +89,7 @@ class KeptAnswerer:
             shown = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else "")
             notes.append(f"{task}: {reason} for {len(ids)} docs ({shown}); they are left out")
         if not self.rebuilt:
-            notes.append("prompts made with a chat template were taken as kept, not built anew")
+            notes.append("prompts made with a chat template were taken as kept, not built again")
         return notes
 
     def _answer(self, unit: Unit) -> None:

@@ -34,13 +34,10 @@ def say_what_is_too_long(lm: LM, instances: Sequence[Instance], say: Callable[[s
         if not count:
             continue
         least = "at least " if count == MOST < len(asked) and not none_fits else ""
-        what = (
-            f"{task}: {least}{count:,} of {len(asked):,} prompts are longer than the {context:,} tokens that this model "
-            "reads, its answer included"
-        )
+        what = f"{task}: {least}{count:,} of {len(asked):,} prompts are longer than the {context:,} tokens that this model can read, including the answer"
         if none_fits and not cuts:
-            raise ConfigError(what, hint="Ask with fewer shots (--num_fewshot), or serve it with a longer context.")
-        then = "their beginnings are left out" if cuts else "the server will decline them"
+            raise ConfigError(what, hint="Use fewer shots (--num_fewshot), or serve it with a longer context.")
+        then = "they are cut on the left" if cuts else "the server will reject them"
         say(f"{what}: {then}. Fewer shots (--num_fewshot) make them shorter.")
 
 

@@ -70,15 +70,15 @@ def read_models(path: Path, base: RunConfig) -> list[MatrixModel]:
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}", hint="Write `models:` and a list below it.") from error
+        raise ConfigError(f"{path} cannot be read: {error}", hint="Write `models:` with a list below it.") from error
     entries = found.get("models") if isinstance(found, dict) else found
     if not isinstance(entries, list) or not entries:
-        raise ConfigError(f"{path} lists no models", hint="Write `models:` and a list below it.")
+        raise ConfigError(f"{path} lists no models", hint="Write `models:` with a list below it.")
     models = [_read_model(path, entry, base) for entry in entries]
     names = [sanitize(model.name) for model in models]
     for name in names:
         if names.count(name) > 1:
-            raise ConfigError(f"{path} names {name!r} twice", hint="Give each model a `name` of its own.")
+            raise ConfigError(f"{path} names {name!r} twice", hint="Give each model a different `name`.")
     return models
 
 
@@ -153,7 +153,7 @@ def run_model(
         for cell in cells:
             try:
                 if other := cell.make_room():
-                    notify(f"{cell.model} on {cell.task} is done anew: {'; '.join(other)}")
+                    notify(f"{cell.model} on {cell.task} is run again: {'; '.join(other)}")
                 evaluate(cell.config, lm)
             except Interrupted:
                 raise

@@ -27,7 +27,7 @@ def check_needs(plan: Plan, lm: LM, store: ResponseStore | None = None) -> None:
         if planned.task.config.doc_to_audio is not None:
             raise ConfigError(
                 f"{planned.name} needs sound (doc_to_audio), which no backend sends",
-                hint="Leave the task out; without its sound the score would mean nothing.",
+                hint="Leave out the task; without the sound, the score would mean nothing.",
             )
     wanted = {ability for planned in plan.tasks.values() for ability in needs(planned, lm)}
     able = abilities_of(lm, store, wanted)
@@ -38,8 +38,8 @@ def check_needs(plan: Plan, lm: LM, store: ResponseStore | None = None) -> None:
             raise problem
         if opens_answers(planned, lm) and not able.continues:
             raise ConfigError(
-                f"{planned.name} begins the model's answer (gen_prefix), and this model does not go on from there",
-                hint="Leave out --apply_chat_template: the prompt is then one message, and ends with that beginning.",
+                f"{planned.name} begins the model's answer (gen_prefix), but this model does not continue from there",
+                hint="Leave out --apply_chat_template; the prompt is then one message that ends with the prefix.",
             )
     for planned in plan.tasks.values():
         check_length(planned, lm)
@@ -77,7 +77,7 @@ def check_length(planned: PlannedTask, lm: LM) -> None:
     context = lm.context_length()
     if context is not None and length >= context:
         raise ConfigError(
-            f"{planned.name} asks for answers of {length:,} tokens, and this model reads {context:,} in all, prompt included",
+            f"{planned.name} asks for answers of {length:,} tokens, but this model reads only {context:,} in total, including the prompt",
             hint="Lower it with --gen_kwargs max_gen_toks=…, or serve the model with a longer context.",
         )
 
@@ -89,23 +89,23 @@ def problems(planned: PlannedTask, able: Capabilities) -> Iterator[ConfigError]:
         yield ConfigError(f"{name} needs likelihoods, which this model does not give", hint=instead(task, name, able))
     if output_type == "letters" and not able.likelihoods and not able.top_logprobs:
         yield ConfigError(
-            f"{name} needs the probabilities of the likeliest tokens (top_logprobs), which this model does not give",
+            f"{name} needs the probabilities of the most likely tokens (top_logprobs), which this model does not give",
             hint=f"Try {name.replace(':letters', ':gen')} or {name.replace(':letters', ':cot')}.",
         )
     if stops_answers(planned) and not able.stop_strings:
         yield ConfigError(
-            f"{name} ends its answers at stop strings (until), which this model does not take",
-            hint="Drop them with --gen_kwargs '{\"until\": []}' if whole answers can be scored.",
+            f"{name} ends its answers at stop strings (until), which this model does not accept",
+            hint="Turn them off with --gen_kwargs '{\"until\": []}' if whole answers can be scored.",
         )
     if task.config.tools and not able.tools:
         yield ConfigError(
-            f"{name} gives the model tools to call, which this model does not take",
+            f"{name} gives the model tools to call, which this model does not accept",
             hint="Use a chat server with a model that calls tools; llama.cpp needs --jinja, vLLM --enable-auto-tool-choice.",
         )
     if task.config.doc_to_image is not None and not able.images:
         yield ConfigError(
-            f"{name} shows images (doc_to_image), which this model does not take",
-            hint="Use local-chat-completions or openai-chat-completions with a model that sees.",
+            f"{name} shows images (doc_to_image), which this model does not accept",
+            hint="Use local-chat-completions or openai-chat-completions with a model that accepts images.",
         )
 
 
@@ -145,7 +145,7 @@ def _named(name: str, form: str, manager: TaskManager) -> str:
         return name
     if types != {"multiple_choice"}:
         raise ConfigError(
-            f"--style auto: {name} holds choice tasks and others ({', '.join(sorted(types))}), and a form is given to all",
+            f"--style auto: {name} has choice tasks and others ({', '.join(sorted(types))}), and a form applies to all",
             hint="Name its tasks one by one.",
         )
     return f"{name}:{form}"

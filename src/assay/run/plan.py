@@ -105,7 +105,7 @@ def manager_for(config: RunConfig) -> TaskManager:
 def check_tasks(config: RunConfig, manager: TaskManager, *, ready: Collection[str] = ()) -> None:
     """All that can be known of the tasks without their data and without a model."""
     if not config.tasks:
-        raise ConfigError("no tasks given", hint="Name some with --tasks; `assay ls tasks` lists what there is.")
+        raise ConfigError("no tasks given", hint="Name some with --tasks; `assay ls tasks` lists all tasks.")
     named = [name for name in config.tasks if name not in ready]
     require_sound(manager, named, Path(config.data_dir) if config.data_dir else None)
 
@@ -202,17 +202,17 @@ def load_scoring_code(plan: Plan, run: RunConfig) -> None:
         for role in planned.task.scorer.roles:
             if role not in run.roles:
                 raise ConfigError(
-                    f"task {planned.name!r} asks a second model, the {role}, and none is named",
+                    f"task {planned.name!r} needs a second model, the {role}, but none is named",
                     hint=f"Name one with --role {role}=hf,pretrained=….",
                 )
         ensembles_of(config)
         if run.until and planned.task.scorer.has_labels(run.labels):
             raise ConfigError(
-                f"task {planned.name!r} has labels, and --until watches the judge's opinion alone",
+                f"task {planned.name!r} has labels, but --until watches only the judge's opinion",
                 hint="Leave out --until, or the labels.",
             )
         for idle in idle_settings(config, run.repeats, habits=False):
-            warnings.warn(f"task {planned.name}: without effect: {idle}", ConfigWarning, stacklevel=2)
+            warnings.warn(f"task {planned.name}: no effect: {idle}", ConfigWarning, stacklevel=2)
         planned.task.scorer.prepare(config, run.labels)
         if isinstance(config.process_results, FunctionRef):
             config.process_results.load()
@@ -271,7 +271,7 @@ def settle_kept(plan: Plan, config: RunConfig, source: RunDirectory) -> tuple[Pl
         there = set(planned.task.select_ids(planned.options))
         gone = [doc_id for doc_id in kept if doc_id not in there]
         new = [] if config.until else sorted(set(planned.doc_ids).difference(kept))
-        for ids, reason in ((gone, "the task no longer has"), (new, "the run did not ask about")):
+        for ids, reason in ((gone, "the task no longer has"), (new, "the run did not ask")):
             if ids:
                 shown = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else "")
                 notes.append(f"{name}: {reason} {len(ids)} docs ({shown}); they are left out")

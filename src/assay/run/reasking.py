@@ -87,6 +87,6 @@ def _ask(lm: LM, asked: list[tuple[AskedAgain, list[Instance]]], stop: Callable[
     for request_type, waiting in places.items():
         for place, answer in lm.stream(request_type, [each[2] for each in waiting], [0] * len(waiting), stop):
             if answer.failure is not None:
-                raise ModelError(f"the model did not answer: {answer.failure}", hint="Try again when it does.")
+                raise ModelError(f"the model did not answer: {answer.failure}", hint="Try again later.")
             entry, number, _ = waiting[place]
             entry.now[-1][number] = answer.answer

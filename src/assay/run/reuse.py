@@ -68,7 +68,7 @@ class ModelStore:
     def _compared(self, asked: Identity, kept: dict[int, str]) -> tuple[str | None, set[int]]:
         if not asked.is_known:
             self._how = (
-                "the server does not answer the probes that tell one model from another; --reuse always reuses all"
+                "the server does not answer the probes that identify its model; --reuse always reuses everything"
             )
             return None, set()
         reasons: dict[str, str | None] = {text: _reason(text, asked) for text in set(kept.values())}
@@ -85,8 +85,8 @@ class ModelStore:
             why = reasons[kept[max(kept)]]
             self._how = f"another model answers now: {why}"
             self.notify(
-                f"{self._model}: another model answers at this address than the one whose answers are kept: {why}. "
-                "None of those is reused; --reuse always reuses them all the same."
+                f"{self._model}: the model at this address is not the one whose answers are kept: {why}. "
+                "None of them are reused; --reuse always reuses them anyway."
             )
         return asked.to_json(), set()
 
@@ -110,7 +110,7 @@ def _reason(text: str, asked: Identity) -> str | None:
     try:
         return difference(Identity.from_json(text), asked)
     except (ValueError, LookupError, TypeError):
-        return "what is kept of it cannot be read"
+        return "what was kept about it cannot be read"
 
 
 def _day(seconds: int) -> str:

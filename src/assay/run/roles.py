@@ -89,9 +89,8 @@ class Roles:
         before, now = self._kept.fingerprint(role), answerer.lm.fingerprint()
         if (before is not None and before != now) or (answerer.store is not None and answerer.store.is_another):
             raise ModelError(
-                f"the {role} is another model now than the one whose verdicts {self._kept.source.path} keeps, and some "
-                "of its answers are still to be judged",
-                hint=f"--role {role}=… has all of them judged again.",
+                f"the {role} is no longer the model whose verdicts {self._kept.source.path} keeps, and some answers still have to be judged",
+                hint=f"--role {role}=… judges all of them again.",
             )
 
     def _chat_template(self, role: str) -> bool | str:

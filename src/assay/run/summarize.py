@@ -69,8 +69,7 @@ def with_own_size(score: Score, planned: PlannedTask, collector: Collector, conf
 def other_numbers(group: GroupResult) -> list[str]:
     """Where tools of lm-evaluation-harness read another number than ours, and why."""
     return [
-        f"{group.name} {key}: {score.estimate.value:.4f} weighs tasks by their own sizes; with --limit lm-evaluation-harness "
-        f"weighs them by the docs asked, which gives {score.lm_eval_value:.4f}, as its part of results.json says"
+        f"{group.name} {key}: {score.estimate.value:.4f} weights tasks by their full sizes; with --limit, lm-evaluation-harness weights them by the docs asked, which gives {score.lm_eval_value:.4f}, the value in its part of results.json"
         for key, score in group.scores.items()
         if score.lm_eval_value is not None and f"{score.lm_eval_value:.4f}" != f"{score.estimate.value:.4f}"
     ]

@@ -61,7 +61,7 @@ class Watch:
         if not collector.scores_in_parts:
             raise ConfigError(
                 f"--until: task {self.planned.name!r} has a filter that needs all responses at once",
-                hint="Leave --until out for this task.",
+                hint="Leave out --until for this task.",
             )
         seen = 0
         for batch in self._batches():
@@ -98,7 +98,7 @@ class Watch:
         if self.key is None:
             raise ConfigError(
                 f"--until: task {self.planned.name!r} has no metric with a value per doc",
-                hint="Leave --until out for this task.",
+                hint="Leave out --until for this task.",
             )
         return collector.columns[self.key]
 
@@ -114,7 +114,7 @@ class Watch:
             found.append(kept.value if kept is not None and kept.asked == units[doc_id].request_hash else np.nan)
         if found and np.isnan(found).all():
             raise ConfigError(
-                f"--until: {self.rule.baseline} did not ask the same of {self.planned.name!r}: no doc and prompt in common",
+                f"--until: {self.rule.baseline} did not ask the same questions for {self.planned.name!r}: no doc and prompt in common",
                 hint="Compare with a run of the same task, shots and template.",
             )
         return np.asarray(found, dtype=np.float64)

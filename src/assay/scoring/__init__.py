@@ -43,7 +43,7 @@ def scorer_for(config: TaskConfig, *, multiple_target: bool | None = None) -> Sc
 
 
 def with_scorer_defaults(config: TaskConfig) -> TaskConfig:
-    """The config with the filter and the metrics that its scorer brings, where it has none of its own."""
+    """The config with the filter and metrics of its scorer, if it has none of its own."""
     if config.scorer is None or config.process_results is not None:
         return config
     kind = scorer_class(config.scorer)
@@ -65,7 +65,7 @@ def _named_scorer(config: ScorerConfig, task: str, multiple_target: bool | None)
     except ConfigError as error:
         raise ConfigError(f"task {task!r}, scorer: {error.message}", hint=error.hint) from error
     except TypeError as error:
-        hint = "Check the settings below scorer."
+        hint = "Check the settings under scorer."
         raise ConfigError(f"task {task!r}, scorer {config.type}: {error}", hint=hint) from error
     return scorer
 

@@ -116,7 +116,7 @@ class Scorer:
         if all(getattr(type(self), way) is getattr(Scorer, way) for way in ways):
             raise WrongKind(
                 f"{type(self).__name__} does not say how it scores",
-                hint="Derive a class that gives score, score_filter, score_doc or _compute_metrics.",
+                hint="Derive a class that defines score, score_filter, score_doc or _compute_metrics.",
             )
         self.multiple_target = multiple_target
         self.randomness = RandomStream()

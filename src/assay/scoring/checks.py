@@ -89,9 +89,9 @@ def check_filter(step: FilterStep) -> None:
     except AssayError:
         raise
     except (TypeError, ValueError, KeyError, re.error) as error:
-        raise ConfigError(f"the filter {step.function} cannot be made from {step.kwargs}: {error}") from error
+        raise ConfigError(f"the filter {step.function} cannot be created from {step.kwargs}: {error}") from error
     if isinstance(step.function, str) and step.kwargs and type(made).__init__ is Filter.__init__:
-        raise ConfigError(f"the filter {step.function} takes no arguments, and was given {', '.join(step.kwargs)}")
+        raise ConfigError(f"the filter {step.function} takes no arguments, but got {', '.join(step.kwargs)}")
 
 
 def check_metric(metric: MetricConfig, task: TaskConfig) -> None:
@@ -126,15 +126,14 @@ def check_use(known: Metric, metric: MetricConfig, task: TaskConfig) -> None:
     kind = OUTPUT_TYPES[task.output_type].metric_kind
     form = known.form(kind)
     if form is None:
-        what = f"the metric {known.name} says nothing about {task.output_type} tasks"
+        what = f"the metric {known.name} does not apply to {task.output_type} tasks"
         if all(_says_nothing(each, kind) for each in metric_configs(task)):
             raise ConfigError(what, hint=_metrics_for(kind))
-        warnings.warn(f"task {task.task!r}: {what}; it has no row", ConfigWarning, stacklevel=2)
+        warnings.warn(f"task {task.task!r}: {what}; it gets no row", ConfigWarning, stacklevel=2)
         return
     if form is passed_through and aggregation_of(metric).name in _OF_NUMBERS:
         raise ConfigError(
-            f"the metric {known.name} of a {task.output_type} task gives pairs of texts, "
-            f"and {aggregation_of(metric).name} takes numbers",
+            f"the metric {known.name} of a {task.output_type} task gives pairs of texts, but {aggregation_of(metric).name} takes numbers",
             hint=_metrics_for(kind),
         )
     takes = own_arguments(form)

@@ -52,7 +52,7 @@ def estimate(
     counts: Sequence[tuple[int, int]] | None = None,
     drawn_once: bool = True,
 ) -> Score:
-    """The number that an aggregation makes of the docs' values, and what it is worth.
+    """The aggregation of the docs' values, with its standard error and interval.
 
     `counts` are the (draws, right draws) of each doc where docs were drawn repeatedly. Without them a value of 0 or 1 is
     a count only where docs were `drawn_once`: of ten draws it may say that one of them was right, or that all were.
@@ -66,7 +66,7 @@ def estimate(
         return Score(Estimate.missing(reason, n), n, aggregation.name, higher_is_better)
     value = aggregate(values, aggregation)
     if value is None or math.isnan(value):
-        why = f"the aggregation {aggregation.name} gave {'nothing' if value is None else 'NaN'}"
+        why = f"the aggregation {aggregation.name} returned {'nothing' if value is None else 'NaN'}"
         return Score(replace(Estimate.missing(why, n), value=value), n, aggregation.name, higher_is_better)
     table = _statistics(values, aggregation)
     units = unit_keys(doc_keys, clusters)
@@ -96,7 +96,7 @@ def estimate(
 def stderr_for_metric(
     metric: Aggregation | str | Callable[[Sequence[Any]], Any], bootstrap_iters: int = B_DEFAULT
 ) -> Callable[[Sequence[Any]], float | None] | None:
-    """What gives the standard error of `metric(values)`, computed as a run does; None where error bars are off.
+    """The function that computes the standard error of `metric(values)` as a run does; None if error bars are off.
 
     Docs count as different ones. A run knows them, and draws docs of equal content together.
     """
@@ -123,12 +123,12 @@ def undefined_reason(values: Sequence[Any]) -> str | None:
         return "no docs"
     without = sum(value is None for value in values)
     if 0 < without < len(values):
-        return f"{without} of {len(values)} docs have no value, as with fewer draws than a reducer needs"
+        return f"{without} of {len(values)} docs have no value, for example because a reducer needs more draws"
     return None
 
 
 def aggregate(values: Sequence[Any], aggregation: Aggregation) -> float | None:
-    """The aggregation's number as a float; what it cannot do is an error that names it."""
+    """The aggregation's number as a float; a failure is an error that names the aggregation."""
     if aggregation.name != "bypass" and all(value is None for value in values):
         return None
     try:

@@ -17,7 +17,7 @@ InstancesByDoc = Mapping[int, Sequence[Instance]]
 
 
 class ScoringResult:
-    """A column of values for each metric and filter, and what is to be known about single docs.
+    """A column of values for each metric and filter, and flags on single docs.
 
     A scorer of one's own may give `sample_scores` alone, a value for every doc. One that skips docs says in `doc_ids`
     whose values they are. How the values aggregate is then looked up in the task's config (`completed`).
@@ -70,7 +70,7 @@ class ScoringResult:
         if doc_id in docs:
             raise ScoringError(
                 f"doc {doc_id} has two values of {key.metric} under filter {key.filter!r}",
-                hint="Two entries of metric_list give a score of this name: drop one, or give each a filter of its own.",
+                hint="Two entries of metric_list give a score with this name; remove one, or give each its own filter.",
             )
         docs.add(doc_id)
         self._column(key).add(doc_id, plain_number(value), draws)
@@ -128,7 +128,7 @@ class ScoringResult:
             if key not in self._bare_docs and len(values) != len(instances_by_doc):
                 raise ScoringError(
                     f"{key.metric} under {key.filter}: {len(values)} values for {len(instances_by_doc)} docs",
-                    hint="A scorer that skips docs says in doc_ids which docs its values belong to.",
+                    hint="A scorer that skips docs must say in doc_ids which docs its values belong to.",
                 )
             self.declare(key, *declared(config, key))
             numbers = [plain_number(value) for value in values]

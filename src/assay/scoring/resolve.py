@@ -73,7 +73,7 @@ def filters_of(config: TaskConfig) -> Sequence[FilterConfig]:
         if name := _repeated(listed):
             raise ConfigError(
                 f"task {config.task!r}: two metrics under filter {each.name!r} are named {name!r}",
-                hint="Drop one, or give each a filter of its own (filter_list with metric_list).",
+                hint="Remove one, or give each its own filter (filter_list with metric_list).",
             )
     return filters
 
@@ -114,7 +114,7 @@ def idle_settings(config: TaskConfig, repeats: int | None = None, *, habits: boo
     kind = OUTPUT_TYPES[config.output_type].metric_kind
     idle: list[str] = []
     if kind == "loglikelihood" and config.doc_to_choice is not None:
-        idle.append("doc_to_choice: output_type loglikelihood scores the target alone; multiple_choice scores choices")
+        idle.append("doc_to_choice: output_type loglikelihood scores only the target; multiple_choice scores choices")
     if config.process_results is not None:
         return idle
     for each in filters_of(config):
@@ -123,15 +123,15 @@ def idle_settings(config: TaskConfig, repeats: int | None = None, *, habits: boo
             known = METRICS.get(metric.metric) if isinstance(metric.metric, str) else None
             form = None if known is None else known.form(kind)
             if known is not None and form is None:
-                idle.append(f"metric {metric.name}: it says nothing about output_type {config.output_type}")
+                idle.append(f"metric {metric.name}: it does not apply to output_type {config.output_type}")
                 continue
             takes = None if form is None else own_arguments(form)
             unread = [] if takes is None else [name for name in metric.kwargs if name not in takes]
             if unread and (habits or config.lm_eval_version is None):
-                idle.append(f"{', '.join(unread)} of metric {metric.name}, which does not look at that")
+                idle.append(f"{', '.join(unread)} of metric {metric.name}, which does not use it")
             if (metric.reducer or config.reducer) and last in ("take_first", "majority_vote"):
                 idle.append(
-                    f"reducer of {metric.name}: filter {each.name!r} leaves one answer of each doc. To score every draw, "
+                    f"reducer of {metric.name}: filter {each.name!r} leaves one answer per doc. To score every draw, "
                     "add filter_list: [{name: all, filter: []}]"
                 )
             elif (metric.reducer or config.reducer) and (repeats or config.repeats) == 1:

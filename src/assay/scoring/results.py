@@ -14,7 +14,7 @@ from assay.instance import Doc, Instance
 
 @runtime_checkable
 class Results(Protocol):
-    """What every result has. `Results.create` makes the one that fits the instances."""
+    """The base of all results. `Results.create` builds the one that fits the instances."""
 
     results: Any
     target: Any
@@ -51,7 +51,7 @@ def filtered(instance: Instance, filter_name: str | None) -> Any:
 
 @dataclass
 class GenResult(Results):
-    """The generations of one doc. `results` lists all its draws; `prediction` is what the filter left, list or not."""
+    """The generations for one doc. `results` lists all draws; `prediction` is what the filter left, list or not."""
 
     results: Sequence[Any]
     target: Any
@@ -160,7 +160,7 @@ def choices_of(instances: Sequence[Instance]) -> Sequence[str]:
 
 
 def gold_indices(target: Any, choices: Sequence[str]) -> int | list[int]:
-    """The target as indices: a text stands for its place among the choices, and −1 says that there is no such choice."""
+    """The target as indices: text becomes its position among the choices, or −1 if there is no such choice."""
     if isinstance(target, list | tuple):
         return [_index(part, choices) for part in target]
     return _index(target, choices)
@@ -183,5 +183,5 @@ def _index(target: Any, choices: Sequence[str]) -> int:
     try:
         index = int(target)
     except (TypeError, ValueError):
-        raise ScoringError(f"the right choice is given as {target!r}", hint="Give its index, or its text.") from None
+        raise ScoringError(f"the right choice is given as {target!r}", hint="Use its index or its text.") from None
     return index if 0 <= index < len(choices) else -1

@@ -189,7 +189,7 @@ class RollingScorer(Scorer):
 
 
 class CustomScorer(Scorer):
-    """Calls `process_results(doc, [filtered response of each request])`, which gives `{metric: value}`.
+    """Calls `process_results(doc, [filtered response of each request])`, which returns `{metric: value}`.
 
     A doc may give some metrics only. Metrics that the task does not declare are averaged.
     """
@@ -239,8 +239,8 @@ class CustomScorer(Scorer):
         scores = function(doc, responses)
         if scores is not None and not isinstance(scores, dict):
             raise ScoringError(
-                f"process_results gave {type(scores).__name__}",
-                hint="It gives {metric: value}, or None to pass the doc over.",
+                f"process_results returned {type(scores).__name__}",
+                hint="It must return {metric: value}, or None to skip the doc.",
             )
         return scores
 
@@ -268,9 +268,8 @@ def target_of(instance: Instance, number: int) -> Any:
         return instance.target
     if number >= len(instance.target):
         raise ScoringError(
-            f"task {instance.task_name!r}, doc {instance.doc_id}: answer {number + 1} has no target, of "
-            f"{len(instance.target)} that doc_to_target gives",
-            hint="Give one for each turn.",
+            f"task {instance.task_name!r}, doc {instance.doc_id}: answer {number + 1} has no target among the {len(instance.target)} that doc_to_target gives",
+            hint="Provide one for each turn.",
         )
     return instance.target[number]
 

@@ -1,4 +1,4 @@
-"""What a number is worth: standard errors, intervals, bootstrap replicates, paired comparison, power."""
+"""Uncertainty: standard errors, intervals, bootstrap replicates, paired comparison, power."""
 
 from assay.stats.agreement import cohen_kappa, draw_agreement, krippendorff
 from assay.stats.bootstrap import (

@@ -46,7 +46,7 @@ def draw_agreement(counts: Floats, units: Keys) -> Estimate:
     """
     drawn, right = np.asarray(counts, dtype=np.float64).T
     if len(drawn) < 2 or (drawn < 2).any():
-        return Estimate.missing("docs were not drawn repeatedly", len(drawn))
+        return Estimate.missing("no doc has several draws", len(drawn))
     table = np.column_stack([2 * right * (drawn - right) / (drawn - 1), drawn, right, right])
     return _of_sums(table, _alpha, units, "all draws are the same")
 

@@ -109,7 +109,7 @@ def ratio_estimate(
     return Estimate(value, stderr, low, high, n, f"{prefix}t", level=level, df=df, caution=caution)
 
 
-HEAVY_TAIL = "a few docs decide it: values spread over orders of magnitude"
+HEAVY_TAIL = "a few docs decide it: values span orders of magnitude"
 
 
 def _in_range(

@@ -44,7 +44,7 @@ def control_estimate(
     everything = np.asarray(control_all, dtype=np.float64)
     n, total = len(y), len(everything)
     if n != len(f):
-        raise ValueError(f"{n} scores and {len(f)} control scores are no pairs")
+        raise ValueError(f"{n} scores and {len(f)} control scores do not form pairs")
     if n < 4 or total < n:
         why = "fewer than 4 docs in common" if n < 4 else "the earlier run has fewer docs"
         empty = Estimate.missing(why, n)

@@ -75,7 +75,7 @@ def paired_difference(
     """
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if len(a) != len(b):
-        raise ValueError(f"{len(a)} scores of A and {len(b)} of B are no pairs")
+        raise ValueError(f"{len(a)} scores of A and {len(b)} of B do not form pairs")
     if len(a) == 0:
         nothing = Estimate.missing("no docs in common")
         return Difference(nothing, math.nan, math.nan, None, "none", None, math.inf, None)

@@ -193,7 +193,7 @@ class StoppingRule:
                 raise ConfigError(f"--until {text!r}: the margin must lie between 0 and 1", hint="Try margin=0.02.")
             return cls(text, baseline=match["run"].strip("'\""), margin=margin, alpha=alpha)
         raise ConfigError(
-            f"--until {text!r} is not understood", hint='Say ci=0.01 (half-width of the interval) or "decided vs RUN".'
+            f"--until {text!r} is not understood", hint='Use ci=0.01 (half-width of the interval) or "decided vs RUN".'
         )
 
     @property
@@ -214,7 +214,7 @@ class StoppingRule:
         if values.size and not (np.nanmin(values) >= 0 and np.nanmax(values) <= 1):
             raise ConfigError(
                 f"--until {self.text!r} needs scores in [0, 1], got {np.nanmin(values):g} to {np.nanmax(values):g}",
-                hint="Name a metric such as acc or exact_match, or leave --until out for this task.",
+                hint="Name a metric such as acc or exact_match, or leave out --until for this task.",
             )
         if self.width is not None:
             there = ~np.isnan(values)
@@ -271,7 +271,7 @@ class StoppingRule:
                 word = "better" if low > 0 else "worse"
                 return f"{word} than {self.baseline} after {self.n} docs (difference in [{low:.4f}, {high:.4f}])"
             if self.margin is not None and max(abs(low), abs(high)) < self.margin:
-                return f"no difference larger than {self.margin:g} to {self.baseline} after {self.n} docs"
+                return f"no difference larger than {self.margin:g} from {self.baseline} after {self.n} docs"
         return None
 
 

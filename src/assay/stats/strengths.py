@@ -58,7 +58,7 @@ def bradley_terry(games: Sequence[Games], players: int, *, replicates: int = B_D
     draws = bootstrap_replicates(table, strengths, keys, None, replicates) if replicates else np.empty((0, players))
     n, units = len(np.unique(np.concatenate([each.docs for each in games]))), len(np.unique(keys))
     return [
-        Estimate.missing("no chain of wins joins it with all others in both directions", n)
+        Estimate.missing("no chain of wins connects it with all others in both directions", n)
         if np.isnan(value)
         else bootstrap_estimate(float(value), draws[:, i], n, units=units)
         for i, value in enumerate(values)

@@ -65,7 +65,7 @@ def cluster_index(clusters: Clusters) -> NDArray[np.int64]:
     seen: dict[Any, int] = {}
     for at, label in enumerate(clusters):
         if is_missing_label(label):
-            raise DataError(f"doc {at} has no cluster label", hint="Give every doc the label of its cluster.")
+            raise DataError(f"doc {at} has no cluster label", hint="Every doc needs a cluster label.")
         seen.setdefault(label, len(seen))
     return np.fromiter((seen[label] for label in clusters), dtype=np.int64, count=len(clusters))
 

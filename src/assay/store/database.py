@@ -67,7 +67,7 @@ def connect(path: Path) -> sqlite3.Connection:
     except (OSError, sqlite3.OperationalError) as error:
         raise StoreError(
             f"the response store {path} cannot be opened: {error}",
-            hint="Give another place with --store or ASSAY_STORE.",
+            hint="Choose another place with --store or ASSAY_STORE.",
         ) from error
     try:
         _prepare(connection, path)
@@ -88,7 +88,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     if tables and application != APPLICATION_ID:
         raise NotAStore(
             f"{path} is a database, but not a response store (its tables: {', '.join(sorted(tables))})",
-            hint="Give another path with --store or ASSAY_STORE.",
+            hint="Choose another path with --store or ASSAY_STORE.",
         )
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     columns = [name for _, name, *_ in connection.execute("PRAGMA table_info(responses)")]
@@ -96,8 +96,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(f"PRAGMA user_version = {VERSION}")
     elif version > VERSION:
         raise StoreError(
-            f"the response store {path} has layout {version}; this version of Assay knows {VERSION}",
-            hint="Upgrade Assay, or give another path with --store.",
+            f"the response store {path} has layout {version}; this version of Assay reads layout {VERSION}",
+            hint="Upgrade Assay, or choose another path with --store.",
         )
     # WAL: readers and one writer of several processes do not wait for each other, and a killed process loses nothing
     # that was committed. NORMAL: a power cut may lose the last commits but never damages the file.
@@ -156,8 +156,8 @@ def rebuild(path: Path, reason: str) -> tuple[sqlite3.Connection, str]:
     rows = salvage(path)
     if not rows and path.stat().st_size and not _looks_like_sqlite(path):
         raise NotAStore(
-            f"{path} is not a response store and nothing in it looks like one",
-            hint="Give another path with --store or ASSAY_STORE.",
+            f"{path} is not a response store, and nothing in it looks like one",
+            hint="Choose another path with --store or ASSAY_STORE.",
         )
     aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
     for suffix in ("", *_SIDE_FILES):
@@ -172,8 +172,7 @@ def rebuild(path: Path, reason: str) -> tuple[sqlite3.Connection, str]:
     )
     connection.execute("COMMIT")
     return connection, (
-        f"the response store {path} was damaged ({reason}); {len(rows)} answers could be read and are kept, "
-        f"the damaged file is {aside.name}; missing answers are computed again"
+        f"the response store {path} was damaged ({reason}); {len(rows)} answers could be read and are kept; the damaged file is now {aside.name}; missing answers will be computed again"
     )
 
 
@@ -194,15 +193,15 @@ def write_error(path: Path, error: BaseException) -> StoreError:
     """The error for a write that failed, with the next thing to do."""
     text = str(error)
     if "full" in text or getattr(error, "errno", None) == errno.ENOSPC:
-        hint = "Make room, or move the store with --store or ASSAY_STORE; then start the same command again."
+        hint = "Free some space, or move the store with --store or ASSAY_STORE; then run the same command again."
     elif "readonly" in text or "read-only" in text:
-        hint = "The store cannot be written; give another place with --store or ASSAY_STORE."
+        hint = "The store is not writable; choose another place with --store or ASSAY_STORE."
     elif "locked" in text:
-        hint = "Another process holds the store for more than a minute; wait for it, or give another --store."
+        hint = "Another process has locked the store for more than a minute; wait for it, or use another --store."
     else:
-        hint = "Start the same command again: only missing answers are computed."
+        hint = "Run the same command again; only missing answers are computed."
     return StoreError(
-        f"the response store {path} could not be written: {text}; what was written before is kept", hint=hint
+        f"the response store {path} could not be written: {text}; what was already written is kept", hint=hint
     )
 
 
@@ -239,7 +238,7 @@ def _wait_for_lock(file: int, path: Path) -> None:
         except OSError:  # some network file systems have no locks
             return None
     raise StoreError(
-        f"another process has held {path}.lock for ten minutes", hint="End it, or give another place with --store."
+        f"another process has held {path}.lock for ten minutes", hint="Stop it, or choose another place with --store."
     )
 
 

@@ -85,7 +85,7 @@ def _json_bytes(part: Any) -> bytes:
         data = json.dumps(part, sort_keys=True, separators=(",", ":"), default=_content).encode()
     except (TypeError, ValueError) as error:
         raise StoreError(
-            f"a request holds {type(part).__name__} {part!r:.200}, which has no stable content to remember it by: {error}",
+            f"a request contains {type(part).__name__} {part!r:.200}, which has no stable content to identify it by: {error}",
             hint="Arguments may be text, numbers, lists, dicts, bytes, or objects with tobytes().",
         ) from error
     return tag + b"%d:" % len(data) + data

@@ -55,7 +55,7 @@ def stats(path: Path) -> Stats:
 
 
 def verify(path: Path) -> Verification:
-    """Check every page and every row, and put right what is not."""
+    """Checks every page and every row, and repairs what it can."""
     _require(path)
     message: str | None = None
     with exclusive(path):
@@ -89,7 +89,7 @@ def collect_garbage(
     older_than_seconds: float | None = None,
     dry_run: bool = False,
 ) -> int:
-    """Delete the answers that fit all conditions and give the space back; returns how many.
+    """Deletes the answers that match all conditions and frees the space; returns how many.
 
     `run` and `model` are exact names or GLOB patterns. Without a condition nothing is deleted.
     """
@@ -101,9 +101,7 @@ def collect_garbage(
     if older_than_seconds is not None:
         conditions.append(("created < ?", time.time() - older_than_seconds))
     if not conditions:
-        raise StoreError(
-            "gc was given nothing to go by", hint="Say --run, --model or --older-than; --dry_run shows first."
-        )
+        raise StoreError("gc needs a condition", hint="Use --run, --model or --older-than; --dry_run only counts.")
     which = "SELECT id FROM origins WHERE " + " AND ".join(clause for clause, _ in conditions)
     values = [value for _, value in conditions]
     with _Opened(path) as connection:
@@ -168,7 +166,7 @@ class _Opened:
     def _error(self, error: sqlite3.Error) -> StoreError:
         if is_damage(error):
             return StoreError(
-                f"the response store {self.path} is damaged: {error}", hint="assay store verify puts it right."
+                f"the response store {self.path} is damaged: {error}", hint="assay store verify repairs it."
             )
         return write_error(self.path, error)
 
@@ -182,5 +180,5 @@ def _check_all_pages(connection: sqlite3.Connection) -> None:
 def _require(path: Path) -> None:
     if not path.exists():
         raise StoreError(
-            f"there is no response store at {path}", hint="Runs make it; --store or ASSAY_STORE names another."
+            f"there is no response store at {path}", hint="Runs create it; --store or ASSAY_STORE names another one."
         )

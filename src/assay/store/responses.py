@@ -211,7 +211,9 @@ class ResponseStore:
                     spoiled.append((row[0],))
         if spoiled:
             self._connection.executemany("DELETE FROM responses WHERE key = ?", spoiled)
-            self._notify(f"{len(spoiled)} answers in {self.path} did not match their checksum; they are computed again")
+            self._notify(
+                f"{len(spoiled)} answers in {self.path} did not match their checksum; they will be computed again"
+            )
         return found
 
     def _start(self) -> None:
@@ -325,7 +327,7 @@ class ResponseStore:
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure, None
         if failure is not None:
-            failure.message += f" ({len(self._pending)} answers wait in memory)"
+            failure.message += f" ({len(self._pending)} answers are waiting in memory)"
             raise failure
 
 

@@ -114,8 +114,8 @@ class CoTStyle(GenerateStyle):
 
 @dataclass(frozen=True)
 class LettersStyle(GenerateStyle):
-    """Worded like `GenerateStyle`, but nothing is written: the labels are compared by the probabilities that the model
-    gives the first token of its answer, of which servers return the likeliest (`top_logprobs`)."""
+    """Worded like `GenerateStyle`, but nothing is generated: the labels are compared by the probabilities that the model
+    gives the first token of its answer; servers return the most likely ones (`top_logprobs`)."""
 
     response_type: ClassVar[ResponseType] = ResponseType.LETTERS
     metrics: ClassVar[tuple[str, ...]] = ("acc",)

@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 
 class Task(TaskDocs):
-    """One task. A new type gives `OUTPUT_TYPE`, `construct_requests` and a default scorer, nothing else."""
+    """One task. A new type needs only `OUTPUT_TYPE`, `construct_requests` and a default scorer."""
 
     OUTPUT_TYPE: ClassVar[str] = ""
     """One of `OUTPUT_TYPES`; a name of your own where the class builds its requests and scores them itself."""
@@ -239,7 +239,7 @@ class Task(TaskDocs):
         if not isinstance(question, str):
             raise DataError(
                 f"the question is {str(question)[:80]}, expected text",
-                hint="Check doc_to_text, or drop such docs in process_docs.",
+                hint="Check doc_to_text, or remove such docs in process_docs.",
             )
         return self._perturbed(question, doc)
 
@@ -375,7 +375,9 @@ class Task(TaskDocs):
             )
         result = self._result
         if result is None and scores is None:
-            raise ConfigError(f"task {self.task_name}: nothing was scored yet", hint="Call process_instances first.")
+            raise ConfigError(
+                f"task {self.task_name}: nothing has been scored yet", hint="Call process_instances first."
+            )
         result = ScoringResult() if result is None else result
         hashes = {doc_id: doc_hash(doc) for doc_id, doc in self._docs.items()}
         cluster = self.config.cluster

@@ -24,7 +24,7 @@ WORDING = (
 
 
 class BaseTask(Generic[SubjectT]):
-    """A task as a class; `BaseTask[str]` says of what type its subjects are.
+    """A task as a class; `BaseTask[str]` gives the type of its subjects.
 
     With a `TASK_STYLER`, three methods say what a doc holds: `_get_raw_question`, `_get_choices`, `_get_correct_index`.
     Any of the others may be overridden beside it. Without a styler, `_get_instruction_text` and `_get_ground_truth` word
@@ -85,7 +85,7 @@ class BaseTask(Generic[SubjectT]):
         if self.TASK_STYLER is None:
             raise ConfigError(
                 f"the task class {type(self).__qualname__} has no TASK_STYLER to word its docs",
-                hint="Set one, or give _get_instruction_text and _get_ground_truth.",
+                hint="Set one, or define _get_instruction_text and _get_ground_truth.",
             )
         return self.TASK_STYLER
 
@@ -106,7 +106,7 @@ def unknown_attribute(names: Iterable[str]) -> tuple[str, str] | None:
     for name in names:
         if _SETTING.fullmatch(name) and name not in SETTINGS:
             near = did_you_mean(name, SETTINGS)
-            return name, near or f"Known: {', '.join(sorted(SETTINGS))}. A constant of your own begins with _."
+            return name, near or f"Known: {', '.join(sorted(SETTINGS))}. Start your own constants with _."
         if name.startswith("_get_") and name not in HOOKS and (near := did_you_mean(name, HOOKS - {*names})):
             return name, near
     return None
@@ -147,7 +147,7 @@ class HookTarget(Hook):
         wanted = truth[0] if isinstance(truth, list) else truth
         if wanted not in completions:
             raise DataError(
-                f"the ground truth {wanted!r} is none of the possible completions {completions!r}",
+                f"the ground truth {wanted!r} is not one of the possible completions {completions!r}",
                 hint="They are compared as they are sent, spaces included.",
             )
         return int(completions.index(wanted))

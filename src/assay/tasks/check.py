@@ -43,7 +43,7 @@ def check_task(
     data_dir: Path | None = None,
     read_docs: bool = True,
 ) -> list[ConfigError]:
-    """All that is wrong with a task, each with the file and line of the field.
+    """Everything that is wrong with a task, each with the file and line of the field.
 
     With `read_docs`, docs that are on this machine are looked at too.
     """
@@ -89,7 +89,7 @@ def may_be_registered(error: ConfigError, config: BaseModel) -> ConfigError:
 
 @contextmanager
 def code_of_task() -> Iterator[None]:
-    """Whatever goes wrong in what a task file names is an error of the file: its code may raise anything."""
+    """Any exception from code that a task file names becomes an error of the file."""
     try:
         yield
     except ConfigError:
@@ -107,7 +107,7 @@ def check_docs(
     *,
     count: bool = False,
 ) -> None:
-    """Look at the docs as a run will: the fields of the first one, its shots, its requests, and where its answer is.
+    """Check the docs as a run would: the fields of the first one, its shots, its requests, and where its answer is.
 
     Raises `ConfigError` with the place of the field at fault. `count` looks through all docs for those without gold.
     """
@@ -143,7 +143,7 @@ def _doc_looks(task: Task, first: Doc, options: RequestOptions, *, count: bool) 
 def _check_choices(choices: Any) -> None:
     if not isinstance(choices, list | tuple) or not choices:
         raise ConfigError(
-            f"the choices are {choices!r}, expected a list of texts", hint="Give a list, or a column of lists."
+            f"the choices are {choices!r}, expected a list of strings", hint="Use a list, or a column of lists."
         )
 
 
@@ -162,15 +162,15 @@ def _check_gold(task: Task, *, count: bool) -> None:
                 return
             continue
         without += 1
-        example = example or (f"doc {total - 1}" if choices is None else f"{target!r} is none of {[*choices][:6]!r}")
+        example = example or (f"doc {total - 1}" if choices is None else f"{target!r} is not one of {[*choices][:6]!r}")
     if without == total:
         raise ConfigError(
             f"no doc has its right answer among its choices: {example}",
-            hint="doc_to_target gives the index of a choice, or its text exactly as it stands in doc_to_choice.",
+            hint="doc_to_target gives the index of a choice, or its text exactly as in doc_to_choice.",
         )
     if without:
         warnings.warn(
-            f"task {task.task_name!r}: {without} of {total} docs have their right answer not among the choices: {example}",
+            f"task {task.task_name!r}: {without} of {total} docs do not have their right answer among the choices: {example}",
             ConfigWarning,
             stacklevel=2,
         )
@@ -249,9 +249,9 @@ def functions_in(
 
 def _check_source(config: TaskConfig) -> None:
     if config.dataset_path is None and config.custom_dataset is None:
-        raise ConfigError("it names no dataset", hint="Give dataset_path, or custom_dataset: !function module.name.")
+        raise ConfigError("it has no dataset", hint="Set dataset_path, or custom_dataset: !function module.name.")
     if config.eval_split is None:
-        raise ConfigError("it has no split to evaluate", hint="Give test_split or validation_split.")
+        raise ConfigError("it has no split to evaluate", hint="Set test_split or validation_split.")
 
 
 def _metric_looks(metrics: list[MetricConfig], config: TaskConfig, where: tuple[str | int, ...]) -> Iterator[Look]:
@@ -312,7 +312,7 @@ def _check_files(config: TaskConfig, mirror: Path | None) -> None:
     names = _data_files(config)
     if not names and not (config.dataset_kwargs or {}).get("data_dir"):
         raise ConfigError(
-            f"dataset_path is {config.dataset_path}, which is a file format, and no files are named",
+            f"dataset_path is {config.dataset_path}, which is a file format, but no files are named",
             hint="Add dataset_kwargs: {data_files: {test: FILE}}.",
         )
     for name in names:
@@ -321,8 +321,8 @@ def _check_files(config: TaskConfig, mirror: Path | None) -> None:
         if not Path(name).exists():
             raise ConfigError(
                 f"there is no file {name}",
-                hint="Data files are looked for beside the task file, then in the working directory.",
+                hint="Data files are searched for next to the task file, then in the working directory.",
             )
         if not Path(name).is_file() and not Path(name).is_dir():
             # A pipe waits for ever, and /dev/zero has no end.
-            raise ConfigError(f"{name} is no regular file", hint="Write the docs to a file, and name that.")
+            raise ConfigError(f"{name} is not a regular file", hint="Write the docs to a file, and name that.")

@@ -41,13 +41,13 @@ class ConversationState:
 
 
 class ConversationTask(GenerateTask):
-    """Asks a doc in several turns and scores the last answer. A type of its own gives `next_turn`."""
+    """Asks a doc in several turns and scores the last answer. Subclasses can define `next_turn`."""
 
     def __init__(self, config: TaskConfig, *, data_dir: str | Path | None = None, name: str | None = None) -> None:
         if config.output_type != "generate_until":
             raise ConfigError(
-                f"task {config.task}: turns need answers that are written, but output_type is {config.output_type}",
-                hint="Write output_type: generate_until, or drop turns.",
+                f"task {config.task}: turns need generated answers, but output_type is {config.output_type}",
+                hint="Use output_type: generate_until, or remove turns.",
             )
         super().__init__(config, data_dir=data_dir, name=name)
 
@@ -74,8 +74,8 @@ class ConversationTask(GenerateTask):
         repeats = options.repeats or self.config.repeats
         if repeats > 1:
             raise ConfigError(
-                f"task {self.task_name}: it is a conversation, which cannot be drawn {repeats} times in one run",
-                hint="Leave repeats at 1, and run it again with another seed for further draws.",
+                f"task {self.task_name}: a conversation cannot be drawn {repeats} times in one run",
+                hint="Leave repeats at 1, and run it again with another seed for more draws.",
             )
 
     def _requests_of(self, doc_id: int, doc: Doc, shots: Sequence[Shot], options: RequestOptions) -> DocRequests:

@@ -105,7 +105,7 @@ class Expansion:
                 return name
         files = " and ".join(str(file) for file in (self.sources[wanted], path) if file is not None)
         raise ConfigError(
-            f"{wanted!r} is defined more than once, each time differently: {files}",
+            f"{wanted!r} has several different definitions: {files}",
             hint="Rename all but one, or run them one at a time.",
         )
 
@@ -439,7 +439,7 @@ def _without_direct(inherited: Mapping[str, Any], loaded: LoadedFile, path: Path
     own = path.resolve()
     direct = [key for key in inherited if key not in included and _set_in(loaded.origins.get(key), own)]
     if direct:
-        what = f"{path}: {', '.join(direct)} of a group reach no member in lm-evaluation-harness 0.5"
+        what = f"{path}: {', '.join(direct)} of a group apply to no member in lm-evaluation-harness 0.5"
         warnings.warn(f"{what}; `include: {{{direct[0]}: …}}` does", ConfigWarning, stacklevel=2)
     return {key: value for key, value in inherited.items() if key not in direct}
 
@@ -470,7 +470,7 @@ def _child_called(part: str, group: GroupSpec | None, asked: str) -> str:
     bare = {name.partition("@")[0].partition(":")[0]: child for name, child in reversed(children.items())}
     found = children.get(part) or bare.get(part)
     if found is None:
-        hint = did_you_mean(part, bare) or f"Members: {', '.join(children) or 'none, for it is a task'}."
+        hint = did_you_mean(part, bare) or f"Members: {', '.join(children) or 'none, because it is a task'}."
         raise ConfigError(f"{asked!r}: there is no member {part!r}", hint=hint)
     return found
 

@@ -92,7 +92,7 @@ class Draw(NamedTuple):
 
 
 class Sampler:
-    """Chooses the shots of a task's docs. One of your own gives `sample`, nothing else.
+    """Chooses the shots for a task's docs. Your own sampler only needs `sample`.
 
     `docs` is the pool: `len(docs)` and `docs[position]`. What is never looked at is never read.
     """
@@ -105,7 +105,7 @@ class Sampler:
 
         There are at least `n`. Should `eval_doc` itself be chosen, it is no candidate when the same is asked again.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not say how shots are chosen")
+        raise NotImplementedError(f"{type(self).__name__} does not say how to choose shots")
 
     def draw(self, n: int, asked: EvalDoc) -> Draw:
         """`n` shots, none of them the doc itself."""
@@ -213,7 +213,7 @@ class TaskFileSampler(LmEvalSampler):
 
 def too_few_others(n: int) -> DataError:
     return DataError(
-        f"{n} shots were asked for, but the few-shot split has fewer docs besides the doc itself",
+        f"{n} shots were requested, but the few-shot split has fewer docs besides the doc itself",
         hint="Ask for fewer with --num_fewshot, or name a larger fewshot_split.",
     )
 
@@ -222,7 +222,7 @@ def check_size(n: int, size: int, *, besides: bool = False) -> None:
     if n > size:
         other = " besides the doc itself" if besides else ""
         raise DataError(
-            f"{n} shots were asked for, but the few-shot split has {size} docs{other}",
+            f"{n} shots were requested, but the few-shot split has {size} docs{other}",
             hint="Ask for fewer with --num_fewshot, or name a larger fewshot_split.",
         )
 

@@ -98,7 +98,7 @@ def only_choice(choices: Field) -> Field:
         if not isinstance(given, list | tuple) or len(given) != 1:
             raise DataError(
                 f"doc_to_choice gives {str(given)[:80]}, expected a list of one continuation",
-                hint="With multiple_inputs, doc_to_text lists the contexts and doc_to_choice what follows each of them.",
+                hint="With multiple_inputs, doc_to_text lists the contexts and doc_to_choice gives what follows each of them.",
             )
         return str(given[0])
 
@@ -160,7 +160,7 @@ def _literal(template: Template, name: str) -> Field:
         except (SyntaxError, ValueError) as error:
             raise DataError(
                 f"{name} renders to {text[:200]!r}, which is not a list",
-                hint="End in a list, such as {{[a, b]}} or {{choices.text}}.",
+                hint="Make it end in a list, such as {{[a, b]}} or {{choices.text}}.",
             ) from error
 
     return literal
@@ -170,5 +170,5 @@ def _function(value: Any, name: str) -> Field:
     if isinstance(value, FunctionRef):
         value = value.load()
     if not callable(value):
-        raise ConfigError(f"{name} is {value!r}", hint="Give a column, a template or a !function.")
+        raise ConfigError(f"{name} is {value!r}", hint="Use a column, a template or a !function.")
     return cast(Field, value)

@@ -193,7 +193,7 @@ def read_format(formats: Any) -> PromptFormat:
     if isinstance(formats, str):
         return FORMATS[formats]
     if not isinstance(formats, Mapping) or not formats:
-        raise ConfigError(f"formats is {formats!r}", hint="Give a name, a mapping with type, or a mapping of formats.")
+        raise ConfigError(f"formats is {formats!r}", hint="Use a name, a mapping with type, or a mapping of formats.")
     if "type" not in formats:
         name, given = next(iter(formats.items()))
         if isinstance(given, Mapping):
@@ -232,7 +232,7 @@ def apply_format(config: TaskConfig) -> TaskConfig:
         raise ConfigError(f"task {config.task}: formats: {error.message}", hint=error.hint) from error
     if config.doc_to_choice is None and chosen.output_type == "multiple_choice":
         raise ConfigError(
-            f"task {config.task} has no choices, which this format needs", hint="Give doc_to_choice, or use @cot."
+            f"task {config.task} has no choices, which this format needs", hint="Set doc_to_choice, or use @cot."
         )
     return format_config(config, chosen)
 

@@ -244,8 +244,8 @@ def _walk(root: str) -> list[tuple[str, Stamp]]:
         seen += 1
         if seen > _MOST_FOLDERS:
             raise ConfigError(
-                f"{root}: more than {_MOST_FOLDERS:,} directories below it",
-                hint="Name the directory of the task files itself; a link in it may lead out of it.",
+                f"{root}: more than {_MOST_FOLDERS:,} directories in it",
+                hint="Name the directory of the task files itself; a link in it may lead elsewhere.",
             )
         with suppress(OSError), os.scandir(folder) as listing:
             for item in listing:

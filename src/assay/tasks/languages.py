@@ -43,7 +43,7 @@ _LANGUAGES: dict[tuple[str, str, str], Words] = {
 
 
 class Language(StrEnum):
-    """The languages that there are words for; also known by their English names and their codes."""
+    """The languages whose words are known, also by their English names and their codes."""
 
     ENG = "English"
     DEU = "German"
@@ -86,15 +86,15 @@ def words_of(language: Any) -> Words:
     if words is None:
         known = [names[0] for names in _LANGUAGES]
         raise ConfigError(
-            f"there are no words for the language {name!r}",
+            f"no words are known for the language {name!r}",
             hint=did_you_mean(name, [*known, *_BY_NAME])
-            or f"Known: {', '.join(known)}. Or give question_prefix and cue_text.",
+            or f"Known: {', '.join(known)}. Or set question_prefix and cue_text.",
         )
     return words
 
 
 def add_language(*names: str, question: str, answer: str, spaced: bool = True) -> None:
-    """Words for one more language, under these names and codes.
+    """Adds the words for a language, under these names and codes.
 
     >>> add_language("Esperanto", "eo", "epo", question="Demando: ", answer="Respondo:")
     >>> words_of("eo").answer

@@ -30,7 +30,7 @@ Names: TypeAlias = str | Mapping[str, Any] | Iterable[str | Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Resolved:
-    """Names unfolded to configs; nothing is built and no data are read."""
+    """Names resolved to configs; nothing is built and no data are read."""
 
     tasks: dict[str, TaskConfig]
     groups: dict[str, GroupSpec]
@@ -44,7 +44,7 @@ class Resolved:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The same with tasks built. Building one reads no data either."""
+    """The same with tasks built. Building a task reads no data either."""
 
     tasks: dict[str, Task]
     groups: dict[str, GroupSpec]
@@ -55,7 +55,7 @@ class Loaded:
 
 
 class TaskManager:
-    """Finds tasks, groups and tags under the built-in catalog, an lm-evaluation-harness, and directories of one's own.
+    """Finds tasks, groups and tags in the built-in catalog, lm-evaluation-harness, and your own directories.
 
     A later directory takes a name over from an earlier one: catalog, then `lm_eval`, then `include_path` in order.
     """
@@ -78,7 +78,7 @@ class TaskManager:
         for root in self.roots:
             if not os.path.isdir(root):
                 raise ConfigError(
-                    f"include_path: {root} is no directory", hint="Give a directory of task files, or a Python file."
+                    f"include_path: {root} is not a directory", hint="Use a directory of task files, or a Python file."
                 )
             add_task_root(root)
         for root in theirs:
@@ -154,7 +154,7 @@ class TaskManager:
         overrides = overrides or {}
         for name in overrides:
             if name not in self.entries:
-                hint = did_you_mean(name, self.entries) or "Overrides are by the name of a task or group."
+                hint = did_you_mean(name, self.entries) or "Overrides go by the name of a task or group."
                 raise ConfigError(f"overrides: there is no task or group named {name!r}", hint=hint)
         expander = Expander(
             self.entries, metadata=self.metadata, ready=self._ready, built=self._built, overrides=overrides
@@ -165,7 +165,7 @@ class TaskManager:
         result = expander.result
         reached = {*result.tasks, *result.groups}
         if idle := [name for name in overrides if not any(_is_one(each, name) for each in reached)]:
-            warnings.warn(f"overrides of {', '.join(idle)} reach no task of the run", ConfigWarning, stacklevel=2)
+            warnings.warn(f"overrides of {', '.join(idle)} apply to no task of the run", ConfigWarning, stacklevel=2)
         return Resolved(result.tasks, result.groups, roots, result.tags, result.sources, result.origins)
 
     def is_plain(self, name: str, config: TaskConfig) -> bool:
@@ -193,7 +193,7 @@ class TaskManager:
         if any(sign in name for sign in "*?["):
             return self._fitting(name)
         if name.endswith((".yaml", ".yml")):
-            raise ConfigError(f"{name}: no such file", hint="Give the path of a task file, or the name of a task.")
+            raise ConfigError(f"{name}: no such file", hint="Use the path of a task file, or the name of a task.")
         return [name]
 
     def _fitting(self, pattern: str) -> Sequence[str | Path]:
@@ -206,7 +206,7 @@ class TaskManager:
         files = sorted(Path(path).resolve() for path in paths if path.endswith((".yaml", ".yml")))
         if not files:
             raise ConfigError(
-                f"no task, group, tag or file fits {pattern!r}", hint="`assay ls tasks PATTERN` shows what does."
+                f"no task, group, tag or file matches {pattern!r}", hint="`assay ls tasks PATTERN` lists those that do."
             )
         return files
 
@@ -224,7 +224,7 @@ class TaskManager:
         named = [entry for entry in index.entries.values() if entry.file is not None]
         files = [Path(file) for entry in named for file in (entry.file, *entry.rivals) if file is not None]
         if not files:
-            raise ConfigError(f"{asked}: no task file below this directory", hint="A task file has a `task:` line.")
+            raise ConfigError(f"{asked}: no task file in this directory", hint="A task file has a `task:` line.")
         return sorted(files)
 
     def _is_known(self, path: Path) -> bool:
@@ -266,7 +266,7 @@ def _tasks_below(path: Path, who: str) -> Path:
     """The directory itself, or the `tasks` of the installation it holds."""
     path = path.expanduser().absolute()
     if not os.path.isdir(path):
-        raise ConfigError(f"{who}: {path} is no directory", hint="Name the directory of its task files.")
+        raise ConfigError(f"{who}: {path} is not a directory", hint="Name the directory of its task files.")
     for inner in (path / "lm_eval" / "tasks", path / "tasks"):
         if inner.is_dir() and (inner / "__init__.py").is_file():
             return inner

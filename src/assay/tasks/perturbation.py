@@ -242,12 +242,12 @@ def read_perturbation(spec: str) -> tuple[str, float]:
         )
     rate = PERTURBATIONS[found[1]].rate if found[2] is None else float(found[2])
     if not 0 < rate <= 1:
-        raise ConfigError(f"perturbation {spec!r}: the share of words is {rate:g}", hint="It lies between 0 and 1.")
+        raise ConfigError(f"perturbation {spec!r}: the share of words is {rate:g}", hint="It must lie between 0 and 1.")
     return found[1], rate
 
 
 def perturbed_text(text: str, specs: Sequence[str], seed: str, keep: Collection[str] = ()) -> str:
-    """The text with its words changed; `keep` are words that stay, as numbers, labels of choices and code do.
+    """The text with its words changed; words in `keep` stay, as do numbers, choice labels and code.
 
     >>> perturbed_text("What is the capital of France?", ["swap(1.0)"], "doc", keep=["France"])
     'Waht is teh capitla of France?'

@@ -14,7 +14,7 @@ _MARKS = str.maketrans({" ": "·", "\t": "→\t", "\n": "⏎\n", "\u00a0": "⍽"
 
 
 def preview(task: Task, doc_id: int, options: RequestOptions | None = None) -> list[Instance]:
-    """The requests of a doc, with the shots that it has in a run over all docs."""
+    """The requests of a doc, with the shots it would have in a run over all docs."""
     total = task.doc_count
     if not 0 <= doc_id < total:
         raise ConfigError(

@@ -195,9 +195,7 @@ def _fields_of(given: ClassOutline, classes: tuple[ClassOutline, ...]) -> dict[s
 
 
 def _lacking(name: str, missing: Sequence[str], hint: str | None = None) -> ConfigError:
-    return ConfigError(
-        f"the task class {name} has no {' and no '.join(missing)}", hint=hint or f"Give the class {missing[0]}."
-    )
+    return ConfigError(f"the task class {name} has no {' and no '.join(missing)}", hint=hint or f"Add {missing[0]}.")
 
 
 def _check_attributes(name: str, attributes: Iterable[str], language: Any) -> None:
@@ -232,13 +230,13 @@ def _outlined_config(task: str, subject: str | None, fields: dict[str, Any], cod
 
 
 def tasks_of(given: Any, data_dir: str | Path | None = None) -> tuple[list[Task], list[GroupSpec]]:
-    """What an object given as a task stands for: itself, or the tasks of a Python task class and their group."""
+    """The tasks that an object stands for: itself, or the tasks of a Python task class and their group."""
     if isinstance(given, Task):
         return [given], []
     cls = given if isinstance(given, type) else type(given)
     if not hasattr(cls, "NAME"):
         raise ConfigError(
-            f"{given!r} is no task", hint="Give a name, a Task, or a class with a NAME that derives from BaseTask."
+            f"{given!r} is not a task", hint="Use a name, a Task, or a class with a NAME that derives from BaseTask."
         )
     configs = configs_of(cls)
     tasks = [Task.from_config(config, data_dir=data_dir) for config in configs if isinstance(config, TaskConfig)]
@@ -264,7 +262,7 @@ def configs_of(cls: type[Any]) -> list[TaskConfig | GroupConfig]:
         ways = (
             ""
             if styler
-            else "Give a TASK_STYLER with _get_raw_question, _get_choices and _get_correct_index, or these."
+            else "Define these, or a TASK_STYLER with _get_raw_question, _get_choices and _get_correct_index."
         )
         raise _lacking(cls.__qualname__, missing, ways)
     subjects = list(getattr(cls, "SUBJECTS", None) or [NO_SUBJECT])
@@ -312,7 +310,7 @@ def _config(cls: type[Any], name: str, subject: Any) -> TaskConfig:
 def _import(path: Path) -> ModuleType:
     """The file as a module of its own name, imported once per content."""
     if not path.is_file():
-        raise ConfigError(f"{path}: no such file", hint="Give a Python file with task classes.")
+        raise ConfigError(f"{path}: no such file", hint="Use a Python file with task classes.")
     digest = hashlib.sha256(str(path.resolve()).encode() + path.read_bytes()).hexdigest()[:12]
     name = f"assay_tasks_{path.stem}_{digest}"
     if name in sys.modules:

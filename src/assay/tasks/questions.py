@@ -70,12 +70,12 @@ class FieldQuestions:
         text = self._text(doc) if self.question is None else str(self._question(doc))
         if not isinstance(text, str):
             raise DataError(
-                "the task varies its contexts, not its choices, so no question can be derived from it",
-                hint="Give doc_to_question, doc_to_choice and doc_to_target.",
+                "the task varies its contexts, not its choices, so no question can be extracted from it",
+                hint="Set doc_to_question, doc_to_choice and doc_to_target.",
             )
         choices = self._choice(doc)
         if not isinstance(choices, list | tuple) or not choices:
-            raise DataError(f"doc_to_choice gives {choices!r}, expected a list of texts")
+            raise DataError(f"doc_to_choice gives {choices!r}, expected a list of strings")
         choices = [str(choice) for choice in choices]
         index = gold_index(self._target(doc), choices)
         if self.question is not None:
@@ -206,7 +206,7 @@ def require_gold(question: Question) -> int:
     """The place of the right choice, where something is to be said about it."""
     if question.correct_index == NO_GOLD and question.choices:
         raise DataError(
-            f"none of the choices {[*question.choices][:6]!r} is right, and the right one is needed here",
+            f"none of the choices {[*question.choices][:6]!r} is right, but the right one is needed here",
             hint="Leave such docs out with process_docs.",
         )
     return question.correct_index

@@ -74,7 +74,7 @@ class TaskDocs:
         split = self.config.eval_split
         if split is None:
             raise ConfigError(
-                f"task {self.task_name}: no split to evaluate", hint="Give test_split or validation_split."
+                f"task {self.task_name}: no split to evaluate", hint="Set test_split or validation_split."
             )
         docs = self.docs(split, self.config.process_docs)
         if len(docs) == 0:
@@ -114,8 +114,8 @@ class TaskDocs:
     def _text(self) -> Field:
         if self.config.use_prompt:
             raise ConfigError(
-                f"use_prompt is {self.config.use_prompt!r}, and prompts of other packages are not read",
-                hint="Write the prompt into doc_to_text and doc_to_target.",
+                f"use_prompt is {self.config.use_prompt!r}, but prompts from other packages are not supported",
+                hint="Put the prompt into doc_to_text and doc_to_target.",
             )
         if self.config.multiple_inputs:
             return target_field(self.config.doc_to_target, self.features, has_choices=True)

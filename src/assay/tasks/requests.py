@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RequestOptions:
-    """The part of a run's config that decides about requests. None means: as the task says."""
+    """The part of a run's config that affects requests. None means as the task says."""
 
     num_fewshot: int | None = None
     limit: int | float | None = None

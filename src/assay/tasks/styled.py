@@ -221,7 +221,7 @@ def apply_style(config: TaskConfig) -> TaskConfig:
     if config.doc_to_choice is None or config.doc_to_target is None:
         raise ConfigError(
             f"task {config.task}: style {config.style!r} needs choices and a target",
-            hint="Give doc_to_question, doc_to_choice and doc_to_target.",
+            hint="Set doc_to_question, doc_to_choice and doc_to_target.",
         )
     questions = FieldQuestions(config.doc_to_question, config.doc_to_text, config.doc_to_choice, config.doc_to_target)
     return style_config(config, make_styler(config.style, config.language), questions)
@@ -272,8 +272,8 @@ def check_perturbation(config: TaskConfig) -> TaskConfig:
         name, _ = read_perturbation(spec)
         if name == "choice_order" and not isinstance(config.doc_to_text, StyledField):
             raise ConfigError(
-                f"task {config.task}: choice_order needs a task that is worded by a styler",
-                hint=f"Name one: {config.task.partition(':')[0]}:mc:choice_order.",
+                f"task {config.task}: choice_order needs a task that a styler words",
+                hint=f"For example: {config.task.partition(':')[0]}:mc:choice_order.",
             )
         if name == "synonyms":
             perturbed_text("word", ["synonyms(1.0)"], "")  # raises where WordNet is missing
@@ -287,8 +287,8 @@ def _restyled(config: TaskConfig, name: str) -> TaskConfig:
         return style_config(_stripped(config), styler, clean_questions(written.questions))
     if config.class_ is not None or config.doc_to_choice is None:
         raise ConfigError(
-            f"task {config.task} has no choices, so there is no {name!r} variant of it",
-            hint="Only the number of shots can be varied, as in :5shot.",
+            f"task {config.task} has no choices, so there is no {name!r} variant",
+            hint="Only the number of shots can be changed, as in :5shot.",
         )
     given = config.style if isinstance(config.style, dict) else {}
     return _stripped(config).override(style=_style(name, given))

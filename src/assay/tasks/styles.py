@@ -74,7 +74,7 @@ class AccuracyCompletion(BaseMetric):
 
 
 def metric_name(metric: Any) -> Any:
-    """The name of a metric that is listed by class; anything else as it is.
+    """The name of a metric listed by class; anything else unchanged.
 
     >>> metric_name(AccuracyNormLoglikelihood), metric_name("acc")
     ('acc_norm', 'acc')
@@ -241,7 +241,7 @@ class BPBStyle(ClozeStyle):
 
     def get_possible_completions(self, choices: Sequence[str], correct_index: int | None = None) -> list[str] | None:
         if correct_index is None:
-            raise ValueError("BPBStyle scores the right answer alone and needs its index")
+            raise ValueError("BPBStyle scores only the right answer and needs its index")
         return [self._continuation(choices[correct_index])]
 
 
@@ -284,7 +284,7 @@ def format_mc_prompt(question_text: str, choices: Sequence[str], *, space_prefix
 
 
 def shuffle_correct_with_distractors(correct: str, distractors: Sequence[str], seed_text: str) -> tuple[list[str], int]:
-    """All choices in an order that depends on `seed_text` alone, and the position of the right one.
+    """All choices in an order that depends only on `seed_text`, and the position of the right one.
 
     >>> shuffle_correct_with_distractors("Paris", ["Berlin", "Rome"], "Capital of France?")
     (['Rome', 'Paris', 'Berlin'], 1)

@@ -44,7 +44,7 @@ def _tool(tool: dict[str, Any]) -> dict[str, Any]:
 
 
 class LoglikelihoodTask(Task):
-    """The probability of one target. No delimiter is put before it: the target brings its own."""
+    """The probability of one target. No delimiter is put before it; the target must include its own."""
 
     OUTPUT_TYPE: ClassVar[str] = "loglikelihood"
 
@@ -114,7 +114,7 @@ class MultipleChoiceTask(Task):
         choices = self.doc_to_choice(doc)
         if not isinstance(choices, list | tuple):
             raise DataError(
-                f"doc_to_choice gives {type(choices).__name__} {str(choices)[:80]!r}, expected a list of texts"
+                f"doc_to_choice gives {type(choices).__name__} {str(choices)[:80]!r}, expected a list of strings"
             )
         if not choices:
             raise DataError("doc_to_choice gives an empty list", hint="A choice task needs at least one choice.")
@@ -122,7 +122,7 @@ class MultipleChoiceTask(Task):
             number = next(i for i, choice in enumerate(choices) if choice is None or choice == "")
             raise DataError(
                 f"choice {number} of {len(choices)} is empty",
-                hint="Check doc_to_choice, or drop such docs in process_docs.",
+                hint="Check doc_to_choice, or remove such docs in process_docs.",
             )
         return tuple([choice if type(choice) is str else str(choice) for choice in choices])
 
@@ -164,4 +164,4 @@ def build_class_task(config: TaskConfig, *, data_dir: str | Path | None, name: s
     except AssayError:
         raise
     except Exception as error:  # code of a task file may raise anything
-        raise ConfigError(f"task {config.task}: {config.class_} cannot be made: {error}") from error
+        raise ConfigError(f"task {config.task}: {config.class_} cannot be created: {error}") from error

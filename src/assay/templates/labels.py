@@ -26,7 +26,7 @@ def _label(position: int) -> str:
 
 
 def answer_key_to_index(key: str | int, labels: Sequence[str] | None = None) -> int:
-    """The position that an answer key means: among the labels, if they are given, else letters count from A, numbers from 1.
+    """The position of an answer key: among the labels if given, else letters count from A and numbers from 1.
 
     >>> [answer_key_to_index(key) for key in ("A", "c", "1", "4", "AA")], answer_key_to_index("1", ["0", "1"])
     ([0, 2, 0, 3, 26], 1)
@@ -39,7 +39,7 @@ def answer_key_to_index(key: str | int, labels: Sequence[str] | None = None) -> 
     if text.isascii() and text.isdigit() and int(text) > 0:
         return int(text) - 1
     if not (text.isascii() and text.isalpha()):
-        raise DataError(f"the answer key is {key!r}, expected a letter or a number from 1 on")
+        raise DataError(f"the answer key is {key!r}, expected a letter or a number from 1 up")
     position = 0
     for letter in text.upper():
         position = position * 26 + ord(letter) - ord("A") + 1

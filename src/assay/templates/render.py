@@ -129,14 +129,17 @@ class Template:
         what = f"the template {_short(self.source)}"
         if isinstance(error, UndefinedError):
             return DataError(
-                f"{what} needs something the doc has not: {error.message}", hint=f"Columns: {', '.join(map(str, doc))}."
+                f"{what} needs something that the doc does not have: {error.message}",
+                hint=f"Columns: {', '.join(map(str, doc))}.",
             )
         if isinstance(error, TemplateLimit | MatchTimeout | OverflowError | RecursionError | MemoryError):
             return DataError(
                 f"{what} does too much: {error}", hint="Shorten the loop, or prepare the docs in process_docs."
             )
         if isinstance(error, SecurityError):
-            return DataError(f"{what} does what a template may not: {error}", hint="Use a !function instead.")
+            return DataError(
+                f"{what} does something that templates may not do: {error}", hint="Use a !function instead."
+            )
         if isinstance(error, TemplateError):
             return DataError(f"{what} fails: {error}")
         return DataError(f"{what} fails: {type(error).__name__}: {error}", hint=f"Columns: {', '.join(map(str, doc))}.")
@@ -153,5 +156,5 @@ def _short(source: str, most: int = 120) -> str:
 
 @lru_cache(maxsize=8192)
 def compile_template(source: str) -> Template:
-    """The compiled form of a template; tasks that share it share the compilation."""
+    """The compiled template; tasks that share it share the compilation."""
     return Template(source)

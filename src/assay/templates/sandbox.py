@@ -67,7 +67,7 @@ def spend(work: int) -> None:
     work += _spent.work
     _spent.work = work
     if work > MAX_WORK:
-        raise TemplateLimit(f"it makes or goes through more than {MAX_WORK:,} characters and items")
+        raise TemplateLimit(f"it produces or processes more than {MAX_WORK:,} characters and items")
 
 
 def size_of(value: Any) -> int:
@@ -216,7 +216,7 @@ def _charged(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _check(size: int, what: str, most: int = MAX_REPEATED) -> None:
     if size > most:
-        raise TemplateLimit(f"{what} makes {size:,} characters or items; at most {most:,} are allowed")
+        raise TemplateLimit(f"{what} produces {size:,} characters or items; at most {most:,} are allowed")
 
 
 def _check_repetition(left: Any, right: Any) -> None:

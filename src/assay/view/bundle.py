@@ -28,7 +28,7 @@ MOST_COMPARISONS = 28
 def write_bundle(directories: Sequence[Path], target: Path, *, samples: int = 200, trend: str | None = None) -> int:
     """Write the site and return the number of pages. The first `samples` docs of each task are in it, on one page a task."""
     if target.exists() and any(target.iterdir()):
-        raise ConfigError(f"{target} is not empty", hint="Give a new directory for the bundle.")
+        raise ConfigError(f"{target} is not empty", hint="Use a new directory for the bundle.")
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="assay-bundle-") as scratch:
         site = Site(directories, Path(scratch))
@@ -43,7 +43,7 @@ class _Bundle:
         self.site, self.target, self.samples, self.trend = site, target, samples, trend
         self.runs = [run for run in site.library.runs() if site.library.results(run) is not None]
         if not self.runs:
-            raise ConfigError("there is no finished run to bundle", hint="Give directories that hold finished runs.")
+            raise ConfigError("there is no finished run to bundle", hint="Use directories with finished runs.")
         self.docs = {(run.id, task): self._doc_ids(run, task) for run in self.runs for task in self._tasks(run)}
         self.pairs = sorted(islice(self._comparable(), MOST_COMPARISONS))
         self.links = BundleLinks({key: frozenset(docs) for key, docs in self.docs.items()}, frozenset(self.pairs))

@@ -157,7 +157,7 @@ def create_label_app(book: LabelBook, secret: str) -> RequestGuard:
             return RedirectResponse(f"/{secret}", 303)
         item = book.find(str(form.get("doc")), str(form.get("answer")))
         if item is None or not book.give(item, str(form.get("verdict", ""))):
-            return show(request, "That is no verdict of this scale.")
+            return show(request, "That is not a verdict on this scale.")
         return RedirectResponse(f"/{secret}", 303)
 
     routes = [

@@ -80,7 +80,9 @@ class Notes:
         """Keep a note in place of the one before; an empty one takes it away."""
         path = self.path(run)
         if path is None:
-            raise ConfigError("no notes are kept for results of another harness", hint="Import the run: assay import.")
+            raise ConfigError(
+                "notes cannot be kept for results of another harness", hint="Import the run: assay import."
+            )
         with self._lock:
             kept = dict(self.of(run).by_doc)
             kept.pop((note.task, note.doc_id), None)

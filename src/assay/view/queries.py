@@ -106,7 +106,7 @@ class Samples:
                 row["column_name"] for row in self.database.rows(f"DESCRIBE SELECT * FROM {SAMPLES}", [str(path)])
             ]
             if missing := [name for name in NEEDED if name not in columns]:
-                raise DataError(f"{path.name} does not hold samples: it has no column {missing[0]!r}")
+                raise DataError(f"{path.name} does not contain samples: it has no column {missing[0]!r}")
             counts = self.database.rows(
                 f"SELECT filter, count(*) AS n, min(file_row_number) AS first FROM {SAMPLES}"
                 " GROUP BY filter ORDER BY first",

@@ -62,7 +62,7 @@ class RequestGuard:
         is_write = self.writes is not None and scope["method"] == "POST" and scope["path"] == self.writes
         if scope["method"] not in ("GET", "HEAD") and not is_write:
             # The viewer changes nothing, so there is nothing another site could make a browser do.
-            return PlainTextResponse("This server only shows; it takes no data.", 405, {"Allow": "GET, HEAD"})
+            return PlainTextResponse("This server is read-only.", 405, {"Allow": "GET, HEAD"})
         if self.hosts is not None and host_name(headers.get("host", "")) not in self.hosts:
             # A site that points its own name at 127.0.0.1 must not read runs through the visitor's browser.
             return PlainTextResponse("This server does not answer to that name. Open it as 127.0.0.1.", 421)
@@ -83,7 +83,7 @@ class RequestGuard:
             return answer
         if hmac.compare_digest(_cookie(headers).encode(), self.token.encode()):
             return None
-        return PlainTextResponse("Open the address that `assay view` printed: it carries the token.", 403)
+        return PlainTextResponse("Open the address that `assay view` printed; it contains the token.", 403)
 
 
 def host_name(host: str) -> str:

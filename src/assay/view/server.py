@@ -327,6 +327,6 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise ConfigError(
-            f"cannot listen on {host}:{port}: {error.strerror}", hint="Give another --port; 0 takes a free one."
+            f"cannot listen on {host}:{port}: {error.strerror}", hint="Use another --port; 0 picks a free one."
         ) from error
     return listener

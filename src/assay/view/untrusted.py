@@ -124,7 +124,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 def parse_result(data: Any) -> RunResult:
     """A results file of ours whose tree can be drawn."""
     if not isinstance(data, dict):
-        raise DataError("it does not hold a JSON object")
+        raise DataError("it is not a JSON object")
     return with_finite_tree(RunResult.from_dict(data))
 
 
@@ -136,14 +136,14 @@ def with_finite_tree(result: RunResult) -> RunResult:
         """Rows of the table from here down, and levels."""
         if name not in sizes:
             if depth > DEEPEST:
-                raise DataError(f"its groups lie more than {DEEPEST} deep, or contain one another")
+                raise DataError(f"its groups are nested more than {DEEPEST} deep, or contain each other")
             node = result[name]
             children = node.children if isinstance(node, GroupResult) else ()
             below = [size(child, depth + 1) for child in children if child in result]
             rows = max(1, len(node)) + sum(rows for rows, _ in below)
             sizes[name] = rows, 1 + max((levels for _, levels in below), default=0)
         if depth + sizes[name][1] > DEEPEST + 1:
-            raise DataError(f"its groups lie more than {DEEPEST} deep")
+            raise DataError(f"its groups are nested more than {DEEPEST} deep")
         return sizes[name]
 
     rows = sum(size(root, 0)[0] for root in result.roots if root in result)

@@ -79,7 +79,7 @@ def test_lm_eval_may_name_a_directory_wherever_task_files_are_read(
     assert "tasks: 1 loaded" in capsys.readouterr().out
     assert run("validate", "theirs", f"--lm_eval={tmp_path / 'gone'}") == 2
     monkeypatch.setenv("ASSAY_LM_EVAL_TASKS", str(tmp_path))
-    assert run("show", "--lm_eval", "theirs") == 0, "what follows is no directory, so it is the name to show"
+    assert run("show", "--lm_eval", "theirs") == 0, "what follows is not a directory, so it is the name to show"
 
 
 def test_names_to_validate_may_follow_a_flag(capsys: pytest.CaptureFixture[str]) -> None:

@@ -149,5 +149,5 @@ def test_bits_and_bytes_are_gathered_into_one_config() -> None:
     assert found["variant"] == "fp16"
     assert found["quantization_config"].load_in_8bit
     assert found["quantization_config"].llm_int8_threshold == 5.0
-    with pytest.raises(ConfigError, match="load_in_4bit beside quantization_config"):
+    with pytest.raises(ConfigError, match="load_in_4bit cannot be combined with quantization_config"):
         _quantization({"load_in_4bit": True, "quantization_config": {}})

@@ -164,7 +164,7 @@ def test_settings_beyond_the_common_ones_are_left_to_transformers(llama: HFLM) -
         ids, attention_mask=torch.ones_like(ids), max_new_tokens=6, num_beams=2, do_sample=False, pad_token_id=1
     )
     assert found == llama.encoder.decode(expected[0, ids.shape[1] :].tolist())
-    with pytest.raises(ConfigError, match="refused by transformers"):
+    with pytest.raises(ConfigError, match="rejected by transformers"):
         llama.generate_until([ask("A woman", max_gen_toks=6, no_such_setting=2)])
 
 

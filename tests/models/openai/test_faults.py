@@ -167,7 +167,7 @@ def test_a_server_that_takes_no_connection_for_long_is_gone() -> None:
         url = server.url
     settings = Settings(f"{url}/completions", {}, max_retries=1000, backoff=0.01, gone_after=0.2)
     transport = Transport(settings)
-    with pytest.raises(ModelError, match=r"no connection for 0\.2 s"):
+    with pytest.raises(ModelError, match=r"not accepted a connection for 0\.2 s"):
         list(transport.send_all([Job({}, dict)] * 3))
     transport.close()
 

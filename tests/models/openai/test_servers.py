@@ -56,7 +56,7 @@ def test_with_a_tokenizer_ids_are_sent_and_long_texts_are_cut() -> None:
         # Windows forget what lies before them, so only the order of magnitude is that of the whole.
         assert value == pytest.approx(NGRAM.loglikelihood_rolling([ask("loglikelihood_rolling", text)])[0], rel=0.3)
         answer = dict(model.stream("loglikelihood", [ask("loglikelihood", "a", "b" * 60)], [0]))[0]
-        assert "60 tokens and max_length is 40" in str(answer.failure)
+        assert "60 tokens, but max_length is 40" in str(answer.failure)
         model.close()
 
 
@@ -210,7 +210,7 @@ def test_the_answer_after_the_thoughts_is_taken() -> None:
         ({"base_url": "http://me:secret@host/v1"}, "password"),
         ({"base_url": "localhost:8000"}, "base_url is"),
         ({"base_url": "http://localhost:80000/v1"}, "base_url is"),
-        ({"base_url": None}, "no server was named"),
+        ({"base_url": None}, "no server was given"),
         ({"tokenizer_backend": "bpe"}, "huggingface or tiktoken"),
         ({"tokenized_requests": True}, "needs a tokenizer"),
         ({"base_ulr": "x"}, "Did you mean base_url"),

@@ -156,7 +156,7 @@ def test_long_texts_are_cut_and_scored_in_windows(stand_in: None) -> None:
         model.stream("loglikelihood", [ask("loglikelihood", text, " yes"), ask("loglikelihood", "a", text)], [0, 0])
     )
     assert answers[0].failure is None
-    assert f"has {len(text)} tokens and the model reads 62 (raise max_length" in str(answers[1].failure)
+    assert f"has {len(text)} tokens, but the model reads 62 (raise max_length" in str(answers[1].failure)
 
 
 def failures(answers: Iterator[tuple[int, Response]]) -> list[str | None]:
@@ -184,7 +184,7 @@ def test_a_continuation_without_tokens_of_its_own_fails_in_the_words_of_hf(stand
 @pytest.mark.parametrize("max_gen_toks", [64, 65, 1000])
 def test_an_answer_that_leaves_no_room_for_the_prompt_is_refused(stand_in: None, max_gen_toks: int) -> None:
     model: Any = load_model("vllm", {"pretrained": "x", "max_length": 64})
-    with pytest.raises(ConfigError, match=rf"max_gen_toks is {max_gen_toks} and the model reads 64 tokens in all"):
+    with pytest.raises(ConfigError, match=rf"max_gen_toks is {max_gen_toks} but the model reads 64 tokens in total"):
         model.generate_until([ask("generate_until", "The river", {"max_gen_toks": max_gen_toks})])
     assert model.engine.llm.llm_engine.most_waiting == 0
     assert model.generate_until([ask("generate_until", "The river", {"max_gen_toks": 63})])
@@ -265,7 +265,7 @@ def test_special_tokens_end_answers_and_thoughts_and_are_not_in_the_text() -> No
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"num_beams": 4}, "num_beams is 4"), ({"penalty_alpha": 0.6}, "'penalty_alpha' is none of vLLM's")],
+    [({"num_beams": 4}, "num_beams is 4"), ({"penalty_alpha": 0.6}, "'penalty_alpha' is not one of vLLM's")],
 )
 def test_settings_that_vllm_does_not_have_are_refused(stand_in: None, settings: dict[str, Any], message: str) -> None:
     model = load_model("vllm", {"pretrained": "x"})

@@ -116,5 +116,5 @@ def test_labels_and_docs_are_not_read_from_pipes_and_devices(tmp_path: Path) -> 
             doc_to_target="a",
         )
         assert [fault.message for fault in check_task(config)] == [
-            f"task 't': dataset_kwargs: {path} is no regular file"
+            f"task 't': dataset_kwargs: {path} is not a regular file"
         ]

@@ -241,7 +241,7 @@ def test_verdicts_of_two_judges_are_never_mixed(tmp_path: Path) -> None:
         ("{type: judge, labels: gone.jsonl}", "gone.jsonl cannot be read"),
         ("{type: judge, template: '{{ answer'}", "is not valid Jinja"),
         ("{type: judge, kind: grade, scale: [10, 1]}", "scale is"),
-        ("{type: judge, judges: [second]}", "asks a second model, the second"),
+        ("{type: judge, judges: [second]}", "needs a second model, the second"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_asked(tmp_path: Path, scorer: str, message: str) -> None:

@@ -135,7 +135,7 @@ def test_a_comparison_without_labels_says_that_the_judge_is_unchecked(tmp_path: 
     [
         ("{", "line 1 is not valid JSON"),
         ('{"doc_hash": "a"}', "line 1 has no answer_hash"),
-        ("[1]", "line 1 is no object"),
+        ("[1]", "line 1 is not an object"),
     ],
 )
 def test_a_damaged_file_of_labels_is_named_with_its_line(tmp_path: Path, line: str, message: str) -> None:
@@ -149,12 +149,12 @@ def test_a_label_that_is_no_verdict_is_an_error(tmp_path: Path) -> None:
     write_bench(tmp_path, judged=CORRECT)
     row = {"doc_hash": doc_hash({"question": "1?", "answer": "1"}), "answer_hash": answer_hash(["1"]), "verdict": 7}
     (tmp_path / "labels.jsonl").write_text(json.dumps(row) + "\n")
-    with pytest.raises(DataError, match="7 is no verdict of this judge"):
+    with pytest.raises(DataError, match="7 is not a verdict of this judge"):
         run(tmp_path, "judged", labels=[str(tmp_path / "labels.jsonl")])
 
 
 def test_until_is_refused_where_labels_correct(tmp_path: Path) -> None:
     write_bench(tmp_path, judged=CORRECT)
     (tmp_path / "labels.jsonl").write_text("")
-    with pytest.raises(ConfigError, match="--until watches the judge's opinion alone"):
+    with pytest.raises(ConfigError, match="--until watches only the judge's opinion"):
         run(tmp_path, "judged", labels=[str(tmp_path / "labels.jsonl")], until="ci=0.1")

@@ -77,7 +77,7 @@ def plan_ci(config: CIConfig, path: Path, *, record: bool = False) -> CIPlan:
     loaded = manager_for(first).load(names, data_dir=data_dir)
     for rule in config.rules:
         if rule.task is not None and rule.task not in loaded.tasks:
-            group = "It is a group: name its tasks, or say `any task`." if rule.task in loaded.groups else None
+            group = "It is a group; name its tasks, or write `any task`." if rule.task in loaded.groups else None
             hint = group or did_you_mean(rule.task, loaded.tasks) or f"There are: {', '.join(loaded.tasks)}."
             raise ConfigError(f"{path}: the rule {rule.text!r} names no task of this file", hint=hint)
     docs = {}
@@ -100,7 +100,7 @@ def _baseline(config: CIConfig, here: Path, path: Path) -> ComparedRun | None:
         return None
     where = here / config.baseline
     if not where.exists():
-        raise ConfigError(f"{path}: there is no baseline {where}", hint="`assay ci --record` makes it.")
+        raise ConfigError(f"{path}: there is no baseline {where}", hint="`assay ci --record` creates it.")
     return open_run(where)
 
 
@@ -126,7 +126,7 @@ def _evaluate(
 
 
 def run_ci(plan: CIPlan, *, progress: Callable[[], Any], notify: Callable[[str], None]) -> dict[str, GateReport]:
-    """A report a model. The time that is left is shared among the models that are left."""
+    """One report per model. The remaining time is shared among the remaining models."""
     minutes = plan.config.budget.minutes
     ends = None if minutes is None else time.monotonic() + 60 * minutes
     reports = {}
@@ -180,13 +180,13 @@ class _Looks:
             if not opened:
                 break
         if not look:
-            raise ConfigError("the budget allows no doc", hint="Raise `docs`, `minutes` or `cost`.")
+            raise ConfigError("the budget does not allow a single doc", hint="Raise `docs`, `minutes` or `cost`.")
         checks = self._checks(latest, last=True)
         notes = [
             f"docs asked: {', '.join(f'{task} {count:,} of {len(self.plan.docs[task].order):,}' for task, count in self.asked.items())}"
         ]
         if self.until is not None and time.monotonic() + self.rate * FIRST_LOOK > self.until:
-            notes.append(f"the budget of {self.plan.config.budget.minutes:g} minutes ended it")
+            notes.append(f"the budget of {self.plan.config.budget.minutes:g} minutes ran out")
         return GateReport(tuple(checks), tuple(notes), self._comparison(latest))
 
     def _next_sizes(self) -> dict[str, int]:

@@ -59,23 +59,23 @@ def _prospect(plan: CIPlan, task: str, rule: CIRule) -> Prospect:
 def _words(rule: CIRule, mean: float | None, n: int, needed: int | None, shows: float) -> str:
     enough = needed is not None and needed <= n
     takes = (
-        "no number of docs would do: it lies at the limit, or serving noise hides it"
+        "no number of docs would be enough: it lies at the limit, or serving noise hides it"
         if needed is None
         else f"it takes about {needed:,}"
     )
     if rule.kind == "not worse":
-        told = f"{n:,} docs tell a loss of {rule.limit + shows:.3f} or more from the allowed {rule.limit:g}"
+        told = f"{n:,} docs can tell a loss of {rule.limit + shows:.3f} or more from the allowed {rule.limit:g}"
         passes = "an unchanged model passes" if enough else f"an unchanged model is likely undecided: {takes}"
         return f"{told}; {passes}"
     if rule.kind == "at least":
-        told = f"{n:,} docs tell scores above {rule.limit + shows:.3f} or below {rule.limit - shows:.3f}"
+        told = f"{n:,} docs can tell scores above {rule.limit + shows:.3f} or below {rule.limit - shows:.3f}"
         here = (
             ""
             if mean is None
             else f"; the baseline has {mean:.3f}: {'decided' if enough else f'likely undecided, {takes}'}"
         )
         return told + here
-    told = f"{n:,} docs tell shares above {rule.limit + shows:.3f} from the allowed {rule.limit:g}"
+    told = f"{n:,} docs can tell shares above {rule.limit + shows:.3f} from the allowed {rule.limit:g}"
     return f"{told}; a model that loses half of that passes: {'yes' if enough else takes}"
 
 

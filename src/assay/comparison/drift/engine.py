@@ -101,7 +101,7 @@ def measure_drift(a: LM, b: LM, passages: Sequence[Passage], options: DriftOptio
     measured = _joined(blocks) if blocks is not None else _by_lists(a, b, texts, options)
     tokens = measured.tokens
     if len(tokens.kl) == 0:
-        raise ConfigError("the texts have no tokens to compare", hint="Give longer texts with --texts.")
+        raise ConfigError("the texts have no tokens to compare", hint="Use longer texts with --texts.")
     parts = list(_parts(tokens, [passage.domain for passage in passages]))
     wide = mean_kl(tokens.kl, tokens.texts, level=0.90)
     continued, first = _continuations(a, b, texts, options)
@@ -154,7 +154,7 @@ def _by_lists(a: LM, b: LM, texts: Sequence[str], options: DriftOptions) -> _Mea
     for lm in (a, b):
         if lm.info().chat == "messages":
             raise ConfigError(
-                f"{lm.info().name} takes chats, and a chat is not the text that the other model reads",
+                f"{lm.info().name} accepts only chats, and a chat is not the text that the other model reads",
                 hint="Use the server's completions: local-completions.",
             )
     owners, places, prompts = [], [], []

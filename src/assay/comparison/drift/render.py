@@ -73,9 +73,9 @@ def share(estimate: Estimate) -> str:
 
 def drift_legend(drift: Drift) -> Iterator[str]:
     """What the reader must know beside the table."""
-    yield "Means over tokens; tokens of one text stand together in every interval."
+    yield "Means over tokens; intervals treat the tokens of one text as a cluster."
     if not drift.is_exact:
-        yield "Only the likeliest tokens are listed: KL is at least this (all other tokens count as one), and has no upper bound."
+        yield "The server lists only its most likely tokens, so KL is a lower bound (all other tokens count as one); there is no upper bound."
     if drift.variation is not None and drift.variation[0].value is not None and drift.variation[1].value is not None:
         low, high = drift.variation
         yield f"Total variation between {small(low.value)} and {small(high.value)}; at 95 % between {small(max(0.0, low.low or 0.0))} and {small(high.high)}."
@@ -83,7 +83,7 @@ def drift_legend(drift: Drift) -> Iterator[str]:
         where = (
             ""
             if drift.first_difference is None
-            else f"; where one does, in the median from word {drift.first_difference:g} on"
+            else f"; those that do, differ from word {drift.first_difference:g} on (median)"
         )
         yield f"Greedy continuations that differ: {drift.continued.value:.1%} of {drift.continued.n}{where}."
     if drift.verdict is not None and drift.max_kl is not None:

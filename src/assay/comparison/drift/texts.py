@@ -34,14 +34,14 @@ def passages_of_file(path: Path) -> list[Passage]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"{path} cannot be read: {error}", hint="Give a text file in UTF-8, or JSON lines with text."
+            f"{path} cannot be read: {error}", hint="Use a text file in UTF-8, or JSON lines with text."
         ) from error
     if path.suffix in (".jsonl", ".ndjson"):
         passages = list(_of_lines(path, text))
     else:
         passages = [Passage(part.strip(), path.stem) for part in text.split("\n\n") if part.strip()]
     if not passages:
-        raise DataError(f"{path} holds no text", hint="A drift is measured on something to read.")
+        raise DataError(f"{path} contains no text", hint="Drift needs text to read.")
     return passages
 
 

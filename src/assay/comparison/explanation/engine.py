@@ -37,7 +37,7 @@ class ExplainOptions:
 
 @dataclass(frozen=True)
 class CauseShare:
-    """What one cause is worth: a part of B − A."""
+    """How much one cause contributes to B − A."""
 
     cause: str
     estimate: Estimate
@@ -102,9 +102,7 @@ class _Inquiry:
                 )
         self.pairs = align(*self.columns)
         if len(self.pairs) == 0:
-            raise ConfigError(
-                "the runs have no doc in common", hint="There is nothing to compare question by question."
-            )
+            raise ConfigError("the runs have no doc in common", hint="There is nothing to compare doc by doc.")
         self.values = (self.columns[0].values[self.pairs.a], self.columns[1].values[self.pairs.b])
         self.clusters = self._clusters()
         self.parts: dict[str, Floats] = {}
@@ -123,7 +121,9 @@ class _Inquiry:
         asked = self._asked()
         fields = config_differences(*self.runs, self.task)
         if asked is None:
-            self.notes.append("one of the formats keeps no requests: only docs and aggregation can be told apart")
+            self.notes.append(
+                "one of the formats does not keep requests, so only docs and aggregation can be separated"
+            )
             self._add(UNEXPLAINED, self.values[1] - self.values[0])
         else:
             hints = with_tokens(hints_of(*self.runs, self.task), *asked)
@@ -233,9 +233,7 @@ class _Inquiry:
             else:
                 self._add(" and ".join(sorted(group)), np.where(here, answers, 0.0), here)
                 if self.lm is None:
-                    self.notes.append(
-                        "causes that always come together can be told apart by asking a model again: --model"
-                    )
+                    self.notes.append("to separate causes that always occur together, ask a model again with --model")
 
     def _can_ask_again(
         self,
@@ -248,7 +246,9 @@ class _Inquiry:
         docs = np.flatnonzero(here).tolist()
         hidden = {cause for i in docs for change in changes[i] for cause in change.hidden}
         if hidden:
-            self.notes.append(f"{', '.join(sorted(hidden))}: made by the backend after the request, so not asked again")
+            self.notes.append(
+                f"{', '.join(sorted(hidden))}: done by the backend after the request was built, so it cannot be asked again"
+            )
         same_requests = all(len(asked[0][i].requests) == len(asked[1][i].requests) for i in docs)
         return len(group) <= MOST_CAUSES and not hidden and same_requests and "repeats" not in group
 

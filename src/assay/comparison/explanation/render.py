@@ -54,7 +54,7 @@ def _example(a: AskedDoc, b: AskedDoc) -> Iterator[str]:
     for name, doc in (("A", a), ("B", b)):
         prompt = doc.requests[0].prompt if doc.requests else None
         text = "" if prompt is None else context_text(prompt)
-        yield f"    {name} asked …{_short(text[-80:])} · answered {_short(doc.responses[0] if doc.responses else None)} · read as {_short(doc.filtered)}"
+        yield f"    {name} asked …{_short(text[-80:])} · answered {_short(doc.responses[0] if doc.responses else None)} · parsed as {_short(doc.filtered)}"
 
 
 def _short(value: Any, most: int = 90) -> str:

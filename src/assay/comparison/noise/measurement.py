@@ -52,7 +52,7 @@ def measure_noise(
             if isinstance(row, ScoreNoise):
                 rows.append(row)
     if len(runs) < FEWEST_REPLAYS:
-        notes.insert(0, f"{len(runs)} replays bound the noise and do not estimate it; {FEWEST_REPLAYS} or more do")
+        notes.insert(0, f"{len(runs)} replays only bound the noise and do not estimate it; {FEWEST_REPLAYS} or more do")
     return NoiseFile(runs[0].result.model_name, tuple(dict(each) for each in how), tuple(rows), tuple(notes))
 
 

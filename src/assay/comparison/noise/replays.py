@@ -81,11 +81,11 @@ def plan_replays(config: RunConfig, options: NoiseOptions, directory: Path, *, g
 def _refuse(config: RunConfig, options: NoiseOptions) -> None:
     if options.replays < 2:
         raise ConfigError(
-            "one replay shows no noise", hint="Give --replays 3 or more; with 2 the noise is only bounded."
+            "one replay shows no noise", hint="Use --replays 3 or more; with 2 the noise is only bounded."
         )
     for name in ("until", "control", "predict_only", "offline"):
         if getattr(config, name):
-            raise ConfigError(f"--{name} cannot be replayed", hint=f"Leave --{name} out.")
+            raise ConfigError(f"--{name} cannot be replayed", hint=f"Leave out --{name}.")
 
 
 def _parameters(model: str) -> set[str]:
@@ -134,7 +134,7 @@ def _read(replays: Sequence[Replay]) -> list[Any]:
 def _ask(replay: Replay, *, fresh: bool, progress: Callable[[], Any], notify: Callable[[str], None]) -> None:
     cell = Cell(replay.config.model, replay.name, replay.config)
     if cell.is_done() and not fresh:
-        notify(f"{replay.name}: done before")
+        notify(f"{replay.name}: already done")
         return
     if fresh or cell.make_room():
         for left in _files_of(Path(str(replay.config.store))):

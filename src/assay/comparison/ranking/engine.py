@@ -75,7 +75,9 @@ def rank(runs: Sequence[ComparedRun], options: RankOptions | None = None) -> lis
     """A ranking for each task or group that was asked for, under one metric each."""
     options = options or RankOptions()
     if len(runs) < 2:
-        raise ConfigError("one run has no rank", hint="Name two or more runs, or a table of scores with two or more.")
+        raise ConfigError(
+            "ranking needs two runs", hint="Name two or more runs, or a table of scores with two or more."
+        )
     labels = distinct_labels(runs)
     return [_ranking(runs, labels, name, options) for name in _names(runs, options)]
 
@@ -88,7 +90,7 @@ def _ranking(runs: Sequence[ComparedRun], labels: Sequence[str], name: str, opti
     nothing_shared = np.flatnonzero(pairs.common == 0)
     if len(nothing_shared):
         raise ConfigError(
-            f"{name}: {len(nothing_shared)} pairs of runs have no doc in common", hint="Rank runs of the same docs."
+            f"{name}: {len(nothing_shared)} pairs of runs have no doc in common", hint="Rank runs on the same docs."
         )
     pairs, undefined = _defined(pairs, name, key)
     scores = [run.score(name, key) for run in runs]
@@ -189,7 +191,7 @@ def _warnings(runs: Sequence[ComparedRun], labels: Sequence[str], name: str, key
     for run, label in zip(runs, labels, strict=True):
         reason = run.result.tasks[name].stop_reason if name in run.result.tasks else None
         if reason is not None and not reason.startswith("all docs"):
-            notes.append(f"{label} stopped early: its range does not count the looks")
+            notes.append(f"{label} stopped early: its range does not account for the checks")
         score = run.score(name, key)
         if score is not None and score.judge is not None and not score.judge.is_corrected:
             notes.append(f"{label}: {score.judge.mark}")

@@ -89,8 +89,8 @@ class Evidence:
         rule = rules.pop()
         if rules or rule is None:
             raise ConfigError(
-                f"{name}: {self.key} cannot be made again from the docs' values in all runs",
-                hint="Choose another metric with --metric, or leave out the runs that aggregate it otherwise.",
+                f"{name}: {self.key} cannot be computed again from the docs' values in all runs",
+                hint="Choose another metric with --metric, or leave out the runs that aggregate it differently.",
             )
         is_mean = rule == "mean" and all(c.is_numeric for c in columns) and not is_checked(*columns)
         self._say_missing(name, docs, complete or not is_mean)
@@ -131,7 +131,7 @@ class Evidence:
         if docs.differing and not self.options.ignore_prompts:
             raise ConfigError(
                 f"{task}: prompts differ on {docs.differing:,} docs",
-                hint="--ignore_prompts ranks the runs all the same: a rank is then of model and prompt together.",
+                hint="--ignore_prompts ranks the runs anyway; a rank is then that of model and prompt together.",
             )
         return columns, docs
 
@@ -146,7 +146,7 @@ class Evidence:
             )
             more = f" and {len(lacking) - 5} more runs" if len(lacking) > 5 else ""
             which = ", ".join(lacking[:5])
-            self.notes.append(f"{task}: missing of {len(docs.units):,} docs: {which}{more}; {how}")
+            self.notes.append(f"{task}: missing, of {len(docs.units):,} docs: {which}{more}; {how}")
 
     def _group(self, name: str, complete: bool) -> PairDraws:
         group = self._same_group(name)
@@ -175,7 +175,7 @@ class Evidence:
         rules = {(s.aggregation, frozenset(c.name for c in s.children)) if s is not None else None for s in scores}
         if first is None or len(rules) > 1:
             raise ConfigError(
-                f"{name}: {self.key} is not in all runs, or is made of other members or by another rule",
+                f"{name}: {self.key} is not in all runs, or comes from other members or another rule",
                 hint="Rank a task that all runs have with --tasks.",
             )
         return first

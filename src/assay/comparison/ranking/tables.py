@@ -87,7 +87,7 @@ def _runs(
         values = _values(file, run, scores)
         if len(values) != len(docs):
             raise DataError(
-                f"{file}: {len(values):,} scores of {run} for {len(docs):,} docs", hint="They must be as many."
+                f"{file}: {len(values):,} scores of {run} for {len(docs):,} docs", hint="The numbers must match."
             )
         columns = {}
         for task in dict.fromkeys(names.tolist()):
@@ -110,7 +110,7 @@ def _values(file: Path, run: str, scores: NDArray[Any]) -> NDArray[np.float64]:
     if scores.dtype.kind not in "biuf":
         raise DataError(
             f"{file}: scores of {run} are {scores.dtype}, not numbers",
-            hint="Leave a cell empty where there is no score.",
+            hint="Leave a cell empty if there is no score.",
         )
     values = scores.astype(np.float64)
     return np.where(scores == 255, np.nan, values) if scores.dtype == np.uint8 else values
@@ -121,9 +121,7 @@ def _arrays(file: Path) -> dict[str, NDArray[Any]]:
         with np.load(file, allow_pickle=False) as arrays:
             return {name: np.asarray(arrays[name]) for name in arrays.files}
     except (OSError, ValueError) as error:
-        raise DataError(
-            f"{file} cannot be read: {error}", hint="Expected arrays as numpy.savez writes them."
-        ) from error
+        raise DataError(f"{file} cannot be read: {error}", hint="Expected arrays written by numpy.savez.") from error
 
 
 def _columns(file: Path) -> dict[str, NDArray[Any]]:
@@ -134,12 +132,14 @@ def _columns(file: Path) -> dict[str, NDArray[Any]]:
     try:
         table = pq.read_table(file) if file.suffix.lower() == ".parquet" else pyarrow.csv.read_csv(file)
     except (OSError, pa.ArrowException) as error:
-        raise DataError(f"{file} cannot be read: {error}", hint="The file is cut off, damaged, or no table.") from error
+        raise DataError(
+            f"{file} cannot be read: {error}", hint="The file is cut off, damaged, or not a table."
+        ) from error
     return {name: np.asarray(table.column(name).to_numpy()) for name in table.column_names}
 
 
 def _unknown_form(file: Path, columns: Sequence[str] | Mapping[str, Any]) -> DataError:
     return DataError(
-        f"{file}: no table of scores; its columns are {', '.join(columns)}",
+        f"{file}: not a table of scores; its columns are {', '.join(columns)}",
         hint="Expected run, doc and score; or doc and a column of numbers for each run; or, in an npz file, runs, docs and scores.",
     )

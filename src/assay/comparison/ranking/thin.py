@@ -45,14 +45,16 @@ def thin_runs(runs: Sequence[ComparedRun], task: str, count: int | None, options
     """Choices of `count` docs of a task, or of several sizes."""
     if any(task not in run.tasks for run in runs):
         raise ConfigError(
-            f"{task} is no task with samples in every run",
-            hint="--thin takes tasks, not groups: name one with --tasks.",
+            f"{task} is not a task with samples in every run",
+            hint="--thin takes tasks, not groups; name one with --tasks.",
         )
     settings = CompareOptions(ignore_prompts=options.ignore_prompts)
     evidence = Evidence(runs, common_key(runs, task, options.metric), settings, distinct_labels(runs))
     columns, docs = evidence.columns(task)
     if not all(column.is_numeric for column in columns):
-        raise ConfigError(f"{task}: its values are no numbers with a mean", hint="Choose another metric with --metric.")
+        raise ConfigError(
+            f"{task}: its values are not numbers with a mean", hint="Choose another metric with --metric."
+        )
     values = docs.table(columns)
     whole = ~np.isnan(values).any(axis=0)
     values = values[:, whole]
@@ -73,18 +75,21 @@ def _check_size(task: str, values: Floats, count: int | None) -> None:
     runs, docs = values.shape
     if runs < FEWEST_RUNS:
         raise ConfigError(
-            f"{runs} runs are too few to learn from which docs tell runs apart",
-            hint=f"It takes {FEWEST_RUNS} at least, and 19 for an interval at 95 %.",
+            f"{runs} runs are too few to learn which docs tell runs apart",
+            hint=f"It takes at least {FEWEST_RUNS}, and 19 for a 95 % interval.",
         )
     if (count is not None and count >= docs) or docs < 2 * _SIZES[0]:
         raise ConfigError(
-            f"{task} has {docs:,} docs that all runs have: too few to leave some out", hint="Ask all of them."
+            f"{task} has {docs:,} docs that all runs have, too few to leave some out", hint="Ask all of them."
         )
 
 
 def thinned_lines(thinned: Thinned) -> Iterator[str]:
     """What a score on so few docs is worth."""
-    yield f"{thinned.task}: docs chosen on {thinned.runs} runs, from {thinned.docs:,}; a further run's score on all of them, from its score on the chosen:"
+    yield (
+        f"{thinned.task}: docs chosen on {thinned.runs} runs, from {thinned.docs:,}; another run's score on all docs, "
+        "estimated from its score on the chosen ones:"
+    )
     for thin in thinned.sizes:
         width = thin.half_width
         worth = (
@@ -95,5 +100,8 @@ def thinned_lines(thinned: Thinned) -> Iterator[str]:
         line = f"{thin.intercept:.4f} + {thin.slope:.4f} × mean"
         yield f"  {len(thin.docs):>6,} docs  {worth}; as many random docs ± {format_number(thinned.random_width(len(thin.docs)))}; {line}"
     if thinned.left_out:
-        yield f"  {thinned.left_out:,} docs that a run lacks were left out."
-    yield "  Each run was left out of the choice and the calibration that its error is measured with. The interval holds for a run that is to these as they are to each other; for one of a new kind it need not."
+        yield f"  {thinned.left_out:,} docs that some run lacks were left out."
+    yield (
+        "  Each run's error was measured with docs and calibration from the other runs. The interval holds for a run that "
+        "resembles these as much as they resemble each other; for a new kind of run it may not."
+    )

@@ -170,7 +170,7 @@ class ConfigurableTask(GenerateTask, LoglikelihoodTask, RollingTask, MultipleCho
     # ------------------------------------------------------------------ scoring
 
     def process_results(self, doc: Doc, results: Any) -> dict[str, Any]:
-        raise NotImplementedError(f"{type(self).__name__} gives no process_results")
+        raise NotImplementedError(f"{type(self).__name__} has no process_results")
 
     def aggregation(self) -> dict[str, Callable[..., Any]]:
         return {}

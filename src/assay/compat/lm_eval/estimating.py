@@ -48,7 +48,7 @@ def with_our_estimates(result: RunResult, columns: Mapping[str, Columns]) -> Run
     }
     made = sum(map(len, ours.values()))
     total = sum(map(len, scores.values()))
-    note = f"error bars of {made} of {total} task scores are assay's own, from the samples; others are as reported"
+    note = f"error bars of {made} of {total} task scores were computed by Assay from the samples; the others are as reported"
     return replace(result, tasks=tasks, groups=groups, notes=(*result.notes, note))
 
 

@@ -11,10 +11,10 @@ NOT_NEEDED: dict[str, str] = {
     "--use_cache": "every answer is kept; --store PATH says where, --fresh asks again",
     "--cache_requests": "building requests is fast, and every answer is kept",
     "--max_batch_size": "--batch_size auto takes as many tokens as fit",
-    "--check_integrity": "a run checks files, functions, metrics and templates before it asks anything",
+    "--check_integrity": "a run checks files, functions, metrics and templates before the first request",
     "--verbosity": "--debug shows tracebacks",
     "--show_config": "results.json has the config of every task; `assay show TASK` prints one",
-    "--wandb_config_args": "the config of the run is sent along; --wandb_args go to wandb.init",
+    "--wandb_config_args": "the run's config is always sent; --wandb_args go to wandb.init",
     "--hf_hub_log_args": "upload the run's directory yourself: hf upload REPO DIR --repo-type dataset",
 }
 """Flags without which a run does the same, and why. They are left out with a note."""
@@ -91,8 +91,8 @@ class LmEvalFlags(ForeignFlags):
         """There, `x.json` is the file of the results; here a run is a directory, and one of that name helps nobody."""
         if path.endswith((".json", ".jsonl")):
             raise ConfigError(
-                f"--output_path: {path} looks like a file, and a run is kept in a directory",
-                hint="Give a directory: results go to DIR/MODEL/DATE/results.json, or with --run_dir DIR to DIR/results.json.",
+                f"--output_path: {path} looks like a file, but a run is kept in a directory",
+                hint="Use a directory; results go to DIR/MODEL/DATE/results.json, or with --run_dir DIR to DIR/results.json.",
             )
 
 

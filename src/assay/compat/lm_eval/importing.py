@@ -51,9 +51,7 @@ def import_lm_eval(source: str | Path, run_dir: str | Path) -> RunResult:
     """Convert a results file, or the newest one below a directory, with its samples."""
     newest = newest_results(Path(source))
     if newest is None:
-        raise ConfigError(
-            f"no results*.json below {source}", hint="Give the output directory of lm-evaluation-harness."
-        )
+        raise ConfigError(f"no results*.json in {source}", hint="Use the output directory of lm-evaluation-harness.")
     written = read_results(newest)
     data = with_bare_names(written)
     directory = RunDirectory.create(RunConfig(run_dir=str(run_dir)), "")

@@ -78,7 +78,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
             except ValueError as error:
                 raise DataError(
                     f"{path}, line {number}: {error}",
-                    hint="The file is cut off or damaged; take an earlier one or run again.",
+                    hint="The file is cut off or damaged; use an earlier one or run again.",
                 ) from error
             yield sample
 

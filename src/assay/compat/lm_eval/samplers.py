@@ -58,7 +58,7 @@ class ContextSampler:
         """`n` docs, none of them `eval_doc`. One more is drawn than needed, so that the same seed gives the same docs
         there and here; where copies of the doc were drawn too, all are drawn again from the rest."""
         if n < 0:
-            raise DataError(f"{n} shots were asked for", hint="Ask for 0 or more.")
+            raise DataError(f"{n} shots were requested", hint="Ask for 0 or more.")
         if n == 0:
             return []
         if df:
@@ -110,4 +110,4 @@ def get_sampler(name: str) -> type[ContextSampler]:
 
 def _require(n: int, size: int) -> None:
     if n > size:
-        raise DataError(f"{n} docs were to be drawn from {size}", hint="Ask for fewer shots, or name a larger split.")
+        raise DataError(f"{n} docs were requested from {size}", hint="Ask for fewer shots, or name a larger split.")

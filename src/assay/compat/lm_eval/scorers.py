@@ -108,8 +108,8 @@ class Scorer:
 
     def score_doc(self, doc_id: int, doc_instances: list[Instance]) -> ScoredDoc:
         raise ScoringError(
-            f"the scorer {type(self).__name__} gives neither score_doc nor score_instances",
-            hint="Derive it from GenScorer and give score, or override one of them.",
+            f"the scorer {type(self).__name__} has neither score_doc nor score_instances",
+            hint="Derive it from GenScorer and define score, or override one of them.",
         )
 
 

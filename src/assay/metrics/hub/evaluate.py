@@ -47,7 +47,7 @@ def load(path: str, *args: Any, **kwargs: Any) -> Any:
     except ImportError:
         raise MissingPackage(
             f"the metric {path!r} comes from the package evaluate, which is not installed",
-            hint=f"pip install evaluate. Without it there are: {', '.join(OFFLINE)}.",
+            hint=f"pip install evaluate. Available without it: {', '.join(OFFLINE)}.",
             package="evaluate",
         ) from None
     try:

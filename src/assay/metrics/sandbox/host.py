@@ -57,17 +57,17 @@ def unsafe_code_allowed() -> bool:
 def require_permission() -> None:
     if not unsafe_code_allowed():
         raise ScoringError(
-            "this metric runs code that the model wrote, and that was not allowed",
+            "this metric runs code written by the model, which was not allowed",
             hint="Add --confirm_run_unsafe_code if you accept that.",
         )
 
 
 def require_walls(sandbox: Sandbox | None = None) -> None:
-    """Refuse before anything is asked if a wall of the sandbox is missing on this machine."""
+    """Refuses before the first request if this machine lacks a protection of the sandbox."""
     missing = missing_walls(resolve_sandbox(sandbox or _permission.sandbox))
     if missing:
         raise ScoringError(
-            f"the sandbox for programs written by the model lacks a wall here: {', '.join(missing)}",
+            f"the sandbox for programs written by the model lacks a protection on this machine: {', '.join(missing)}",
             hint="Run on Linux 5.13 or later, or with --sandbox docker or podman; --sandbox weak runs programs without it.",
         )
 

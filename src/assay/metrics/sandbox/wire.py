@@ -116,7 +116,7 @@ class Peer:
             self._break()
         message = json.loads(self._read(size))
         if not isinstance(message, list) or not message:
-            raise ProgramError("a message that is no list")
+            raise ProgramError("a message that is not a list")
         return message
 
     def _read(self, size: int) -> bytes:
@@ -160,7 +160,7 @@ class Peer:
         """A class of this side for an exception of the other: of the same name and the same built-in parent."""
         parent = getattr(builtins, base)
         if not issubclass(parent, BaseException):
-            raise TypeError(f"{base} is no exception")
+            raise TypeError(f"{base} is not an exception")
         if number < 0:
             return parent  # type: ignore[no-any-return]
         if number not in self._classes:

@@ -216,13 +216,13 @@ def tree_attention(
     """The function that the model calls in place of its own attention."""
     running = _running.get()
     if running is None:
-        raise UnsupportedAttention("tree attention was called outside of a planned pass")
+        raise UnsupportedAttention("tree attention was called outside a planned pass")
     for name in ("position_bias", "head_mask", "cache", "indexer_mask"):
         if kwargs.get(name) is not None:
             raise UnsupportedAttention(f"the attention takes {name}")
     layer = getattr(module, "layer_idx", None)
     if layer is None or query.shape[2] != key.shape[2]:
-        raise UnsupportedAttention("the attention does not say which layer it is, or reads other keys than its own")
+        raise UnsupportedAttention("the attention does not say which layer it is, or reads keys other than its own")
     scale = scaling if scaling is not None else query.shape[-1] ** -0.5
     # Without a mask of ours the model makes none by transformers' rules, and its layers say their window themselves.
     window, chunk = (kwargs.get("sliding_window"), None) if attention_mask is None else _read_mask(attention_mask)

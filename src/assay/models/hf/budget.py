@@ -39,11 +39,11 @@ class TokenBudget:
     def halve(self, error: BaseException) -> None:
         if self.tokens // 2 < _SMALLEST:
             raise ModelError(
-                f"out of memory with {self.tokens} tokens a pass: {str(error).splitlines()[0]}",
+                f"out of memory with {self.tokens} tokens per pass: {str(error).splitlines()[0]}",
                 hint="Use a smaller model or dtype, another device, or a smaller max_length.",
             ) from error
         self.tokens //= 2
-        logger.warning("out of memory: going on with %d tokens a pass", self.tokens)
+        logger.warning("out of memory: continuing with %d tokens per pass", self.tokens)
         release_memory()
 
 

@@ -64,7 +64,7 @@ class ChatFormatter:
         if template is None:
             raise ModelError(
                 f"the tokenizer {self.tokenizer.name_or_path!r} has no chat template",
-                hint="Run without --apply_chat_template, or give one: --model_args chat_template=<file>.",
+                hint="Run without --apply_chat_template, or set one: --model_args chat_template=<file>.",
             )
         try:
             return self._render(template, messages, add_generation_prompt)
@@ -92,7 +92,7 @@ class ChatFormatter:
     def _refusal(self, error: Exception) -> ModelError:
         return ModelError(
             f"the chat template of {self.tokenizer.name_or_path!r} raised: {error}",
-            hint="Some templates want alternating roles: try without --fewshot_as_multiturn or --system_instruction.",
+            hint="Some templates require alternating roles; try without --fewshot_as_multiturn or --system_instruction.",
         )
 
 

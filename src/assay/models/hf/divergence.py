@@ -42,7 +42,7 @@ def check_same_tokens(a: HFEngine, b: HFEngine) -> None:
     if one.get_vocab() != other.get_vocab():
         raise ConfigError(
             f"the two models do not share their tokens ({len(one):,} and {len(other):,})",
-            hint="Drift is a distance of distributions over the same tokens; compare scores with `assay compare`.",
+            hint="Drift compares distributions over the same tokens; use `assay compare` to compare scores.",
         )
 
 

@@ -78,6 +78,8 @@ def _kernel(*, compiled: bool) -> Any:
         some = torch.zeros((1, 1, 128, 16), device="cuda")
         kernel(some, some, some, return_aux=AuxRequest(lse=True))
     except Exception as error:  # compilers raise whatever they stumble over; the explicit way is always there
-        logger.warning("flex_attention cannot be compiled here (%s): attention takes more memory", type(error).__name__)
+        logger.warning(
+            "flex_attention cannot be compiled here (%s), so attention takes more memory", type(error).__name__
+        )
         return None
     return kernel

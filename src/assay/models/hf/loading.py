@@ -55,7 +55,7 @@ class Source:
         if _looks_like_a_path(pretrained):
             raise ModelFileError(
                 f"there is no model directory {pretrained}",
-                hint="Give a directory with config.json and weights, a .gguf file, or a hub name such as org/model.",
+                hint="Use a directory with config.json and weights, a .gguf file, or a hub name such as org/model.",
             )
         return cls(pretrained, **others)
 
@@ -77,7 +77,7 @@ class Source:
         elif not (directory / "adapter_config.json").is_file():
             raise ModelFileError(
                 f"{directory} has no config.json, so it is not a model directory",
-                hint="Point pretrained= at the directory that holds config.json, or name a GGUF with gguf_file=.",
+                hint="Point pretrained= at the directory with config.json, or name a GGUF file with gguf_file=.",
             )
 
     def files(self) -> list[Path]:
@@ -220,7 +220,8 @@ def _quantization(passed_on: Mapping[str, Any]) -> dict[str, Any]:
         return rest
     if "quantization_config" in rest:
         raise ConfigError(
-            f"{', '.join(own)} beside quantization_config", hint="Write all of it into quantization_config."
+            f"{', '.join(own)} cannot be combined with quantization_config",
+            hint="Put everything into quantization_config.",
         )
     from transformers import BitsAndBytesConfig
 
@@ -243,8 +244,8 @@ def _with_adapter(model: Any, source: Source) -> Any:
         return PeftModel.from_pretrained(model, source.peft)
     except Exception as error:  # as above
         raise ModelError(
-            f"the adapter {source.peft} cannot be put on {source.pretrained}: {_one_line(error)}",
-            hint="An adapter fits only the base model that its adapter_config.json names.",
+            f"the adapter {source.peft} cannot be applied to {source.pretrained}: {_one_line(error)}",
+            hint="An adapter fits only the base model named in its adapter_config.json.",
         ) from error
 
 
@@ -252,7 +253,7 @@ def _to_device(model: Any, device: str) -> Any:
     try:
         return model.to(device)
     except (RuntimeError, AssertionError) as error:
-        raise ModelError(f"the model cannot be put on device {device!r}: {_one_line(error)}") from error
+        raise ModelError(f"the model cannot be moved to device {device!r}: {_one_line(error)}") from error
 
 
 def choose_device(device: str | None) -> str:
@@ -286,9 +287,9 @@ def _explain(what: str, source: Source, error: Exception) -> ModelError:
     name = f"{source.pretrained}/{source.gguf_file}" if source.gguf_file else source.pretrained
     text = _one_line(error)
     if "trust_remote_code" in str(error):
-        hint = "The model brings its own code. If you trust it: --trust_remote_code."
+        hint = "The model comes with its own code. If you trust it, add --trust_remote_code."
     elif source.directory is not None:
-        hint = "Is the download complete? Compare file sizes with the source, or fetch the model again."
+        hint = "Is the download complete? Compare file sizes with the source, or download the model again."
     else:
         hint = "A hub name needs network access (and a login for gated models); a local model needs its directory."
     kind = ModelError if source.directory is None else ModelFileError

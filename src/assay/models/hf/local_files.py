@@ -8,7 +8,7 @@ from typing import Any
 
 from assay.errors import ModelFileError, did_you_mean
 
-COMPLETE = "Is the download complete? Compare file sizes with the source, or fetch the model again."
+COMPLETE = "Is the download complete? Compare file sizes with the source, or download the model again."
 _WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 _GGUF_HEADER = 24
 """Bytes before the first entry: the magic word, a version, and two counts."""
@@ -18,7 +18,8 @@ def check_config(path: Path) -> None:
     config = _read_json(path)
     if not config.get("model_type") and not config.get("auto_map"):
         raise ModelFileError(
-            f"{path}:1: it names no model_type", hint="It is no config of a transformers model; fetch the model again."
+            f"{path}:1: it names no model_type",
+            hint="It is not the config of a transformers model; download the model again.",
         )
 
 
@@ -31,7 +32,7 @@ def check_weights(directory: Path) -> None:
         missing = sorted({str(name) for name in named.values()} - {path.name for path in directory.iterdir()})
         if missing:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            raise ModelFileError(f"{index} names {missing[0]}{more}, which is not there", hint=COMPLETE)
+            raise ModelFileError(f"{index} names {missing[0]}{more}, which does not exist", hint=COMPLETE)
     for path in sorted(directory.glob("*.safetensors")):
         _check_safetensors(path)
 
@@ -47,7 +48,7 @@ def check_gguf(directory: Path, name: str) -> None:
     with open(path, "rb") as file:
         header = file.read(_GGUF_HEADER)
     if header[:4] != b"GGUF":
-        raise ModelFileError(f"{path} is no GGUF file: it begins with {header[:4]!r}", hint=COMPLETE)
+        raise ModelFileError(f"{path} is not a GGUF file: it begins with {header[:4]!r}", hint=COMPLETE)
     if len(header) < _GGUF_HEADER:
         raise ModelFileError(f"{path} cannot be read: it is {len(header)} bytes long", hint=COMPLETE)
 
@@ -64,13 +65,14 @@ def _check_safetensors(path: Path) -> None:
             header = json.loads(file.read(length))
         except ValueError as error:
             raise ModelFileError(
-                f"the weights of {path} cannot be read: its header is no JSON", hint=COMPLETE
+                f"the weights of {path} cannot be read: its header is not JSON", hint=COMPLETE
             ) from error
     ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
     whole = 8 + length + max(ends, default=0)
     if size < whole:
         raise ModelFileError(
-            f"the weights of {path} cannot be read: it has {size:,} bytes, and {whole:,} were written", hint=COMPLETE
+            f"the weights of {path} cannot be read: it has {size:,} bytes instead of {whole:,} were written",
+            hint=COMPLETE,
         )
 
 

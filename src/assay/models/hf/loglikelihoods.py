@@ -63,7 +63,7 @@ class LogLikelihoods:
             return "the continuation has no tokens of its own, so there is nothing to score"
         if len(pair.continuation) > self.engine.max_length:
             return (
-                f"the continuation has {len(pair.continuation)} tokens and the model reads {self.engine.max_length} "
+                f"the continuation has {len(pair.continuation)} tokens, but the model reads {self.engine.max_length} "
                 "(raise max_length if the model allows it)"
             )
         return None

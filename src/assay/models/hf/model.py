@@ -31,7 +31,7 @@ WITHOUT_EFFECT = {
     "logits_cache": "every shared token is computed once anyway",
     "max_batch_size": "passes are sized in tokens: see tokens_per_pass",
     "softmax_dtype": "log-softmax is always in float32",
-    "truncation": "contexts are always cut from the left to max_length",
+    "truncation": "contexts are always cut on the left to max_length",
 }
 
 
@@ -161,8 +161,8 @@ class HFLM(StreamingLM):
         thoughts = None if think_end_token is not None else self._thoughts()
         if enable_thinking and think_end_token is None and thoughts is None:
             raise ConfigError(
-                "enable_thinking: neither chat template nor tokenizer names the marks around thoughts",
-                hint="Name the one that ends them: --model_args think_end_token='</think>'.",
+                "enable_thinking: neither the chat template nor the tokenizer names the markers around reasoning",
+                hint="Name the end marker: --model_args think_end_token='</think>'.",
             )
         thinks = think_end_token is not None or (thoughts is not None and enable_thinking is not False)
         self.max_gen_toks = int(max_gen_toks or (thinking_room(self.max_length) if thinks else DEFAULT_TOKS))
@@ -233,12 +233,10 @@ class HFLM(StreamingLM):
         # What was handed over may change in place, and its weights would have to be read whole to tell.
         check = self_check(self.model) if self.source is None else kept_self_check(self.model, self.fingerprint())
         if check.way == "state":
-            logger.info(
-                "the prefix tree does not fit this model (%s): shared prefixes are kept as states", check.reason
-            )
+            logger.info("this model cannot use the prefix tree (%s); shared prefixes are kept as states", check.reason)
         elif check.way == "batch":
             logger.warning(
-                "the prefix tree does not fit this model (%s): each request is computed by itself", check.reason
+                "this model cannot use the prefix tree (%s); each request is computed separately", check.reason
             )
         return check
 
@@ -249,8 +247,8 @@ class HFLM(StreamingLM):
         arguments: list[Any] = [instance.args for instance in instances]
         if self.enable_thinking and request_type != "generate_until":
             raise ConfigError(
-                f"enable_thinking does not go with {request_type} requests ({instances[0].task_name})",
-                hint="Run generation tasks only, or leave enable_thinking out.",
+                f"enable_thinking does not work with {request_type} requests ({instances[0].task_name})",
+                hint="Run only generation tasks, or leave out enable_thinking.",
             )
 
         # Every pass begins with the embedding of its tokens: the one place where a pass can be refused.

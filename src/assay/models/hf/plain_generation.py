@@ -88,7 +88,7 @@ class PlainGenerator:
                 )
         except (TypeError, ValueError) as error:
             raise ConfigError(
-                f"generation settings {settings.other!r} are refused by transformers: {error}",
+                f"generation settings {settings.other!r} are rejected by transformers: {error}",
                 hint="Change generation_kwargs in the task file, or --gen_kwargs.",
             ) from error
         return [self._own(row[start:], prompt) for row, prompt in zip(output.tolist(), prompts, strict=True)]

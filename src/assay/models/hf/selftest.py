@@ -29,7 +29,7 @@ def own_checks(engine: HFEngine, check: SelfCheck, tolerance: float) -> Iterator
     else:
         for budget in (engine.budget.tokens, 24):
             tree = _sorted(score_by_tree(engine.runner, scored, budget))
-            yield compare(f"tree against plain, {budget} tokens a pass", tree, plain, tolerance)
+            yield compare(f"tree against plain, {budget} tokens per pass", tree, plain, tolerance)
     if engine.states is not None and engine.states.shares:
         state = _sorted(score_by_state(engine.states, scored, engine.budget.tokens))
         yield compare("branched states against plain", state, plain, tolerance)

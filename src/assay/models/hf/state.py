@@ -37,7 +37,7 @@ class StateRunner:
         takes = inspect.signature(innermost(model).forward).parameters
         self._cache_name = next((name for name in ("past_key_values", "cache_params") if name in takes), None)
         if self._cache_name is None:
-            raise UnsupportedState("its forward takes no cache")
+            raise UnsupportedState("its forward method takes no cache")
         self._takes = {name for name in ("attention_mask", "position_ids", "logits_to_keep") if name in takes}
 
     @property

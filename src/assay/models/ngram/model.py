@@ -34,7 +34,7 @@ class NgramLM(LM):
 
     def __init__(self, order: int = 8, text_file: str | None = None, seed: int = 0, max_gen_toks: int = 256) -> None:
         if not 1 <= order <= 8:
-            raise ConfigError(f"ngram: order is {order}", hint="Give a number from 1 to 8.")
+            raise ConfigError(f"ngram: order is {order}", hint="Use a number from 1 to 8.")
         self.order = order
         self.seed = seed
         self.max_gen_toks = max_gen_toks

@@ -40,7 +40,7 @@ def sibling_address(url: str, endpoint: str, sibling: str) -> str:
 
 def _checked(base_url: str | None) -> SplitResult:
     if not base_url:
-        raise ConfigError("no server was named", hint="Add base_url=http://HOST:PORT/v1 to --model_args.")
+        raise ConfigError("no server was given", hint="Add base_url=http://HOST:PORT/v1 to --model_args.")
     try:
         parts = urlsplit(base_url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -48,10 +48,10 @@ def _checked(base_url: str | None) -> SplitResult:
     except ValueError:  # a port that is no number, a bracket that is not closed
         usable = False
     if not usable:
-        raise ConfigError(f"base_url is {base_url!r}", hint="Give an address like http://localhost:8000/v1.")
+        raise ConfigError(f"base_url is {base_url!r}", hint="Use an address like http://localhost:8000/v1.")
     if parts.username or parts.password:
         raise ConfigError(
-            "base_url holds a password, which would be written into the run's config",
+            "base_url contains a password, which would be written to the run's config",
             hint="Use OPENAI_API_KEY in the environment.",
         )
     return parts
@@ -77,8 +77,8 @@ def request_headers(
     for name in header or {}:
         if name.lower() in _SECRET_HEADERS:
             raise ConfigError(
-                f"the header {name!r} would be written into the run's config",
-                hint=f"Put the key into the environment: export {api_key_env}=…",
+                f"the header {name!r} would be written to the run's config",
+                hint=f"Put the key in the environment: export {api_key_env}=…",
             )
     if azure and not os.environ.get(api_key_env):
         api_key_env = "AZURE_OPENAI_API_KEY"
@@ -87,7 +87,7 @@ def request_headers(
         raise ConfigError(f"{api_key_env} is not set", hint=f"export {api_key_env}=…")
     if not (key.isascii() and key.isprintable()):
         raise ConfigError(
-            f"the key in {api_key_env} has a line break or another character inside that no key has",
+            f"the key in {api_key_env} contains a line break or another character that is not allowed in a key",
             hint=f"Set it again: export {api_key_env}=…",
         )
     named = {"api-key": key} if azure else {"Authorization": f"Bearer {key}"}

@@ -43,7 +43,7 @@ logger = logging.getLogger("assay.models")
 DEFAULT_LENGTH = 2048
 """Tokens of a context where neither the server nor anybody else says."""
 
-_NOT_THERE = "Start the server. With --offline the answers that are kept are scored, unchecked."
+_NOT_THERE = "Start the server. With --offline, kept answers are scored without checking the server."
 
 
 class ServerLM(LM):
@@ -107,8 +107,8 @@ class ServerLM(LM):
         """
         if api_key is not None:
             raise ConfigError(
-                "api_key was given as a model argument, where it would be written into the run's config",
-                hint=f"Put it into the environment: export {api_key_env}=…",
+                "api_key was given as a model argument, where it would be written to the run's config",
+                hint=f"Put it in the environment: export {api_key_env}=…",
             )
         self._given_length = None if max_length is None else int(max_length)
         self.url = endpoint_address(base_url or self.DEFAULT_URL, self.ENDPOINT)
@@ -367,7 +367,7 @@ class ServerLM(LM):
     def _read_letters(self, instance: Instance, reply: Any) -> Response:
         places = read_tops(reply["choices"][0])
         if not places or not places[0]:
-            raise Unusable("it lists no likeliest tokens (top_logprobs)", again=False)
+            raise Unusable("it does not list its most likely tokens (top_logprobs)", again=False)
         return Response(letters_of(places[0], instance.args[1]), tokens=self.count(reply))
 
     def likeliest_tokens(self, prompts: Sequence[str]) -> list[dict[str, float]]:
@@ -378,7 +378,7 @@ class ServerLM(LM):
         def read(reply: Any) -> Response:
             places = read_tops(reply["choices"][0])
             if not places or not places[0]:
-                raise Unusable("it lists no likeliest tokens (top_logprobs)", again=False)
+                raise Unusable("it does not list its most likely tokens (top_logprobs)", again=False)
             return Response(places[0], tokens=self.count(reply))
 
         def write(at: int) -> Job[Response]:
@@ -476,7 +476,7 @@ class ServerLM(LM):
             names = []
         if len(names) != 1:
             found = f"it has {', '.join(names)}" if names else "it lists none"
-            raise ConfigError(f"no model was named for {self.url}, and {found}", hint="Add model=NAME to --model_args.")
+            raise ConfigError(f"no model was given for {self.url}, and {found}", hint="Add model=NAME to --model_args.")
         return names[0]
 
 
@@ -487,4 +487,4 @@ def _given_size(batch_size: int | str | None) -> int | None:
     try:
         return max(1, int(batch_size))
     except ValueError as error:
-        raise ConfigError(f"batch_size is {batch_size!r}", hint="Give a number, or auto.") from error
+        raise ConfigError(f"batch_size is {batch_size!r}", hint="Use a number, or auto.") from error

@@ -103,7 +103,7 @@ class Batches:
         batch = Submitted(str(made["id"]), requests, self.folder / f"{made['id']}.json")
         batch.write()
         self.notify(
-            f"batch {batch.id}: {len(requests):,} requests submitted; stop and go on any time by the same command"
+            f"batch {batch.id}: {len(requests):,} requests submitted; you can stop at any time and continue with the same command"
         )
         return batch
 
@@ -114,7 +114,8 @@ class Batches:
             if state is None:
                 batch.path.unlink(missing_ok=True)
                 raise ModelError(
-                    f"the server knows no batch {batch.id}", hint="Run the same command again: it submits anew."
+                    f"the server does not know the batch {batch.id}",
+                    hint="Run the same command again to submit a new batch.",
                 )
             if state.get("status") in _OVER:
                 break

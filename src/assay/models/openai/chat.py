@@ -21,7 +21,7 @@ _REASONING = re.compile(r"(^|/)(o[1-9]|gpt-5)(-|$|\.)")
 
 
 class LocalChat(ServerLM):
-    """A chat server of your own.
+    """Your own chat server.
 
     With `--apply_chat_template` the server applies the template to the messages. Without it the whole prompt is one
     user message.

@@ -25,7 +25,7 @@ _PROBE = "The sun rises in the east."
 
 
 class LocalCompletions(ServerLM):
-    """A completions server of your own: vLLM, SGLang, llama.cpp, text-generation-inference, …"""
+    """Your own completions server: vLLM, SGLang, llama.cpp, text-generation-inference, …"""
 
     ENDPOINT = "/completions"
     TOP_LOGPROBS: ClassVar[Mapping[str, Any]] = {"logprobs": TOPS}
@@ -81,7 +81,7 @@ class LocalCompletions(ServerLM):
         if isinstance(self.encoder, HFEncoder) and self.encoder.chat_template:
             return self.encoder.apply_chat_template(messages, add_generation_prompt)
         raise ModelError(
-            f"{self.url} takes plain text, and there is no chat template to make it with",
+            f"{self.url} takes plain text, and there is no chat template to build it with",
             hint="Add tokenizer=NAME with a template, or use local-chat-completions.",
         )
 
@@ -160,7 +160,7 @@ class LocalCompletions(ServerLM):
         if self.encoder is not None and self.tokenized:
             head, tail = split_pair(self.encoder, context, continuation)
             if len(tail) >= self.max_length - 1:
-                return Failed(f"the continuation has {len(tail)} tokens and max_length is {self.max_length}")
+                return Failed(f"the continuation has {len(tail)} tokens, but max_length is {self.max_length}")
             ids = (head + tail)[-(self.max_length - 1) :]
             return EchoRequest(ids, len(ids) - len(tail))
         stripped = context.rstrip()
@@ -207,7 +207,7 @@ class LocalCompletions(ServerLM):
         if self.eos_string:
             return self.eos_string
         raise ModelError(
-            "a text without a context needs something to stand before it, and the server's tokens are not known here",
+            "text without a context needs a token before it, but the server's tokens are not known here",
             hint="Add tokenizer=NAME, or eos_string=<the model's begin or end of text>, to --model_args.",
         )
 
@@ -238,9 +238,8 @@ class LocalCompletions(ServerLM):
             wrong = wrong.reason
         if wrong:
             raise NoLikelihoods(
-                f"{self.url} gives no log-probabilities of the prompt (echo with logprobs) that could be used, which "
-                f"multiple-choice and perplexity tasks need: {wrong}",
-                hint="Run tasks that generate, or score with --model hf or vllm; vLLM's own server has echo.",
+                f"{self.url} gives no log-probabilities of the prompt (echo with logprobs) that can be used, which multiple-choice and perplexity tasks need: {wrong}",
+                hint="Run tasks that generate, or score with --model hf or vllm; vLLM's own server supports echo.",
             )
         self._echo_works = True
         return True

@@ -30,7 +30,7 @@ _GATHER = 0.005
 than the request itself."""
 _SOON, _SOON_TRIES = 1 / 8, 2
 """Share of the usual wait, and how many tries of a request come that soon while failures are rare."""
-_KEPT = "What was answered is kept. Look at the server, then run the same command again."
+_KEPT = "All answers so far are kept. Check the server, then run the same command again."
 
 
 class Line(Protocol):
@@ -227,7 +227,7 @@ class Dispatch(Generic[T]):
         if isinstance(error, aiohttp.ClientSSLError):
             raise ModelError(
                 f"{self.settings.url}: {reason}",
-                hint="Look at the address and its certificate; ca_cert_path=FILE names the authority of one's own.",
+                hint="Check the address and its certificate; ca_cert_path=FILE names your own certificate authority.",
             )
         if isinstance(error, aiohttp.ClientConnectorError):
             self._check_still_there(reason)
@@ -239,7 +239,8 @@ class Dispatch(Generic[T]):
         self.refused_since = self.refused_since or now
         if now - self.refused_since > self.settings.gone_after:
             raise ModelError(
-                f"{self.settings.url} has taken no connection for {self.settings.gone_after:g} s: {reason}", hint=_KEPT
+                f"{self.settings.url} has not accepted a connection for {self.settings.gone_after:g} s: {reason}",
+                hint=_KEPT,
             )
 
     def _give_up(self, last: Again, tries: int) -> Failed:

@@ -67,14 +67,16 @@ def scored_tokens(request: EchoRequest, reply: Any) -> list[EchoedToken]:
         logprobs = read_whole(logprobs)
     values = logprobs.get("token_logprobs") or []
     if len(values) < 2:  # a prompt has a context and a continuation; one token is the generated one
-        raise Unusable("it echoes no prompt with log-probabilities", again=False)
+        raise Unusable("it does not echo prompts with log-probabilities", again=False)
     if isinstance(request.prompt, str):
         scored = _scored_by_place(request.prompt, request.start, logprobs)
     else:
         scored = _scored_by_count(len(request.prompt), request.start, len(values), reply)
     tops = logprobs.get("top_logprobs")
     if not tops:
-        raise Unusable("it has no top_logprobs, which say whether the continuation is the most likely one", again=False)
+        raise Unusable(
+            "it has no top_logprobs, which tell whether the continuation is the most likely one", again=False
+        )
     if len(tops) != len(values):
         raise Unusable("its lists of log-probabilities differ in length")
     return [_token(values[i], tops[i]) for i in scored]
@@ -140,12 +142,11 @@ def _scored_by_place(prompt: str, start: int, logprobs: Any) -> Sequence[int]:
     scored = scored_tokens_of(prompt, start, texts, logprobs.get("text_offset") or [])
     if scored is None:
         raise Unusable(
-            "which of its tokens are the continuation's cannot be told from their texts and offsets (with tokenizer=NAME "
-            "in --model_args tokens are counted instead)",
+            "its texts and offsets do not show which tokens belong to the continuation (with tokenizer=NAME in --model_args, tokens are counted instead)",
             again=False,
         )
     if not scored:
-        raise Unusable("no token of the continuation in it")
+        raise Unusable("it has no token of the continuation")
     return scored
 
 

@@ -127,9 +127,11 @@ class HttpClient:
     def _count(self, more: int, size: int) -> None:
         self._under_way += more
         if size > self.settings.max_reply:
-            raise TooLarge(f"the reply has more than {self.settings.max_reply:,} bytes, unpacked", together=False)
+            raise TooLarge(
+                f"the reply has more than {self.settings.max_reply:,} bytes after decompression", together=False
+            )
         if self._under_way > _MOST_UNDER_WAY:
-            raise TooLarge(f"the replies under way have more than {_MOST_UNDER_WAY:,} bytes together", together=True)
+            raise TooLarge(f"the replies in progress have more than {_MOST_UNDER_WAY:,} bytes in total", together=True)
 
 
 def allow_connections(count: int) -> None:

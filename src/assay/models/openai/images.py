@@ -76,14 +76,15 @@ def image_bytes(image: Any) -> bytes:
         return buffer.getvalue()
     if isinstance(image, str | Path):
         return _file(str(image)).read_bytes()
-    raise DataError(f"an image is {type(image).__name__}, expected a file, bytes, or a picture of PIL")
+    raise DataError(f"an image is {type(image).__name__}, expected a file, bytes, or a PIL image")
 
 
 def _file(name: str) -> Path:
     address = urlsplit(name)
     if address.scheme in ("http", "https", "ftp"):
         raise DataError(
-            f"the image {name[:80]} is somewhere else", hint="Put it beside the task: only local images are sent."
+            f"the image {name[:80]} is not a local file",
+            hint="Put it next to the task file; only local images are sent.",
         )
     path = Path(unquote(address.path)) if address.scheme == "file" else Path(name)
     if not path.is_file():

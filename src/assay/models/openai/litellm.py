@@ -109,7 +109,7 @@ class LiteLLMTransport(Transport):
         kind, said = type(error).__name__, " ".join(str(error).split())[:300]
         if kind in _HOPELESS:
             raise ModelError(
-                f"litellm: {kind}: {said}", hint="Look at the model's name and the provider's key."
+                f"litellm: {kind}: {said}", hint="Check the model's name and the provider's key."
             ) from error
         if kind in _REFUSED:
             return Failed(f"{kind}: {said}", refused=True)
@@ -139,9 +139,9 @@ class LiteLLM(LocalChat):
 
     def __init__(self, model: str | None = None, base_url: str | None = None, **settings: Any) -> None:
         if not model:
-            raise ConfigError("litellm needs to be told the model", hint="Add model=PROVIDER/NAME to --model_args.")
+            raise ConfigError("litellm needs a model name", hint="Add model=PROVIDER/NAME to --model_args.")
         if settings.get("batch"):
-            raise ConfigError("batch goes with OpenAI's own endpoints only", hint="Leave batch out.")
+            raise ConfigError("batch works only with OpenAI's own endpoints", hint="Leave out batch.")
         check_arguments(type(self).__name__, settings, list(signature(ServerLM.__init__).parameters))
         package()
         self._base_url = base_url

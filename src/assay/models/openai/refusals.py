@@ -19,11 +19,11 @@ _NOT_IMPLEMENTED = 501
 _NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
 _DECLINES = re.compile(r"\bnot supported\b|\bunsupported\b|\bdoes not support\b", re.IGNORECASE)
 _HOPELESS = {
-    401: "The key is missing or wrong: set OPENAI_API_KEY in the environment.",
+    401: "The key is missing or wrong; set OPENAI_API_KEY in the environment.",
     402: "The account has no credit.",
     403: "The key may not use this model.",
-    404: "Look at base_url and model; base_url is the server's address up to /v1.",
-    405: "Look at base_url: this address takes no requests of this kind.",
+    404: "Check base_url and model; base_url is the server's address up to /v1.",
+    405: "Check base_url; this address does not accept requests of this kind.",
 }
 
 

@@ -130,7 +130,7 @@ def make_encoder(
         return HFEncoder(
             tokenizer or model, revision=revision, trust_remote_code=trust_remote_code, add_bos_token=add_bos_token
         )
-    raise ConfigError(f"tokenizer_backend is {backend!r}", hint="Give none, huggingface or tiktoken.")
+    raise ConfigError(f"tokenizer_backend is {backend!r}", hint="Use none, huggingface or tiktoken.")
 
 
 def split_pair(encoder: Encoder, context: str, continuation: str) -> tuple[list[int], list[int]]:
@@ -144,7 +144,9 @@ def split_pair(encoder: Encoder, context: str, continuation: str) -> tuple[list[
     if not stripped:
         ids = encoder.encode(continuation)
         if encoder.prefix is None:
-            raise ConfigError(f"the tokenizer {encoder.name} has neither BOS nor EOS to stand for an empty context")
+            raise ConfigError(
+                f"the tokenizer {encoder.name} has neither a BOS nor an EOS token to use for an empty context"
+            )
         return ([ids[0]], ids[1:]) if ids[:1] == [encoder.prefix] else ([encoder.prefix], ids)
     whole, head = encoder.encode(stripped + continuation), encoder.encode(stripped)
     return head, whole[len(head) :]

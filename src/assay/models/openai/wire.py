@@ -128,7 +128,7 @@ def whole_characters(text: str) -> str:
 
 def _not_text(error: UnicodeEncodeError) -> str:
     found = ord(error.object[error.start])
-    return f"the request holds U+{found:04X}, half of a surrogate pair, which is not text and cannot be sent"
+    return f"the request contains U+{found:04X}, half of a surrogate pair, which is not text and cannot be sent"
 
 
 def count_in(usage: Any, *path: str) -> int:

@@ -130,7 +130,7 @@ class ManyEngines:
                 number, found = -1, f"exit code {ended.exitcode}"
             if isinstance(found, Output):
                 return number, found
-            raise ModelError(f"an engine of vLLM ended: {found}")
+            raise ModelError(f"a vLLM engine ended: {found}")
 
     def close(self) -> None:
         for _ in self._processes:

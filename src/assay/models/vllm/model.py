@@ -29,7 +29,7 @@ AT_ONCE = 1024
 
 
 class VLLM(StreamingLM):
-    """Arguments that are not named here go to `vllm.LLM` as they are (`gpu_memory_utilization`, `quantization`, …)."""
+    """vLLM in the same process. Other arguments are passed to `vllm.LLM` (`gpu_memory_utilization`, `quantization`, …)."""
 
     max_length: int
     chat_renderer: ChatFormatter
@@ -86,7 +86,7 @@ class VLLM(StreamingLM):
         length = max_model_len or max_length
         if int(data_parallel_size) > 1:
             if length is None:
-                raise ConfigError("data_parallel_size needs to be told the context length", hint="Add max_length=N.")
+                raise ConfigError("data_parallel_size needs the context length", hint="Add max_length=N.")
             loaded = _load_tokenizer(self.arguments)
             self.engine: VLLMEngine = ManyEngines(
                 int(data_parallel_size), self.arguments, lora_local_path, self.at_once
@@ -204,7 +204,7 @@ class VLLM(StreamingLM):
             return "the continuation has no tokens of its own, so there is nothing to score"
         if len(pair.continuation) > self.max_length - 2:
             return (
-                f"the continuation has {len(pair.continuation)} tokens and the model reads {self.max_length - 2} "
+                f"the continuation has {len(pair.continuation)} tokens, but the model reads {self.max_length - 2} "
                 "(raise max_length if the model allows it)"
             )
         return None

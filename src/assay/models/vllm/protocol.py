@@ -74,13 +74,13 @@ def sampling_words(given: Mapping[str, Any], known: Collection[str] | None) -> d
     beams = given.get("num_beams", 1)
     if beams not in (None, 1):
         raise ConfigError(
-            f"num_beams is {beams}, and vLLM samples without beams", hint="Use --model hf, or leave it out."
+            f"num_beams is {beams}, but vLLM does not support beam search", hint="Use --model hf, or leave it out."
         )
     words = {name: value for name, value in given.items() if name not in _OF_TRANSFORMERS}
     unknown = [] if known is None else [name for name in words if name not in known]
     if unknown:
         raise ConfigError(
-            f"generation setting {unknown[0]!r} is none of vLLM's sampling parameters",
+            f"generation setting {unknown[0]!r} is not one of vLLM's sampling parameters",
             hint="Leave it out of generation_kwargs, or use --model hf.",
         )
     return words

@@ -57,7 +57,7 @@ def write_archive(path: Path, members: Mapping[str, Path | bytes]) -> None:
         os.replace(partial, path)
     except OSError as error:
         raise ConfigError(
-            f"cannot write {path}: {error.strerror or error}", hint="Give another file with -o."
+            f"cannot write {path}: {error.strerror or error}", hint="Choose another file with -o."
         ) from error
     finally:
         partial.unlink(missing_ok=True)
@@ -111,7 +111,7 @@ def open_bundle(path: Path, folder: Path) -> OpenBundle:
             return _unpack(path, archive, members, folder)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise ConfigError(
-            f"{path} is not a whole bundle: {error}", hint="Download it again; `assay seal` writes such files."
+            f"{path} is not a complete bundle: {error}", hint="Download it again; `assay seal` writes such files."
         ) from error
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
@@ -130,10 +130,10 @@ def _checked(path: Path, infos: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipI
             raise _hostile(path, f"two members named {info.filename!r}")
         kind = stat.S_IFMT(info.external_attr >> 16)
         if kind not in (0, stat.S_IFREG) or info.flag_bits & 1:
-            raise _hostile(path, f"{info.filename!r}, which is no plain file")
+            raise _hostile(path, f"{info.filename!r}, which is not a plain file")
         members[info.filename] = info
     if SEAL not in members:
-        raise ConfigError(f"{path} is no bundle: it has no {SEAL}", hint="`assay seal RUN` writes one.")
+        raise ConfigError(f"{path} is not a bundle: it has no {SEAL}", hint="`assay seal RUN` writes one.")
     return members
 
 
@@ -152,7 +152,9 @@ def _unpack(path: Path, archive: zipfile.ZipFile, members: dict[str, zipfile.Zip
             changed.append(f"{name} was changed after it was sealed")
     stated, found = about.get("seal"), seal_id(about)
     if stated != found:
-        changed.append(f"{SEAL} was changed after it was written: it says seal {str(stated)[:16]}, and is {found[:16]}")
+        changed.append(
+            f"{SEAL} was changed after it was written: it states the seal {str(stated)[:16]}, but its seal is {found[:16]}"
+        )
     return OpenBundle(about, files, changed)
 
 
@@ -171,7 +173,7 @@ class _Budget:
     def spend(self, count: int) -> None:
         self.left -= count
         if self.left < 0:
-            raise _hostile(self.path, "members that unpack to far more than the file holds")
+            raise _hostile(self.path, "members that unpack to far more than their compressed size")
 
 
 def _member_blocks(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: _Budget) -> Iterable[bytes]:
@@ -204,9 +206,9 @@ def _read_json(name: str, data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"the bundle's {name} cannot be read: {error}") from error
     if not isinstance(found, dict):
-        raise ConfigError(f"the bundle's {name} does not hold a JSON object")
+        raise ConfigError(f"the bundle's {name} is not a JSON object")
     return found
 
 
 def _hostile(path: Path, what: str) -> ConfigError:
-    return ConfigError(f"{path} is refused: it holds {what}", hint="Nothing was unpacked beyond what was checked.")
+    return ConfigError(f"{path} is refused: it contains {what}", hint="Nothing was unpacked except what was checked.")

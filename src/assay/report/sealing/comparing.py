@@ -35,7 +35,7 @@ class SealedDifference:
     def __str__(self) -> str:
         if self.kind == "file":
             return self.where
-        return f"{self.where}: the bundle says {_short(self.said)}, it is {_short(self.found)}"
+        return f"{self.where}: the bundle says {_short(self.said)}, but it is {_short(self.found)}"
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "where": self.where, "said": self.said, "found": self.found}

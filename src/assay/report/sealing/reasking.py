@@ -124,7 +124,7 @@ def reask_bundle(
         )
         places = sorted({(task, row["doc_id"]) for task in bundle.members for row in bundle.rows(task)})
         if not places:
-            raise ConfigError("the bundle holds no samples to ask again")
+            raise ConfigError("the bundle has no samples to ask again")
         drawn = random.Random(seed).sample(places, min(count, len(places)))
         chosen: dict[str, list[int]] = {}
         for task, doc_id in drawn:
@@ -134,8 +134,8 @@ def reask_bundle(
             asked = reask(bundle.directory, config, lm, chosen, replays=replays, docs=docs, manager=bundle.manager)
             if not asked:
                 raise ConfigError(
-                    "none of the docs can be compared: their answers were drawn at random, or failed",
-                    hint="Asking again can check greedy answers and likelihoods only.",
+                    "none of the docs can be compared, because their answers were sampled or failed",
+                    hint="Asking again can check only greedy answers and likelihoods.",
                 )
             fingerprint = lm.fingerprint()
         finally:

@@ -39,9 +39,9 @@ def read_rows(path: Path, name: str) -> Iterator[dict[str, Any]]:
             try:
                 row = json.loads(line)
                 if not isinstance(row["doc_id"], int) or any(not isinstance(row.get(key, ""), str) for key in TEXTS):
-                    raise TypeError("a field is of another type")
+                    raise TypeError("a field has the wrong type")
             except (ValueError, KeyError, TypeError, RecursionError) as error:
-                raise ConfigError(f"the bundle's {name}, line {number}, is no sample: {error}") from error
+                raise ConfigError(f"the bundle's {name}, line {number}, is not a sample: {error}") from error
             yield row
 
 

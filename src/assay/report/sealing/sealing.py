@@ -56,12 +56,12 @@ def seal_run(
             reasons.append(str(found.differences[0]))
         else:
             raise ConfigError(
-                f"{directory.path} cannot be sealed: its numbers cannot be derived again from what it kept "
+                f"{directory.path} cannot be sealed: its numbers cannot be computed again from what it kept "
                 f"({'; '.join(dict.fromkeys(reasons))})",
-                hint="Did task files or data change since? `assay score RUN --run_dir NEW` scores it as they are now; seal that.",
+                hint="Did task files or data change since? `assay score RUN --run_dir NEW` scores it with the current ones; seal that run.",
             )
         for reason in dict.fromkeys(reasons):
-            notify(f"left out of the bundle, because it would not do without what is here: {reason}")
+            notify(f"left out of the bundle, because it would not work without other files here: {reason}")
         _write(path, directory, result, about, config, files if with_files else _bare(files), with_docs)
     return path, found
 
@@ -83,20 +83,20 @@ def require_sealable(directory: RunDirectory, result: RunResult, config: RunConf
     """Refuse what cannot be derived again from the run alone, with the reason."""
     reason, hint = None, "Seal a run of Assay that kept its samples."
     if result.origin != "assay":
-        reason = f"it was scored by {result.origin}, whose code is not here"
+        reason = f"it was scored by {result.origin}, whose code is not available here"
     elif config.predict_only:
-        reason, hint = "it has answers and no scores", "`assay score RUN --run_dir NEW` scores it."
+        reason, hint = "it has answers but no scores", "`assay score RUN --run_dir NEW` scores it."
     elif config.control is not None:
-        reason, hint = "its numbers also rest on another run (--control)", "Seal a run without --control."
+        reason, hint = "its numbers also depend on another run (--control)", "Seal a run without --control."
     elif config.until and StoppingRule.parse(config.until).baseline is not None:
-        reason, hint = "when it stopped was decided by another run (--until)", "Seal a run without a baseline."
+        reason, hint = "another run decided when it stopped (--until)", "Seal a run without a baseline."
     elif missing := [
         name for name, task in result.tasks.items() if task.health.docs and not _has_samples(directory, name)
     ]:
         reason = f"samples of {missing[0]} were not kept"
     elif named := [name for name, task in result.tasks.items() if _names_other_files(task.config.get("scorer"))]:
         reason = f"the judge of {named[0]} was shown answers of another run, or labels that its task file names"
-        hint = "Seal runs judged one by one; give labels with --labels."
+        hint = "Seal runs that were judged one by one; pass labels with --labels."
     if reason is not None:
         raise ConfigError(f"{directory.path} cannot be sealed: {reason}", hint=hint)
 

@@ -27,7 +27,7 @@ PLACES = ("include_path", "data_dir", "lm_eval", "labels", "store", "run_dir", "
 
 @dataclass(frozen=True)
 class Sources:
-    """What a verifier has of his own: his copy of the data, and task files in place of the bundle's."""
+    """What a verifier provides: a copy of the data, and task files in place of the bundle's."""
 
     docs: Literal["auto", "dataset", "bundle"] = "auto"
     """Read the docs from the dataset, from the bundle, or from the bundle where the dataset cannot be had."""
@@ -45,7 +45,7 @@ class Sources:
 
 @dataclass
 class SealVerification:
-    """What was checked of a bundle, and what is not what it says."""
+    """What was checked in a bundle, and what does not match."""
 
     about: dict[str, Any]
     docs: int = 0
@@ -108,7 +108,7 @@ def unpacked(path: str | Path, sources: Sources) -> Iterator[Unpacked]:
         bundle = open_bundle(Path(path), folder / "members")
         if (version := bundle.about.get("format")) != FORMAT:
             raise ConfigError(
-                f"{path} is a bundle of format {version}, this Assay reads format {FORMAT}", hint="Upgrade Assay."
+                f"{path} has bundle format {version}, but this Assay reads format {FORMAT}", hint="Upgrade Assay."
             )
         yield _laid_out(bundle, folder, sources)
 
@@ -117,7 +117,7 @@ def _laid_out(bundle: OpenBundle, folder: Path, sources: Sources) -> Unpacked:
     run, members = bundle.json("run.json"), bundle.about.get("samples")
     if not isinstance(run.get("config"), dict) or not isinstance(members, dict):
         raise ConfigError(
-            "the bundle has no config or no samples", hint="It was not written whole; seal the run again."
+            "the bundle has no config or no samples", hint="It was not written completely; seal the run again."
         )
     directory = RunDirectory(folder / "run")
     directory.samples.mkdir(parents=True)
@@ -157,7 +157,7 @@ def _manager(config: RunConfig, roots: list[tuple[Path, str]], sources: Sources)
 def verify_bundle(
     path: str | Path, sources: Sources | None = None, progress: Progress | None = None
 ) -> SealVerification:
-    """Check a bundle: its files, its settings, its docs and requests, and every number, derived anew from its answers."""
+    """Checks a bundle: its files, settings, docs and requests, and every number, computed again from its answers."""
     sources = sources or Sources()
     with unpacked(path, sources) as bundle, reading_only(not sources.trust):
         return verify_unpacked(bundle, sources, progress)
@@ -212,7 +212,9 @@ def derived(
                 raise
             found.why_not = error.message
     if not bundle.has_docs:
-        raise ConfigError("the bundle holds no docs", hint="Give the dataset: --data_dir DIR, or a hub within reach.")
+        raise ConfigError(
+            "the bundle has no docs", hint="Provide the dataset with --data_dir DIR, or a hub that can be reached."
+        )
     docs = {task: sealed_docs(bundle.rows(task), _original(said, task)) for task in bundle.members}
     result, _ = rescore(bundle.directory, bundle.config, docs=docs, **words)
     return result
@@ -245,5 +247,5 @@ def version_notes(about: Mapping[str, Any]) -> list[str]:
         return []
     return [
         f"scored by Assay {sealed.get('version')} (code {str(sealed.get('sha256'))[:12]}), verified by {assay_version()} "
-        f"(code {code_hash()[:12]}): where numbers differ, verify with the version that scored"
+        f"(code {code_hash()[:12]}); if numbers differ, verify with the version that scored it"
     ]

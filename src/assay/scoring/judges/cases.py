@@ -30,8 +30,8 @@ class Cases:
         self._opponents: dict[tuple[str, str], Opponent] = {}
         if kind.needs_opponent and opponent is None and opponent_answer is None:
             raise ConfigError(
-                "a judge of the kind pairwise has nothing to compare with",
-                hint="Give opponent: a run directory or a JSONL file with doc_hash and answer; or opponent_answer: a template.",
+                "a pairwise judge has nothing to compare with",
+                hint="Set opponent to a run directory or a JSONL file with doc_hash and answer, or opponent_answer to a template.",
             )
 
     def prepare(self, task: str, filter_name: str) -> None:

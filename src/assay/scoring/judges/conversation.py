@@ -63,7 +63,7 @@ Grade {{{{graded}}}}."""
 
     def __init__(self, scale: Any = (1, 10), per: str = "whole") -> None:
         if per not in ("whole", "turn"):
-            raise ConfigError(f"per is {per!r}", hint="A conversation is graded per: whole, or per: turn.")
+            raise ConfigError(f"per is {per!r}", hint="Use per: whole or per: turn.")
         self.scale, self.per = scale_of(scale), per
         self.example = next(iter(scale)) if isinstance(scale, dict) else f"{sum(scale) // 2:g}"
 

@@ -63,6 +63,6 @@ The answer that you judge:
     def parts(self, case: Case) -> list[Part]:
         if case.reference is None:
             raise DataError(
-                "the doc has no right answer to judge by", hint="Give doc_to_target, or `reference` of the scorer."
+                "the doc has no right answer to judge by", hint="Set doc_to_target, or the scorer's `reference`."
             )
         return [Part("", Fields(case).fenced(), self.scale)]

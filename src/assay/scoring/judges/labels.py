@@ -60,7 +60,7 @@ def label_rows(path: Path) -> Iterator[dict[str, Any]]:
         if missing:
             raise ConfigError(f"{place} has no {missing[0]}", hint=_FORM)
         if not isinstance(row["doc_hash"], str) or not isinstance(row["answer_hash"], str):
-            raise ConfigError(f"{place}: doc_hash and answer_hash are texts", hint=_FORM)
+            raise ConfigError(f"{place}: doc_hash and answer_hash must be text", hint=_FORM)
         yield row
 
 
@@ -79,5 +79,5 @@ def read_rows(path: Path, what: str, form: str) -> Iterator[tuple[str, dict[str,
         except ValueError as error:
             raise ConfigError(f"{place} is not valid JSON: {error}", hint=form) from error
         if not isinstance(row, dict):
-            raise ConfigError(f"{place} is no object", hint=form)
+            raise ConfigError(f"{place} is not an object", hint=form)
         yield place, row

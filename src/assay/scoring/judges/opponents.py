@@ -12,7 +12,7 @@ from assay.errors import ConfigError
 from assay.results import RunDirectory, read_columns
 from assay.scoring.judges.labels import read_rows
 
-_FORM = 'Give a run directory, or a JSONL file with {"doc_hash": "…", "answer": "…"} (or doc_id) a line.'
+_FORM = 'Use a run directory, or a JSONL file with {"doc_hash": "…", "answer": "…"} (or doc_id) on each line.'
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class Criterion:
             points = given.get("points", 1)
             if isinstance(points, int | float) and not isinstance(points, bool) and points > 0:
                 return cls(str(given["text"]).strip(), float(points))
-        raise ConfigError(f"{given!r} is no criterion", hint="Write a text, or {text: …, points: 2}.")
+        raise ConfigError(f"{given!r} is not a criterion", hint="Write a text, or {text: …, points: 2}.")
 
 
 class Rubric(JudgeKind):
@@ -81,8 +81,8 @@ The answer that gets the points:
     def __init__(self, criteria: Any = None) -> None:
         if not criteria or not isinstance(criteria, str | list):
             raise ConfigError(
-                "a judge of the kind rubric has no criteria",
-                hint="Give criteria: a list, or the name of the column that holds each doc's list.",
+                "a rubric judge has no criteria",
+                hint="Set criteria to a list, or to the name of the column with each doc's list.",
             )
         self.column = criteria if isinstance(criteria, str) else None
         self.criteria = [] if isinstance(criteria, str) else [Criterion.of(each) for each in criteria]
@@ -105,6 +105,6 @@ The answer that gets the points:
         given = case.doc.get(self.column)
         if not isinstance(given, list) or not given:
             raise DataError(
-                f"column {self.column!r} holds no list of criteria", hint=f"Columns: {', '.join(map(str, case.doc))}."
+                f"column {self.column!r} is not a list of criteria", hint=f"Columns: {', '.join(map(str, case.doc))}."
             )
         return [Criterion.of(each) for each in given]

@@ -132,5 +132,5 @@ def scale_of(given: Any) -> Scale:
     ):
         return Grades(float(given[0]), float(given[1]))
     raise ConfigError(
-        f"the judge's scale is {given!r}", hint="Give the lowest and highest grade, [1, 10], or {poor: 0, good: 1}."
+        f"the judge's scale is {given!r}", hint="Use the lowest and highest grade, [1, 10], or {poor: 0, good: 1}."
     )

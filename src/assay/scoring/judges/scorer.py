@@ -72,9 +72,9 @@ class JudgeScorer(GenerateScorer):
                 f"judges is {judges!r}", hint="Name each judge of the panel once: judges: [judge, second]."
             )
         if panel not in ("mean", "majority"):
-            raise ConfigError(f"panel is {panel!r}", hint="Judges are put together by panel: mean, or panel: majority.")
+            raise ConfigError(f"panel is {panel!r}", hint="Use panel: mean or panel: majority.")
         if not isinstance(judge_repeats, int) or judge_repeats < 1:
-            raise ConfigError(f"judge_repeats is {judge_repeats!r}", hint="Give a number from 1 on.")
+            raise ConfigError(f"judge_repeats is {judge_repeats!r}", hint="Use a number from 1 up.")
         self.cases = Cases(self.kind, question, reference, opponent, opponent_answer)
         if template is not None:
             compile_template(template)
@@ -200,7 +200,7 @@ class JudgeScorer(GenerateScorer):
         scale = self.kind.label_scale(case)
         value = scale.read(verdict)
         if value is None:
-            raise DataError(f"labels: {verdict!r} is no verdict of this judge", hint=f"Expected {scale.words()}.")
+            raise DataError(f"labels: {verdict!r} is not a verdict of this judge", hint=f"Expected {scale.words()}.")
         return value
 
     def _labels_of(self, task: str) -> Labels:

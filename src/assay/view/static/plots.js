@@ -32,7 +32,7 @@
       { x: d.points.map((p) => p.confidence), y: d.points.map((p) => p.accuracy), mode: "markers+lines", error_y: errors(d.points, "accuracy"),
         marker: { color: colour("--accent"), size: d.points.map((p) => 6 + 12 * Math.sqrt(p.n / d.n)) }, line: { color: colour("--accent"), width: 1 },
         customdata: d.points.map((p) => p.n), hovertemplate: "share %{x:.2f}, right %{y:.2f}, %{customdata:,} docs<extra></extra>" }],
-      layout({ xaxis: axis("share of the likeliest choice", { range: [0, 1.02] }), yaxis: axis("right", { range: [-0.02, 1.04] }) })],
+      layout({ xaxis: axis("share of the most likely choice", { range: [0, 1.02] }), yaxis: axis("right", { range: [-0.02, 1.04] }) })],
     lengths: (d) => [[
       { x: d.points.map((p) => (p.from + p.to) / 2), y: d.points.map((p) => p.mean), mode: "markers+lines", error_y: errors(d.points, "mean"),
         marker: { color: colour("--accent"), size: 8 }, line: { color: colour("--accent"), width: 1.5 },
