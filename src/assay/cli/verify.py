@@ -42,19 +42,16 @@ SHOWN = 10
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     bundle: str,
-    data_dir: str | None,
-    docs: str,
-    include_path: tuple[str, ...],
     lm_eval: str | None,
-    trust: bool,
-    confirm_run_unsafe_code: bool,
     reask: int | None,
     model: str | None,
     model_args: tuple[str, ...],
     replays: int,
     seed: int | None,
     as_json: bool,
+    **own: Any,
 ) -> None:
     """Check BUNDLE, written by `assay seal`: every file, and every number from the answers that it keeps.
 
@@ -68,31 +65,25 @@ def command(
     from assay.cli.display import show_progress
     from assay.report import Sources, reask_bundle, verify_bundle
 
-    sources = Sources(
-        docs=docs,  # type: ignore[arg-type]
-        data_dir=data_dir,
-        include_path=include_path,
-        lm_eval=True if lm_eval == "true" else lm_eval,
-        trust=trust,
-        confirm_run_unsafe_code=confirm_run_unsafe_code,
-    )
+    sources = Sources(lm_eval=True if lm_eval == "true" else lm_eval, **own)
     choice = _choice(model, model_args) if model is not None else None
     if (choice is None) != (reask is None):
         raise click.UsageError("--reask N and --model NAME go together: N docs are asked of that model.")
     with show_progress(quiet=as_json) as progress:
-        found = verify_bundle(bundle, sources, progress)
+        verification = verify_bundle(bundle, sources, progress)
     asked = None
     if choice is not None and reask is not None:
         with show_progress(quiet=as_json) as progress:
             progress.stage(f"asking {reask} docs again")
             asked = reask_bundle(bundle, choice, reask, sources, replays=replays, seed=seed)
     if as_json:
-        echo_json(json.dumps({**found.to_dict(), **({} if asked is None else {"reask": asked.to_dict()})}, indent=1))
+        reasked = {} if asked is None else {"reask": asked.to_dict()}
+        echo_json(json.dumps({**verification.to_dict(), **reasked}, indent=1))
     else:
-        print_verification(found, reasked=asked is not None)
+        print_verification(verification, reasked=asked is not None)
         if asked is not None:
             print_reasked(asked)
-    if not found.passed or (asked is not None and asked.beyond_noise):
+    if not verification.passed or (asked is not None and asked.beyond_noise):
         context.exit(1)
     if asked is not None and asked.changed:
         context.exit(4)
@@ -139,19 +130,24 @@ def print_reasked(asked: Reasked) -> None:
     if not changed:
         echo(f"✓ answers: as sealed on all {asked.conclusive:,} docs where the model agrees with itself")
     else:
-        echo(f"✗ answers: otherwise than sealed on {len(changed):,} docs where the model agrees with itself")
-        for doc in changed[:SHOWN]:
-            echo(f"    {one_line(doc.task)}, doc {doc.doc_id}: sealed {_brief(doc.kept)}, now {_brief(doc.now[0])}")
-        echo(
-            hanging(
-                f"  Noise alone would do this with probability {asked.p_value:.2g}. Other answers are evidence, not proof: a "
-                "server may also have changed since, or answer by the company a request has in its batch."
-            )
-        )
+        _print_changed(asked)
     echo("Had a share of all answers been changed, one of them would have been seen with this probability:")
     echo("    " + "   ".join(f"{share:.0%}: {chance:.1%}" for share, chance in asked.chances().items()))
     if asked.smallest_share is not None:
         echo(f"    a share of {asked.smallest_share:.1%} or more: at least 95 %")
+
+
+def _print_changed(asked: Reasked) -> None:
+    changed = asked.changed
+    echo(f"✗ answers: otherwise than sealed on {len(changed):,} docs where the model agrees with itself")
+    for doc in changed[:SHOWN]:
+        echo(f"    {one_line(doc.task)}, doc {doc.doc_id}: sealed {_brief(doc.kept)}, now {_brief(doc.now[0])}")
+    echo(
+        hanging(
+            f"  Noise alone would do this with probability {asked.p_value:.2g}. Other answers are evidence, not proof: a "
+            "server may also have changed since, or answer by the company a request has in its batch."
+        )
+    )
 
 
 def _brief(answers: list[Any]) -> str:

@@ -7,6 +7,7 @@ from assay.tasks.check import check_docs, check_task, code_of_task, functions_in
 from assay.tasks.conversation import ConversationTask
 from assay.tasks.expand import GroupSpec
 from assay.tasks.fewshot import SAMPLERS, Sampler
+from assay.tasks.index import Entry
 from assay.tasks.languages import Language, add_language
 from assay.tasks.manager import Loaded, Resolved, TaskManager, lm_eval_roots
 from assay.tasks.perturbation import PERTURBATIONS, is_perturbation, perturbed_text
@@ -52,6 +53,7 @@ __all__ = [
     "CoTStyle",
     "ConversationTask",
     "DocRequests",
+    "Entry",
     "GenerateStyle",
     "GenerateTask",
     "GroupSpec",
