@@ -17,8 +17,7 @@ from assay.comparison.model import (
     NotComparable,
     Refusal,
 )
-from assay.comparison.perturbed import named_like, perturbations_in
-from assay.comparison.runs import ComparedRun, SampleColumn, is_higher_better
+from assay.comparison.runs import ComparedRun, SampleColumn, is_higher_better, named_like, perturbations_in
 from assay.comparison.task_difference import Alignments, TaskDifference, compare_task, repeatable_aggregation
 from assay.errors import ConfigError, did_you_mean
 from assay.results import MetricKey

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -43,6 +44,11 @@ class RankedRun:
     tier: int
     best: float
     """The share of replicates in which no other run is better."""
+
+    @classmethod
+    def at(cls, place: int, ranks: Ranks, label: str, score: Estimate) -> Self:
+        low, high, tier = int(ranks.low[place]), int(ranks.high[place]), int(ranks.tier[place])
+        return cls(label, place, score, int(ranks.rank[place]), low, high, tier, float(ranks.best[place]))
 
     @property
     def range(self) -> str:
@@ -97,19 +103,8 @@ def _ranking(runs: Sequence[ComparedRun], labels: Sequence[str], name: str, opti
         pairs = _turned(pairs)
     ranks = rank_runs(pairs, level=options.level, min_difference=options.min_difference)
     order = np.lexsort((np.arange(len(runs)), -ranks.difference.mean(axis=1)))
-    ranked = [
-        RankedRun(
-            label=labels[at],
-            place=at,
-            score=Estimate.missing("not reported") if (score := scores[at]) is None else score.estimate,
-            rank=int(ranks.rank[at]),
-            low=int(ranks.low[at]),
-            high=int(ranks.high[at]),
-            tier=int(ranks.tier[at]),
-            best=float(ranks.best[at]),
-        )
-        for at in order.tolist()
-    ]
+    reported = [Estimate.missing("not reported") if score is None else score.estimate for score in scores]
+    ranked = [RankedRun.at(at, ranks, labels[at], reported[at]) for at in order.tolist()]
     alias = runs[0].result[name].alias
     notes = (*evidence.notes, *undefined, *_warnings(runs, labels, name, key))
     return Ranking(name, alias, key, tuple(ranked), ranks, higher, options.level, options.min_difference, notes)
