@@ -143,23 +143,27 @@ def _place(folder: Path, name: str) -> Path:
     return target
 
 
+def _fetch_rest(partial: Path, wanted: WantedFile, client: HubClient, progress: FetchProgress) -> None:
+    """What a file lacks, behind what is there; where the connection is cut off, as much as came."""
+    try:
+        with _open_partial(partial) as out:
+            before = out.seek(0, os.SEEK_END)
+            progress.add(before)
+            if before < wanted.file.size or before == 0:
+                for count in client.download(wanted.kind, wanted.repo, wanted.commit, wanted.file, out, before):
+                    progress.add(count)
+            out.flush()
+            os.fsync(out.fileno())
+    except (HTTPException, TimeoutError, ConnectionError):
+        pass
+    except OSError as error:
+        raise DataError(f"cannot write {partial}: {error.strerror or error}", hint="Is the disk full?") from error
+
+
 def _download(partial: Path, wanted: WantedFile, client: HubClient, progress: FetchProgress) -> None:
     wrong = 0
     for _ in range(ATTEMPTS):
-        before = 0
-        try:
-            with _open_partial(partial) as out:
-                before = out.seek(0, os.SEEK_END)
-                progress.add(before)
-                if before < wanted.file.size or before == 0:
-                    for count in client.download(wanted.kind, wanted.repo, wanted.commit, wanted.file, out, before):
-                        progress.add(count)
-                out.flush()
-                os.fsync(out.fileno())
-        except (HTTPException, TimeoutError, ConnectionError):
-            pass  # cut off: the next attempt goes on from here
-        except OSError as error:
-            raise DataError(f"cannot write {partial}: {error.strerror or error}", hint="Is the disk full?") from error
+        _fetch_rest(partial, wanted, client, progress)
         size = partial.stat().st_size
         if size == wanted.file.size and _is_right(partial, wanted):
             return

@@ -129,14 +129,19 @@ def idle_settings(config: TaskConfig, repeats: int | None = None, *, habits: boo
             unread = [] if takes is None else [name for name in metric.kwargs if name not in takes]
             if unread and (habits or config.lm_eval_version is None):
                 idle.append(f"{', '.join(unread)} of metric {metric.name}, which does not look at that")
-            if (metric.reducer or config.reducer) and last in ("take_first", "majority_vote"):
-                idle.append(
-                    f"reducer of {metric.name}: filter {each.name!r} leaves one answer of each doc. To score every draw, "
-                    "add filter_list: [{name: all, filter: []}]"
-                )
-            elif (metric.reducer or config.reducer) and (repeats or config.repeats) == 1:
-                idle.append(f"reducer of {metric.name}: each doc is asked once (repeats: 1)")
+            if metric.reducer or config.reducer:
+                idle += _idle_reducer(metric.name, each.name, last, repeats or config.repeats)
     return list(dict.fromkeys(idle))
+
+
+def _idle_reducer(metric: str, filter_name: str, last_step: Any, repeats: int) -> list[str]:
+    """A reducer has nothing to reduce where a doc has one answer."""
+    if last_step in ("take_first", "majority_vote"):
+        return [
+            f"reducer of {metric}: filter {filter_name!r} leaves one answer of each doc. To score every draw, "
+            "add filter_list: [{name: all, filter: []}]"
+        ]
+    return [f"reducer of {metric}: each doc is asked once (repeats: 1)"] if repeats == 1 else []
 
 
 def own_arguments(function: Callable[..., Any]) -> list[str] | None:

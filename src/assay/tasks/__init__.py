@@ -13,7 +13,7 @@ from assay.tasks.manager import Loaded, Resolved, TaskManager, lm_eval_roots
 from assay.tasks.perturbation import PERTURBATIONS, is_perturbation, perturbed_text
 from assay.tasks.previewing import as_json, preview, visible
 from assay.tasks.prompt import ChatTemplate, Shot
-from assay.tasks.python_tasks import load_python_tasks, tasks_of
+from assay.tasks.python_tasks import tasks_of
 from assay.tasks.requests import DocRequests, RequestOptions
 from assay.tasks.styled import apply_variant, says_how_to_generate
 from assay.tasks.styles import (
@@ -89,7 +89,6 @@ __all__ = [
     "get_n_letters",
     "is_perturbation",
     "lm_eval_roots",
-    "load_python_tasks",
     "may_be_registered",
     "metric_name",
     "perturbed_text",

@@ -110,6 +110,17 @@ class Expansion:
         )
 
 
+def _name_and_condition(member: Mapping[str, Any], where: str) -> tuple[str, str | None]:
+    name, condition = member.get("group", member.get("task")), member.get("if")
+    if not isinstance(name, str):
+        raise ConfigError(f"{where}a member has neither `task` nor `group`: {member!r}", hint="Write `- task: name`.")
+    if condition is not None and not isinstance(condition, str):
+        raise ConfigError(
+            f"{where}`if` of {name!r} is {condition!r}, expected text", hint='Quote it: if: "model.params > 7e9".'
+        )
+    return name, condition
+
+
 def _names(wanted: str, parent: str | None) -> Iterator[str]:
     """The names to try. What was asked for itself has only its own: results are looked up by it.
 
@@ -393,16 +404,7 @@ class Expander:
         if isinstance(member, str):
             entry, variant = self.find(member, place=where)
             return self._entry(entry, _nest(place, {}, origin, variant)), None
-        name = member.get("group", member.get("task"))
-        if not isinstance(name, str):
-            raise ConfigError(
-                f"{where}a member has neither `task` nor `group`: {member!r}", hint="Write `- task: name`."
-            )
-        condition = member.get("if")
-        if condition is not None and not isinstance(condition, str):
-            raise ConfigError(
-                f"{where}`if` of {name!r} is {condition!r}, expected text", hint='Quote it: if: "model.params > 7e9".'
-            )
+        name, condition = _name_and_condition(member, where)
         overrides = {key: value for key, value in member.items() if key not in _MEMBER_KEYS}
         known = self.split_variant(name)
         if known is not None and not isinstance(member.get("task"), list):

@@ -58,13 +58,9 @@ _NEEDED = ("NAME", "DATASET_PATH", "SAMPLE_SPLIT")
 _WORDED = ("_get_instruction_text", "_get_ground_truth")
 
 
-def load_python_tasks(path: str | Path) -> list[TaskConfig | GroupConfig]:
-    """The tasks of a Python file, and a group for every class with several subjects, in the order of the file."""
-    return [made.config for made in read_python_tasks(path)]
-
-
 def read_python_tasks(path: str | Path) -> list[ReadyConfig]:
-    """The same with the lines of the file that set their fields.
+    """The tasks of a Python file, and a group for every class with several subjects, in the order of the file; each with the
+    lines that set its fields.
 
     Inside `reading_only` they are those that its source shows; none of it runs.
     """
@@ -256,17 +252,7 @@ def configs_of(cls: type[Any]) -> list[TaskConfig | GroupConfig]:
             f"the task class {cls.__qualname__}: TASK_STYLER is {styler!r}, expected a styler",
             hint="Write, for example, TASK_STYLER = MCStyle().",
         )
-    hooks = HOOKS if styler is not None else _WORDED
-    missing = [name for name in _NEEDED if not getattr(cls, name, None)]
-    missing += [name for name in hooks if getattr(cls, name, None) in (None, getattr(BaseTask, name))]
-    if missing:
-        missing = missing if styler is not None or "_get_instruction_text" not in missing else ["TASK_STYLER", *missing]
-        ways = (
-            ""
-            if styler
-            else "Give a TASK_STYLER with _get_raw_question, _get_choices and _get_correct_index, or these."
-        )
-        raise _lacking(cls.__qualname__, missing, ways)
+    _check_complete(cls, styler)
     subjects = list(getattr(cls, "SUBJECTS", None) or [NO_SUBJECT])
     if subjects == [NO_SUBJECT]:
         return [_config(cls, cls.NAME, None)]
@@ -275,6 +261,18 @@ def configs_of(cls: type[Any]) -> list[TaskConfig | GroupConfig]:
     metrics = [AggMetricConfig(metric=metric.name) for metric in listed]
     group = GroupConfig(group=cls.NAME, task=[task.task for task in tasks], aggregate_metric_list=metrics)
     return [*tasks, group]
+
+
+def _check_complete(cls: type[Any], styler: TaskStyler | None) -> None:
+    hooks = HOOKS if styler is not None else _WORDED
+    missing = [name for name in _NEEDED if not getattr(cls, name, None)]
+    missing += [name for name in hooks if getattr(cls, name, None) in (None, getattr(BaseTask, name))]
+    if missing and styler is not None:
+        raise _lacking(cls.__qualname__, missing, "")
+    if missing:
+        missing = ["TASK_STYLER", *missing] if "_get_instruction_text" in missing else missing
+        ways = "Give a TASK_STYLER with _get_raw_question, _get_choices and _get_correct_index, or these."
+        raise _lacking(cls.__qualname__, missing, ways)
 
 
 def _config(cls: type[Any], name: str, subject: Any) -> TaskConfig:

@@ -29,6 +29,22 @@ def squad(*, predictions: Sequence[Mapping[str, Any]], references: Sequence[Mapp
     return {"exact_match": 100 * exact / len(references), "f1": 100 * f1 / len(references)}
 
 
+def _raw_scores(
+    said: Mapping[str, str], references: Sequence[Mapping[str, Any]]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Exact match and F1 of each prediction, by question, whatever its no-answer probability."""
+    exact, f1 = {}, {}
+    for row in references:
+        key = row["id"]
+        if key not in said:
+            continue
+        # A question whose answers all normalise to nothing is answered by saying nothing.
+        texts = [text for text in row["answers"]["text"] if squad_normal(text)] or [""]
+        exact[key] = max(float(compute_exact(text, said[key])) for text in texts)
+        f1[key] = max(compute_f1(text, said[key]) for text in texts)
+    return exact, f1
+
+
 def squad_v2(
     *,
     predictions: Sequence[Mapping[str, Any]],
@@ -43,15 +59,7 @@ def squad_v2(
     said = {row["id"]: row["prediction_text"] for row in predictions}
     no_answer = {row["id"]: row["no_answer_probability"] for row in predictions}
     answerable = {row["id"]: bool(row["answers"]["text"]) for row in references}
-    exact_raw, f1_raw = {}, {}
-    for row in references:
-        key = row["id"]
-        if key not in said:
-            continue
-        # A question whose answers all normalise to nothing is answered by saying nothing.
-        texts = [text for text in row["answers"]["text"] if squad_normal(text)] or [""]
-        exact_raw[key] = max(float(compute_exact(text, said[key])) for text in texts)
-        f1_raw[key] = max(compute_f1(text, said[key]) for text in texts)
+    exact_raw, f1_raw = _raw_scores(said, references)
     at_threshold = [
         {
             key: float(not answerable[key]) if no_answer[key] > no_answer_threshold else value
