@@ -96,21 +96,21 @@ def _choice(model: str, model_args: tuple[str, ...]) -> ModelChoice:
     return ModelChoice(model, resolve_config({"model_args": model_args}).model_args)
 
 
-def print_verification(found: SealVerification, *, reasked: bool = False) -> None:
-    model = found.about.get("model") or {}
-    echo(f"seal {found.about.get('seal')}")
+def print_verification(verification: SealVerification, *, reasked: bool = False) -> None:
+    model = verification.about.get("model") or {}
+    echo(f"seal {verification.about.get('seal')}")
     echo(f"model {one_line(str(model.get('name')))}, fingerprint {one_line(str(model.get('fingerprint')))[:16]}")
     for kind, good, bad in LINES:
-        wrong = [each for each in found.differences if each.kind in kind]
-        echo(f"✗ {bad}: {len(wrong):,}" if wrong else f"✓ {good(found)}")
+        wrong = [each for each in verification.differences if each.kind in kind]
+        echo(f"✗ {bad}: {len(wrong):,}" if wrong else f"✓ {good(verification)}")
         for each in wrong[:SHOWN]:
             echo(f"    {hanging(one_line(str(each)))}")
         if len(wrong) > SHOWN:
             echo(f"    and {len(wrong) - SHOWN:,} more (--json shows all)")
-    for note in found.notes:
+    for note in verification.notes:
         echo(hanging(f"! {note}"))
-    echo("Verified: every number follows from the answers in the bundle." if found.passed else "Not verified.")
-    if found.passed and not reasked:
+    echo("Verified: every number follows from the answers in the bundle." if verification.passed else "Not verified.")
+    if verification.passed and not reasked:
         echo("Whether the model gave these answers is another question: --reask 50 --model … asks it.")
 
 
@@ -156,27 +156,27 @@ def _brief(answers: list[Any]) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def _docs_line(found: SealVerification) -> str:
-    if found.from_dataset:
-        return f"docs: {found.docs:,}, those of the dataset"
-    why = f" ({one_line(found.why_not)})" if found.why_not else ""
-    return f"docs: {found.docs:,}, as the bundle has them; not compared with the dataset{why}"
+def _docs_line(verification: SealVerification) -> str:
+    if verification.from_dataset:
+        return f"docs: {verification.docs:,}, those of the dataset"
+    why = f" ({one_line(verification.why_not)})" if verification.why_not else ""
+    return f"docs: {verification.docs:,}, as the bundle has them; not compared with the dataset{why}"
 
 
-def _requests_line(found: SealVerification) -> str:
-    if found.rebuilt:
+def _requests_line(verification: SealVerification) -> str:
+    if verification.rebuilt:
         return "requests: built anew from the docs, with the same hashes"
     return "requests: as the bundle has them, with the hashes it states"
 
 
-def _numbers_line(found: SealVerification) -> str:
-    rounded = f", {found.rounded:,} of them up to rounding in the tenth digit" if found.rounded else ""
-    return f"numbers: {found.compared:,} values derived again are equal{rounded}"
+def _numbers_line(verification: SealVerification) -> str:
+    rounded = f", {verification.rounded:,} of them up to rounding in the tenth digit" if verification.rounded else ""
+    return f"numbers: {verification.compared:,} values derived again are equal{rounded}"
 
 
 LINES = (
-    (("file",), lambda found: f"files: {len(found.about['members']):,}, as sealed", "files"),
-    (("setting",), lambda found: "settings: those the results were derived under", "settings"),
+    (("file",), lambda verification: f"files: {len(verification.about['members']):,}, as sealed", "files"),
+    (("setting",), lambda verification: "settings: those the results were derived under", "settings"),
     (("doc",), _docs_line, "docs"),
     (("request",), _requests_line, "requests"),
     (("answer", "number"), _numbers_line, "numbers and answers"),

@@ -41,19 +41,23 @@ Call: TypeAlias = Callable[[Mapping[str, float], Mapping[str, float], Samples | 
 def aggregator_of(entry: AggMetricConfig, group: GroupLike) -> ArrayAggregator:
     """The aggregator that an entry of `aggregate_metric_list` names or brings along."""
     where = f"group {group.name!r}, metric {entry.metric!r}"
-    given: Any = _named_or_given(entry.aggregation, where)
-    if isinstance(given, ArrayAggregator):
-        if unknown := [name for name in entry.kwargs if name not in given.kwargs]:
+    aggregator: Any = _named_or_given(entry.aggregation, where)
+    if isinstance(aggregator, ArrayAggregator):
+        if unknown := [name for name in entry.kwargs if name not in aggregator.kwargs]:
             raise ConfigError(
-                f"{where}: {given.name} takes no argument {', '.join(unknown)}",
-                hint=f"It takes {', '.join(given.kwargs)}." if given.kwargs else "Drop kwargs.",
+                f"{where}: {aggregator.name} takes no argument {', '.join(unknown)}",
+                hint=f"It takes {', '.join(aggregator.kwargs)}." if aggregator.kwargs else "Drop kwargs.",
             )
-        return given
-    if isinstance(given, type) and hasattr(given, "aggregate"):
-        return _over_dictionaries(given.__name__, entry, group, lambda config: given(config, **entry.kwargs).aggregate)
-    if takes_group(given):
-        return _over_dictionaries(_name_of(given), entry, group, lambda config: partial(given, **entry.kwargs))
-    return _over_values(given, entry.kwargs)
+        return aggregator
+    if isinstance(aggregator, type) and hasattr(aggregator, "aggregate"):
+        return _over_dictionaries(
+            aggregator.__name__, entry, group, lambda config: aggregator(config, **entry.kwargs).aggregate
+        )
+    if takes_group(aggregator):
+        return _over_dictionaries(
+            _name_of(aggregator), entry, group, lambda config: partial(aggregator, **entry.kwargs)
+        )
+    return _over_values(aggregator, entry.kwargs)
 
 
 def takes_group(function: Any) -> bool:
@@ -86,8 +90,8 @@ def _over_values(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> Arr
     on_samples = "samples" in wanted
 
     def call(values: Mapping[str, float], weights: Mapping[str, float], samples: Samples | None) -> Any:
-        given: dict[str, Any] = {"weights": weights, "samples": samples}
-        return function(values, **{parameter: given[parameter] for parameter in wanted}, **kwargs)
+        offered: dict[str, Any] = {"weights": weights, "samples": samples}
+        return function(values, **{parameter: offered[parameter] for parameter in wanted}, **kwargs)
 
     def bind(members: Sequence[Member], key: MetricKey) -> Combine:
         return _Looped(call, members, name, on_samples)

@@ -193,8 +193,8 @@ def resolve_metric(config: MetricConfig, kind: Kind, task: TaskConfig) -> Resolv
         return _registered(METRICS[config.metric], kind, common)
     if isinstance(config.metric, str) and kind != "generation":
         # Choice tasks never call an `evaluate` metric; a name that both know means ours.
-        found = METRICS.get(config.metric)
-        return None if found is None else _registered(found, kind, common)
+        metric = METRICS.get(config.metric)
+        return None if metric is None else _registered(metric, kind, common)
     function = _function(config)
     if kind != "generation" and getattr(function, "kind", None) != kind:
         return None
@@ -289,10 +289,10 @@ SCORERS: Registry[Any] = Registry(
 
 def scorer_class(config: ScorerConfig) -> Any:
     """The class that a task names, or brings along. One that is written for another contract says what stands for it."""
-    found: Any = config.type
+    scorer: Any = config.type
     if isinstance(config.type, str):
-        found = SCORERS[config.type]
+        scorer = SCORERS[config.type]
     elif isinstance(config.type, FunctionRef):
-        found = config.type.load()
-    adapt = getattr(found, "as_scorer", None)
-    return found if adapt is None else adapt()
+        scorer = config.type.load()
+    adapt = getattr(scorer, "as_scorer", None)
+    return scorer if adapt is None else adapt()

@@ -124,8 +124,8 @@ class _ClassLines:
         places = {}
         for name, line in self.lines.items():
             field = _FIELDS.get(name, name) if name != "NAME" else name
-            if found := re.search(rf"\b({name}|{field})\b", error.message):
-                places[found.start()] = line
+            if match := re.search(rf"\b({name}|{field})\b", error.message):
+                places[match.start()] = line
         line = places[min(places)] if places else self.line
         return ConfigError(f"{self.file}:{line}: {error.message}", hint=error.hint)
 
@@ -150,15 +150,15 @@ def _no_class(path: str | Path) -> ConfigError:
 
 def _outlined(path: Path) -> list[ReadyConfig]:
     """The tasks as far as the source says; `class:` marks each as code that was not run."""
-    found = outline(path)
-    named = [each for each in found.classes if "NAME" in each.binds]
-    if not named and not found.is_open:
+    source = outline(path)
+    named = [each for each in source.classes if "NAME" in each.binds]
+    if not named and not source.is_open:
         raise _no_class(path)
     made: list[ReadyConfig] = []
     for each in named:
         lines = _ClassLines(path, each.name)
         try:
-            fields = _fields_of(each, found.classes)
+            fields = _fields_of(each, source.classes)
         except ConfigError as error:
             raise lines.placed(error) from error
         name, subjects = fields.get("NAME"), fields.get("SUBJECTS")
@@ -198,8 +198,8 @@ def _lacking(name: str, missing: Sequence[str], hint: str | None = None) -> Conf
 
 def _check_attributes(name: str, attributes: Iterable[str], language: Any) -> None:
     """Nothing that a class says is passed over: an attribute that nobody reads, a language that nobody knows."""
-    if found := unknown_attribute(attributes):
-        raise ConfigError(f"the task class {name} has an unknown attribute {found[0]}", hint=found[1])
+    if unknown := unknown_attribute(attributes):
+        raise ConfigError(f"the task class {name} has an unknown attribute {unknown[0]}", hint=unknown[1])
     for each in language.values() if isinstance(language, Mapping) else [language]:
         if each is not None:
             try:
