@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ from assay.instance import Message
 from assay.metrics import METRICS
 from assay.registry import Registry
 from assay.request_types import OUTPUT_TYPES
-from assay.results import MetricKey, RunResult, Score, TaskResult
+from assay.results import MetricKey, RunResult, Score, TaskResult, matching
 from assay.stats import doc_keys, mean_estimate
 from assay.tasks import is_perturbation
 
@@ -124,6 +124,22 @@ class ComparedRun:
     def score(self, name: str, key: MetricKey) -> Score | None:
         """The number that the run itself gives for a task or group."""
         return self.result[name].scores.get(key) if name in self.result else None
+
+    def cautions(self, name: str, key: MetricKey, label: str, *, looks: str) -> tuple[str, str, str]:
+        """What the run says about the number itself: that it stopped early, was judged unchecked, is withheld; each may be ""."""
+        reason = self.result.tasks[name].stop_reason if name in self.result.tasks else None
+        stopped = reason is not None and not reason.startswith("all docs")
+        score = self.score(name, key)
+        judge, withheld = (None, None) if score is None else (score.judge, score.withheld)
+        return (
+            f"{label} stopped early: {looks}" if stopped else "",
+            f"{label}: {judge.mark}" if judge is not None and not judge.is_corrected else "",
+            f"{label} is withheld: {withheld}" if withheld is not None else "",
+        )
+
+    def shown_docs(self, task: str, ids: NDArray[np.int64]) -> Sequence[Mapping[str, Any]]:
+        """The docs with what was answered, as far as the format keeps them."""
+        return self.show_docs(task, ids) if self.show_docs else [{}] * len(ids)
 
     def columns(self, task: str) -> Columns:
         """A task's columns, with what the result says about how each became a number."""
@@ -318,3 +334,9 @@ def named_like(a: ComparedRun, b: ComparedRun) -> tuple[ComparedRun, dict[str, s
         show_docs=None if show is None else lambda task, ids: show(back.get(task, task), ids),
     )
     return run, back
+
+
+def shared_keys(columns: Sequence[Columns], metric: str | None) -> list[MetricKey]:
+    """Metrics that are numbers in all of these, or those of them that are called so."""
+    shared = [key for key in columns[0] if all(key in c and c[key].is_numeric for c in columns)]
+    return shared if metric is None else matching(metric, shared)

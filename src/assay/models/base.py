@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+A = TypeVar("A")
 F = TypeVar("F", bound=Callable[..., Any])
 ChatForm: TypeAlias = Literal["messages", "text"]
 Stop: TypeAlias = Callable[[], bool]
@@ -464,6 +465,13 @@ def with_arguments(arguments: type, *, and_others: bool = False) -> Callable[[F]
         return constructor
 
     return decorate
+
+
+def split_arguments(arguments: type[A], given: Mapping[str, Any]) -> tuple[A, dict[str, Any]]:
+    """Those that are fields of the dataclass, as one of it; and the others."""
+    named = {each.name for each in fields(cast(Any, arguments))}
+    own = arguments(**{name: value for name, value in given.items() if name in named})
+    return own, {name: value for name, value in given.items() if name not in named}
 
 
 def to_response(request_type: str, given: Any, model: str = "the model") -> Response:

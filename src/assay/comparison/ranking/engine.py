@@ -180,14 +180,6 @@ def distinct_labels(runs: Iterable[ComparedRun]) -> list[str]:
 
 def _warnings(runs: Sequence[ComparedRun], labels: Sequence[str], name: str, key: MetricKey) -> list[str]:
     """What the runs say about the number itself."""
-    notes = []
-    for run, label in zip(runs, labels, strict=True):
-        reason = run.result.tasks[name].stop_reason if name in run.result.tasks else None
-        if reason is not None and not reason.startswith("all docs"):
-            notes.append(f"{label} stopped early: its range does not count the looks")
-        score = run.score(name, key)
-        if score is not None and score.judge is not None and not score.judge.is_corrected:
-            notes.append(f"{label}: {score.judge.mark}")
-        if score is not None and score.withheld is not None:
-            notes.append(f"{label} is withheld: {score.withheld}")
-    return notes
+    looks = "its range does not count the looks"
+    by_run = [run.cautions(name, key, label, looks=looks) for run, label in zip(runs, labels, strict=True)]
+    return [text for of_run in by_run for text in of_run if text]

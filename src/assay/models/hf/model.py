@@ -20,6 +20,7 @@ from assay.models.base import (
     Usage,
     check_arguments,
     never,
+    split_arguments,
     with_arguments,
 )
 from assay.models.generation import DEFAULT_TOKS, thinking_room, thoughts_named_in
@@ -168,9 +169,7 @@ class HFLM(StreamingLM):
         from assay.models.hf import budget as memory
         from assay.models.hf import loading
 
-        named = {f.name for f in fields(HFArguments)}
-        given = HFArguments(**{name: value for name, value in arguments.items() if name in named})
-        passed_on = {name: value for name, value in arguments.items() if name not in named}
+        given, passed_on = split_arguments(HFArguments, arguments)
         memory.set_threads(given.threads)
         memory.keep_freed_memory()
         self.source: loading.Source | None = None

@@ -11,7 +11,16 @@ from typing import Any
 
 from assay.errors import ConfigError
 from assay.instance import Instance, Response
-from assay.models.base import ModelInfo, Stop, StreamingLM, Usage, check_arguments, never, with_arguments
+from assay.models.base import (
+    ModelInfo,
+    Stop,
+    StreamingLM,
+    Usage,
+    check_arguments,
+    never,
+    split_arguments,
+    with_arguments,
+)
 from assay.models.catalog import resolve
 from assay.models.generation import GenerationSettings, draw_seed, room_for_prompt, thoughts_named_in
 from assay.models.hf.chat import ChatFormatter, template_text, thinking_arguments
@@ -82,9 +91,7 @@ class VLLM(StreamingLM):
 
     @with_arguments(VLLMArguments, and_others=True)
     def __init__(self, pretrained: str, **arguments: Any) -> None:
-        named = {f.name for f in fields(VLLMArguments)}
-        given = VLLMArguments(**{name: value for name, value in arguments.items() if name in named})
-        of_engine = {name: value for name, value in arguments.items() if name not in named}
+        given, of_engine = split_arguments(VLLMArguments, arguments)
         if known := getattr(getattr(import_vllm(), "EngineArgs", None), "__dataclass_fields__", None):
             check_arguments("vllm", of_engine, [*self._own_arguments(), *known])
         self.arguments = given.for_engine(str(resolve(pretrained) or pretrained), of_engine)
