@@ -49,7 +49,7 @@ MODEL_ADAPTERS: Registry[Any] = Registry(
     "model adapter", lazy={"lm_eval": "assay.compat.lm_eval.model_adapter:AdaptedLM"}
 )
 MODEL_SOURCES: Registry[Callable[[str], Any]] = Registry(
-    "source of models", lazy={"lm_eval": "assay.compat.lm_eval.backends:backend_class"}
+    "source of models", lazy={"lm_eval": "assay.compat.lm_eval.model_adapter:backend_class"}
 )
 """What stands before the colon of `lm_eval:NAME`, to what gives the class of that name."""
 IMPORT_CONTEXTS: Registry[Callable[[], AbstractContextManager[None]]] = Registry(
