@@ -110,17 +110,6 @@ class Expansion:
         )
 
 
-def _name_and_condition(member: Mapping[str, Any], where: str) -> tuple[str, str | None]:
-    name, condition = member.get("group", member.get("task")), member.get("if")
-    if not isinstance(name, str):
-        raise ConfigError(f"{where}a member has neither `task` nor `group`: {member!r}", hint="Write `- task: name`.")
-    if condition is not None and not isinstance(condition, str):
-        raise ConfigError(
-            f"{where}`if` of {name!r} is {condition!r}, expected text", hint='Quote it: if: "model.params > 7e9".'
-        )
-    return name, condition
-
-
 def _names(wanted: str, parent: str | None) -> Iterator[str]:
     """The names to try. What was asked for itself has only its own: results are looked up by it.
 
@@ -432,6 +421,17 @@ class Expander:
             base = resolve_includes(fields.pop("include"), origin)
             fields, origins = {**base.data, **fields}, {**base.origins, **origins}
         return self._task(f"{place.groups[-1]}::{name}", fields, origins, place, place.path)
+
+
+def _name_and_condition(member: Mapping[str, Any], where: str) -> tuple[str, str | None]:
+    name, condition = member.get("group", member.get("task")), member.get("if")
+    if not isinstance(name, str):
+        raise ConfigError(f"{where}a member has neither `task` nor `group`: {member!r}", hint="Write `- task: name`.")
+    if condition is not None and not isinstance(condition, str):
+        raise ConfigError(
+            f"{where}`if` of {name!r} is {condition!r}, expected text", hint='Quote it: if: "model.params > 7e9".'
+        )
+    return name, condition
 
 
 def _without_direct(inherited: Mapping[str, Any], loaded: LoadedFile, path: Path) -> dict[str, Any]:
