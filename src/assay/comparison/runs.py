@@ -137,7 +137,7 @@ class ComparedRun:
             f"{label} is withheld: {withheld}" if withheld is not None else "",
         )
 
-    def shown_docs(self, task: str, ids: NDArray[np.int64]) -> Sequence[Mapping[str, Any]]:
+    def shown_docs(self, task: str, ids: NDArray[np.int64]) -> list[dict[str, Any]]:
         """The docs with what was answered, as far as the format keeps them."""
         return self.show_docs(task, ids) if self.show_docs else [{}] * len(ids)
 

@@ -133,7 +133,7 @@ def _table(
     docs: tuple[Sequence[AskedDoc], Sequence[AskedDoc]], rules: tuple[Rules, Rules]
 ) -> dict[tuple[int, ...], Floats]:
     """Values by whose answers, whose filter and whose metric."""
-    table = {}
+    table: dict[tuple[int, ...], Floats] = {}
     for whose in (0, 1):
         answers = [doc.responses for doc in docs[whose]]
         for filter_side in (0, 1):
