@@ -20,8 +20,8 @@ from tests.models.openai.faulty_server import FaultyServer
 
 from assay import evaluate
 from assay.cli.entry import main
-from assay.models.lock import alone
 from assay.models.openai.wire import in_order
+from assay.models.pulling import alone
 
 TASK = """task: {name}
 dataset_path: json
@@ -131,7 +131,7 @@ def test_who_waits_for_a_lock_is_told_once(tmp_path: Path) -> None:
         [
             sys.executable,
             "-c",
-            "import sys, time\nfrom pathlib import Path\nfrom assay.models.lock import alone\n"
+            "import sys, time\nfrom pathlib import Path\nfrom assay.models.pulling import alone\n"
             "with alone(Path(sys.argv[1]), lambda: None):\n    print('held', flush=True)\n    time.sleep(1)",
             str(tmp_path / "lock"),
         ],

@@ -6,6 +6,7 @@ pytest loads this module at every start, so it imports nothing of Assay before t
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,13 +43,7 @@ def assay_gate(request: pytest.FixtureRequest) -> Callable[..., GateReport]:
         config = load_ci(path)
         limits = config.budget.model_copy(update=budget)
         plan = plan_ci(config.model_copy(update={"budget": limits}), path)
-
-        def progress() -> Any:
-            from contextlib import nullcontext
-
-            return nullcontext(Quiet())
-
-        report = joined(run_ci(plan, progress=progress, notify=lambda text: None))
+        report = joined(run_ci(plan, progress=lambda: nullcontext(Quiet()), notify=lambda text: None))
         lines = "\n".join(f"{check.line()}  [{check.rule}]" for check in report.checks if check.outcome != "passed")
         undecided = config.cannot_tell or request.config.getoption("--assay-cannot-tell")
         if report.outcome == "failed" or (report.outcome == "cannot tell" and undecided == "fail"):

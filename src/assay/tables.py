@@ -34,7 +34,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class _Row:
+class _TableRow:
     cells: Sequence[tuple[str, str]]
     note: str
     note_style: str
@@ -50,7 +50,7 @@ class FittedTable:
     title: str = ""
     notes: str = "notes"
     """The head of the last column, which holds what is said about a row."""
-    rows: list[_Row] = field(default_factory=list)
+    rows: list[_TableRow] = field(default_factory=list)
 
     def add(
         self,
@@ -62,7 +62,7 @@ class FittedTable:
     ) -> None:
         """One row; a cell is its text, or text and style. `narrow_note` is said where columns had to go."""
         both = [cell if isinstance(cell, tuple) else (cell, "") for cell in cells]
-        self.rows.append(_Row(both, note, note_style, narrow_note))
+        self.rows.append(_TableRow(both, note, note_style, narrow_note))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.text import Text

@@ -5,31 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from assay.cli.entry import main
-
-Run = Callable[..., tuple[int, str, str]]
+from tests.cli.conftest import Run
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+@pytest.fixture(autouse=True)
+def no_other_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
     for name in ("ASSAY_LM_EVAL_TASKS", "ASSAY_DATA_DIR", "ASSAY_INCLUDE_PATH"):
         monkeypatch.delenv(name, raising=False)
-
-    def call(*words: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            main(words)
-        printed = capsys.readouterr()
-        return int(caught.value.code or 0), printed.out, printed.err
-
-    return call
 
 
 @pytest.fixture

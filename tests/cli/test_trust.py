@@ -6,17 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import Run
 
-from assay.cli.entry import main
 from assay.config import FunctionRef, outline, reading_only
 from assay.errors import ConfigError, UntrustedCode
 from assay.tasks import TaskManager
-
-Run = Callable[..., tuple[int, str, str]]
 
 BAIT = """import pathlib
 pathlib.Path(__file__).with_name("RAN").write_text("ran")
@@ -73,18 +70,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (importable / "packaged_bait" / "inner.py").write_text(BAIT)
     (root / "docs.jsonl").write_text('{"q": "One?", "a": "1"}\n')
     return root
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*words: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            main(words)
-        printed = capsys.readouterr()
-        return int(caught.value.code or 0), printed.out, printed.err
-
-    return call
 
 
 def ran(folder: Path) -> list[Path]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.comparison.test_readers import inspect_sample, lighteval_rows, write_inspect, write_lighteval
+from tests.comparison.test_runs import inspect_sample, lighteval_rows, write_inspect, write_lighteval
 
 import assay
 from assay.cli.explain import command

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from tests.comparison.made import write_run
-from tests.comparison.test_readers import inspect_sample, lighteval_rows, write_inspect, write_lighteval
+from tests.comparison.test_runs import inspect_sample, lighteval_rows, write_inspect, write_lighteval
 
 from assay.cli.rank import command
 from assay.comparison import ComparedRun, RankOptions, open_run, open_runs, rank, ranking_page

@@ -28,6 +28,7 @@ class Doc:
         self.is_greedy = self.is_greedy or [False] * len(self.lls)
         self.char_lens = [len(c) for c in self.choices]
         self.byte_lens = [len(c.encode()) for c in self.choices]
+        self.scored_bytes: list[int] = []
 
 
 def score(name, doc, **kwargs):

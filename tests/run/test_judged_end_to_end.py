@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.models.openai.test_real_server import write_model
+from tests.models.openai.test_real_server import start, write_model
 from tests.run.support import results_without_times
 from tests.scoring.judges.bench import TASK
 
@@ -36,19 +36,11 @@ scorer:
 """
 
 
-def start(model: Path, n_ctx: int) -> Any:
-    params = xllamacpp.CommonParams()
-    params.model.path = str(model)
-    params.n_ctx, params.n_parallel, params.port, params.warmup = n_ctx, 1, 0, False
-    params.cpuparams.n_threads = 1
-    return xllamacpp.Server(params)
-
-
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     path = tmp_path_factory.mktemp("model") / "tiny.gguf"
     write_model(path)
-    server = start(path, 2048)
+    server = start(path, 2048, at_once=1)
     yield server.listening_address
     del server
 
@@ -143,7 +135,7 @@ scorer:
 
 @pytest.fixture
 def small_url() -> Iterator[str]:
-    server = start(next(SMALL.rglob("*.gguf")), 4096)
+    server = start(next(SMALL.rglob("*.gguf")), 4096, at_once=1)
     yield server.listening_address
     del server
 

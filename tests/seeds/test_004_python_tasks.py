@@ -27,9 +27,9 @@ from assay.tasks import (
     add_language,
     answer_key_to_index,
     format_mc_prompt,
-    load_python_tasks,
     tasks_of,
 )
+from assay.tasks.python_tasks import read_python_tasks
 
 DOCS = [
     {"question": "Capital of France?", "choices": ["Berlin", "Paris", "Rome"], "answer_idx": 1, "id": n}
@@ -260,7 +260,7 @@ def test_004_255_a_class_that_says_too_little_is_told_what_lacks(tmp_path: Path)
     path = tmp_path / "t.py"
     path.write_text("class A:\n    NAME = 'A'\n    DATASET_PATH = 'd'\n    SAMPLE_SPLIT = 'test'\n")
     with pytest.raises(ConfigError, match="has no TASK_STYLER and no _get_instruction_text and no _get_ground_truth"):
-        load_python_tasks(path)
+        read_python_tasks(path)
 
 
 def test_004_261_names_are_found_by_the_manager(tmp_path: Path) -> None:

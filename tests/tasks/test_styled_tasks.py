@@ -12,7 +12,8 @@ from assay.config import GroupConfig, TaskConfig
 from assay.errors import ConfigError, DataError
 from assay.instance import Instance
 from assay.scoring import ensembles_of
-from assay.tasks import RequestOptions, Task, TaskManager, apply_variant, load_python_tasks
+from assay.tasks import RequestOptions, Task, TaskManager, apply_variant
+from assay.tasks.python_tasks import read_python_tasks
 from assay.tasks.questions import derive_question, index_of
 from assay.tasks.styled import apply_style
 
@@ -246,7 +247,7 @@ def python_file(tmp_path: Path) -> Path:
 
 
 def test_classes_are_tasks_and_subjects_a_group(python_file: Path, mirror: Path) -> None:
-    found = load_python_tasks(python_file)
+    found = [made.config for made in read_python_tasks(python_file)]
     names = [each.group if isinstance(each, GroupConfig) else each.task for each in found]
     assert names == ["Capitals_europe", "Capitals_asia", "Capitals", "One"]
     group = found[2]
@@ -284,14 +285,14 @@ def test_files_without_proper_tasks(tmp_path: Path, source: str, message: str) -
     file = tmp_path / "bad.py"
     file.write_text(source)
     with pytest.raises(ConfigError, match=message):
-        load_python_tasks(file)
+        read_python_tasks(file)
 
 
 def test_an_index_outside_the_choices_is_an_error_with_the_doc(mirror: Path, tmp_path: Path) -> None:
     file = tmp_path / "wrong.py"
     file.write_text(SOURCE.replace('return item["answer"]', "return 7"))
     with pytest.raises(DataError, match="task Capitals_europe, doc 0: the right choice is 7, but there are 2 choices"):
-        asked(load_python_tasks(file)[0], mirror)  # type: ignore[arg-type]
+        asked(read_python_tasks(file)[0].config, mirror)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import click
+
+from assay.cli.options import names_in
+from assay.cli.output import echo_json
+
+if TYPE_CHECKING:
+    from assay.comparison import Agreement
 
 
 @click.command("agreement", short_help="Do filters, or the draws of a doc, agree?")
@@ -19,21 +28,22 @@ def command(run: str, tasks: tuple[str, ...], metric: str | None, as_json: bool)
 
     1 is full agreement, 0 is chance. Docs in a cluster, and docs with equal content, count as one.
     """
-    import json
-
     from assay.comparison import agreements_in, open_run
     from assay.errors import ConfigError
 
-    names = [name for part in tasks for name in part.split(",") if name]
-    found = agreements_in(open_run(run), names, metric)
-    if not found:
+    agreements = agreements_in(open_run(run), names_in(tasks), metric)
+    if not agreements:
         raise ConfigError(
             f"{run} has no task with two filters or with several draws per doc",
             hint="Ask for draws with --repeats, or give the task a second filter.",
         )
     if as_json:
-        click.echo(json.dumps([each.to_dict() for each in found], indent=2))
-        return
+        echo_json([each.to_dict() for each in agreements], indent=2)
+    else:
+        _show(agreements)
+
+
+def _show(agreements: Sequence[Agreement]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table
@@ -43,7 +53,7 @@ def command(run: str, tasks: tuple[str, ...], metric: str | None, as_json: bool)
     table = Table(header_style="bold", pad_edge=False, box=SIMPLE_HEAD)
     for name in ("task", "metric", "between", "measure", "value", "95 % interval", "n"):
         table.add_column(name, justify="right" if name in ("value", "n") else "left")
-    for each in found:
+    for each in agreements:
         e = each.estimate
         value = e.undefined or "" if e.value is None else f"{e.value:.4f}"
         interval = "" if e.low is None or e.high is None else f"[{e.low:.4f}, {e.high:.4f}]"

@@ -11,7 +11,7 @@ from assay.cli.gate import exit_code, write_files
 from assay.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
-    from assay.comparison import Prospect
+    from assay.comparison import GateReport, Prospect
 
 
 @click.command("ci", short_help="Check the rules in assay.yaml.")
@@ -42,15 +42,14 @@ if TYPE_CHECKING:
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     file: Path,
     explain: bool,
     record: bool,
-    docs: int | None,
-    minutes: float | None,
-    cost: float | None,
     cannot_tell: str | None,
     link: str | None,
     as_json: bool,
+    **budget: float | None,
 ) -> None:
     """Run the models in assay.yaml until every rule is decided or the budget is used up. Exit code: 0 passed, 1 failed, 4 cannot tell.
 
@@ -73,9 +72,8 @@ def command(
     from assay.config import load_ci
 
     config = load_ci(file)
-    given = {"docs": docs, "minutes": minutes, "cost": cost}
-    budget = config.budget.model_copy(update={name: value for name, value in given.items() if value is not None})
-    config = config.model_copy(update={"budget": budget})
+    stated = {name: value for name, value in budget.items() if value is not None}
+    config = config.model_copy(update={"budget": config.budget.model_copy(update=stated)})
     plan = plan_ci(config, file.absolute(), record=record)
     if record:
         echo(f"kept in {record_baseline(plan, progress=lambda: show_progress(quiet=as_json))}")
@@ -83,25 +81,28 @@ def command(
     if explain:
         _explain(explain_ci(plan), as_json=as_json)
         return
-    report = joined(
-        run_ci(plan, progress=lambda: show_progress(quiet=as_json), notify=lambda text: echo(text, err=True))
-    )
+    decided = run_ci(plan, progress=lambda: show_progress(quiet=as_json), notify=lambda text: echo(text, err=True))
+    report = joined(decided)
     plan.root.mkdir(parents=True, exist_ok=True)
     places = {kind: str(plan.root / name) for kind, name in REPORTS.items()}
     write_files(report, ", ".join(plan.models), link=link or config.link, **places)
-    if as_json:
-        echo_json(report.to_dict(), indent=2)
-    else:
-        for check in report.checks:
-            echo(f"{check.line()}  [{check.rule}]")
-        for note in report.notes:
-            echo(f"note: {note}")
-        echo(f"{report.outcome}: reports in {plan.root}")
+    _show(report, plan.root, as_json=as_json)
     if code := exit_code(report, cannot_tell or config.cannot_tell):
         context.exit(code)
 
 
 REPORTS = {"markdown": "comment.md", "junit": "junit.xml", "report_file": "report.json"}
+
+
+def _show(report: GateReport, root: Path, *, as_json: bool) -> None:
+    if as_json:
+        echo_json(report.to_dict(), indent=2)
+        return
+    for check in report.checks:
+        echo(f"{check.line()}  [{check.rule}]")
+    for note in report.notes:
+        echo(f"note: {note}")
+    echo(f"{report.outcome}: reports in {root}")
 
 
 def _explain(prospects: list[Prospect], *, as_json: bool) -> None:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay.cli.options import names_in
 from assay.cli.output import echo, echo_json, echo_sentence
+
+if TYPE_CHECKING:
+    from assay.comparison import CompareOptions, Comparison
 
 
 @click.command("compare", short_help="Is B better than A? Paired, with an interval.")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN_A RUN_B [RUN_C …]")
-@click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="Only these tasks or groups, with their members.")
-@click.option("--metric", "-m", multiple=True, metavar="NAME", help="Only this metric: acc, or acc,none.")
+@click.option(
+    "--tasks", "-t", multiple=True, metavar="NAMES", help="Only these tasks or groups, and what is below them."
+)
+@click.option("--metric", "-m", "metrics", multiple=True, metavar="NAME", help="Only this metric: acc, or acc,none.")
 @click.option(
     "--margin",
     default=0.01,
@@ -31,6 +39,7 @@ from assay.cli.output import echo, echo_json, echo_sentence
 @click.option("--ignore_prompts", is_flag=True, help="Pair docs by content even if their prompts differ.")
 @click.option(
     "--bootstrap_iters",
+    "replicates",
     default=1000,
     show_default=True,
     type=click.IntRange(min=100),
@@ -64,19 +73,14 @@ from assay.cli.output import echo, echo_json, echo_sentence
 def command(
     runs: tuple[str, ...],
     tasks: tuple[str, ...],
-    metric: tuple[str, ...],
-    margin: float,
-    alpha: float,
-    unpaired: bool,
-    ignore_prompts: bool,
-    bootstrap_iters: int,
-    flips: int,
     noise: str | None,
+    flips: int,
     as_json: bool,
     markdown: str | None,
     junit: str | None,
     link: str | None,
     html: str | None,
+    **how: Any,
 ) -> None:
     """Compare runs doc by doc: every other run with the first.
 
@@ -88,42 +92,42 @@ def command(
     A run is one of our run directories, or files of lm-evaluation-harness (with --log_samples), lighteval (details) or
     inspect (.eval). Tasks whose prompts differ are not compared unless you say how: --unpaired or --ignore_prompts.
     """
-    from assay.cli.display import console
     from assay.comparison import (
-        CompareOptions,
-        NoiseFile,
         compare_runs,
         comparison_json,
         comparison_junit,
-        comparison_legend,
         comparison_markdown,
         comparison_page,
-        comparison_table,
-        flip_lines,
         open_run,
     )
     from assay.results import write_whole
 
-    options = CompareOptions(
-        tasks=tuple(name for part in tasks for name in part.split(",") if name),
-        metrics=metric,
-        margin=margin,
-        alpha=alpha,
-        unpaired=unpaired,
-        ignore_prompts=ignore_prompts,
-        replicates=bootstrap_iters,
-        noise=None if noise is None else NoiseFile.load(noise),
-    )
-    comparisons = compare_runs([open_run(run) for run in runs], options)
+    comparisons = compare_runs([open_run(run) for run in runs], compare_options(tasks, noise, **how))
     if html:
         write_whole(Path(html), comparison_page(comparisons).encode())
     if markdown:
-        write_whole(Path(markdown), "\n".join(comparison_markdown(c, link) for c in comparisons).encode())
+        write_whole(Path(markdown), "\n".join(comparison_markdown(each, link) for each in comparisons).encode())
     if junit:
         write_whole(Path(junit), comparison_junit(comparisons).encode())
     if as_json:
         echo_json(comparison_json(comparisons))
         return
+    _show(comparisons, flips)
+    if html:
+        echo(html)
+
+
+def compare_options(tasks: tuple[str, ...], noise: str | None, **how: Any) -> CompareOptions:
+    """The flags that `compare` and `gate` share; those in `how` are called as the fields that they set."""
+    from assay.comparison import CompareOptions, NoiseFile
+
+    return CompareOptions(tasks=names_in(tasks), noise=None if noise is None else NoiseFile.load(noise), **how)
+
+
+def _show(comparisons: Sequence[Comparison], flips: int) -> None:
+    from assay.cli.display import console
+    from assay.comparison import comparison_legend, comparison_table, flip_lines
+
     out = console()
     for comparison in comparisons:
         out.print(comparison_table(comparison))
@@ -131,5 +135,3 @@ def command(
             echo_sentence(line)
         for line in flip_lines(comparison, flips) if flips else ():
             echo(line)
-    if html:
-        echo(html)

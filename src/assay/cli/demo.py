@@ -34,13 +34,8 @@ def command(model: str, limit: int | None, run_dir: str | None) -> None:
 
     if model in CATALOG:
         pull_shown(model)
-    config = RunConfig(
-        model="hf",
-        model_args={"pretrained": model},
-        tasks=["demo"],
-        limit=limit,
-        run_dir=run_dir or default_directory(model, limit),
-    )
+    place = run_dir or default_directory(model, limit)
+    config = RunConfig(model="hf", model_args={"pretrained": model}, tasks=["demo"], limit=limit, run_dir=place)
     with show_progress() as progress:
         result = evaluate(config, progress=progress)
     assert result.path is not None

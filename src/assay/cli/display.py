@@ -97,10 +97,10 @@ def show_progress(*, quiet: bool = False) -> Iterator[Progress]:
         with _Live() as live:
             yield live
     else:
-        yield _Lines(every=60.0 if os.environ.get("CI") else 10.0)
+        yield _PlainProgress(every=60.0 if os.environ.get("CI") else 10.0)
 
 
-class _Lines:
+class _PlainProgress:
     """A line now and then, for logs."""
 
     def __init__(self, every: float) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay.cli.options import load_named_model, names_in, resolve_config
+
 if TYPE_CHECKING:
     from assay.comparison import Passage
-    from assay.models import LM
 
 
 @click.command("drift", short_help="Did the model change? Compares token by token, without labels.")
@@ -53,14 +56,11 @@ def command(
     texts: tuple[str, ...],
     tasks: tuple[str, ...],
     limit: int | None,
-    max_tokens: int,
-    max_requests: int,
-    continuations: int,
-    max_kl: float | None,
     device: str | None,
     trust_remote_code: bool,
     as_json: bool,
     html: str | None,
+    **how: Any,
 ) -> None:
     """Compare the next-token distributions of B with those of A on the same texts.
 
@@ -78,16 +78,10 @@ def command(
     from assay.results import write_whole
 
     passages = _passages(texts, tasks, limit)
-    models: list[LM] = []
-    try:
-        for name, arguments in ((a, a_args), (b, b_args)):
-            models.append(_load(name, arguments, device, trust_remote_code))
-        options = DriftOptions(max_tokens, max_requests, continuations, max_kl=max_kl)
-        drift = measure_drift(models[0], models[1], passages, options)
-        drift = replace(drift, a=_label(a, a_args), b=_label(b, b_args))
-    finally:
-        for model in models:
-            model.close()
+    load = partial(load_named_model, device=device, trust_remote_code=trust_remote_code)
+    with closing(load(a, a_args)) as model_a, closing(load(b, b_args)) as model_b:
+        drift = measure_drift(model_a, model_b, passages, DriftOptions(**how))
+    drift = replace(drift, a=_label(a, a_args), b=_label(b, b_args))
     if html:
         write_whole(Path(html), drift_page([drift]).encode())
     if as_json:
@@ -106,27 +100,15 @@ def command(
 def _passages(texts: tuple[str, ...], tasks: tuple[str, ...], limit: int | None) -> list[Passage]:
     from assay.comparison import bundled_passages, passages_of_file, passages_of_tasks
 
-    names = [name for part in tasks for name in part.split(",") if name]
     passages = [passage for file in texts for passage in passages_of_file(Path(file))]
-    if names:
+    if names := names_in(tasks):
         passages += passages_of_tasks(names, limit)
     return passages or bundled_passages()
 
 
 def _label(name: str, arguments: tuple[str, ...]) -> str:
     """As it was named, with what tells it from the other: A and B are often one model in two precisions."""
-    from assay.cli.options import resolve_config
     from assay.config import without_secrets
 
     given = without_secrets(resolve_config({"model_args": arguments}).model_args)
     return " ".join([name, *(f"{key}={value}" for key, value in given.items())])
-
-
-def _load(name: str, arguments: tuple[str, ...], device: str | None, trust_remote_code: bool) -> LM:
-    from assay.cli.options import resolve_config
-    from assay.models import MODELS, load_model
-
-    words = resolve_config({"model_args": arguments}).model_args
-    if name not in MODELS and ".py:" not in name and not name.endswith(".py"):
-        name, words = "hf", {"pretrained": name, **words}
-    return load_model(name, words, device=device, trust_remote_code=trust_remote_code)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import closing, nullcontext
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,17 +22,7 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--html", type=click.Path(dir_okay=False), help="Write a page with the shares as bars.")
 def command(
-    run_a: str,
-    run_b: str,
-    task: str | None,
-    metric: str | None,
-    metric_b: str | None,
-    model: str | None,
-    model_args: tuple[str, ...],
-    sample: int,
-    examples: int,
-    as_json: bool,
-    html: str | None,
+    run_a: str, run_b: str, model: str | None, model_args: tuple[str, ...], as_json: bool, html: str | None, **what: Any
 ) -> None:
     """Explain the difference between two runs of the same task: what differs, and how much each cause contributes.
 
@@ -41,7 +33,7 @@ def command(
     Requests are compared part by part and configs field by field; kept answers are scored again with each other's filter
     and metric. To separate causes that always occur together, a model is asked again with one thing changed at a time.
     """
-    from assay.cli.options import resolve_config
+    from assay.cli.options import load_named_model
     from assay.comparison import (
         ExplainOptions,
         explain,
@@ -50,21 +42,11 @@ def command(
         explanation_page,
         open_run,
     )
-    from assay.models import MODELS, load_model
     from assay.results import write_whole
 
-    options = ExplainOptions(task, metric, metric_b, sample, examples)
-    lm = None
-    if model is not None:
-        name, words = model, resolve_config({"model_args": model_args}).model_args
-        if name not in MODELS and ".py:" not in name and not name.endswith(".py"):
-            name, words = "hf", {"pretrained": name, **words}
-        lm = load_model(name, words)
-    try:
-        explanation = explain(open_run(run_a), open_run(run_b), options, lm)
-    finally:
-        if lm is not None:
-            lm.close()
+    lm = None if model is None else load_named_model(model, model_args)
+    with nullcontext() if lm is None else closing(lm):
+        explanation = explain(open_run(run_a), open_run(run_b), ExplainOptions(**what), lm)
     if html:
         write_whole(Path(html), explanation_page(explanation).encode())
     if as_json:

@@ -4,37 +4,40 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from assay.cli.options import names_in
 from assay.cli.output import echo
-from assay.cli.task_files import TaskFilesCommand, open_manager, task_files
+from assay.cli.task_files import OpenManager, TaskFilesCommand, task_files
 from assay.errors import DataError
 from assay.signs import hanging, one_line
 
 if TYPE_CHECKING:
     from assay.data import DatasetNeed, FetchProgress, FoundDataset, HubClient
+    from assay.tasks import TaskManager
 
 
 @click.command("fetch", cls=TaskFilesCommand, short_help="Fetch data and models for a machine without internet.")
 @click.argument("tasks", nargs=-1)
-@click.option("--to", "folder", type=click.Path(file_okay=False), required=True, metavar="DIR", help="The mirror.")
-@click.option("--model", "models", multiple=True, metavar="NAME", help="A model on the hub, with its tokenizer.")
-@click.option("--check", is_flag=True, help="Compare every file with the manifest; fetch nothing.")
+@click.option(
+    "--to", "folder", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR", help="The mirror."
+)
+@click.option("--model", "models", multiple=True, metavar="NAME", help="A model of the hub, with its tokenizer.")
+@click.option("--check", is_flag=True, help="Fetch nothing: compare every file with the manifest.")
 @task_files
 @click.pass_context
 def command(
     context: click.Context,
     tasks: tuple[str, ...],
-    folder: str,
+    folder: Path,
     models: tuple[str, ...],
     check: bool,
-    include_path: tuple[str, ...],
-    lm_eval: str | None,
-    no_defaults: bool,
+    open_manager: OpenManager,
 ) -> None:
     """Fill the mirror DIR with the data of TASKS, and with models.
 
@@ -46,19 +49,14 @@ def command(
     Fetches only the splits that tasks evaluate or draw shots from. After an interruption, run it again: correct files
     stay. HF_ENDPOINT names another hub; HF_TOKEN opens gated datasets and is never written to disk.
     """
-    from assay.data import HubClient, check_mirror, fill_mirror, find_model, why_out_of_reach
+    from assay.data import HubClient, fill_mirror, find_model, why_out_of_reach
 
-    place = Path(folder)
     if check:
-        wrong = check_mirror(place)
-        for each in wrong:
-            echo(f"✗ {one_line(each)}")
-        echo(f"{len(wrong):,} files are wrong; fetch them again." if wrong else "All files are as fetched.")
-        context.exit(1 if wrong else 0)
-    names = [part for name in tasks for part in name.split(",") if part]
+        context.exit(_check(folder))
+    names = names_in(tasks)
     if not names and not models:
-        raise click.UsageError("name the tasks whose data to fetch, or a model with --model.")
-    needs, notes = needs_of(names, include_path, lm_eval, no_defaults) if names else ([], [])
+        raise click.UsageError("name tasks to fetch the data of, or a model with --model.")
+    needs, notes = needs_of(names, open_manager()) if names else ([], [])
     if reason := why_out_of_reach():
         raise DataError(
             f"the hub cannot be reached ({reason})",
@@ -68,11 +66,11 @@ def command(
     found, failed = find_all(client, needs)
     found += [find_model(client, name) for name in models]
     notes += [each.note for each in found if each.note]
-    progress = fill_mirror(place, found, client, shown_progress())
+    progress = fill_mirror(folder, found, client, shown_progress())
     for note in dict.fromkeys(notes):
         echo(hanging(f"! {note}"), err=True)
     new = progress.files - progress.kept
-    echo(f"{place}: {progress.files:,} files, {progress.bytes / 1e6:,.1f} MB; {new:,} fetched now")
+    echo(f"{folder}: {progress.files:,} files, {progress.bytes / 1e6:,.1f} MB; {new:,} fetched now")
     for need, error in failed:
         echo(f"✗ {one_line(need.label)}: {hanging(str(error))}", err=True)
     if failed:
@@ -81,9 +79,17 @@ def command(
         )
 
 
-def needs_of(
-    names: list[str], include_path: tuple[str, ...], lm_eval: str | None, no_defaults: bool
-) -> tuple[list[DatasetNeed], list[str]]:
+def _check(folder: Path) -> int:
+    from assay.data import check_mirror
+
+    wrong = check_mirror(folder)
+    for each in wrong:
+        echo(f"✗ {one_line(each)}")
+    echo(f"{len(wrong):,} files are wrong: fetch again." if wrong else "All files are as they were fetched.")
+    return 1 if wrong else 0
+
+
+def needs_of(names: Sequence[str], manager: TaskManager) -> tuple[list[DatasetNeed], list[str]]:
     """What the tasks read, each dataset once for all of them; and which tasks say nothing about it."""
     from dataclasses import replace
 
@@ -91,7 +97,7 @@ def needs_of(
 
     by_place: dict[tuple[object, ...], DatasetNeed] = {}
     notes = []
-    for name, config in open_manager(include_path, lm_eval, no_defaults).resolve(names).tasks.items():
+    for name, config in manager.resolve(names).tasks.items():
         need = need_of_task(config)
         if need is None:
             if config.custom_dataset is not None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay.cli.compare import compare_options
 from assay.cli.output import echo, echo_json, echo_sentence
 
 if TYPE_CHECKING:
-    from assay.comparison import GateReport
+    from assay.comparison import CompareOptions, GateReport
 
 
 @click.command("gate", short_help="Fail a build when a run is worse than another.")
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 @click.option(
     "--metric",
     "-m",
+    "metrics",
     multiple=True,
     metavar="NAME",
     help="Only this metric: acc, or acc,none; can be repeated.  [default: all; with --threshold, each task's first]",
@@ -70,21 +72,19 @@ if TYPE_CHECKING:
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     run: str,
     baseline: str | None,
     threshold: float | None,
-    margin: float,
-    alpha: float,
     tasks: tuple[str, ...],
-    metric: tuple[str, ...],
-    unpaired: bool,
-    cannot_tell: str | None,
     noise: str | None,
+    cannot_tell: str | None,
     as_json: bool,
     markdown: str | None,
     junit: str | None,
     report_file: str | None,
     link: str | None,
+    **how: Any,
 ) -> None:
     """Exit with 0 if a run is shown to be no worse than a baseline by more than the margin, with 1 if it is shown to be
     worse, and with 4 if there are too few docs to tell.
@@ -99,22 +99,8 @@ def command(
     tell. In a GitHub workflow, checks that do not pass are annotated, and the comment becomes the step's summary; in
     GitLab they form the code quality report (gl-code-quality-report.json).
     """
-
-    from assay.comparison import CompareOptions, NoiseFile, gate_against, gate_thresholds
-    from assay.errors import ConfigError
-
-    names = tuple(name for part in tasks for name in part.split(",") if name)
-    measured = None if noise is None else NoiseFile.load(noise)
-    options = CompareOptions(tasks=names, metrics=metric, margin=margin, alpha=alpha, unpaired=unpaired, noise=measured)
-    if (baseline is None) == (threshold is None):
-        raise ConfigError("a gate needs either --baseline or --threshold, not both")
-    if threshold is not None:
-        if not names:
-            raise ConfigError("--threshold needs --tasks", hint="Name the tasks that must reach it.")
-        report = gate_thresholds(run, {(name, each): threshold for name in names for each in metric or ("",)}, options)
-    else:
-        assert baseline is not None
-        report = gate_against(run, baseline, options)
+    options = compare_options(tasks, noise, **how)
+    report = _decide(run, baseline, threshold, options)
     against = f"threshold {threshold:g}" if threshold is not None else str(Path(str(baseline)))
     title = f"{run} against {against}"
     write_files(report, title, markdown=markdown, junit=junit, report_file=report_file, link=link)
@@ -125,9 +111,23 @@ def command(
             echo_sentence(check.line())
         for note in report.notes:
             echo_sentence(f"note: {note}")
-        echo_sentence(_last_line(report, run, against, alpha))
+        echo_sentence(_last_line(report, run, against, options.alpha))
     if code := exit_code(report, cannot_tell):
         context.exit(code)
+
+
+def _decide(run: str, baseline: str | None, threshold: float | None, options: CompareOptions) -> GateReport:
+    from assay.comparison import gate_against, gate_thresholds
+    from assay.errors import ConfigError
+
+    if baseline is not None and threshold is None:
+        return gate_against(run, baseline, options)
+    if threshold is None or baseline is not None:
+        raise ConfigError("a gate needs --baseline or --threshold, and one of them only")
+    if not options.tasks:
+        raise ConfigError("--threshold needs --tasks", hint="Name the tasks that must reach it.")
+    least = {(name, metric): threshold for name in options.tasks for metric in options.metrics or ("",)}
+    return gate_thresholds(run, least, options)
 
 
 def exit_code(report: GateReport, cannot_tell: str | None) -> int:

@@ -18,14 +18,14 @@ import click
 
 import assay
 from assay.cli.output import echo, echo_json
-from assay.cli.task_files import TaskFilesCommand, open_manager, task_files
+from assay.cli.task_files import OpenManager, TaskFilesCommand, task_files
 from assay.signs import one_line
 from assay.tables import GAP, NARROWEST_NOTE, cell_width
 
 if TYPE_CHECKING:
     from assay.metrics import Metric
     from assay.registry import Registry
-    from assay.tasks import TaskManager
+    from assay.tasks import Entry, TaskManager
 
 KINDS = ("tasks", "groups", "tags", "models", "metrics", "filters")
 Listing = dict[str, Any]
@@ -39,33 +39,22 @@ _NAMED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     "--json", "as_json", is_flag=True, help="Print JSON: a list of objects with name, kind, path and other facts."
 )
 @task_files
-def command(
-    kind: str | None,
-    pattern: str | None,
-    as_json: bool,
-    include_path: tuple[str, ...],
-    lm_eval: str | None,
-    no_defaults: bool,
-) -> None:
-    """List the names that you can use in a run.
+def command(kind: str | None, pattern: str | None, as_json: bool, open_manager: OpenManager) -> None:
+    """List what can be named in a run.
 
     \b
     assay ls                   all tasks, groups and tags
     assay ls tasks 'arc_*'     tasks that match a pattern
     assay ls models            backends for --model
     """
-    kind = "tasks" if kind == "subtasks" else kind  # as lm-evaluation-harness calls what is no group
-    if kind is not None and kind not in KINDS:
-        if pattern is not None:
-            raise click.UsageError(f"cannot list {kind!r}; one of {', '.join(KINDS)}")
-        kind, pattern = None, kind
+    kind, pattern = _kind_and_pattern(kind, pattern)
     if kind in ("models", "metrics", "filters"):
         rows = _registered(kind)
     else:
         from assay.config import reading_only
 
         with reading_only():
-            rows = _indexed(open_manager(include_path, lm_eval, no_defaults), kind)
+            rows = _indexed(open_manager(), kind)
     if pattern is not None:
         wanted = pattern if any(sign in pattern for sign in "*?[") else f"*{pattern}*"
         rows = [row for row in rows if fnmatch.fnmatchcase(row["name"], wanted)]
@@ -75,6 +64,16 @@ def command(
         _print(rows, kind or "names", pattern)
 
 
+def _kind_and_pattern(first: str | None, second: str | None) -> tuple[str | None, str | None]:
+    """One word alone may be either."""
+    kind = "tasks" if first == "subtasks" else first  # as lm-evaluation-harness calls what is no group
+    if kind is None or kind in KINDS:
+        return kind, second
+    if second is not None:
+        raise click.UsageError(f"cannot list {kind!r}; one of {', '.join(KINDS)}")
+    return None, kind
+
+
 def _indexed(manager: TaskManager, kind: str | None) -> list[Listing]:
     index = manager.index
     wanted = ("task", "group", "tag") if kind is None else (kind.removesuffix("s"),)
@@ -82,14 +81,7 @@ def _indexed(manager: TaskManager, kind: str | None) -> list[Listing]:
     for entry in index.entries.values():
         if entry.kind not in wanted:
             continue
-        row: Listing = {"name": entry.name, "kind": entry.kind, "path": entry.file}
-        if entry.kind == "task":
-            row |= {"output_type": entry.output_type, "tags": [*entry.tags], "num_fewshot": entry.shots}
-            row |= {"style": entry.style, "is_class": entry.is_class, "about": entry.about}
-        elif entry.kind == "group":
-            row["about"] = entry.about
-        elif entry.kind == "tag":
-            row["tasks"] = [*entry.members]
+        row = _facts(entry)
         if entry.file is not None and entry.file in index.broken:
             row["error"] = index.broken[entry.file]
         if entry.rivals:
@@ -101,6 +93,19 @@ def _indexed(manager: TaskManager, kind: str | None) -> list[Listing]:
             if path not in named:
                 rows.append({"name": os.path.basename(path), "kind": "broken", "path": path, "error": error})
     return sorted(rows, key=lambda row: row["name"])
+
+
+def _facts(entry: Entry) -> Listing:
+    """What is said of a task, a group or a tag."""
+    row: Listing = {"name": entry.name, "kind": entry.kind, "path": entry.file}
+    if entry.kind == "task":
+        row |= {"output_type": entry.output_type, "tags": [*entry.tags], "num_fewshot": entry.shots}
+        row |= {"style": entry.style, "is_class": entry.is_class, "about": entry.about}
+    elif entry.kind == "group":
+        row["about"] = entry.about
+    elif entry.kind == "tag":
+        row["tasks"] = [*entry.members]
+    return row
 
 
 def _registered(kind: str) -> list[Listing]:
@@ -183,13 +188,8 @@ def listed(head: Sequence[str], lines: Sequence[Sequence[str]], width: int) -> I
             yield line[0]
         *shown, note = line
         room = width - before if beside else width - 4
-        notes = (
-            []
-            if not note
-            else [note]
-            if cell_width(note) <= room
-            else textwrap.wrap(note, max(room, 10), break_on_hyphens=False)
-        )
+        wrapped = textwrap.wrap(note, max(room, 10), break_on_hyphens=False) if cell_width(note) > room else [note]
+        notes = [text for text in wrapped if text]
         first = [notes.pop(0) if notes else ""] if beside else []
         if row := row_of(["" if is_long else shown[0], *shown[1:], *first], widths, filled):
             yield row

@@ -14,6 +14,7 @@ import click
 from assay.cli.foreign_flags import RunCommand
 from assay.cli.options import RUN_OPTIONS, with_options
 from assay.cli.output import echo, echo_json
+from assay.errors import ConfigError, did_you_mean
 from assay.signs import one_line
 from assay.tables import EDGE, Column, FittedTable
 
@@ -46,7 +47,6 @@ def command(models_file: Path, only: str | None, as_json: bool, **given: Any) ->
     for all their tasks; on a cluster, several are evaluated at once.
     """
     from assay.cli.options import resolve_config
-    from assay.errors import ConfigError, did_you_mean
     from assay.report import check_first
     from assay.run import missing_by_model, plan_cells, read_models
 
@@ -55,11 +55,7 @@ def command(models_file: Path, only: str | None, as_json: bool, **given: Any) ->
         raise ConfigError("no tasks were named", hint="Add --tasks NAMES.")
     models = read_models(models_file, config)
     if only is not None:
-        names = [model.name for model in models]
-        if only not in names:
-            hint = did_you_mean(only, names) or f"It has: {', '.join(names)}."
-            raise ConfigError(f"{models_file} has no model {only!r}", hint=hint)
-        models = [model for model in models if model.name == only]
+        models = [_named(only, models, models_file)]
     for model in models:
         check_first(model.config)
     directory = Path(config.run_dir or config.output_path or "matrix")
@@ -80,6 +76,14 @@ def command(models_file: Path, only: str | None, as_json: bool, **given: Any) ->
         echo(f"withheld: {', '.join(withheld)}", err=True)
     if failures or withheld:
         sys.exit(3 if failures else 1)
+
+
+def _named(name: str, models: Sequence[MatrixModel], file: Path) -> MatrixModel:
+    by_name = {model.name: model for model in models}
+    if name not in by_name:
+        hint = did_you_mean(name, by_name) or f"It has: {', '.join(by_name)}."
+        raise ConfigError(f"{file} has no model {name!r}", hint=hint)
+    return by_name[name]
 
 
 def _forecast(missing: dict[str, list[Cell]], *, as_json: bool) -> None:
@@ -130,19 +134,12 @@ def _on_cluster(
         per_model, at_once = share_out(len(missing), replicas)
         address = ray.get_runtime_context().gcs_address
         echo(f"{at_once} models at once, {per_model} replicas each, on {address}", err=True)
-        shared = config.model_copy(
-            update={
-                "ray_address": address,
-                "replicas": per_model,
-                "cpus_per_replica": each.cpus,
-                "run_dir": None,
-                "output_path": str(directory),
-            }
-        )
+        shared = {"ray_address": address, "replicas": per_model, "cpus_per_replica": each.cpus}
+        shared |= {"run_dir": None, "output_path": str(directory)}
         directory.mkdir(parents=True, exist_ok=True)
         # Its processes need the whole config, secrets too; so nobody else may read it, and it goes with them.
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".json") as written:
-            written.write(shared.model_dump_json(exclude_none=True))
+            written.write(config.model_copy(update=shared).model_dump_json(exclude_none=True))
             written.flush()
             command = [sys.executable, "-m", "assay", "matrix", "--models", str(models_file), "--config", written.name]
             return _drive(command, missing, at_once, directory)
@@ -169,12 +166,11 @@ def _drive(base: Sequence[str], missing: dict[str, list[Cell]], at_once: int, di
                 code = running.pop(name).returncode
                 echo(f"{name}: {'done' if code == 0 else f'ended with {code}'}", err=True)
             time.sleep(0.2)
-    except BaseException:
+    finally:
         for process in running.values():
             process.terminate()
         for process in running.values():
             process.wait()
-        raise
     return {
         cell: f"not finished; see {directory / cell.directory.parent.name}.log"
         for cells in missing.values()
@@ -183,36 +179,33 @@ def _drive(base: Sequence[str], missing: dict[str, list[Cell]], at_once: int, di
     }
 
 
+def _number_rows(results: Mapping[tuple[str, str], RunResult]) -> list[dict[str, Any]]:
+    from assay.report import rows_of
+
+    of_row, of_estimate = ("name", "depth", "metric", "filter"), ("value", "stderr", "low", "high", "n", "undefined")
+    return [
+        {
+            "model": model,
+            "cell": task,
+            **{name: getattr(row, name) for name in of_row},
+            **{name: getattr(row.estimate, name) for name in of_estimate},
+        }
+        for (model, task), result in results.items()
+        for row in rows_of(result)
+        if row.key is not None
+    ]
+
+
 def _show(cells: Sequence[Cell], models: Sequence[MatrixModel], tasks: Sequence[str], *, as_json: bool) -> list[str]:
     """A row a task, a column a model; every number of every cell with --json. Which scores are withheld."""
 
     from assay.cli.display import console
-    from assay.report import rows_of
     from assay.results import RunResult
 
     results = {(cell.model, cell.task): RunResult.load(cell.directory) for cell in cells if cell.is_done()}
     withheld = [f"{task} of {model}" for (model, _), result in results.items() for task in result.withheld]
     if as_json:
-        rows = [
-            {
-                "model": model,
-                "cell": task,
-                "name": row.name,
-                "depth": row.depth,
-                "metric": row.metric,
-                "filter": row.filter,
-                "value": row.estimate.value,
-                "stderr": row.estimate.stderr,
-                "low": row.estimate.low,
-                "high": row.estimate.high,
-                "n": row.estimate.n,
-                "undefined": row.estimate.undefined,
-            }
-            for (model, task), result in results.items()
-            for row in rows_of(result)
-            if row.key is not None
-        ]
-        echo_json(rows, indent=2)
+        echo_json(_number_rows(results), indent=2)
         return withheld
     out = console()
     wide, tall = matrix_tables(results, [model.name for model in models], tasks)

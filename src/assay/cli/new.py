@@ -48,14 +48,9 @@ def write_scaffold(kind: str, name: str, folder: Path) -> list[Path]:
             f"{name!r} cannot be the name of a Python module", hint="Use letters, digits and underscores."
         )
     if os.path.exists(folder):  # not `folder.exists()`, which fails below a directory that may not be entered
-        raise ConfigError(f"{folder} already exists", hint="Choose another name, or remove it.")
-    filled = {
-        folder / source.name.removesuffix(".template").replace("@name@", name): _filled(
-            source.read_text(encoding="utf-8"), name
-        )
-        for source in sorted((SCAFFOLD / kind).iterdir())
-        if source.suffix == ".template"
-    }
+        raise ConfigError(f"{folder} is there already", hint="Choose another name, or remove it.")
+    templates = {path.stem: path.read_text("utf-8") for path in sorted((SCAFFOLD / kind).glob("*.template"))}
+    filled = {folder / file.replace("@name@", name): _filled(text, name) for file, text in templates.items()}
     try:
         folder.mkdir(parents=True)
         for path, text in filled.items():

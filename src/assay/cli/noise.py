@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,20 +81,15 @@ def command(
         _forecast(plan_replays(config, options, directory)[0].config, options.replays * (1 + greedy), as_json=as_json)
         return
     directory.mkdir(parents=True, exist_ok=True)
-    found = run_replays(
-        config,
-        options,
-        directory,
-        progress=lambda: show_progress(quiet=as_json),
-        notify=lambda text: echo(text, err=True),
-    )
+    show, tell = partial(show_progress, quiet=as_json), partial(echo, err=True)
+    noise = run_replays(config, options, directory, progress=show, notify=tell)
     if written:
-        found.save(Path(written))
+        noise.save(Path(written))
     if as_json:
-        echo_json(found.to_json(), indent=2)
+        echo_json(noise.to_json(), indent=2)
     else:
-        _show(found)
-        echo(f"Kept in {written or directory / 'noise.json'}; pass it to gate, compare and power with --noise.")
+        _show(noise)
+        echo(f"Kept in {written or directory / 'noise.json'}: give it to gate, compare and power with --noise.")
 
 
 def _numbers(text: str | None) -> tuple[int, ...]:
@@ -132,32 +128,32 @@ COLUMNS = [
 ]
 
 
-def _show(found: NoiseFile) -> None:
+def _show(noise: NoiseFile) -> None:
     from assay.cli.display import console
 
-    table = FittedTable(COLUMNS, title=f"{one_line(found.model)} · {len(found.replays)} replays")
-    for row in found.rows:
-        mean = sum(row.scores) / len(row.scores)
-        table.add(
-            [
-                one_line(row.name),
-                one_line(row.metric),
-                f"{mean:.4f}",
-                f"{min(row.scores):.4f} to {max(row.scores):.4f}",
-                "" if row.docs is None else f"{row.docs.value:.4f}",
-                _draws(row),
-                "" if row.by_doc is None else str(row.by_doc),
-                f"≤ {row.most:.4f}" if row.whole_run is None else str(row.whole_run),
-                f"{row.n:,}",
-                "" if row.flip_share is None else f"{len(row.flips):,}",
-            ],
-            _flips(row),
-            "dim",
-        )
+    table = FittedTable(COLUMNS, title=f"{one_line(noise.model)} · {len(noise.replays)} replays")
+    for row in noise.rows:
+        table.add(_cells(row), _flips(row), "dim")
     console().print(table)
-    echo("± is the standard deviation of the score due to each source alone, with its 95 % interval.")
-    for note in found.notes:
+    echo("± is the standard deviation of the score that each source makes by itself, with its 95 % interval.")
+    for note in noise.notes:
         echo(f"note: {one_line(note)}")
+
+
+def _cells(row: ScoreNoise) -> list[str]:
+    mean = sum(row.scores) / len(row.scores)
+    return [
+        one_line(row.name),
+        one_line(row.metric),
+        f"{mean:.4f}",
+        f"{min(row.scores):.4f} to {max(row.scores):.4f}",
+        "" if row.docs is None else f"{row.docs.value:.4f}",
+        _draws(row),
+        "" if row.by_doc is None else str(row.by_doc),
+        f"≤ {row.most:.4f}" if row.whole_run is None else str(row.whole_run),
+        f"{row.n:,}",
+        "" if row.flip_share is None else f"{len(row.flips):,}",
+    ]
 
 
 def _draws(row: ScoreNoise) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -13,6 +13,9 @@ from click.core import ParameterSource
 from assay.cli.foreign_flags import foreign_flags
 from assay.config import RunConfig, merge_settings, parse_roles, parse_settings
 from assay.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from assay.models import LM
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -188,6 +191,25 @@ RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
     _flag("--gpus_per_replica", type=float, help="GPUs per replica.  [default: what the model needs]"),
     _flag("--cpus_per_replica", type=float, help="CPUs per replica.  [default: an even share of a node]"),
 )
+
+
+def names_in(values: Iterable[str]) -> tuple[str, ...]:
+    """The names of a flag that may be repeated and may hold several.
+
+    >>> names_in(["arc_easy,gsm8k", "mmlu"])
+    ('arc_easy', 'gsm8k', 'mmlu')
+    """
+    return tuple(name for value in values for name in value.split(",") if name)
+
+
+def load_named_model(name: str, model_args: Sequence[str], **settings: Any) -> LM:
+    """A backend by its name; anything else is what `pretrained=` of `hf` takes: a hub name, a directory, a GGUF file."""
+    from assay.models import MODELS, load_model
+
+    arguments: Mapping[str, Any] = resolve_config({"model_args": tuple(model_args)}).model_args
+    if name not in MODELS and ".py:" not in name and not name.endswith(".py"):
+        name, arguments = "hf", {"pretrained": name, **arguments}
+    return load_model(name, arguments, **settings)
 
 
 def with_options(options: Sequence[Callable[[Any], Any]]) -> Callable[[F], F]:

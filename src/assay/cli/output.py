@@ -83,14 +83,18 @@ def speak_utf8() -> None:
 _raw: dict[str, _Descriptor] = {}
 
 
-def secure_streams() -> None:
-    """Put streams that cannot fail in place of the process's own. Those that somebody has replaced are left alone."""
+def _open_closed_descriptors() -> None:
+    """A closed one would be given to the next file that is opened, and messages would be written into that file."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            # A closed descriptor would be given to the next file that is opened, and messages would be written into it.
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
+
+
+def secure_streams() -> None:
+    """Put streams that cannot fail in place of the process's own. Those that somebody has replaced are left alone."""
+    _open_closed_descriptors()
     for number, name in ((1, "stdout"), (2, "stderr")):
         given: IO[str] | None = getattr(sys, name)
         if given is not getattr(sys, f"__{name}__") or name in _raw:

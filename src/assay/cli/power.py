@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.options import TASK_OPTIONS, with_options
+from assay.cli.options import TASK_OPTIONS, names_in, resolve_config, with_options
 from assay.cli.output import echo, echo_json, echo_sentence
 from assay.signs import one_line
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 @click.option("--metric", "-m", metavar="NAME", help="Metric to plan for.  [default: the first]")
 @click.option(
     "--power",
-    "wanted",
     default=0.8,
     show_default=True,
     type=click.FloatRange(0.01, 0.999),
@@ -59,7 +59,15 @@ if TYPE_CHECKING:
     "--within",
     default=0.0,
     type=click.FloatRange(0),
-    help="Variance of one draw of a doc, if no run has several; 0 without sampling.",
+    help="Variance of one draw of a doc, where repeats do not tell; 0 without sampling.",
+)
+@click.option(
+    "--repeats",
+    "draws",
+    default=1,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Draws per doc that are planned.",
 )
 @click.option("--repeats", default=1, show_default=True, type=click.IntRange(min=1), help="Planned draws per doc.")
 @click.option(
@@ -79,19 +87,14 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 def command(
     tasks: tuple[str, ...],
-    effect: float,
     runs: tuple[str, ...],
     metric: str | None,
-    wanted: float,
-    alpha: float,
-    correlation: float,
-    accuracy: float,
-    within: float,
-    repeats: int,
-    tests: int,
     noise: str | None,
     as_json: bool,
-    **given: Any,
+    include_path: tuple[str, ...],
+    lm_eval: str | None,
+    data_dir: str | None,
+    **assumed: Any,
 ) -> None:
     """Compute the docs and draws needed to see a difference, and what a run of the current size can see.
 
@@ -107,16 +110,19 @@ def command(
     from assay.comparison import NoiseFile, PowerAssumptions
 
     serving = None if noise is None else NoiseFile.load(noise)
-    wish = PowerAssumptions(effect, alpha, wanted, correlation, within, accuracy, repeats, tests, serving)
-    names = [name for part in tasks for name in part.split(",") if name]
-    plans = _from_runs(runs, names, metric, wish) if runs else _from_tasks(names, given, wish)
+    wish = PowerAssumptions(**assumed, serving=serving)
+    names = names_in(tasks)
+    files = {"include_path": include_path, "lm_eval": lm_eval, "data_dir": data_dir}
+    plans = _from_runs(runs, names, metric, wish) if runs else _from_tasks(names, files, wish)
     if as_json:
         echo_json([asdict(plan) for plan in plans], indent=2)
     else:
         _show(plans, wish)
 
 
-def _from_runs(runs: tuple[str, ...], names: list[str], metric: str | None, wish: PowerAssumptions) -> list[SizePlan]:
+def _from_runs(
+    runs: tuple[str, ...], names: Sequence[str], metric: str | None, wish: PowerAssumptions
+) -> list[SizePlan]:
     from assay.comparison import open_run, plan_from_runs
     from assay.errors import ConfigError
 
@@ -139,17 +145,16 @@ def _from_runs(runs: tuple[str, ...], names: list[str], metric: str | None, wish
     return plans
 
 
-def _from_tasks(names: list[str], given: dict[str, Any], wish: PowerAssumptions) -> list[SizePlan]:
+def _from_tasks(names: Sequence[str], files: dict[str, Any], wish: PowerAssumptions) -> list[SizePlan]:
     from pathlib import Path
 
-    from assay.cli.options import resolve_config
     from assay.comparison import plan_without_runs
     from assay.errors import AssayError, ConfigError
     from assay.tasks import TaskManager
 
     if not names:
-        raise ConfigError("no tasks given", hint="Name some with --tasks, or earlier runs with --from.")
-    config = resolve_config(given)
+        raise ConfigError("no tasks given", hint="Name some with --tasks, or give earlier runs with --from.")
+    config = resolve_config(files)
     manager = TaskManager(include_path=config.include_path, lm_eval=config.lm_eval or None)
     loaded = manager.load(names, data_dir=Path(config.data_dir) if config.data_dir else None)
     plans = []

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay.cli.options import names_in
 from assay.cli.output import echo, echo_json, echo_sentence
 
 if TYPE_CHECKING:
-    from assay.comparison import ComparedRun, RankOptions
+    from assay.comparison import ComparedRun, Ranking, RankOptions
 
 
 @click.command("rank", short_help="Rank many runs, each with the ranks it may have.")
@@ -33,8 +35,10 @@ if TYPE_CHECKING:
     type=click.FloatRange(0.5, 1, max_open=True),
     help="Confidence level of all ranges together.",
 )
-@click.option("--ignore_prompts", is_flag=True, help="Pair docs by content even if their prompts differ.")
-@click.option("--bootstrap_iters", default=2000, show_default=True, type=click.IntRange(min=200), help="Replicates.")
+@click.option("--ignore_prompts", is_flag=True, help="Pair docs by content even where their prompts differ.")
+@click.option(
+    "--bootstrap_iters", "replicates", default=2000, show_default=True, type=click.IntRange(min=200), help="Replicates."
+)
 @click.option(
     "--thin",
     is_flag=False,
@@ -50,16 +54,12 @@ if TYPE_CHECKING:
 def command(
     runs: tuple[str, ...],
     tasks: tuple[str, ...],
-    metric: str | None,
-    min_difference: float,
-    level: float,
-    ignore_prompts: bool,
-    bootstrap_iters: int,
     thin: int | None,
     thin_docs: str | None,
     as_json: bool,
     markdown: bool,
     html: str | None,
+    **how: Any,
 ) -> None:
     """Rank runs by their scores on the same docs, each with the range of ranks it may have.
 
@@ -72,21 +72,10 @@ def command(
     A run is one of our run directories, files of lm-evaluation-harness, lighteval or inspect, or a table of scores (CSV, Parquet,
     npz) that holds several. Ranges of all runs hold together at 95 %.
     """
-    from assay.cli.display import console
-    from assay.comparison import (
-        RankOptions,
-        open_runs,
-        rank,
-        ranking_json,
-        ranking_legend,
-        ranking_markdown,
-        ranking_page,
-        ranking_table,
-    )
+    from assay.comparison import RankOptions, open_runs, rank, ranking_json, ranking_page
     from assay.results import write_whole
 
-    names = tuple(name for part in tasks for name in part.split(",") if name)
-    options = RankOptions(names, metric, min_difference, level, ignore_prompts, bootstrap_iters)
+    options = RankOptions(tasks=names_in(tasks), **how)
     opened = [each for path in runs for each in open_runs(path)]
     if thin is not None:
         _thin(opened, thin or None, thin_docs, options)
@@ -99,6 +88,15 @@ def command(
     if as_json:
         echo_json(ranking_json(rankings))
         return
+    _show(rankings, markdown=markdown)
+    if html:
+        echo(html)
+
+
+def _show(rankings: Sequence[Ranking], *, markdown: bool) -> None:
+    from assay.cli.display import console
+    from assay.comparison import ranking_legend, ranking_markdown, ranking_table
+
     out = console()
     for ranking in rankings:
         if markdown:
@@ -107,8 +105,6 @@ def command(
         out.print(ranking_table(ranking))
         for line in ranking_legend(ranking):
             echo_sentence(line)
-    if html:
-        echo(html)
 
 
 def _thin(runs: list[ComparedRun], thin: int | None, file: str | None, options: RankOptions) -> None:

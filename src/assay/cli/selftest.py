@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
@@ -9,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assay.models import Capabilities
+    from assay.models import Capabilities, Check
 
 
 @click.command("selftest", short_help="Check that a model gives the same answer however you ask.")
@@ -32,41 +34,37 @@ def command(
     A check is skipped only if the backend does not offer it, such as likelihoods of a chat server. A failed request
     fails its check. Exit code 1 if a check fails or none applies.
     """
-    from rich.markup import escape
-    from rich.table import Table
-
     from assay.cli.display import console
-    from assay.cli.options import resolve_config
-    from assay.models import MODELS, load_model, run_checks
+    from assay.cli.options import load_named_model
+    from assay.models import run_checks
     from assay.run import abilities_of
     from assay.store import ResponseStore
 
-    name, arguments = model, resolve_config({"model_args": model_args}).model_args
-    if model not in MODELS and ".py:" not in model and not model.endswith(".py"):
-        name, arguments = "hf", {"pretrained": model, **arguments}
     click.echo("loading the model", err=True)
-    lm = load_model(name, arguments, device=device, trust_remote_code=trust_remote_code)
-    title = f"selftest of {escape(model)}"
-    table = Table("check", "", "largest difference", "flipped", "", title=title, title_justify="left")
-    try:
-        checks = list(
-            run_checks(lm, tolerance=tolerance, report=lambda step: click.echo(f"checking: {step}", err=True))
-        )
+    with closing(load_named_model(model, model_args, device=device, trust_remote_code=trust_remote_code)) as lm:
+        checks = [*run_checks(lm, tolerance=tolerance, report=lambda step: click.echo(f"checking: {step}", err=True))]
         click.echo("asking what it can do", err=True)
         with ResponseStore() as store:
             able = abilities_of(lm, store)
-    finally:
-        lm.close()
+    console().print(check_table(checks, model))
+    console().print(ability_table(able))
+    verdicts = {check.passed for check in checks}
+    if False in verdicts or True not in verdicts:
+        raise SystemExit(1)
+
+
+def check_table(checks: Sequence[Check], model: str) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    title = f"selftest of {escape(model)}"
+    table = Table("check", "", "largest difference", "flipped", "", title=title, title_justify="left")
     for check in checks:
         verdict = {True: "[green]ok[/green]", False: "[red]failed[/red]", None: "skipped"}[check.passed]
         difference = "" if check.difference is None else f"{check.difference:.2g}"
         flipped = "" if check.flipped is None else f"{check.flipped:.0%}"
         table.add_row(check.name, verdict, difference, flipped, escape(check.note))
-    console().print(table)
-    console().print(ability_table(able))
-    verdicts = {check.passed for check in checks}
-    if False in verdicts or True not in verdicts:
-        raise SystemExit(1)
+    return table
 
 
 _WITHOUT = {

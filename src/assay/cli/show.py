@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.output import echo, echo_json
-from assay.cli.task_files import TaskFilesCommand, open_manager, task_files, trusting
+from assay.cli.task_files import OpenManager, TaskFilesCommand, task_files, trusting
 from assay.signs import one_line
 
 if TYPE_CHECKING:
@@ -47,9 +47,7 @@ def command(
     apply_chat_template: bool,
     tokens: str | None,
     data_dir: str | None,
-    include_path: tuple[str, ...],
-    lm_eval: str | None,
-    no_defaults: bool,
+    open_manager: OpenManager,
 ) -> None:
     """Show a task or group, resolved, with the file and line that set each field.
 
@@ -60,7 +58,7 @@ def command(
 
     To show a doc of a task that uses Python code, pass --trust, because the code builds the prompt. Nothing else here runs code.
     """
-    manager = open_manager(include_path, lm_eval, no_defaults)
+    manager = open_manager()
     if doc is not None:
         _require_trust(manager.resolve(name))
         loaded = manager.load(name, data_dir)

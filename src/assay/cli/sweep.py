@@ -12,6 +12,8 @@ from assay.cli.options import RUN_OPTIONS, with_options
 from assay.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from assay.comparison import SweepDesign, SweptTask
     from assay.config import RunConfig
 
@@ -60,9 +62,8 @@ def command(
 
     tasks = find_sweep_tasks(resolve_config(given))
     config = tasks.config
-    design = SweepDesign(
-        tasks.leaves, wordings(_split(styles), _split(perturb)), _shots(shots, config), seeds, tasks.asked
-    )
+    worded = wordings(_split(styles), _split(perturb))
+    design = SweepDesign(tasks.leaves, worded, _shots(shots, config), seeds, tasks.asked)
     tasks.check(design)
     if config.dry_run:
         _forecast(config, design, as_json=as_json)
@@ -147,41 +148,50 @@ def _run(config: RunConfig, design: SweepDesign, *, quiet: bool) -> list[Path]:
 
 
 def _show(swept: list[SweptTask]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     from assay.cli.display import console
     from assay.report import format_number
 
     out = console()
     for task in swept:
-        table = Table(
-            title=f"{task.task} · {task.key} · {task.docs:,} docs",
-            title_justify="left",
-            header_style="bold",
-            pad_edge=False,
-            box=SIMPLE_HEAD,
-        )
-        for name in ("wording", "shots", "seed", "score", "± stderr"):
-            table.add_column(name, justify="left" if name == "wording" else "right")
-        for each in task.conditions:
-            stderr = each.estimate.stderr
-            table.add_row(
-                each.style or "own",
-                "own" if each.shots is None else str(each.shots),
-                str(each.seed),
-                format_number(each.estimate.value or 0.0),
-                "" if stderr is None else format_number(stderr),
-            )
-        out.print(table)
-        shares = Table(header_style="bold", pad_edge=False, box=SIMPLE_HEAD)
-        shares.add_column("source of variance")
-        shares.add_column("share", justify="right")
-        for effect, share in sorted(task.components.shares.items(), key=lambda item: -item[1]):
-            if len(effect) > 1 and share < 0.0005:
-                continue
-            shares.add_row(" × ".join(effect), f"{share:.1%}")
-        out.print(shares)
+        out.print(_conditions(task))
+        out.print(_shares(task))
         c = task.components
         low, high, mean, error = map(format_number, (c.low, c.high, c.mean, c.stderr))
         echo(f"Scores range from {low} to {high} over the prompts; mean {mean} ± {error}, prompts counted as draws.\n")
+
+
+def _conditions(task: SweptTask) -> Table:
+    """The score in each wording, with each number of shots, for each seed."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from assay.report import format_number
+
+    title = f"{task.task} · {task.key} · {task.docs:,} docs"
+    table = Table(title=title, title_justify="left", header_style="bold", pad_edge=False, box=SIMPLE_HEAD)
+    for name in ("wording", "shots", "seed", "score", "± stderr"):
+        table.add_column(name, justify="left" if name == "wording" else "right")
+    for each in task.conditions:
+        stderr = each.estimate.stderr
+        table.add_row(
+            each.style or "own",
+            "own" if each.shots is None else str(each.shots),
+            str(each.seed),
+            format_number(each.estimate.value or 0.0),
+            "" if stderr is None else format_number(stderr),
+        )
+    return table
+
+
+def _shares(task: SweptTask) -> Table:
+    """What the variance of a score is made of, without interactions that amount to nothing."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(header_style="bold", pad_edge=False, box=SIMPLE_HEAD)
+    table.add_column("variance of a score comes from")
+    table.add_column("share", justify="right")
+    for effect, share in sorted(task.components.shares.items(), key=lambda item: -item[1]):
+        if len(effect) == 1 or share >= 0.0005:
+            table.add_row(" × ".join(effect), f"{share:.1%}")
+    return table

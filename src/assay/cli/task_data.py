@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,7 @@ class DataReport:
 
 def check_data(manager: TaskManager, names: list[str], data_dir: Path | None) -> DataReport:
     """Mirror and local files first; then the hub, each dataset once for all tasks that read it."""
-    from assay.data import HubClient, need_of_task, why_out_of_reach
+    from assay.data import need_of_task
 
     report = DataReport()
     asked: dict[DatasetNeed, list[str]] = {}
@@ -51,10 +52,17 @@ def check_data(manager: TaskManager, names: list[str], data_dir: Path | None) ->
             report.failures.setdefault(f"{config.dataset_path}: its files do not exist", []).append(name)
         else:
             asked.setdefault(need, []).append(name)
+    _look_on_hub(asked, report)
+    return report
+
+
+def _look_on_hub(asked: Mapping[DatasetNeed, list[str]], report: DataReport) -> None:
+    from assay.data import HubClient, why_out_of_reach
+
     if asked and (reason := why_out_of_reach()):
         report.add("nowhere", [name for tasks in asked.values() for name in tasks])
-        report.failures[f"the hub cannot be reached ({reason})"] = [name for tasks in asked.values() for name in tasks]
-        return report
+        report.failures[f"the hub is out of reach ({reason})"] = [name for tasks in asked.values() for name in tasks]
+        return
     found, failed = find_all(HubClient(), list(asked))
     for each in found:
         report.add("stand-in" if each.note else "hub", asked[each.need])
@@ -63,7 +71,6 @@ def check_data(manager: TaskManager, names: list[str], data_dir: Path | None) ->
     for need, error in failed:
         report.add("nowhere", asked[need])
         report.failures.setdefault(f"{need.label}: {error.message}", []).extend(asked[need])
-    return report
 
 
 def _configs(manager: TaskManager, names: list[str], report: DataReport) -> list[tuple[str, TaskConfig]]:

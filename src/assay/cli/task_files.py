@@ -15,29 +15,39 @@ if TYPE_CHECKING:
     from assay.tasks import TaskManager
 
 F = TypeVar("F", bound=Callable[..., Any])
+OpenManager = Callable[[], "TaskManager"]
 
 
 def task_files(function: F) -> F:
-    """Adds `--include_path`, `--lm_eval` and `--no-defaults`; `open_manager` takes what they give."""
-    options = (
-        click.option(
-            "--include_path",
-            multiple=True,
-            type=WHOLE_TEXT,
-            metavar="DIR",
-            envvar="ASSAY_INCLUDE_PATH",
-            help="More task files; can be repeated, or joined by the path separator.",
-        ),
-        click.option(
-            "--lm_eval",
-            metavar="[DIR]",
-            help="Add the tasks of an installed lm-evaluation-harness (or of ASSAY_LM_EVAL_TASKS), or of this directory.",
-        ),
-        click.option("--no-defaults", is_flag=True, help="Leave out the tasks that ship with assay."),
+    """Adds `--include_path`, `--lm_eval` and `--no-defaults`, and hands what they choose over as `open_manager`."""
+
+    @click.option(
+        "--include_path",
+        multiple=True,
+        type=WHOLE_TEXT,
+        metavar="DIR",
+        envvar="ASSAY_INCLUDE_PATH",
+        help="More task files; may be given many times, and splits on the path separator.",
     )
-    for option in reversed(options):
-        function = option(function)
-    return function
+    @click.option(
+        "--lm_eval",
+        metavar="[DIR]",
+        help="Add the tasks of an installed lm-evaluation-harness (or of ASSAY_LM_EVAL_TASKS), or of this directory.",
+    )
+    @click.option("--no-defaults", is_flag=True, help="Leave out the tasks that ship with assay.")
+    @functools.wraps(function)
+    def call(*args: Any, include_path: tuple[str, ...], lm_eval: str | None, no_defaults: bool, **options: Any) -> Any:
+        chosen = functools.partial(_open_manager, include_path, lm_eval, no_defaults)
+        return function(*args, open_manager=chosen, **options)
+
+    return cast(F, call)
+
+
+def _open_manager(include_path: tuple[str, ...], lm_eval: str | None, no_defaults: bool) -> TaskManager:
+    from assay.tasks import TaskManager
+
+    installed_or_folder = True if lm_eval == _INSTALLED else lm_eval
+    return TaskManager([*include_path], include_defaults=not no_defaults, lm_eval=installed_or_folder)
 
 
 def trusting(function: F) -> F:
@@ -67,10 +77,3 @@ class TaskFilesCommand(click.Command):
 
 
 _INSTALLED = "true"
-
-
-def open_manager(include_path: tuple[str, ...], lm_eval: str | None, no_defaults: bool) -> TaskManager:
-    from assay.tasks import TaskManager
-
-    chosen = True if lm_eval == _INSTALLED else lm_eval
-    return TaskManager([*include_path], include_defaults=not no_defaults, lm_eval=chosen)

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +15,10 @@ from typing import Any
 
 import click
 
+from assay.cli.options import names_in, resolve_config
 from assay.cli.output import echo, echo_json
 from assay.cli.task_data import check_data, print_data
-from assay.cli.task_files import TaskFilesCommand, open_manager, task_files, trusting
+from assay.cli.task_files import OpenManager, TaskFilesCommand, task_files, trusting
 from assay.config import ConfigWarning
 from assay.errors import AssayError, ConfigError, MissingPackage, UntrustedCode
 from assay.run import check_group
@@ -88,9 +90,7 @@ def command(
     verbose: bool,
     model: str | None,
     model_args: tuple[str, ...],
-    include_path: tuple[str, ...],
-    lm_eval: str | None,
-    no_defaults: bool,
+    open_manager: OpenManager,
 ) -> None:
     """Check tasks and groups, by name or all of them.
 
@@ -107,17 +107,17 @@ def command(
 
     With --model and no names, only the model is checked. --data lists files without loading them; exit code 3 if data are missing.
     """
-    manager = open_manager(include_path, lm_eval, no_defaults)
-    tally = ValidationTally()
+    manager, tally = open_manager(), ValidationTally()
+    mirror = Path(data_dir) if data_dir else None
     # Task modules may print while they are imported; what belongs to them goes to stderr.
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        split = [part for name in (*names, *tasks) for part in name.split(",") if part]
+        chosen = [*names_in((*names, *tasks))]
         if model is not None:
             _validate_model(model, model_args, tally)
-        if split or model is None:
-            _validate(manager, split, tally, Path(data_dir) if data_dir else None)
-        report = check_data(manager, split, Path(data_dir) if data_dir else None) if data else None
+        if chosen or model is None:
+            _validate(manager, chosen, tally, mirror)
+        report = check_data(manager, chosen, mirror) if data else None
     tally.warnings = _config_warnings(caught)
     if as_json:
         echo_json(tally.to_json(None if report is None else {"data": report.to_dict()}))
@@ -132,7 +132,6 @@ def command(
 
 
 def _validate_model(name: str, model_args: tuple[str, ...], tally: ValidationTally) -> None:
-    from assay.cli.options import resolve_config
     from assay.models import check_model
 
     tally.loaded["models"] = tally.failed["models"] = 0
@@ -178,6 +177,16 @@ class _Checker:
             kind = "groups" if entry is not None and entry.kind == "group" else "tasks"
             self.tally.add(kind, name, entry.file if entry else None, [_as_config_error(error)])
             return
+        blamed = self._check_tasks(resolved)
+        for key, spec in resolved.groups.items():
+            blamed.setdefault(key.partition("::")[0], []).extend(check_group(spec, resolved))
+        for key in resolved.groups:
+            if "::" not in key and key not in self.done:
+                self.done.add(key)
+                self.tally.add("groups", key, _text(resolved.sources.get(key)), blamed[key])
+
+    def _check_tasks(self, resolved: Resolved) -> dict[str, list[ConfigError]]:
+        """What groups are to blame for: faults of the tasks that they write out or change."""
         blamed: dict[str, list[ConfigError]] = {}
         for key, config in resolved.tasks.items():
             plain = self.manager.is_plain(key, config)
@@ -193,12 +202,7 @@ class _Checker:
                 self.tally.add("tasks", key, _text(resolved.sources.get(key)), errors)
             else:
                 blamed.setdefault(_owner(key, resolved), []).extend(errors)
-        for key, spec in resolved.groups.items():
-            blamed.setdefault(key.partition("::")[0], []).extend(check_group(spec, resolved))
-        for key in resolved.groups:
-            if "::" not in key and key not in self.done:
-                self.done.add(key)
-                self.tally.add("groups", key, _text(resolved.sources.get(key)), blamed[key])
+        return blamed
 
 
 def _owner(key: str, resolved: Resolved) -> str:
@@ -252,16 +256,10 @@ def _print(tally: ValidationTally, verbose: bool) -> None:
     for kind in tally.loaded:
         echo(f"{kind}: {tally.loaded[kind]:,} loaded, {tally.failed[kind]:,} failed")
     if tally.unchecked:
-        echo("Python code was read but not run, so what it does is not checked. Read it, then use --trust.")
-    packages: dict[str, int] = {}
-    for failure in tally.failures:
-        if failure["missing_package"]:
-            packages[failure["missing_package"]] = packages.get(failure["missing_package"], 0) + 1
+        echo("Python code was read, not run: what it does is not checked. Read it, then use --trust.")
+    packages = Counter(failure["missing_package"] for failure in tally.failures if failure["missing_package"])
     if packages:
-        listing = ", ".join(
-            f"{name} ({count:,})" for name, count in sorted(packages.items(), key=lambda item: -item[1])
-        )
-        echo(f"missing packages: {listing}")
+        echo(f"missing packages: {', '.join(f'{name} ({count:,})' for name, count in packages.most_common())}")
 
 
 _OWN = re.compile(r"(?:task|group) '[^']*'|\S*/\S*")

@@ -42,19 +42,16 @@ SHOWN = 10
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     bundle: str,
-    data_dir: str | None,
-    docs: str,
-    include_path: tuple[str, ...],
     lm_eval: str | None,
-    trust: bool,
-    confirm_run_unsafe_code: bool,
     reask: int | None,
     model: str | None,
     model_args: tuple[str, ...],
     replays: int,
     seed: int | None,
     as_json: bool,
+    **own: Any,
 ) -> None:
     """Check BUNDLE, written by `assay seal`: every file, and every number computed from its answers.
 
@@ -68,31 +65,25 @@ def command(
     from assay.cli.display import show_progress
     from assay.report import Sources, reask_bundle, verify_bundle
 
-    sources = Sources(
-        docs=docs,  # type: ignore[arg-type]
-        data_dir=data_dir,
-        include_path=include_path,
-        lm_eval=True if lm_eval == "true" else lm_eval,
-        trust=trust,
-        confirm_run_unsafe_code=confirm_run_unsafe_code,
-    )
+    sources = Sources(lm_eval=True if lm_eval == "true" else lm_eval, **own)
     choice = _choice(model, model_args) if model is not None else None
     if (choice is None) != (reask is None):
         raise click.UsageError("--reask N and --model NAME go together: that model is asked N docs.")
     with show_progress(quiet=as_json) as progress:
-        found = verify_bundle(bundle, sources, progress)
+        verification = verify_bundle(bundle, sources, progress)
     asked = None
     if choice is not None and reask is not None:
         with show_progress(quiet=as_json) as progress:
             progress.stage(f"asking {reask} docs again")
             asked = reask_bundle(bundle, choice, reask, sources, replays=replays, seed=seed)
     if as_json:
-        echo_json(json.dumps({**found.to_dict(), **({} if asked is None else {"reask": asked.to_dict()})}, indent=1))
+        reasked = {} if asked is None else {"reask": asked.to_dict()}
+        echo_json(json.dumps({**verification.to_dict(), **reasked}, indent=1))
     else:
-        print_verification(found, reasked=asked is not None)
+        print_verification(verification, reasked=asked is not None)
         if asked is not None:
             print_reasked(asked)
-    if not found.passed or (asked is not None and asked.beyond_noise):
+    if not verification.passed or (asked is not None and asked.beyond_noise):
         context.exit(1)
     if asked is not None and asked.changed:
         context.exit(4)
@@ -105,22 +96,22 @@ def _choice(model: str, model_args: tuple[str, ...]) -> ModelChoice:
     return ModelChoice(model, resolve_config({"model_args": model_args}).model_args)
 
 
-def print_verification(found: SealVerification, *, reasked: bool = False) -> None:
-    model = found.about.get("model") or {}
-    echo(f"seal {found.about.get('seal')}")
+def print_verification(verification: SealVerification, *, reasked: bool = False) -> None:
+    model = verification.about.get("model") or {}
+    echo(f"seal {verification.about.get('seal')}")
     echo(f"model {one_line(str(model.get('name')))}, fingerprint {one_line(str(model.get('fingerprint')))[:16]}")
     for kind, good, bad in LINES:
-        wrong = [each for each in found.differences if each.kind in kind]
-        echo(f"✗ {bad}: {len(wrong):,}" if wrong else f"✓ {good(found)}")
+        wrong = [each for each in verification.differences if each.kind in kind]
+        echo(f"✗ {bad}: {len(wrong):,}" if wrong else f"✓ {good(verification)}")
         for each in wrong[:SHOWN]:
             echo(f"    {hanging(one_line(str(each)))}")
         if len(wrong) > SHOWN:
             echo(f"    and {len(wrong) - SHOWN:,} more (--json shows all)")
-    for note in found.notes:
+    for note in verification.notes:
         echo(hanging(f"! {note}"))
-    echo("Verified: every number follows from the answers in the bundle." if found.passed else "Not verified.")
-    if found.passed and not reasked:
-        echo("This does not show that the model gave these answers; --reask 50 --model … asks it again.")
+    echo("Verified: every number follows from the answers in the bundle." if verification.passed else "Not verified.")
+    if verification.passed and not reasked:
+        echo("Whether the model gave these answers is another question: --reask 50 --model … asks it.")
 
 
 def print_reasked(asked: Reasked) -> None:
@@ -141,19 +132,24 @@ def print_reasked(asked: Reasked) -> None:
     if not changed:
         echo(f"✓ answers: as sealed on all {asked.conclusive:,} docs where the model agrees with itself")
     else:
-        echo(f"✗ answers: different from the sealed ones on {len(changed):,} docs where the model agrees with itself")
-        for doc in changed[:SHOWN]:
-            echo(f"    {one_line(doc.task)}, doc {doc.doc_id}: sealed {_brief(doc.kept)}, now {_brief(doc.now[0])}")
-        echo(
-            hanging(
-                f"  Noise alone would do this with probability {asked.p_value:.2g}. "
-                "Different answers are evidence, not proof: the server may have changed since, or its answers may depend on the batch."
-            )
-        )
-    echo("If this share of all answers had been changed, at least one change would have shown with this probability:")
+        _print_changed(asked)
+    echo("Had a share of all answers been changed, one of them would have been seen with this probability:")
     echo("    " + "   ".join(f"{share:.0%}: {chance:.1%}" for share, chance in asked.chances().items()))
     if asked.smallest_share is not None:
         echo(f"    a share of {asked.smallest_share:.1%} or more: at least 95 %")
+
+
+def _print_changed(asked: Reasked) -> None:
+    changed = asked.changed
+    echo(f"✗ answers: otherwise than sealed on {len(changed):,} docs where the model agrees with itself")
+    for doc in changed[:SHOWN]:
+        echo(f"    {one_line(doc.task)}, doc {doc.doc_id}: sealed {_brief(doc.kept)}, now {_brief(doc.now[0])}")
+    echo(
+        hanging(
+            f"  Noise alone would do this with probability {asked.p_value:.2g}. Other answers are evidence, not proof: a "
+            "server may also have changed since, or answer by the company a request has in its batch."
+        )
+    )
 
 
 def _brief(answers: list[Any]) -> str:
@@ -162,27 +158,27 @@ def _brief(answers: list[Any]) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def _docs_line(found: SealVerification) -> str:
-    if found.from_dataset:
-        return f"docs: {found.docs:,}, those of the dataset"
-    why = f" ({one_line(found.why_not)})" if found.why_not else ""
-    return f"docs: {found.docs:,}, as in the bundle; not compared with the dataset{why}"
+def _docs_line(verification: SealVerification) -> str:
+    if verification.from_dataset:
+        return f"docs: {verification.docs:,}, those of the dataset"
+    why = f" ({one_line(verification.why_not)})" if verification.why_not else ""
+    return f"docs: {verification.docs:,}, as the bundle has them; not compared with the dataset{why}"
 
 
-def _requests_line(found: SealVerification) -> str:
-    if found.rebuilt:
-        return "requests: built again from the docs, with the same hashes"
-    return "requests: as in the bundle, with the hashes it states"
+def _requests_line(verification: SealVerification) -> str:
+    if verification.rebuilt:
+        return "requests: built anew from the docs, with the same hashes"
+    return "requests: as the bundle has them, with the hashes it states"
 
 
-def _numbers_line(found: SealVerification) -> str:
-    rounded = f", {found.rounded:,} of them up to rounding in the tenth digit" if found.rounded else ""
-    return f"numbers: {found.compared:,} values computed again are equal{rounded}"
+def _numbers_line(verification: SealVerification) -> str:
+    rounded = f", {verification.rounded:,} of them up to rounding in the tenth digit" if verification.rounded else ""
+    return f"numbers: {verification.compared:,} values derived again are equal{rounded}"
 
 
 LINES = (
-    (("file",), lambda found: f"files: {len(found.about['members']):,}, as sealed", "files"),
-    (("setting",), lambda found: "settings: those that the results were computed with", "settings"),
+    (("file",), lambda verification: f"files: {len(verification.about['members']):,}, as sealed", "files"),
+    (("setting",), lambda verification: "settings: those the results were derived under", "settings"),
     (("doc",), _docs_line, "docs"),
     (("request",), _requests_line, "requests"),
     (("answer", "number"), _numbers_line, "numbers and answers"),

@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -84,6 +85,18 @@ def node_resources() -> list[dict[str, float]]:
     return [dict(node["Resources"]) for node in import_ray().nodes() if node["Alive"]]
 
 
+def _gpus_of_vllm(model_args: Mapping[str, Any], asked: float | None) -> float:
+    """It spreads a model over as many GPUs as its arguments say."""
+    sizes = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+    needed = float(math.prod(int(model_args.get(name, 1)) for name in sizes))
+    if asked is not None and asked < needed and not (needed == 1 and asked > 0):
+        raise ConfigError(
+            f"gpus_per_replica is {asked:g}, and this model is spread over {needed:g} GPUs",
+            hint=f"Leave --gpus_per_replica out, or say --gpus_per_replica {needed:g}.",
+        )
+    return needed if asked is None else asked
+
+
 def gpus_needed(config: RunConfig, nodes: list[dict[str, float]]) -> float:
     """What was asked for, where it fits the model; else what the model needs.
 
@@ -92,14 +105,7 @@ def gpus_needed(config: RunConfig, nodes: list[dict[str, float]]) -> float:
     """
     asked, device = config.gpus_per_replica, str(config.device or config.model_args.get("device") or "")
     if config.model == "vllm":
-        sizes = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
-        needed = float(math.prod(int(config.model_args.get(name, 1)) for name in sizes))
-        if asked is not None and asked < needed and not (needed == 1 and asked > 0):
-            raise ConfigError(
-                f"gpus_per_replica is {asked:g}, but this model is spread over {needed:g} GPUs",
-                hint=f"Leave out --gpus_per_replica, or use --gpus_per_replica {needed:g}.",
-            )
-        return needed if asked is None else asked
+        return _gpus_of_vllm(config.model_args, asked)
     if asked == 0 and device.startswith("cuda"):
         raise ConfigError(
             f"device is {device}, but gpus_per_replica 0 hides all GPUs from the replicas",

@@ -95,23 +95,23 @@ class ClusterLM(StreamingLM):
     def chat_template(self, name: bool | str | None = None) -> str | None:
         self._template = name
         formatter = self._formatter
-        found = formatter.select(name) if formatter is not None else self.pool.ask("chat_template", name)
-        return None if found is None else str(found)
+        template = formatter.select(name) if formatter is not None else self.pool.ask("chat_template", name)
+        return None if template is None else str(template)
 
     def info(self) -> ModelInfo:
         """That of the model itself; its fingerprint too, so that answers are shared with runs on one machine."""
         return replace(self.model.info, window_requests=WINDOW_PER_REPLICA * self.replicas)
 
     def capabilities(self, wanted: Collection[str] = ABILITIES, known: Collection[str] = ()) -> Capabilities:
-        found: Capabilities = self.pool.ask("capabilities", tuple(wanted), tuple(known))
-        return found
+        capabilities: Capabilities = self.pool.ask("capabilities", tuple(wanted), tuple(known))
+        return capabilities
 
     def fingerprint(self) -> str:
         return self.model.info.fingerprint
 
     def identify(self, times: int) -> Identity | None:
-        found: Identity | None = self.pool.ask("identify", times)
-        return found
+        identity: Identity | None = self.pool.ask("identify", times)
+        return identity
 
     @property
     def usage(self) -> Usage | None:
@@ -222,12 +222,12 @@ class _Dispatch:
         for place, *answer in outcome.answers:
             yield shard.positions[place], Response(*answer)
 
-    def _bury(self, worker: Worker, found: Shard, death: Died) -> Iterator[tuple[int, Response]]:
+    def _bury(self, worker: Worker, fetched: Shard, death: Died) -> Iterator[tuple[int, Response]]:
         """Give a dead replica's shards back. The oldest that it had not answered was being worked on; the others waited.
 
         What it had answered is taken first; where an answer was lost with the node, its shard is not to blame.
         """
-        lost = [found] if death.answer_lost else []
+        lost = [fetched] if death.answer_lost else []
         rest = [reference for reference, (other, _) in self.under_way.items() if other is worker]
         ready = self.pool.ready(rest)
         for reference in rest:

@@ -59,9 +59,9 @@ from assay.comparison.ranking import (
     thinned_lines,
 )
 from assay.comparison.read_assay import as_request
-from assay.comparison.readers import RUN_READERS, open_results, open_run
 from assay.comparison.render import comparison_json, comparison_legend, comparison_table, flip_lines
 from assay.comparison.runs import (
+    RUN_READERS,
     AskedDoc,
     AskedRequest,
     ColumnBuilder,
@@ -69,6 +69,8 @@ from assay.comparison.runs import (
     ComparedRun,
     RunReader,
     SampleColumn,
+    open_results,
+    open_run,
     run_of_columns,
 )
 from assay.comparison.sweep import SweepDesign, SweepTasks, SweptTask, analyse_sweep, find_sweep_tasks, wordings

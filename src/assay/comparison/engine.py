@@ -17,8 +17,7 @@ from assay.comparison.model import (
     NotComparable,
     Refusal,
 )
-from assay.comparison.perturbed import named_like, perturbations_in
-from assay.comparison.runs import ComparedRun, SampleColumn, is_higher_better
+from assay.comparison.runs import ComparedRun, SampleColumn, is_higher_better, named_like, perturbations_in
 from assay.comparison.task_difference import Alignments, TaskDifference, compare_task, repeatable_aggregation
 from assay.errors import ConfigError, did_you_mean
 from assay.results import MetricKey
@@ -163,21 +162,14 @@ class _Pair:
 
     def _warnings(self, name: str, key: MetricKey) -> list[str]:
         """What the runs say about the number itself."""
-        stopped, judged, withheld = [], [], []
+        notes = []
         if name in self.perturbed:
             sides = [perturbations_in(name), perturbations_in(self.perturbed[name])]
-            stopped.append(f"perturbed: {sides[0]} in A, {sides[1]} in B")
-        for side, run in (("A", self.a), ("B", self.b)):
-            reason = run.result.tasks[name].stop_reason if name in run.result.tasks else None
-            if reason is not None and not reason.startswith("all docs"):
-                # A p-value for a fixed number of docs does not count the looks that ended the run.
-                stopped.append(f"{side} stopped early: p does not account for its checks")
-            score = run.score(name, key)
-            if score is not None and score.judge is not None and not score.judge.is_corrected:
-                judged.append(f"{side}: {score.judge.mark}")
-            if score is not None and score.withheld is not None:
-                withheld.append(f"{side} is withheld: {score.withheld}")
-        return stopped + judged + withheld
+            notes.append(f"perturbed: {sides[0]} in A, {sides[1]} in B")
+        # A p-value for a fixed number of docs does not count the looks that ended the run.
+        looks = "p does not count its looks"
+        by_side = [run.cautions(name, key, side, looks=looks) for side, run in (("A", self.a), ("B", self.b))]
+        return notes + [text for of_a_kind in zip(*by_side) for text in of_a_kind if text]
 
 
 def _judged(comparisons: list[Comparison], options: CompareOptions) -> list[Comparison]:

@@ -8,10 +8,9 @@ from pathlib import Path
 from assay.comparison.engine import compare_runs
 from assay.comparison.model import CompareOptions, Comparison
 from assay.comparison.noise_file import NoiseFile
-from assay.comparison.page import DifferenceAxis, whiskers
-from assay.comparison.readers import open_run
+from assay.comparison.page import DifferenceAxis, Whisker, whiskers
 from assay.comparison.render import comparison_legend, signed
-from assay.comparison.runs import ComparedRun
+from assay.comparison.runs import ComparedRun, open_run
 from assay.errors import ConfigError, did_you_mean
 from assay.report import ForestPlot, Whiskers, format_number, html_rows, interval_bar
 from assay.results import RunResult
@@ -67,33 +66,34 @@ def _opened(given: RunResult | str | Path, name: str) -> ComparedRun:
     return open_run(given)
 
 
-def comparison_html(comparison: Comparison) -> str:
-    """What a notebook shows for a comparison."""
+def _html_row(mark: Whisker, *, is_named: bool) -> list[tuple[str, str]]:
+    """Styles and texts of the cells."""
     from html import escape
 
     from assay.signs import one_line
 
-    rows, seen = [], None
-    for mark in whiskers(comparison):
-        row, e = mark.row, mark.row.difference.estimate
-        metric = row.metric if row.filter == "none" else f"{row.metric} ({row.filter})"
-        weight = ";font-weight:600" if row.kind == "group" else ""
-        name = "" if row.name == seen else escape(one_line(row.alias))
-        seen = row.name
-        bounds = "" if e.low is None or e.high is None else f"[{signed(e.low)}, {signed(e.high)}]"
-        rows.append(
-            [
-                (f"{CELL}{weight};padding-left:{1.2 * row.depth:g}em", name),
-                (CELL, escape(one_line(metric))),
-                (NUMBER, format_number(row.difference.a)),
-                (NUMBER, format_number(row.difference.b)),
-                (NUMBER + weight, "" if e.value is None else signed(e.value)),
-                (CELL, interval_bar(mark.dot, mark.left, mark.right, 50.0)),
-                (NUMBER, bounds),
-                (NUMBER, mark.p),
-                (CELL.replace("nowrap", "normal"), escape(one_line("; ".join([mark.verdict, *row.notes]).strip("; ")))),
-            ]
-        )
+    row, e = mark.row, mark.row.difference.estimate
+    metric = row.metric if row.filter == "none" else f"{row.metric} ({row.filter})"
+    weight = ";font-weight:600" if row.kind == "group" else ""
+    bounds = "" if e.low is None or e.high is None else f"[{signed(e.low)}, {signed(e.high)}]"
+    return [
+        (f"{CELL}{weight};padding-left:{1.2 * row.depth:g}em", escape(one_line(row.alias)) if is_named else ""),
+        (CELL, escape(one_line(metric))),
+        (NUMBER, format_number(row.difference.a)),
+        (NUMBER, format_number(row.difference.b)),
+        (NUMBER + weight, "" if e.value is None else signed(e.value)),
+        (CELL, interval_bar(mark.dot, mark.left, mark.right, 50.0)),
+        (NUMBER, bounds),
+        (NUMBER, mark.p),
+        (CELL.replace("nowrap", "normal"), escape(one_line("; ".join([mark.verdict, *row.notes]).strip("; ")))),
+    ]
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """What a notebook shows for a comparison."""
+    marks = whiskers(comparison)
+    before = [None, *(mark.row.name for mark in marks)]
+    rows = [_html_row(mark, is_named=mark.row.name != name) for mark, name in zip(marks, before)]
     header = ["task", "metric", "A", "B", "B − A", "", "95 % interval", "p", "verdict"]
     title = f"A {comparison.a.label} · B {comparison.b.label}"
     return html_rows(title, header, rows, comparison_legend(comparison))

@@ -13,8 +13,7 @@ from typing import Any, Literal
 
 from assay.comparison.engine import compare_runs
 from assay.comparison.model import CompareOptions, Comparison, ComparisonRow
-from assay.comparison.readers import open_results, open_run
-from assay.comparison.runs import ComparedRun, is_higher_better
+from assay.comparison.runs import ComparedRun, is_higher_better, open_results, open_run
 from assay.comparison.task_difference import repeatable_aggregation
 from assay.errors import ConfigError, did_you_mean
 from assay.metrics import AGGREGATIONS

@@ -115,8 +115,8 @@ def comparison_junit(comparisons: Sequence[Comparison]) -> str:
 def _lost_docs(comparison: Comparison, row: ComparisonRow) -> Iterator[str]:
     assert row.flips is not None
     shown = row.flips.lost[:FLIPS_SHOWN]
-    before = comparison.a.show_docs(row.name, shown[:, 0]) if comparison.a.show_docs else [{}] * len(shown)
-    after = comparison.b.show_docs(row.name, shown[:, 1]) if comparison.b.show_docs else [{}] * len(shown)
+    before = comparison.a.shown_docs(row.name, shown[:, 0])
+    after = comparison.b.shown_docs(row.name, shown[:, 1])
     for (_, doc_id), old, new in zip(shown.tolist(), before, after, strict=True):
         doc, target = (_text(new.get(name) or old.get(name)) for name in ("doc", "target"))
         yield f"- doc {doc_id}: {doc}<br>target {target}, was {_answer(old)}, is {_answer(new)}"

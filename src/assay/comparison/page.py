@@ -1,15 +1,40 @@
-"""A comparison as one HTML file: a forest plot, the table, and what was not compared. No script, no network."""
+"""A comparison as one HTML file: a forest plot, the table, and what was not compared. No script, no network.
+
+Its template, and those of the other pages of this folder, escape everything and know how numbers and strange text are shown.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from assay.comparison.model import Comparison, ComparisonRow
 from assay.comparison.render import comparison_legend, p_text, signed
-from assay.comparison.templating import page_template
+from assay.palette import palette_css
 from assay.report import format_number
+from assay.signs import with_signs
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+
+@cache
+def page_template(name: str, **filters: Callable[..., Any]) -> Template:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("assay.comparison", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["palette"] = palette_css()
+    environment.filters |= {"number": format_number, "signs": with_signs, **filters}
+    return environment.get_template(name)
 
 
 @dataclass(frozen=True)

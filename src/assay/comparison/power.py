@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from assay.comparison.noise_file import NoiseFile
-from assay.comparison.runs import ComparedRun, SampleColumn
+from assay.comparison.runs import ComparedRun, SampleColumn, shared_keys
 from assay.comparison.task_difference import align
 from assay.errors import ConfigError
-from assay.results import matching
 from assay.stats import (
     PairedNoise,
     detectable_effect,
@@ -63,8 +62,7 @@ class PowerAssumptions:
 def plan_from_runs(runs: Sequence[ComparedRun], task: str, metric: str | None, wish: PowerAssumptions) -> SizePlan:
     """Two runs give the paired variance itself; one gives the variance of its scores and needs a correlation."""
     columns = [run.columns(task) for run in runs]
-    shared = [key for key in columns[0] if all(key in c and c[key].is_numeric for c in columns)]
-    keys = shared if metric is None else matching(metric, shared)
+    keys = shared_keys(columns, metric)
     if not keys:
         known = ", ".join(map(str, columns[0]))
         raise ConfigError(f"{task} has no numeric metric {metric or ''} in all runs", hint=f"It has {known}.")

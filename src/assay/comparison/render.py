@@ -161,8 +161,8 @@ def flip_lines(comparison: Comparison, most: int) -> Iterator[str]:
                 continue
             yield f"\n{with_signs(row.name)} · {with_signs(row.metric)} · {word}: {len(pairs):,} docs"
             shown = pairs[:most]
-            left = comparison.a.show_docs(row.name, shown[:, 0]) if comparison.a.show_docs else [{}] * len(shown)
-            right = comparison.b.show_docs(row.name, shown[:, 1]) if comparison.b.show_docs else [{}] * len(shown)
+            left = comparison.a.shown_docs(row.name, shown[:, 0])
+            right = comparison.b.shown_docs(row.name, shown[:, 1])
             for ids, a, b in zip(shown.tolist(), left, right, strict=True):
                 yield from _flip(ids, a, b)
             if len(pairs) > most:

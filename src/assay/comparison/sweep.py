@@ -12,10 +12,10 @@ import numpy as np
 
 from assay.comparison.model import Floats
 from assay.comparison.read_assay import read_assay
-from assay.comparison.runs import Columns, ComparedRun, Keys, SampleColumn
+from assay.comparison.runs import Columns, ComparedRun, Keys, SampleColumn, shared_keys
 from assay.config import RunConfig
 from assay.errors import ConfigError
-from assay.results import MetricKey, matching
+from assay.results import MetricKey
 from assay.stats import Components, Estimate, mean_estimate, variance_components
 from assay.tasks import TaskManager
 
@@ -188,13 +188,12 @@ def _analyse(task: str, design: SweepDesign, runs: Sequence[ComparedRun], metric
 
 def _key(task: str, columns: Sequence[Columns], metric: str | None) -> MetricKey:
     """The first metric that all conditions have; wordings may be scored by different ones."""
-    shared = [key for key in columns[0] if all(key in c and c[key].is_numeric for c in columns)]
-    keys = shared if metric is None else matching(metric, shared)
+    keys = shared_keys(columns, metric)
     if not keys:
-        hint = "Choose wordings that are scored the same way, such as mc and cloze."
+        shared = ", ".join(map(str, shared_keys(columns, None)))
         raise ConfigError(
             f"{task}: no metric {metric or ''} in all conditions".replace("  ", " "),
-            hint=f"All have {', '.join(map(str, shared))}." if shared else hint,
+            hint=f"All have {shared}." if shared else "Choose wordings that are scored alike, such as mc and cloze.",
         )
     return keys[0]
 

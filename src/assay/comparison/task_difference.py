@@ -96,6 +96,19 @@ Alignments = dict[tuple[int, int], Alignment]
 """By the identity of the docs: all metrics of a filter share them, and are aligned once."""
 
 
+def _why_unpaired(pairs: Alignment, options: CompareOptions) -> str | None:
+    """What makes a pairing meaningless. Raises unless the scores may be compared as of different docs."""
+    if pairs.differing and not options.ignore_prompts:
+        if not options.unpaired:
+            raise NotComparable(f"prompts differ on {pairs.differing:,} of {len(pairs):,} docs in common")
+        return f"prompts differ on {pairs.differing:,} docs"
+    if len(pairs) == 0:
+        if not options.unpaired:
+            raise NotComparable("no doc in common")
+        return "no doc in common"
+    return None
+
+
 def compare_task(
     a: SampleColumn, b: SampleColumn, aggregation: str, options: CompareOptions, alignments: Alignments
 ) -> TaskDifference:
@@ -107,16 +120,8 @@ def compare_task(
     pairs = alignments.get((id(a.docs), id(b.docs))) or align(a, b)
     if not notes:
         alignments[id(a.docs), id(b.docs)] = pairs
-    if pairs.differing and not options.ignore_prompts:
-        if not options.unpaired:
-            raise NotComparable(f"prompts differ on {pairs.differing:,} of {len(pairs):,} docs in common")
-        notes.append(f"unpaired: prompts differ on {pairs.differing:,} docs")
-        return _unpaired(a, b, aggregation, options, notes)
-    if len(pairs) == 0:
-        if not options.unpaired:
-            raise NotComparable("no doc in common")
-        notes.append("unpaired: no doc in common")
-        return _unpaired(a, b, aggregation, options, notes)
+    if why := _why_unpaired(pairs, options):
+        return _unpaired(a, b, aggregation, options, [*notes, f"unpaired: {why}"])
     if pairs.differing:
         notes.append(f"prompts differ on {pairs.differing:,} docs")
     if pairs.duplicates:

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.comparison.readers import open_run
-from assay.comparison.runs import ComparedRun, SampleColumn
+from assay.comparison.runs import ComparedRun, SampleColumn, open_run
 from assay.errors import ConfigError
 from assay.stats import B_DEFAULT, Estimate, Floats, Games, bradley_terry
 

@@ -11,7 +11,7 @@ import re
 import zipfile
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -24,7 +24,7 @@ from assay.comparison import AskedDoc, AskedRequest, ColumnBuilder, Columns, Com
 from assay.errors import DataError
 from assay.instance import Message
 from assay.report import file_name, sample_files
-from assay.results import MetricKey, RunResult, plain, read_samples, unpack_arguments, write_key
+from assay.results import MetricKey, RunResult, TaskResult, plain, read_samples, unpack_arguments, write_key
 
 _MOST = 256 << 20
 """Bytes of one file of a log, unpacked: a zip of a few kB can hold gigabytes of zeros."""
@@ -215,6 +215,19 @@ def to_inspect(result: RunResult, folder: Path) -> list[Path]:
 
 
 def _write_eval(result: RunResult, task: str, file: Path, path: Path) -> Path:
+    header = _eval_header(result, task)
+    summaries = []
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("_journal/start.json", _encoded({name: header[name] for name in ("version", "eval", "plan")}))
+        for sample in _inspect_samples(file):
+            archive.writestr(f"samples/{sample['id']}_epoch_1.json", _encoded(sample))
+            summaries.append({k: sample[k] for k in ("id", "epoch", "input", "target", "scores")})
+        archive.writestr("summaries.json", _encoded(summaries))
+        archive.writestr("header.json", _encoded(header))
+    return path
+
+
+def _eval_header(result: RunResult, task: str) -> dict[str, Any]:
     about, created = result.tasks[task], datetime.fromtimestamp(result.date, UTC).isoformat()
     spec = {
         "eval_id": about.task_hash[:22],
@@ -229,7 +242,19 @@ def _write_eval(result: RunResult, task: str, file: Path, path: Path) -> Path:
         "dataset": {"name": task, "samples": about.sample_len, "shuffled": False},
         "config": {},
     }
-    scores = [
+    count = about.sample_len
+    return {
+        "version": 2,
+        "status": "success",
+        "eval": spec,
+        "plan": {"name": "plan", "steps": [], "config": {}},
+        "results": {"total_samples": count, "completed_samples": count, "scores": _scores_in_header(about)},
+        "stats": {"started_at": created, "completed_at": created, "model_usage": {}},
+    }
+
+
+def _scores_in_header(about: TaskResult) -> list[dict[str, Any]]:
+    return [
         {
             "name": write_key(key),
             "scorer": write_key(key),
@@ -243,57 +268,37 @@ def _write_eval(result: RunResult, task: str, file: Path, path: Path) -> Path:
         for key, score in about.scores.items()
         if score.withheld is None and score.estimate.value is not None
     ]
-    count = about.sample_len
-    header = {
-        "version": 2,
-        "status": "success",
-        "eval": spec,
-        "plan": {"name": "plan", "steps": [], "config": {}},
-        "results": {"total_samples": count, "completed_samples": count, "scores": scores},
-        "stats": {"started_at": created, "completed_at": created, "model_usage": {}},
-    }
-    summaries = []
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("_journal/start.json", _encoded({"version": 2, "eval": spec, "plan": header["plan"]}))
-        for sample in _inspect_samples(file):
-            archive.writestr(f"samples/{sample['id']}_epoch_1.json", _encoded(sample))
-            summaries.append({k: sample[k] for k in ("id", "epoch", "input", "target", "scores")})
-        archive.writestr("summaries.json", _encoded(summaries))
-        archive.writestr("header.json", _encoded(header))
-    return path
 
 
 def _inspect_samples(file: Path) -> Iterator[dict[str, Any]]:
     """One sample a doc; each filter's metrics are scores of it."""
     samples: dict[int, dict[str, Any]] = {}
     for row in read_samples(file):
-        arguments = unpack_arguments(row["arguments"])
-        resps = json.loads(row["resps"])
-        sample = samples.setdefault(
-            row["doc_id"],
-            {
-                "id": row["doc_id"],
-                "epoch": 1,
-                "input": str(arguments[0][0]) if arguments else "",
-                "choices": [str(request[1]) for request in arguments] if len(arguments) > 1 else None,
-                "target": str(json.loads(row["target"])),
-                "messages": [],
-                "output": {
-                    "model": "",
-                    "choices": [{"message": _message(resps, row.get("extras")), "stop_reason": "stop"}],
-                },
-                "scores": {},
-                "metadata": {"doc_hash": row["doc_hash"], "request_hash": row["request_hash"]},
-                "store": {},
-                "events": [],
-                "attachments": {},
-            },
-        )
+        sample = samples.get(row["doc_id"]) or samples.setdefault(row["doc_id"], _unscored_sample(row))
         for name, value in row.items():
             if name.startswith("metric:") and value is not None:
                 key = write_key(MetricKey(name.removeprefix("metric:"), row["filter"]))
                 sample["scores"][key] = {"value": value, "answer": _plain_text(json.loads(row["filtered_resps"]))}
     yield from samples.values()
+
+
+def _unscored_sample(row: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = unpack_arguments(row["arguments"])
+    message = _message(json.loads(row["resps"]), row.get("extras"))
+    return {
+        "id": row["doc_id"],
+        "epoch": 1,
+        "input": str(arguments[0][0]) if arguments else "",
+        "choices": [str(request[1]) for request in arguments] if len(arguments) > 1 else None,
+        "target": str(json.loads(row["target"])),
+        "messages": [],
+        "output": {"model": "", "choices": [{"message": message, "stop_reason": "stop"}]},
+        "scores": {},
+        "metadata": {"doc_hash": row["doc_hash"], "request_hash": row["request_hash"]},
+        "store": {},
+        "events": [],
+        "attachments": {},
+    }
 
 
 def _message(responses: Any, extras: str | None) -> dict[str, Any]:

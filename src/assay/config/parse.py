@@ -77,6 +77,10 @@ def read_text(path: Path) -> str:
             f"{path}: {len(raw) / 1e6:.1f} MB of YAML; a task file may have at most {MAX_BYTES / 1e6:.0f} MB",
             hint="Keep the docs in a data file (JSON lines, Parquet) and name it in dataset_kwargs.data_files.",
         )
+    return _decoded(raw, path)
+
+
+def _decoded(raw: bytes, path: Path) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

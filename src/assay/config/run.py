@@ -92,21 +92,23 @@ class RoleConfig(FrozenConfig):
     model_args: Annotated[dict[str, Any], _settings("model_args")] = Field(default_factory=dict)
 
 
+def _named_models(value: Any) -> list[tuple[Any, Any]]:
+    if value is None:
+        return []
+    if isinstance(value, Mapping):
+        return list(value.items())
+    texts = [text.partition("=") for text in ([value] if isinstance(value, str) else value)]
+    return [(name.strip(), model) for name, _, model in texts]
+
+
 def parse_roles(value: Any, *, flag: str = "roles") -> dict[str, Any]:
     """Role name to model and its arguments, from a mapping, or from texts such as `judge=hf,pretrained=gpt2`.
 
     >>> parse_roles(["judge=hf,pretrained=gpt2", "writer=dummy"])
     {'judge': {'model': 'hf', 'model_args': 'pretrained=gpt2'}, 'writer': {'model': 'dummy', 'model_args': ''}}
     """
-    if value is None:
-        return {}
-    if isinstance(value, Mapping):
-        given = list(value.items())
-    else:
-        texts = [text.partition("=") for text in ([value] if isinstance(value, str) else value)]
-        given = [(name.strip(), model) for name, _, model in texts]
     roles: dict[str, Any] = {}
-    for name, role in given:
+    for name, role in _named_models(value):
         if not isinstance(name, str) or not name.isidentifier() or name == "model" or is_secret(name):
             raise ConfigError(
                 f"{flag}: {name!r} cannot be the name of a role",

@@ -34,13 +34,18 @@ class _FileSchema(GenerateJsonSchema):
         return inner
 
 
+def _ci_schema() -> dict[str, Any]:
+    """Rules are texts in the file."""
+    ci = CIConfig.model_json_schema()
+    ci["$defs"].pop("CIRule")
+    ci["properties"]["rules"]["items"] = {"type": "string", "description": "arc_easy acc: not worse than 0.01"}
+    return _titled(ci, "assay.yaml: what must hold in continuous integration")
+
+
 def file_schema(kind: str) -> dict[str, Any]:
     """The schema of a `task`, `group` or `ci` file."""
     if kind == "ci":
-        ci = CIConfig.model_json_schema()
-        ci["$defs"].pop("CIRule")
-        ci["properties"]["rules"]["items"] = {"type": "string", "description": "arc_easy acc: not worse than 0.01"}
-        return _titled(ci, "assay.yaml: rules for continuous integration")
+        return _ci_schema()
     task = _generate(TaskConfig)
     include = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
     task["properties"].pop("class_config")

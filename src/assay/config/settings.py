@@ -30,6 +30,19 @@ def parse_value(text: str) -> Any:
         return text
 
 
+def _json_object(text: str, flag: str) -> dict[str, Any]:
+    try:
+        settings = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"{flag}: {text!r} is not valid JSON: {error}",
+            hint="Check quotes and commas, or write key=value,key=value.",
+        ) from error
+    if not isinstance(settings, dict):
+        raise ConfigError(f"{flag}: expected a JSON object, got {text!r}")
+    return settings
+
+
 def parse_settings(text: str, *, flag: str = "argument") -> dict[str, Any]:
     """`a=1,b=x`, `a=1 b=x`, or one JSON object. Commas inside brackets and quotes do not split.
 
@@ -42,22 +55,10 @@ def parse_settings(text: str, *, flag: str = "argument") -> dict[str, Any]:
     >>> parse_settings("pretrained=/m/john's,stop='a,b'")
     {'pretrained': "/m/john's", 'stop': 'a,b'}
     """
-    text = text.strip()
-    if not text:
-        return {}
-    if text.startswith("{"):
-        try:
-            settings = json.loads(text)
-        except ValueError as error:
-            raise ConfigError(
-                f"{flag}: {text!r} is not valid JSON: {error}",
-                hint="Check quotes and commas, or write key=value,key=value.",
-            ) from error
-        if not isinstance(settings, dict):
-            raise ConfigError(f"{flag}: expected a JSON object, got {text!r}")
-        return settings
+    if text.lstrip().startswith("{"):
+        return _json_object(text.strip(), flag)
     settings = {}
-    for part in _split(text):
+    for part in _split(text.strip()):
         key, equals, value = part.partition("=")
         if not equals or not key.strip():
             raise ConfigError(f"{flag}: {part!r} is not key=value", hint="Write key=value,key=value or a JSON object.")

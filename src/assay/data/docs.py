@@ -178,7 +178,6 @@ def seeded_globals(random_seed: int | None = RANDOM_SEED, numpy_seed: int | None
 
     had_bars = datasets.are_progress_bars_disabled() is False
     datasets.disable_progress_bars()
-
     python_state, numpy_state = random.getstate(), np.random.get_state()
     if random_seed is not None:
         random.seed(random_seed)

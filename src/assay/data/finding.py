@@ -96,8 +96,8 @@ def find_dataset(client: HubClient, need: DatasetNeed) -> FoundDataset:
         renamed = RENAMED.get(need.path)
         if renamed is None:
             return _successor(client, need)
-        found = find_dataset(client, replace(need, path=renamed))
-        return _as(need, found, f"{need.path} is now called {renamed}")
+        dataset = find_dataset(client, replace(need, path=renamed))
+        return _as(need, dataset, f"{need.path} is called {renamed} now")
 
 
 def _plain(client: HubClient, need: DatasetNeed) -> FoundDataset:
@@ -138,15 +138,15 @@ def _successor(client: HubClient, need: DatasetNeed) -> FoundDataset:
             f"the hub has no dataset {need.path}", hint="Check the name; it may have been renamed or removed."
         )
     other = replace(need, path=known.path, name=None if known.drops_name else known.name or need.name, revision=None)
-    found = find_dataset(client, other)
-    return _as(need, found, f"{need.path} was loaded by a script: {known.path} was used ({known.source})")
+    dataset = find_dataset(client, other)
+    return _as(need, dataset, f"{need.path} was loaded by a script: {known.path} was taken ({known.source})")
 
 
-def _as(need: DatasetNeed, found: FoundDataset, note: str) -> FoundDataset:
+def _as(need: DatasetNeed, dataset: FoundDataset, note: str) -> FoundDataset:
     """What was found elsewhere, at the place where the task looks for it."""
-    old, new = f"{found.need.path}/{found.need.name or 'default'}/", f"{need.path}/{need.name or 'default'}/"
-    files = tuple(replace(each, target=new + each.target.removeprefix(old)) for each in found.files)
-    return FoundDataset(need, files, found.repo, found.commit, f"{note}; {found.note}" if found.note else note)
+    old, new = f"{dataset.need.path}/{dataset.need.name or 'default'}/", f"{need.path}/{need.name or 'default'}/"
+    files = tuple(replace(each, target=new + each.target.removeprefix(old)) for each in dataset.files)
+    return FoundDataset(need, files, dataset.repo, dataset.commit, f"{note}; {dataset.note}" if dataset.note else note)
 
 
 def _found(

@@ -30,21 +30,25 @@ def card_splits(card: str, name: str | None, files: Sequence[HubFile]) -> dict[s
         return {}
     configs = about.get("configs") if isinstance(about, dict) else None
     chosen = _chosen(configs if isinstance(configs, list) else [], name)
-    given = chosen.get("data_files")
-    named: dict[str, Any] = {}
-    if isinstance(given, str):
-        named = {"train": given}
-    elif isinstance(given, Mapping):
-        named = dict(given)
-    elif isinstance(given, list):
-        for each in given:
-            if isinstance(each, Mapping) and "split" in each and "path" in each:
-                named[str(each["split"])] = each["path"]
-            elif isinstance(each, str):
-                named.setdefault("train", []).append(each)
     folder = str(chosen.get("data_dir") or "").strip("/")
+    named = _patterns_by_split(chosen.get("data_files"))
     splits = {split: matching(patterns, files, folder) for split, patterns in named.items()}
     return {split: paths for split, paths in splits.items() if paths}
+
+
+def _patterns_by_split(data_files: Any) -> dict[str, Any]:
+    """`data_files` of a README: one pattern, a mapping, or a list of either; without a split they are `train`."""
+    if isinstance(data_files, str):
+        return {"train": data_files}
+    if isinstance(data_files, Mapping):
+        return dict(data_files)
+    named: dict[str, Any] = {}
+    for each in data_files if isinstance(data_files, list) else []:
+        if isinstance(each, Mapping) and "split" in each and "path" in each:
+            named[str(each["split"])] = each["path"]
+        elif isinstance(each, str):
+            named.setdefault("train", []).append(each)
+    return named
 
 
 def _chosen(configs: list[Any], name: str | None) -> Mapping[str, Any]:

@@ -53,7 +53,7 @@ class FetchProgress:
 
 def fill_mirror(
     folder: Path,
-    found: Sequence[FoundDataset],
+    datasets: Sequence[FoundDataset],
     client: HubClient,
     progress: FetchProgress | None = None,
     *,
@@ -64,7 +64,7 @@ def fill_mirror(
     Another process that fills the same mirror is waited for, for as many seconds as `patience`.
     """
     progress = progress or FetchProgress()
-    wanted = _by_target(found)
+    wanted = _by_target(datasets)
     progress.files, progress.bytes = len(wanted), sum(each.file.size for each in wanted.values())
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder, patience):
@@ -83,16 +83,16 @@ def fill_mirror(
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
             finally:
-                _write_manifest(folder, records, known, found)
+                _write_manifest(folder, records, known, datasets)
     if failures:
         more = f" ({len(failures) - 1} more files failed)" if len(failures) > 1 else ""
         raise failures[0].reworded(f"{failures[0].message}{more}")
     return progress
 
 
-def _by_target(found: Iterable[FoundDataset]) -> dict[str, WantedFile]:
+def _by_target(datasets: Iterable[FoundDataset]) -> dict[str, WantedFile]:
     wanted: dict[str, WantedFile] = {}
-    for each in (file for dataset in found for file in dataset.files):
+    for each in (file for dataset in datasets for file in dataset.files):
         other = wanted.setdefault(safe_path(each.target), each)
         if (other.repo, other.file.path, other.file.git_sha1) != (each.repo, each.file.path, each.file.git_sha1):
             raise DataError(
@@ -145,23 +145,27 @@ def _place(folder: Path, name: str) -> Path:
     return target
 
 
+def _fetch_rest(partial: Path, wanted: WantedFile, client: HubClient, progress: FetchProgress) -> None:
+    """What a file lacks, behind what is there; where the connection is cut off, as much as came."""
+    try:
+        with _open_partial(partial) as out:
+            before = out.seek(0, os.SEEK_END)
+            progress.add(before)
+            if before < wanted.file.size or before == 0:
+                for count in client.download(wanted.kind, wanted.repo, wanted.commit, wanted.file, out, before):
+                    progress.add(count)
+            out.flush()
+            os.fsync(out.fileno())
+    except (HTTPException, TimeoutError, ConnectionError):
+        pass
+    except OSError as error:
+        raise DataError(f"cannot write {partial}: {error.strerror or error}", hint="Is the disk full?") from error
+
+
 def _download(partial: Path, wanted: WantedFile, client: HubClient, progress: FetchProgress) -> None:
     wrong = 0
     for _ in range(ATTEMPTS):
-        before = 0
-        try:
-            with _open_partial(partial) as out:
-                before = out.seek(0, os.SEEK_END)
-                progress.add(before)
-                if before < wanted.file.size or before == 0:
-                    for count in client.download(wanted.kind, wanted.repo, wanted.commit, wanted.file, out, before):
-                        progress.add(count)
-                out.flush()
-                os.fsync(out.fileno())
-        except (HTTPException, TimeoutError, ConnectionError):
-            pass  # cut off: the next attempt goes on from here
-        except OSError as error:
-            raise DataError(f"cannot write {partial}: {error.strerror or error}", hint="Is the disk full?") from error
+        _fetch_rest(partial, wanted, client, progress)
         size = partial.stat().st_size
         if size == wanted.file.size and _is_right(partial, wanted):
             return
@@ -223,11 +227,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 @lru_cache(maxsize=8)
 def _parsed_manifest(path: Path, changed: int) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        assert isinstance(found["files"], dict)
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        assert isinstance(manifest["files"], dict)
     except (OSError, ValueError, KeyError, TypeError, AssertionError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}", hint="Fetch again; correct files stay.") from error
-    return dict(found)
+        raise ConfigError(f"{path} cannot be read: {error}", hint="Fetch again: files that are right stay.") from error
+    return dict(manifest)
 
 
 def _write_manifest(

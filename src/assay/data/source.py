@@ -150,20 +150,8 @@ class DataSource:
     def _call_library(self) -> Mapping[str, Any]:
         import datasets
 
-        if self.path is None:
-            raise DataError("the task names no dataset", hint="Set dataset_path or custom_dataset.")
-        if self.path in PICKLE_BUILDERS:
-            raise DataError(
-                f"dataset_path is {self.path}, which reads pickles, and pickles can run any code",
-                hint="Convert the file to parquet or JSON lines.",
-            )
-        if self.mirror is not None and _is_offline() and not self._is_local():
-            where = self.mirror / self.path / (self.name or "default")
-            wanted = self.kwargs.get("data_files") or f"{where}/<split>.{{jsonl,json,parquet,csv,tsv}}"
-            raise DataError(
-                f"{self.label} is not in the mirror: looked for {wanted} under {self.mirror}",
-                hint="Put the file there, or unset HF_HUB_OFFLINE to fetch it.",
-            )
+        self._check_place()
+        assert self.path is not None
         # Loading scripts are gone from the library; task files still ask for them.
         kwargs = {key: value for key, value in self.kwargs.items() if key != "trust_remote_code"}
         local = Path(self.path)
@@ -178,16 +166,36 @@ class DataSource:
         except Exception as error:  # whatever the library raises: the reader needs dataset, config and cause
             if unreachable is None and (instead := self._stand_in(error)) is not None:
                 return instead
-            if unreachable is not None:
-                raise DataError(
-                    f"{self.label} cannot be loaded: the hub cannot be reached ({unreachable}), and its cache has no copy",
-                    hint="Check the network, or use a local copy with --data_dir.",
-                ) from error
-            raise DataError(
-                f"{self.label} cannot be loaded: {type(error).__name__}: {error}",
-                hint="Check the name and the network, or use a local copy with --data_dir.",
-            ) from error
+            raise self._not_loaded(error, unreachable) from error
         return loaded if isinstance(loaded, Mapping) else {str(kwargs.get("split", "train")): loaded}
+
+    def _not_loaded(self, error: Exception, unreachable: str | None) -> DataError:
+        if unreachable is not None:
+            return DataError(
+                f"{self.label} cannot be loaded: the hub is out of reach ({unreachable}), and no copy is in its cache",
+                hint="Check the network, or give a local copy with --data_dir.",
+            )
+        return DataError(
+            f"{self.label} cannot be loaded: {type(error).__name__}: {error}",
+            hint="Check the name and the network, or give a local copy with --data_dir.",
+        )
+
+    def _check_place(self) -> None:
+        """What can be known to be wrong before the library is asked."""
+        if self.path is None:
+            raise DataError("the task names no dataset", hint="Give dataset_path or custom_dataset.")
+        if self.path in PICKLE_BUILDERS:
+            raise DataError(
+                f"dataset_path is {self.path}, which reads pickles: they can run any code",
+                hint="Convert the file to parquet or JSON lines.",
+            )
+        if self.mirror is not None and _is_offline() and not self._is_local():
+            where = self.mirror / self.path / (self.name or "default")
+            wanted = self.kwargs.get("data_files") or f"{where}/<split>.{{jsonl,json,parquet,csv,tsv}}"
+            raise DataError(
+                f"{self.label} is not in the mirror: looked for {wanted} under {self.mirror}",
+                hint="Put the file there, or unset HF_HUB_OFFLINE to fetch it.",
+            )
 
     def _stand_in(self, error: Exception) -> Mapping[str, Any] | None:
         """For a dataset that was loaded by a script, or moved: its Parquet conversion on the hub, or its successor."""

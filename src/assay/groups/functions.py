@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from numbers import Real
 from typing import Any, TypeAlias
@@ -39,29 +40,24 @@ Call: TypeAlias = Callable[[Mapping[str, float], Mapping[str, float], Samples | 
 
 def aggregator_of(entry: AggMetricConfig, group: GroupLike) -> ArrayAggregator:
     """The aggregator that an entry of `aggregate_metric_list` names or brings along."""
-    given: Any = entry.aggregation
     where = f"group {group.name!r}, metric {entry.metric!r}"
-    if isinstance(given, str):
-        if given not in AGGREGATORS:
+    aggregator: Any = _named_or_given(entry.aggregation, where)
+    if isinstance(aggregator, ArrayAggregator):
+        if unknown := [name for name in entry.kwargs if name not in aggregator.kwargs]:
             raise ConfigError(
-                f"{where}: unknown aggregation {given!r}",
-                hint=did_you_mean(given, AGGREGATORS) or f"Known: {', '.join(AGGREGATORS)}.",
+                f"{where}: {aggregator.name} takes no argument {', '.join(unknown)}",
+                hint=f"It takes {', '.join(aggregator.kwargs)}." if aggregator.kwargs else "Drop kwargs.",
             )
-        given = AGGREGATORS[given]
-    if isinstance(given, FunctionRef):
-        given = given.load()
-    if isinstance(given, ArrayAggregator):
-        if unknown := [name for name in entry.kwargs if name not in given.kwargs]:
-            raise ConfigError(
-                f"{where}: {given.name} has no argument {', '.join(unknown)}",
-                hint=f"It takes {', '.join(given.kwargs)}." if given.kwargs else "Remove kwargs.",
-            )
-        return given
-    if isinstance(given, type) and hasattr(given, "aggregate"):
-        return _over_dictionaries(given.__name__, entry, group, lambda config: given(config, **entry.kwargs).aggregate)
-    if takes_group(given):
-        return _over_dictionaries(_name_of(given), entry, group, lambda config: partial(given, **entry.kwargs))
-    return _over_values(given, entry.kwargs)
+        return aggregator
+    if isinstance(aggregator, type) and hasattr(aggregator, "aggregate"):
+        return _over_dictionaries(
+            aggregator.__name__, entry, group, lambda config: aggregator(config, **entry.kwargs).aggregate
+        )
+    if takes_group(aggregator):
+        return _over_dictionaries(
+            _name_of(aggregator), entry, group, lambda config: partial(aggregator, **entry.kwargs)
+        )
+    return _over_values(aggregator, entry.kwargs)
 
 
 def takes_group(function: Any) -> bool:
@@ -94,13 +90,43 @@ def _over_values(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> Arr
     on_samples = "samples" in wanted
 
     def call(values: Mapping[str, float], weights: Mapping[str, float], samples: Samples | None) -> Any:
-        given: dict[str, Any] = {"weights": weights, "samples": samples}
-        return function(values, **{parameter: given[parameter] for parameter in wanted}, **kwargs)
+        offered: dict[str, Any] = {"weights": weights, "samples": samples}
+        return function(values, **{parameter: offered[parameter] for parameter in wanted}, **kwargs)
 
     def bind(members: Sequence[Member], key: MetricKey) -> Combine:
-        return _looped(call, members, name, on_samples=on_samples)
+        return _Looped(call, members, name, on_samples)
 
     return ArrayAggregator(name, bind=bind, weighted=True, by_size=True, on_samples=on_samples)
+
+
+def _named_or_given(aggregation: Any, where: str) -> Any:
+    if isinstance(aggregation, FunctionRef):
+        return aggregation.load()
+    if not isinstance(aggregation, str):
+        return aggregation
+    if aggregation not in AGGREGATORS:
+        raise ConfigError(
+            f"{where}: unknown aggregation {aggregation!r}",
+            hint=did_you_mean(aggregation, AGGREGATORS) or f"Known: {', '.join(AGGREGATORS)}.",
+        )
+    named: Any = AGGREGATORS[aggregation]
+    return named.load() if isinstance(named, FunctionRef) else named
+
+
+def _number_for(key: MetricKey, numbers: Any, name: str) -> Any:
+    """The number of that metric among those that the aggregator gave: under its filter, else under any."""
+    if not isinstance(numbers, Mapping):
+        raise ScoringError(f"the aggregator {name!r} returned {numbers!r:.80}", hint="It returns {metric: value}.")
+    text = write_key(key)
+    if text in numbers or not numbers:
+        return numbers.get(text)
+    named = [value for other, value in numbers.items() if _key_of(other).metric == key.metric]
+    if not named:
+        raise ScoringError(
+            f"the aggregator {name!r} gives {', '.join(map(str, numbers))} and not {key.metric}",
+            hint="It returns {metric: value} with the metric of its entry among them.",
+        )
+    return named[0]
 
 
 def _over_dictionaries(
@@ -114,30 +140,14 @@ def _over_dictionaries(
     def bind(members: Sequence[Member], key: MetricKey) -> Combine:
         own = entry.model_copy(update={"filter_list": [key.filter]})
         aggregate = make(GroupConfig(group=group.name, aggregate_metric_list=[own]))
-        sizes = {member.name: member.size for member in members}
+        sizes = {member.name: {"sample_len": member.size, "samples": member.size} for member in members}
         text = write_key(key)
 
         def call(values: Mapping[str, float], weights: Mapping[str, float], samples: Samples | None) -> Any:
-            results = {
-                child: {text: value, "sample_len": sizes[child], "samples": sizes[child]}
-                for child, value in values.items()
-            }
-            given = aggregate(group, results)
-            if not isinstance(given, Mapping):
-                raise ScoringError(
-                    f"the aggregator {name!r} returned {given!r:.80}", hint="It returns {metric: value}."
-                )
-            if text in given or not given:
-                return given.get(text)
-            named = [value for other, value in given.items() if _key_of(other).metric == key.metric]
-            if not named:
-                raise ScoringError(
-                    f"the aggregator {name!r} returned {', '.join(map(str, given))} but not {key.metric}",
-                    hint="It must return {metric: value} that includes the metric of its entry.",
-                )
-            return named[0]
+            results = {child: {text: value, **sizes[child]} for child, value in values.items()}
+            return _number_for(key, aggregate(group, results), name)
 
-        return _looped(call, members, name)
+        return _Looped(call, members, name)
 
     return ArrayAggregator(name, bind=bind)
 
@@ -150,53 +160,57 @@ def _key_of(text: str) -> MetricKey:
 # One set of named values at a time: a loop over the replicates
 
 
-def _looped(call: Call, members: Sequence[Member], name: str, *, on_samples: bool = False) -> Combine:
-    names = [member.name for member in members]
+@dataclass(frozen=True)
+class _Looped:
+    """A function of plain numbers as a `Combine`: called once for the point, and once for each replicate."""
 
-    def once(values: Floats, weights: Floats, mask: Mask | None, samples: Samples | None) -> float:
-        chosen = [i for i in range(len(names)) if mask is None or mask[i]]
-        if samples is not None:
-            samples = {names[i]: samples[names[i]] for i in chosen}
-        result = call(
-            {names[i]: float(values[i]) for i in chosen}, {names[i]: float(weights[i]) for i in chosen}, samples
+    call: Call
+    members: Sequence[Member]
+    name: str
+    on_samples: bool = False
+
+    def __call__(self, values: Floats, weights: Floats, mask: Mask | None = None) -> Floats:
+        if values.ndim == 1:
+            samples = {member.name: _docs(member)[0] for member in self.members} if self.on_samples else None
+            try:
+                return np.asarray(self._once(values, weights, mask, samples))
+            except ScoringError:
+                raise
+            except Exception as error:
+                raise ScoringError(f"the aggregator {self.name!r} raised {type(error).__name__}: {error}") from error
+        draws = _resampled(self.members, len(values)) if self.on_samples else None
+        rows = (
+            self._in_replicate(row, weights, None if mask is None else mask[b], None if draws is None else draws(b))
+            for b, row in enumerate(values)
         )
-        if result is None:
-            return float("nan")
-        if not isinstance(result, Real | np.ndarray) or (isinstance(result, np.ndarray) and result.ndim):
-            raise ScoringError(
-                f"the aggregator {name!r} returned {result!r:.80}",
-                hint="An aggregator must return one number, or None if there is none.",
-            )
-        return float(result)
+        return np.fromiter(rows, dtype=np.float64, count=len(values))
 
-    def in_replicate(*args: Any) -> float:
+    def _in_replicate(self, *args: Any) -> float:
         try:
-            return once(*args)
+            return self._once(*args)
         except ScoringError:
             raise
         except (ArithmeticError, ValueError):
             return float("nan")  # a point where it has no value (a division by zero) is undefined, not an error
         except Exception as error:
-            message = f"the aggregator {name!r} raised {type(error).__name__} in a replicate: {error}"
+            message = f"the aggregator {self.name!r} raised {type(error).__name__} in a replicate: {error}"
             raise ScoringError(message) from error
 
-    def combine(values: Floats, weights: Floats, mask: Mask | None = None) -> Floats:
-        if values.ndim == 1:
-            samples = {member.name: _docs(member)[0] for member in members} if on_samples else None
-            try:
-                return np.asarray(once(values, weights, mask, samples))
-            except ScoringError:
-                raise
-            except Exception as error:
-                raise ScoringError(f"the aggregator {name!r} raised {type(error).__name__}: {error}") from error
-        draws = _resampled(members, len(values)) if on_samples else None
-        rows = (
-            in_replicate(row, weights, None if mask is None else mask[b], None if draws is None else draws(b))
-            for b, row in enumerate(values)
+    def _once(self, values: Floats, weights: Floats, mask: Mask | None, samples: Samples | None) -> float:
+        chosen = [(i, member.name) for i, member in enumerate(self.members) if mask is None or mask[i]]
+        if samples is not None:
+            samples = {name: samples[name] for _, name in chosen}
+        result = self.call(
+            {name: float(values[i]) for i, name in chosen}, {name: float(weights[i]) for i, name in chosen}, samples
         )
-        return np.fromiter(rows, dtype=np.float64, count=len(values))
-
-    return combine
+        if result is None:
+            return float("nan")
+        if not isinstance(result, Real | np.ndarray) or (isinstance(result, np.ndarray) and result.ndim):
+            raise ScoringError(
+                f"the aggregator {self.name!r} returned {result!r:.80}",
+                hint="An aggregator returns one number, or None if there is none.",
+            )
+        return float(result)
 
 
 def _resampled(members: Sequence[Member], replicates: int) -> Callable[[int], dict[str, Floats]]:

@@ -78,13 +78,9 @@ class Group(Generic[TaskT]):
         """By name and what the group has, or by a config and maybe the group that it is to join."""
         if isinstance(alias, Group):
             alias, parent = None, alias
-        config = name if isinstance(name, GroupConfig) else _config
-        if config is None:
-            assert isinstance(name, str)
-            config = _made_config(name, alias, aggregate_metric_list, metadata)
-        elif isinstance(name, str):
-            given = _made_config(name, alias, aggregate_metric_list, metadata)
-            config = config.model_copy(update={field: getattr(given, field) for field in given.model_fields_set})
+        config = name if isinstance(name, GroupConfig) else _made_config(name, alias, aggregate_metric_list, metadata)
+        if isinstance(name, str) and _config is not None:  # what is said here goes before what the config says
+            config = _config.model_copy(update={field: getattr(config, field) for field in config.model_fields_set})
         self.config = self._config = config
         self.name = config.group
         self.alias = config.group_alias

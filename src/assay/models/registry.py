@@ -49,7 +49,7 @@ MODEL_ADAPTERS: Registry[Any] = Registry(
     "model adapter", lazy={"lm_eval": "assay.compat.lm_eval.model_adapter:AdaptedLM"}
 )
 MODEL_SOURCES: Registry[Callable[[str], Any]] = Registry(
-    "source of models", lazy={"lm_eval": "assay.compat.lm_eval.backends:backend_class"}
+    "source of models", lazy={"lm_eval": "assay.compat.lm_eval.model_adapter:backend_class"}
 )
 """What stands before the colon of `lm_eval:NAME`, to what gives the class of that name."""
 IMPORT_CONTEXTS: Registry[Callable[[], AbstractContextManager[None]]] = Registry(
@@ -66,6 +66,16 @@ def answers_requests(candidate: object) -> bool:
     return all(callable(getattr(candidate, name, None)) for name in _METHODS)
 
 
+def _ready(model: LM | object) -> LM:
+    if isinstance(model, LM):
+        return model
+    if not isinstance(model, type) and answers_requests(model):
+        return cast(LM, MODEL_ADAPTERS["lm_eval"](model))
+    raise ConfigError(
+        f"{model!r} is not a model", hint="Give a name, path/to/file.py:Class, or an object with the LM methods."
+    )
+
+
 def load_model(
     name: str | LM | object,
     model_args: Mapping[str, Any] | None = None,
@@ -75,14 +85,8 @@ def load_model(
     trust_remote_code: bool | None = None,
 ) -> LM:
     """Build the model. A ready instance passes through, wrapped if it was written for lm-evaluation-harness."""
-    if isinstance(name, LM):
-        return name
     if not isinstance(name, str):
-        if not isinstance(name, type) and answers_requests(name):
-            return cast(LM, MODEL_ADAPTERS["lm_eval"](name))
-        raise ConfigError(
-            f"{name!r} is not a model", hint="Use a name, path/to/file.py:Class, or an object with the LM methods."
-        )
+        return _ready(name)
     args = dict(model_args or {})
     offered = {"device": device, "batch_size": batch_size, "trust_remote_code": trust_remote_code or None}
     if is_file_spec(name):

@@ -77,7 +77,7 @@ EXPORTS: Registry[Callable[..., list[Path]]] = Registry(
     "form to export to",
     group="assay.exports",
     lazy={
-        "lm-eval": "assay.compat.lm_eval.export:to_lm_eval",
+        "lm-eval": "assay.compat.lm_eval.run_files:to_lm_eval",
         "inspect": "assay.compat.inspect_ai:to_inspect",
         "csv": "assay.report.export:to_csv",
         "jsonl": "assay.report.export:to_jsonl",

@@ -57,15 +57,15 @@ class RunDirectory:
     def open(cls, path: Path | str) -> RunDirectory:
         """An existing run directory; a clear error if it is not one or is too new to read."""
         directory = cls(path)
-        found = directory.read_json("run.json")
-        if found is None:
+        about = directory.read_json("run.json")
+        if about is None:
             raise ConfigError(
                 f"{path} is not a run directory: it has no run.json",
                 hint="Use the directory that `assay run` printed.",
             )
-        if found.get("format", 0) > LAYOUT:
+        if about.get("format", 0) > LAYOUT:
             raise ConfigError(
-                f"{path} was written by a newer Assay (layout {found['format']}; this one reads up to {LAYOUT})",
+                f"{path} was written by a newer Assay (layout {about['format']}, this one reads up to {LAYOUT})",
                 hint="Upgrade with: pip install --upgrade assay-eval",
             )
         return directory
@@ -73,13 +73,13 @@ class RunDirectory:
     def require_same_run(self, config: RunConfig, model_name: str) -> None:
         """Refuse to put a run where another one is; the same config goes on with it, and `fresh` starts over."""
         try:
-            found = self.read_json("run.json")
+            about = self.read_json("run.json")
         except StoreError:  # damaged: there is nothing to lose
             return
-        if found is None or config.fresh:
+        if about is None or config.fresh:
             return
-        other = differences(found.get("config") or {}, config)
-        earlier = (found.get("model") or {}).get("name", model_name)
+        other = differences(about.get("config") or {}, config)
+        earlier = (about.get("model") or {}).get("name", model_name)
         if earlier != model_name:
             other.insert(0, f"the model was {earlier} and is now {model_name}")
         if other:
@@ -132,15 +132,15 @@ class RunDirectory:
         if not path.is_file():
             return None
         try:
-            found = parse_json(path.read_text(encoding="utf-8"))
+            content = parse_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise StoreError(
                 f"{path} cannot be read: {error}",
                 hint="The file is damaged. Run the evaluation again; answers are in the store.",
             ) from error
-        if not isinstance(found, dict):
-            raise StoreError(f"{path} is not a JSON object")
-        return found
+        if not isinstance(content, dict):
+            raise StoreError(f"{path} does not hold a JSON object")
+        return content
 
     def write_json(self, name: str, data: Any) -> None:
         text = json.dumps(data, ensure_ascii=False, indent=2, default=plain, allow_nan=True)

@@ -46,6 +46,9 @@ class Chance:
         return cls(**data)
 
 
+_MARKED = ("empty", "unfinished_thought", "refused", "unjudged", "unscored", "unused_labels", "tied", "not_in_top")
+
+
 @dataclass
 class Health:
     """Counts of docs; what depends on a filter is counted per filter."""
@@ -119,16 +122,7 @@ class Health:
         marks = [f"{self.failed} failed"] if self.failed else []
         marks += self._mark("truncated", self.truncated)
         marks += self.filter_marks(filter_name) if filter_name is not None else []
-        for name in (
-            "empty",
-            "unfinished_thought",
-            "refused",
-            "unjudged",
-            "unscored",
-            "unused_labels",
-            "tied",
-            "not_in_top",
-        ):
+        for name in _MARKED:
             marks += self._mark(name.replace("_", " "), getattr(self, name))
         marks += [
             f"{mark}{'' if self.without_no_gold else ', left out'}" for mark in self._mark("no gold", self.no_gold)

@@ -8,10 +8,9 @@ from assay.request_types import OUTPUT_TYPES
 from assay.scoring.base import Scorer, ScoringContext, by_doc
 from assay.scoring.checks import check_filter, check_metric
 from assay.scoring.choices import LettersScorer, MultiChoiceScorer, MultipleChoiceScorer
-from assay.scoring.correction import checked
 from assay.scoring.estimation import aggregate, chance_test, estimate, quietly, stderr_for_metric
 from assay.scoring.hooks import hooked
-from assay.scoring.judges import JudgeScorer, answer_hash, label_rows, scale_from_json
+from assay.scoring.judges import JudgeScorer, answer_hash, checked, label_rows, scale_from_json
 from assay.scoring.outcome import ScoringResult, declared
 from assay.scoring.resolve import (
     SCORERS,

@@ -6,6 +6,8 @@ from __future__ import annotations
 import importlib.util
 import re
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 from assay.config import FilterStep, MetricConfig, TaskConfig
 from assay.errors import AssayError, ConfigError, ConfigWarning, MissingPackage, UnknownName, did_you_mean
@@ -107,18 +109,15 @@ def check_metric(metric: MetricConfig, task: TaskConfig) -> None:
         return
     if metric.metric in METRICS or metric.metric in OFFLINE_METRICS:
         return
-    if metric.hf_evaluate or metric.metric in EVALUATE_METRICS:
-        if importlib.util.find_spec("evaluate") is None:
-            raise MissingPackage(
-                f"the metric {metric.metric!r} needs the package 'evaluate', which is not installed",
-                hint="pip install evaluate",
-                package="evaluate",
-            )
-        return
-    raise UnknownName(
-        f"unknown metric {metric.metric!r}",
-        hint=did_you_mean(metric.metric, METRICS) or "A metric of the `evaluate` library needs `hf_evaluate: true`.",
-    )
+    if not metric.hf_evaluate and metric.metric not in EVALUATE_METRICS:
+        hint = did_you_mean(metric.metric, METRICS) or "A metric of the `evaluate` library needs `hf_evaluate: true`."
+        raise UnknownName(f"unknown metric {metric.metric!r}", hint=hint)
+    if importlib.util.find_spec("evaluate") is None:
+        raise MissingPackage(
+            f"the metric {metric.metric!r} needs the package 'evaluate', which is not installed",
+            hint="pip install evaluate",
+            package="evaluate",
+        )
 
 
 def check_use(known: Metric, metric: MetricConfig, task: TaskConfig) -> None:
@@ -136,6 +135,10 @@ def check_use(known: Metric, metric: MetricConfig, task: TaskConfig) -> None:
             f"the metric {known.name} of a {task.output_type} task gives pairs of texts, but {aggregation_of(metric).name} takes numbers",
             hint=_metrics_for(kind),
         )
+    _check_arguments(known, form, metric, task)
+
+
+def _check_arguments(known: Metric, form: Callable[..., Any], metric: MetricConfig, task: TaskConfig) -> None:
     takes = own_arguments(form)
     if takes is None:
         return

@@ -73,13 +73,13 @@ def estimate(
     index = unit_index(units)
     draws = _draws(values, aggregation, table, units, bootstrap_iters)
     at_level = partial(_estimate, value, values, aggregation, table, index, bootstrap_iters, draws)
-    found = at_level(0.95)
+    at_95 = at_level(0.95)
     per_doc = _per_doc(aggregation, table)
     theirs = (
-        None if found.stderr is None else _lm_eval_stderr(values, aggregation, table, clusters, index, bootstrap_iters)
+        None if at_95.stderr is None else _lm_eval_stderr(values, aggregation, table, clusters, index, bootstrap_iters)
     )
     return Score(
-        found,
+        at_95,
         n,
         aggregation.name,
         higher_is_better,
@@ -103,16 +103,16 @@ def stderr_for_metric(
     if bootstrap_iters <= 0:
         return None
     if isinstance(metric, str):
-        found = AGGREGATIONS[metric]
+        aggregation = AGGREGATIONS[metric]
     elif isinstance(metric, Aggregation):
-        found = metric
+        aggregation = metric
     else:
         ours = (AGGREGATIONS[name] for name in AGGREGATIONS)
-        found = next((each for each in ours if each.fn is metric), Aggregation("function", metric))
+        aggregation = next((each for each in ours if each.fn is metric), Aggregation("function", metric))
 
     def stderr(values: Sequence[Any]) -> float | None:
         keys = np.arange(len(values), dtype=np.uint64)
-        return estimate(list(values), found, keys, bootstrap_iters=bootstrap_iters).estimate.stderr
+        return estimate(list(values), aggregation, keys, bootstrap_iters=bootstrap_iters).estimate.stderr
 
     return stderr
 
@@ -184,9 +184,9 @@ def _estimate(
     if aggregation.transform is not None and table is not None:
         return transformed(ratio_estimate(table[:, 0], table[:, 1], index, level=level), aggregation.transform, value)
     units = n if index is None else int(index.max()) + 1
-    found = bootstrap_estimate(value, draws(), n, units=units, level=level)
-    few = found.method == "bootstrap" and len(draws()) < bootstrap_iters
-    return replace(found, method=f"bootstrap, {len(draws())} replicates") if few else found
+    lifted = bootstrap_estimate(value, draws(), n, units=units, level=level)
+    few = lifted.method == "bootstrap" and len(draws()) < bootstrap_iters
+    return replace(lifted, method=f"bootstrap, {len(draws())} replicates") if few else lifted
 
 
 def _lm_eval_stderr(
@@ -219,8 +219,8 @@ def resampled_stderr(table: Floats, aggregation: Aggregation, times: int) -> flo
     if times < 2:
         return None
     draw, docs = random.Random(0).choices, range(len(table))
-    found = [float(aggregation.finish(table[draw(docs, k=len(table))].sum(axis=0))) for _ in range(times)]
-    return float(np.std(found, ddof=1))
+    replicates = [float(aggregation.finish(table[draw(docs, k=len(table))].sum(axis=0))) for _ in range(times)]
+    return float(np.std(replicates, ddof=1))
 
 
 def _draws(
@@ -256,13 +256,13 @@ def repeated(values: Sequence[Any], aggregation: Aggregation, keys: Keys, iterat
     A fixed number, so that the error bar does not depend on the machine. A draw for which the function fails (a class that
     is missing) is undefined, not an error.
     """
-    found = []
+    numbers = []
     most = min(iterations, REPEATED_MOST)
     for b in range(0, most, 4):
         for weights in poisson_weights(keys, (b, min(b + 4, most))):
             items = [value for value, times in zip(values, weights.tolist()) for _ in range(times)]
-            found.append(quietly(aggregation, items))
-    return np.asarray(found, dtype=np.float64)
+            numbers.append(quietly(aggregation, items))
+    return np.asarray(numbers, dtype=np.float64)
 
 
 def quietly(aggregation: Aggregation, items: list[Any]) -> float:

@@ -128,15 +128,20 @@ def idle_settings(config: TaskConfig, repeats: int | None = None, *, habits: boo
             takes = None if form is None else own_arguments(form)
             unread = [] if takes is None else [name for name in metric.kwargs if name not in takes]
             if unread and (habits or config.lm_eval_version is None):
-                idle.append(f"{', '.join(unread)} of metric {metric.name}, which does not use it")
-            if (metric.reducer or config.reducer) and last in ("take_first", "majority_vote"):
-                idle.append(
-                    f"reducer of {metric.name}: filter {each.name!r} leaves one answer per doc. To score every draw, "
-                    "add filter_list: [{name: all, filter: []}]"
-                )
-            elif (metric.reducer or config.reducer) and (repeats or config.repeats) == 1:
-                idle.append(f"reducer of {metric.name}: each doc is asked once (repeats: 1)")
+                idle.append(f"{', '.join(unread)} of metric {metric.name}, which does not look at that")
+            if metric.reducer or config.reducer:
+                idle += _idle_reducer(metric.name, each.name, last, repeats or config.repeats)
     return list(dict.fromkeys(idle))
+
+
+def _idle_reducer(metric: str, filter_name: str, last_step: Any, repeats: int) -> list[str]:
+    """A reducer has nothing to reduce where a doc has one answer."""
+    if last_step in ("take_first", "majority_vote"):
+        return [
+            f"reducer of {metric}: filter {filter_name!r} leaves one answer of each doc. To score every draw, "
+            "add filter_list: [{name: all, filter: []}]"
+        ]
+    return [f"reducer of {metric}: each doc is asked once (repeats: 1)"] if repeats == 1 else []
 
 
 def own_arguments(function: Callable[..., Any]) -> list[str] | None:
@@ -188,8 +193,8 @@ def resolve_metric(config: MetricConfig, kind: Kind, task: TaskConfig) -> Resolv
         return _registered(METRICS[config.metric], kind, common)
     if isinstance(config.metric, str) and kind != "generation":
         # Choice tasks never call an `evaluate` metric; a name that both know means ours.
-        found = METRICS.get(config.metric)
-        return None if found is None else _registered(found, kind, common)
+        metric = METRICS.get(config.metric)
+        return None if metric is None else _registered(metric, kind, common)
     function = _function(config)
     if kind != "generation" and getattr(function, "kind", None) != kind:
         return None
@@ -284,10 +289,10 @@ SCORERS: Registry[Any] = Registry(
 
 def scorer_class(config: ScorerConfig) -> Any:
     """The class that a task names, or brings along. One that is written for another contract says what stands for it."""
-    found: Any = config.type
+    scorer: Any = config.type
     if isinstance(config.type, str):
-        found = SCORERS[config.type]
+        scorer = SCORERS[config.type]
     elif isinstance(config.type, FunctionRef):
-        found = config.type.load()
-    adapt = getattr(found, "as_scorer", None)
-    return found if adapt is None else adapt()
+        scorer = config.type.load()
+    adapt = getattr(scorer, "as_scorer", None)
+    return scorer if adapt is None else adapt()

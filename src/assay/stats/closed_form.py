@@ -50,11 +50,11 @@ def mean_estimate(
     if not items:
         return Estimate.missing("no docs")
     array = np.asarray(items, dtype=np.float64)
-    found = ratio_estimate(array, np.ones(len(array)), clusters, level=level)
+    estimate = ratio_estimate(array, np.ones(len(array)), clusters, level=level)
     value = sum(items) / len(items)
-    if clusters is None and found.stderr is not None:
-        return replace(found, value=value, stderr=mean_stderr(items))
-    return replace(found, value=value)
+    if clusters is None and estimate.stderr is not None:
+        return replace(estimate, value=value, stderr=mean_stderr(items))
+    return replace(estimate, value=value)
 
 
 def ratio_spread(numerators: Floats, denominators: Floats, clusters: Clusters | None = None) -> Spread | None:
@@ -219,8 +219,8 @@ def combined_estimate(
         share = float((weights**2 / (own + 1)).sum())
         df = math.inf if all(m.method == "wilson" for m in members) else _satterthwaite(parts, own)
         low, high = bounded_interval(value, stderr, df, level, lost=share)
-        found = Estimate(value, stderr, low, high, n, "combined score", level=level, bounded=True)
-        return replace(found, df=1 / share - 1)
+        estimate = Estimate(value, stderr, low, high, n, "combined score", level=level, bounded=True)
+        return replace(estimate, df=1 / share - 1)
     df = _satterthwaite(parts, own)
     low, high = skewed_interval(value, stderr, df, 0.0, level)
     return Estimate(value, stderr, low, high, n, "combined t", level=level, df=None if math.isinf(df) else df)
@@ -248,8 +248,8 @@ def stratified_estimate(
         low, high = bounded_interval(value, spread.stderr, spread.df, level)
     else:
         low, high = skewed_interval(value, spread.stderr, spread.df, spread.skew, level)
-    found = Estimate(value, spread.stderr, low, high, n, "shared docs", level=level, df=spread.df, bounded=bounded)
-    return replace(found, caution=spread.caution("doc or cluster"))
+    estimate = Estimate(value, spread.stderr, low, high, n, "shared docs", level=level, df=spread.df, bounded=bounded)
+    return replace(estimate, caution=spread.caution("doc or cluster"))
 
 
 def _df(estimate: Estimate) -> float:

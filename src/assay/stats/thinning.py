@@ -34,9 +34,6 @@ class ThinDocs:
     """Of each run, where it was left out of the choice: predicted − actual."""
     level: float
 
-    def predict(self, mean: float) -> float:
-        return self.intercept + self.slope * mean
-
     @property
     def half_width(self) -> float | None:
         """None with too few runs: at 95 % it takes 19."""

@@ -7,12 +7,13 @@ from assay.tasks.check import check_docs, check_task, code_of_task, functions_in
 from assay.tasks.conversation import ConversationTask
 from assay.tasks.expand import GroupSpec
 from assay.tasks.fewshot import SAMPLERS, Sampler
+from assay.tasks.index import Entry
 from assay.tasks.languages import Language, add_language
 from assay.tasks.manager import Loaded, Resolved, TaskManager, lm_eval_roots
 from assay.tasks.perturbation import PERTURBATIONS, is_perturbation, perturbed_text
 from assay.tasks.previewing import as_json, preview, visible
 from assay.tasks.prompt import ChatTemplate, Shot
-from assay.tasks.python_tasks import load_python_tasks, tasks_of
+from assay.tasks.python_tasks import tasks_of
 from assay.tasks.requests import DocRequests, RequestOptions
 from assay.tasks.styled import apply_variant, says_how_to_generate
 from assay.tasks.styles import (
@@ -52,6 +53,7 @@ __all__ = [
     "CoTStyle",
     "ConversationTask",
     "DocRequests",
+    "Entry",
     "GenerateStyle",
     "GenerateTask",
     "GroupSpec",
@@ -87,7 +89,6 @@ __all__ = [
     "get_n_letters",
     "is_perturbation",
     "lm_eval_roots",
-    "load_python_tasks",
     "may_be_registered",
     "metric_name",
     "perturbed_text",

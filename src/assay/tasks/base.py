@@ -16,7 +16,7 @@ from assay.instance import Doc, Instance
 from assay.metrics import get_reducer
 from assay.registry import load_object
 from assay.request_types import OUTPUT_TYPES
-from assay.results import MetricKey, write_key
+from assay.results import MetricColumn, MetricKey, Score, write_key
 from assay.scoring import (
     ResolvedMetric,
     Scorer,
@@ -380,24 +380,31 @@ class Task(TaskDocs):
             )
         result = ScoringResult() if result is None else result
         hashes = {doc_id: doc_hash(doc) for doc_id, doc in self._docs.items()}
-        cluster = self.config.cluster
         numbers: dict[str, float | None] = {}
         for key, values in (result.sample_scores if scores is None else scores).items():
             metric = MetricKey(*key)
-            column = result.columns.get(metric)
-            if column is not None and len(column) == len(values):
-                keys = doc_keys([hashes[doc_id] for doc_id in column.doc_ids])
-                clusters = None if cluster is None else [self._docs[i].get(cluster) for i in column.doc_ids]
-                # Draws are reduced when they are scored; a list that is left is what the aggregation takes: two texts.
-                score = estimate(values, column.aggregation, keys, clusters, bootstrap_iters)
-            else:
-                keys = doc_keys(f"{self.task_name}:{i}" for i in range(len(values)))
-                aggregation, _ = declared(self.config, metric)
-                score = estimate(self.reduce(values, metric.metric), aggregation, keys, None, bootstrap_iters)
+            score = self._score(metric, values, result.columns.get(metric), hashes, bootstrap_iters)
             self.sample_len = len(values)
             numbers[write_key(metric)] = score.estimate.value
             numbers[write_key(metric, stderr=True)] = score.estimate.stderr
         return numbers
+
+    def _score(
+        self,
+        metric: MetricKey,
+        values: Sequence[Any],
+        column: MetricColumn | None,
+        hashes: Mapping[int, str],
+        iterations: int,
+    ) -> Score:
+        if column is None or len(column) != len(values):
+            keys = doc_keys(f"{self.task_name}:{i}" for i in range(len(values)))
+            aggregation, _ = declared(self.config, metric)
+            return estimate(self.reduce(values, metric.metric), aggregation, keys, None, iterations)
+        keys, cluster = doc_keys([hashes[doc_id] for doc_id in column.doc_ids]), self.config.cluster
+        clusters = None if cluster is None else [self._docs[doc_id].get(cluster) for doc_id in column.doc_ids]
+        # Draws are reduced when they are scored; a list that is left is what the aggregation takes: two texts.
+        return estimate(values, column.aggregation, keys, clusters, iterations)
 
     def reduce(self, items: Sequence[Any], metric: str) -> list[Any]:
         """One value per doc: lists of values of repeated draws go through the metric's reducer; the mean, as in a run."""

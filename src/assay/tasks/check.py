@@ -62,16 +62,21 @@ def check_task(
                 known.add(error.message)
         if not all(isinstance(fault, UntrustedCode) for fault in faults):
             return faults
-    if faults:  # docs go through the code
+    if faults or not read_docs:  # docs go through the code
         return faults
+    fault = _fault_of_docs(config, origins or {}, data_dir)
+    return [] if fault is None else [fault]
+
+
+def _fault_of_docs(config: TaskConfig, origins: Mapping[str, Origin], data_dir: Path | None) -> ConfigError | None:
     try:
-        if read_docs and (task := _at_hand(config, data_dir)) is not None:
+        if (task := _at_hand(config, data_dir)) is not None:
             check_docs(task, origins, count=True)
     except ConfigError as error:
-        faults.append(error)
+        return error
     except AssayError as error:
-        faults.append(_placed(ConfigError(error.message, hint=error.hint), ("dataset_path",), config, origins or {}))
-    return faults
+        return _placed(ConfigError(error.message, hint=error.hint), ("dataset_path",), config, origins)
+    return None
 
 
 def may_be_registered(error: ConfigError, config: BaseModel) -> ConfigError:

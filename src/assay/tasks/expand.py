@@ -199,33 +199,33 @@ class Expander:
             )
         return list(dict.fromkeys(roots))
 
-    def _is_path(self, given: Any) -> bool:
+    def _is_path(self, name: Any) -> bool:
         """Whether it names a member of a group by the groups above it."""
-        return isinstance(given, str) and "::" in given and self.split_variant(given) is None
+        return isinstance(name, str) and "::" in name and self.split_variant(name) is None
 
-    def _path(self, given: str) -> str:
+    def _path(self, path: str) -> str:
         """`group::subgroup::task`: what the group makes of this one of its members, under the name that was asked for."""
-        base, *variant = _SINGLE_COLON.split(given)
+        base, *variant = _SINGLE_COLON.split(path)
         plain, at, chosen = base.rpartition("@")
         head, *parts = (plain if at else base).split("::")
         entry, _ = self.find(head)
         if entry.kind != "group":
-            raise ConfigError(f"{given!r}: {head!r} is a {entry.kind}, expected a group before `::`")
+            raise ConfigError(f"{path!r}: {head!r} is a {entry.kind}, expected a group before `::`")
         whole = Expander(
             self.entries, metadata=self.metadata, ready=self._ready, built=self._built, overrides=self._overrides
         )
         (key,) = whole.expand([_with_variant(head, (*([f"@{chosen}"] if at else []), *variant))])
         for part in parts:
-            key = _child_called(part, whole.result.groups.get(key), given)
-        return self._adopt(whole.result, key, given, None)
+            key = _child_called(part, whole.result.groups.get(key), path)
+        return self._adopt(whole.result, key, path, None)
 
-    def _adopt(self, found: Expansion, key: str, name: str, parent: str | None) -> str:
+    def _adopt(self, expansion: Expansion, key: str, name: str, parent: str | None) -> str:
         """A task or group of another expansion, with all that is below it."""
-        path, origins = found.sources.get(key), found.origins.get(key, {})
-        if key in found.tasks:
-            return self.result.add_task(found.tasks[key].override(task=name), parent, path, origins)
-        spec = found.groups[key]
-        children = {child: self._adopt(found, child, child, name) for child in spec.children}
+        path, origins = expansion.sources.get(key), expansion.origins.get(key, {})
+        if key in expansion.tasks:
+            return self.result.add_task(expansion.tasks[key].override(task=name), parent, path, origins)
+        spec = expansion.groups[key]
+        children = {child: self._adopt(expansion, child, child, name) for child in spec.children}
         conditions = {children[child]: condition for child, condition in spec.conditions.items()}
         own = replace(spec.renamed(name), children=tuple(children.values()), conditions=conditions)
         return self.result.add_group(own, parent, path, origins)
@@ -238,33 +238,33 @@ class Expander:
             self._roots[place] = self._entry(asked.entry, inner, asked.loaded)
         return self._roots[place]
 
-    def _asked(self, given: str | Path | Mapping[str, Any]) -> list[_Asked]:
-        if isinstance(given, Mapping):
-            return self._written_out(given)
-        if isinstance(given, Path):
-            loaded = load_yaml(given)
-            name, is_group = _name_in(loaded, given)
-            return [_Asked(Entry(name, "group" if is_group else "task", str(given)), loaded=loaded)]
-        entry, variant = self.find(given)
+    def _asked(self, asked: str | Path | Mapping[str, Any]) -> list[_Asked]:
+        if isinstance(asked, Mapping):
+            return self._written_out(asked)
+        if isinstance(asked, Path):
+            loaded = load_yaml(asked)
+            name, is_group = _name_in(loaded, asked)
+            return [_Asked(Entry(name, "group" if is_group else "task", str(asked)), loaded=loaded)]
+        entry, variant = self.find(asked)
         if entry.kind != "tag":
             return [_Asked(entry, variant)]
         members = [_Asked(self.entries[name], variant) for name in entry.members]
         self.result.tags[_with_variant(entry.name, variant)] = tuple(member.key for member in members)
         return members
 
-    def _written_out(self, given: Mapping[str, Any]) -> list[_Asked]:
+    def _written_out(self, entry: Mapping[str, Any]) -> list[_Asked]:
         """A registered task or group with other fields, or a task or group that is written out on the spot."""
-        name = given.get("group", given.get("task"))
+        name = entry.get("group", entry.get("task"))
         if not isinstance(name, str):
-            raise ConfigError(f"a task has neither `task` nor `group`: {given!r}", hint='Write {"task": NAME, …}.')
-        fields = {key: value for key, value in given.items() if key not in _MEMBER_KEYS}
+            raise ConfigError(f"a task has neither `task` nor `group`: {entry!r}", hint='Write {"task": NAME, …}.')
+        fields = {key: value for key, value in entry.items() if key not in _MEMBER_KEYS}
         known = self.split_variant(name)
-        if known is not None and not isinstance(given.get("task"), list):
+        if known is not None and not isinstance(entry.get("task"), list):
             return [_Asked(self.entries[known[0]], known[1], overrides=fields)]
-        is_group = "group" in given
+        is_group = "group" in entry
         if not is_group and not _DEFINES_TASK & {*fields}:
             self.find(name)  # raises: nothing here says what the task would be
-        return [_Asked(Entry(name, "group" if is_group else "task"), loaded=LoadedFile(dict(given), {}))]
+        return [_Asked(Entry(name, "group" if is_group else "task"), loaded=LoadedFile(dict(entry), {}))]
 
     def find(self, name: str, *, place: str = "") -> tuple[Entry, tuple[str, ...]]:
         """The entry, and the variant that follows the name after a colon."""
@@ -338,10 +338,10 @@ class Expander:
         metadata = fields.get("metadata") or {}
         if self.metadata:
             metadata = {**(metadata if isinstance(metadata, dict) else {"_metadata": metadata}), **self.metadata}
-        given = {**fields, "task": name, "metadata": metadata}
+        own = {**fields, "task": name, "metadata": metadata}
         if path is not None and (version := lm_eval_version_of(path)) is not None:
-            given.setdefault("lm_eval_version", version)
-        config = build_task_config(given, origins)
+            own.setdefault("lm_eval_version", version)
+        config = build_task_config(own, origins)
         if not place.overrides and name in self.entries:
             self._built[name, path] = (config, origins)
         return self._register(config, place, path, origins)
@@ -393,16 +393,7 @@ class Expander:
         if isinstance(member, str):
             entry, variant = self.find(member, place=where)
             return self._entry(entry, _nest(place, {}, origin, variant)), None
-        name = member.get("group", member.get("task"))
-        if not isinstance(name, str):
-            raise ConfigError(
-                f"{where}a member has neither `task` nor `group`: {member!r}", hint="Write `- task: name`."
-            )
-        condition = member.get("if")
-        if condition is not None and not isinstance(condition, str):
-            raise ConfigError(
-                f"{where}`if` of {name!r} is {condition!r}, expected text", hint='Quote it: if: "model.params > 7e9".'
-            )
+        name, condition = _name_and_condition(member, where)
         overrides = {key: value for key, value in member.items() if key not in _MEMBER_KEYS}
         known = self.split_variant(name)
         if known is not None and not isinstance(member.get("task"), list):
@@ -432,10 +423,21 @@ class Expander:
         return self._task(f"{place.groups[-1]}::{name}", fields, origins, place, place.path)
 
 
+def _name_and_condition(member: Mapping[str, Any], where: str) -> tuple[str, str | None]:
+    name, condition = member.get("group", member.get("task")), member.get("if")
+    if not isinstance(name, str):
+        raise ConfigError(f"{where}a member has neither `task` nor `group`: {member!r}", hint="Write `- task: name`.")
+    if condition is not None and not isinstance(condition, str):
+        raise ConfigError(
+            f"{where}`if` of {name!r} is {condition!r}, expected text", hint='Quote it: if: "model.params > 7e9".'
+        )
+    return name, condition
+
+
 def _without_direct(inherited: Mapping[str, Any], loaded: LoadedFile, path: Path) -> dict[str, Any]:
     """What members get from a group file for lm-evaluation-harness 0.5: what comes through `include`, and nothing else."""
-    given = loaded.data.get("include")
-    included = given if isinstance(given, Mapping) else {}
+    include = loaded.data.get("include")
+    included = include if isinstance(include, Mapping) else {}
     own = path.resolve()
     direct = [key for key in inherited if key not in included and _set_in(loaded.origins.get(key), own)]
     if direct:

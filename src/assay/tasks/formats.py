@@ -20,7 +20,7 @@ from assay.instance import Doc
 from assay.registry import Registry
 from assay.scoring import SCORERS
 from assay.tasks.questions import NO_GOLD, FieldQuestions, OfferedChoices, OpenQuestions, Question, require_gold
-from assay.tasks.styled import LastDoc, ListedChoices, PerturbedQuestions, StyledField, clean_questions
+from assay.tasks.styled import LastDoc, ListedChoices, Questions, StyledField, as_asked, clean_questions
 from assay.templates import compile_template, get_n_letters
 
 
@@ -251,11 +251,18 @@ def offer_choices(config: TaskConfig) -> TaskConfig:
     return config.override(scorer=scorer.model_copy(update={"kwargs": {**offered, **scorer.kwargs}}))
 
 
+def _scorer(chosen: PromptFormat, config: TaskConfig, questions: Questions) -> ScorerConfig:
+    scorer = ScorerConfig.model_validate(chosen.scorer)
+    if scorer.type != "choice" or config.doc_to_choice is None:
+        return scorer
+    give = "text" if chosen.choice_labels is None else "label"
+    known = {"choices": ListedChoices(chosen, questions), "labels": chosen.own_labels, "give": give}
+    return scorer.model_copy(update={"kwargs": {**known, **scorer.kwargs}})
+
+
 def format_config(config: TaskConfig, chosen: PromptFormat) -> TaskConfig:
-    clean = questions = LastDoc(_questions(config))
-    if config.perturbation:
-        keep = tuple(config.unmodifiable_words or ())
-        questions = LastDoc(PerturbedQuestions(clean, tuple(config.perturbation), keep))
+    clean = LastDoc(_questions(config))
+    questions = as_asked(clean, config)
     is_choice = chosen.output_type == "multiple_choice"
     shots = {name: getattr(config.fewshot_config, name) for name in _DRAWING & config.fewshot_config.model_fields_set}
     shots |= {"doc_to_text": FormattedText(chosen, clean), "doc_to_target": FormattedShot(chosen, clean)}
@@ -276,12 +283,7 @@ def format_config(config: TaskConfig, chosen: PromptFormat) -> TaskConfig:
     if chosen.gen_prefix is not None:
         worded["gen_prefix"] = chosen.gen_prefix
     if chosen.scorer is not None:
-        scorer = ScorerConfig.model_validate(chosen.scorer)
-        if scorer.type == "choice" and config.doc_to_choice is not None:
-            give = "text" if chosen.choice_labels is None else "label"
-            known = {"choices": ListedChoices(chosen, questions), "labels": chosen.own_labels, "give": give}
-            scorer = scorer.model_copy(update={"kwargs": {**known, **scorer.kwargs}})
-        worded["scorer"] = scorer
+        worded["scorer"] = _scorer(chosen, config, questions)
     if config.output_type != chosen.output_type:
         # Metrics, filters and code for another kind of answer say nothing about this one.
         worded |= dict.fromkeys(("metric_list", "filter_list", "process_results"))

@@ -10,7 +10,7 @@ import random
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from assay.errors import ConfigError, MissingPackage, did_you_mean
 
@@ -170,6 +170,20 @@ _GRAMMAR = frozenset(
 """Words that hold a sentence together. WordNet knows many as something else: `was` as Washington, `as` as arsenic."""
 
 
+def _meanings(word: str) -> list[Any]:
+    try:
+        from nltk.corpus import wordnet  # type: ignore[import-untyped]
+
+        meanings: list[Any] = wordnet.synsets(word)
+    except (ImportError, LookupError) as error:
+        raise MissingPackage(
+            "synonyms come from WordNet, which is not installed",
+            hint="pip install nltk && python -m nltk.downloader wordnet",
+            package="nltk",
+        ) from error
+    return meanings
+
+
 def synonym(word: str, rng: random.Random) -> str:
     """Another word for what the word means most often, by WordNet; the word itself where there is none.
 
@@ -178,17 +192,7 @@ def synonym(word: str, rng: random.Random) -> str:
     plain = word.lower()
     if plain in _GRAMMAR:
         return word
-    try:
-        from nltk.corpus import wordnet  # type: ignore[import-untyped]
-
-        meanings = wordnet.synsets(plain)
-    except (ImportError, LookupError) as error:
-        raise MissingPackage(
-            "synonyms come from WordNet, which is not installed",
-            hint="pip install nltk && python -m nltk.downloader wordnet",
-            package="nltk",
-        ) from error
-    listed = [lemma for meaning in meanings for lemma in meaning.lemmas() if lemma.name() == plain]
+    listed = [lemma for meaning in _meanings(plain) for lemma in meaning.lemmas() if lemma.name() == plain]
     if not listed:
         return word
     usual = max(listed, key=lambda lemma: lemma.count()).synset()

@@ -76,6 +76,12 @@ def make_shot(
     if answer is None or answer == "":
         text = question + prefix_delimiter(question, prefix, target_delimiter) + (prefix or "")
         return Shot(doc, question, prefix or None, text)
+    joint = prefix_delimiter(question, prefix, target_delimiter) if prefix else target_delimiter
+    answer = join_spaced(prefix, _answer_text(answer, choices), " ")
+    return Shot(doc, question, answer, f"{question}{joint}{answer}{fewshot_delimiter}")
+
+
+def _answer_text(answer: Any, choices: Sequence[str] | None) -> str:
     if isinstance(answer, list):
         if not answer:
             raise DataError("the target of a shot is an empty list")
@@ -89,9 +95,7 @@ def make_shot(
         raise DataError(
             f"the answer of a shot is {answer!r}, expected text", hint="Write doc_to_target so that it gives text."
         )
-    joint = prefix_delimiter(question, prefix, target_delimiter) if prefix else target_delimiter
-    answer = join_spaced(prefix, answer, " ")
-    return Shot(doc, question, answer, f"{question}{joint}{answer}{fewshot_delimiter}")
+    return answer
 
 
 def plain_prompt(head: str, question: str, prefix: str | None, delimiter: str) -> str:

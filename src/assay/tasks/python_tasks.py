@@ -58,13 +58,9 @@ _NEEDED = ("NAME", "DATASET_PATH", "SAMPLE_SPLIT")
 _WORDED = ("_get_instruction_text", "_get_ground_truth")
 
 
-def load_python_tasks(path: str | Path) -> list[TaskConfig | GroupConfig]:
-    """The tasks of a Python file, and a group for every class with several subjects, in the order of the file."""
-    return [made.config for made in read_python_tasks(path)]
-
-
 def read_python_tasks(path: str | Path) -> list[ReadyConfig]:
-    """The same with the lines of the file that set their fields.
+    """The tasks of a Python file, and a group for every class with several subjects, in the order of the file; each with the
+    lines that set its fields.
 
     Inside `reading_only` they are those that its source shows; none of it runs.
     """
@@ -128,8 +124,8 @@ class _ClassLines:
         places = {}
         for name, line in self.lines.items():
             field = _FIELDS.get(name, name) if name != "NAME" else name
-            if found := re.search(rf"\b({name}|{field})\b", error.message):
-                places[found.start()] = line
+            if match := re.search(rf"\b({name}|{field})\b", error.message):
+                places[match.start()] = line
         line = places[min(places)] if places else self.line
         return ConfigError(f"{self.file}:{line}: {error.message}", hint=error.hint)
 
@@ -154,15 +150,15 @@ def _no_class(path: str | Path) -> ConfigError:
 
 def _outlined(path: Path) -> list[ReadyConfig]:
     """The tasks as far as the source says; `class:` marks each as code that was not run."""
-    found = outline(path)
-    named = [each for each in found.classes if "NAME" in each.binds]
-    if not named and not found.is_open:
+    source = outline(path)
+    named = [each for each in source.classes if "NAME" in each.binds]
+    if not named and not source.is_open:
         raise _no_class(path)
     made: list[ReadyConfig] = []
     for each in named:
         lines = _ClassLines(path, each.name)
         try:
-            fields = _fields_of(each, found.classes)
+            fields = _fields_of(each, source.classes)
         except ConfigError as error:
             raise lines.placed(error) from error
         name, subjects = fields.get("NAME"), fields.get("SUBJECTS")
@@ -200,8 +196,8 @@ def _lacking(name: str, missing: Sequence[str], hint: str | None = None) -> Conf
 
 def _check_attributes(name: str, attributes: Iterable[str], language: Any) -> None:
     """Nothing that a class says is passed over: an attribute that nobody reads, a language that nobody knows."""
-    if found := unknown_attribute(attributes):
-        raise ConfigError(f"the task class {name} has an unknown attribute {found[0]}", hint=found[1])
+    if unknown := unknown_attribute(attributes):
+        raise ConfigError(f"the task class {name} has an unknown attribute {unknown[0]}", hint=unknown[1])
     for each in language.values() if isinstance(language, Mapping) else [language]:
         if each is not None:
             try:
@@ -254,17 +250,7 @@ def configs_of(cls: type[Any]) -> list[TaskConfig | GroupConfig]:
             f"the task class {cls.__qualname__}: TASK_STYLER is {styler!r}, expected a styler",
             hint="Write, for example, TASK_STYLER = MCStyle().",
         )
-    hooks = HOOKS if styler is not None else _WORDED
-    missing = [name for name in _NEEDED if not getattr(cls, name, None)]
-    missing += [name for name in hooks if getattr(cls, name, None) in (None, getattr(BaseTask, name))]
-    if missing:
-        missing = missing if styler is not None or "_get_instruction_text" not in missing else ["TASK_STYLER", *missing]
-        ways = (
-            ""
-            if styler
-            else "Define these, or a TASK_STYLER with _get_raw_question, _get_choices and _get_correct_index."
-        )
-        raise _lacking(cls.__qualname__, missing, ways)
+    _check_complete(cls, styler)
     subjects = list(getattr(cls, "SUBJECTS", None) or [NO_SUBJECT])
     if subjects == [NO_SUBJECT]:
         return [_config(cls, cls.NAME, None)]
@@ -273,6 +259,18 @@ def configs_of(cls: type[Any]) -> list[TaskConfig | GroupConfig]:
     metrics = [AggMetricConfig(metric=metric.name) for metric in listed]
     group = GroupConfig(group=cls.NAME, task=[task.task for task in tasks], aggregate_metric_list=metrics)
     return [*tasks, group]
+
+
+def _check_complete(cls: type[Any], styler: TaskStyler | None) -> None:
+    hooks = HOOKS if styler is not None else _WORDED
+    missing = [name for name in _NEEDED if not getattr(cls, name, None)]
+    missing += [name for name in hooks if getattr(cls, name, None) in (None, getattr(BaseTask, name))]
+    if missing and styler is not None:
+        raise _lacking(cls.__qualname__, missing, "")
+    if missing:
+        missing = ["TASK_STYLER", *missing] if "_get_instruction_text" in missing else missing
+        ways = "Give a TASK_STYLER with _get_raw_question, _get_choices and _get_correct_index, or these."
+        raise _lacking(cls.__qualname__, missing, ways)
 
 
 def _config(cls: type[Any], name: str, subject: Any) -> TaskConfig:

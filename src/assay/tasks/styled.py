@@ -157,29 +157,32 @@ class PerturbedQuestions:
         return changed._replace(choices=choices, correct_index=gold if gold == NO_GOLD else order.index(gold))
 
 
+def as_asked(clean: Questions, config: TaskConfig) -> Questions:
+    """The questions with the task's perturbations; shots before them are taken from the clean ones."""
+    if not config.perturbation:
+        return clean
+    return LastDoc(PerturbedQuestions(clean, tuple(config.perturbation), tuple(config.unmodifiable_words or ())))
+
+
 def style_config(config: TaskConfig, styler: TaskStyler, questions: Questions) -> TaskConfig:
     """The config with its fields worded by the styler; metrics are the styler's unless the config lists its own.
 
     A perturbation changes what is asked; the solved examples before it stay as they are.
     """
     is_free, states_label = styler.response_type == "completion", isinstance(styler, GenerateStyle)
-    clean = questions = LastDoc(questions)
-    if config.perturbation:
-        keep = tuple(config.unmodifiable_words or ())
-        questions = LastDoc(PerturbedQuestions(clean, tuple(config.perturbation), keep))
+    delimiter = " " if states_label else ""
+    clean = LastDoc(questions)
+    questions = as_asked(clean, config)
     worded: dict[str, Any] = {
         "output_type": _OUTPUT_TYPES[styler.response_type],
         "doc_to_text": StyledText(styler, questions),
         "doc_to_target": StyledTarget(styler, questions),
         "doc_to_choice": None if is_free else StyledChoices(styler, questions),
         "gen_prefix": None if states_label else StyledCue(styler, questions),
-        "target_delimiter": " " if states_label else "",
+        "target_delimiter": delimiter,
         "metric_list": config.metric_list or [metric_name(metric) for metric in styler.metrics],
         "fewshot_config": _fewshot(
-            config.fewshot_config,
-            StyledText(styler, clean),
-            StyledShot(styler, clean),
-            target_delimiter=" " if states_label else "",
+            config.fewshot_config, StyledText(styler, clean), StyledShot(styler, clean), target_delimiter=delimiter
         ),
         "metadata": {**config.metadata, **styler.get_extra_metadata()},
         "style": None,
@@ -188,15 +191,18 @@ def style_config(config: TaskConfig, styler: TaskStyler, questions: Questions) -
     if is_free and "generation_kwargs" not in config.model_fields_set:
         worded["generation_kwargs"] = dict(styler.generation_kwargs)
     if is_free and config.filter_list is None:
-        # The cue ends in a colon, so an answer begins with a space that is no part of it.
-        read = FilterStep(function="remove_whitespace")
-        if isinstance(styler, MCStyle):
-            # A chat model says the cue again, or the label before the text: what it states is read, not compared as it is.
-            kwargs = {"choices": ListedChoices(styler, questions), "give": "label" if states_label else "text"}
-            read = FilterStep(function="choice", kwargs=kwargs)
-        steps = [read, FilterStep(function="take_first")]
-        worded["filter_list"] = [FilterConfig(name="none", filter=steps)]
+        worded["filter_list"] = [FilterConfig(name="none", filter=_answer_steps(styler, questions))]
     return config.override(**worded)
+
+
+def _answer_steps(styler: TaskStyler, questions: Questions) -> list[FilterStep]:
+    # The cue ends in a colon, so an answer begins with a space that is no part of it.
+    read = FilterStep(function="remove_whitespace")
+    if isinstance(styler, MCStyle):
+        # A chat model says the cue again, or the label before the text: what it states is read, not compared as it is.
+        give = "label" if isinstance(styler, GenerateStyle) else "text"
+        read = FilterStep(function="choice", kwargs={"choices": ListedChoices(styler, questions), "give": give})
+    return [read, FilterStep(function="take_first")]
 
 
 def says_how_to_generate(config: TaskConfig) -> bool:

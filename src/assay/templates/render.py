@@ -67,19 +67,24 @@ class _DocContext(Context):
         self.blocks = {}
 
 
+def _parsed(source: str) -> nodes.Template:
+    try:
+        tree: nodes.Template = Counting().visit(_environment.parse(source))
+    except RecursionError as error:
+        raise ConfigError(f"the template {_short(source)} is nested too deeply", hint="Use a !function.") from error
+    except TemplateSyntaxError as error:
+        raise ConfigError(
+            f"the template {_short(source)} is not valid Jinja, line {error.lineno}: {error.message}"
+        ) from error
+    return tree
+
+
 class Template:
     """One compiled template. `render` gives its text; `value` the object of a template that is one expression."""
 
     def __init__(self, source: str) -> None:
         self.source = source
-        try:
-            tree = Counting().visit(_environment.parse(source))
-        except RecursionError as error:
-            raise ConfigError(f"the template {_short(source)} is nested too deeply", hint="Use a !function.") from error
-        except TemplateSyntaxError as error:
-            raise ConfigError(
-                f"the template {_short(source)} is not valid Jinja, line {error.lineno}: {error.message}"
-            ) from error
+        tree = _parsed(source)
         _count_loops(tree)
         self._fills_in = all(isinstance(node, _FIELDS_ONLY) for node in tree.find_all(nodes.Node))
         outputs = [part for node in tree.body if isinstance(node, nodes.Output) for part in node.nodes]

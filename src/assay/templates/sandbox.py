@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import string
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -177,27 +177,30 @@ def _joined(parts: Iterable[str]) -> str:
 _MULTIPLYING = frozenset({"replace", "join", "indent", "wordwrap"})
 
 
+def _charge_for(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Before a filter runs, what it would make of its arguments."""
+    others = (*args[1:], *kwargs.values())
+    if name == "replace" and len(args) > 2:
+        text, old, new = (str(each) for each in args[:3])
+        _check(len(text) + text.count(old) * len(new), "the filter replace")
+    elif name == "join" and args and not isinstance(args[0], str):
+        items = args[0]
+        spend(4 * len(items))  # items are slower than characters
+        spend(sum(map(size_of, items)) + len(items) * size_of((*others, "")[0]))
+    elif name in ("indent", "wordwrap"):
+        lines = size_of(args[0]) if args else 0
+        _check(lines * max(_largest(others), 1), f"the filter {name}", 10 * MAX_REPEATED)
+
+
 def _charged(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The filter, with what it is given looked at first where it can multiply that, and what it makes counted."""
     first = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @wraps(function)
     def charged(*args: Any, **kwargs: Any) -> Any:
-        if name == "replace" and len(args) > first + 2:
-            text, old, new = (str(each) for each in args[first : first + 3])
-            _check(len(text) + text.count(old) * len(new), "the filter replace")
-        elif name == "join" and len(args) > first and not isinstance(args[first], str):
-            items = list(args[first])
-            spend(4 * len(items))  # items are slower than characters
-            spend(sum(map(size_of, items)) + len(items) * size_of((*args[first + 1 :], *kwargs.values(), "")[0]))
-            args = (*args[:first], items, *args[first + 1 :])
-        elif name in ("indent", "wordwrap"):
-            lines = size_of(args[first]) if len(args) > first else 0
-            _check(
-                lines * max(_largest((*args[first + 1 :], *kwargs.values())), 1),
-                f"the filter {name}",
-                10 * MAX_REPEATED,
-            )
+        if name == "join" and len(args) > first and not isinstance(args[first], str):
+            args = (*args[:first], list(args[first]), *args[first + 1 :])  # it may be a generator, which is read once
+        _charge_for(name, args[first:], kwargs)
         result = function(*args, **kwargs)
         spend(size_of(result))
         return result

@@ -167,7 +167,7 @@ def test_a_missing_package_of_a_backend_is_named(name: str) -> None:
 @pytest.mark.wide  # the module imports transformers
 @pytest.mark.parametrize("line", ["0.4", "0.5"])
 def test_a_backend_that_its_list_names_wrongly_is_found_all_the_same(line: str) -> None:
-    code = "from assay.compat.lm_eval.backends import backend_class\nprint(backend_class('ipex').__name__)"
+    code = "from assay.compat.lm_eval.model_adapter import backend_class\nprint(backend_class('ipex').__name__)"
     done = python(line, "-c", code)
     assert done.stdout.strip() == "IPEXLM", done.stderr[-1000:]
 

@@ -74,12 +74,12 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     del server
 
 
-def start(path: Path, n_ctx: int = 1024, *, float32_cache: bool = False) -> Any:
+def start(path: Path, n_ctx: int = 1024, *, at_once: int = 2, float32_cache: bool = False) -> Any:
     params = xllamacpp.CommonParams()
     if float32_cache:
         params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
     params.model.path = str(path)
-    params.n_ctx, params.n_parallel, params.port, params.warmup = n_ctx, 2, 0, False
+    params.n_ctx, params.n_parallel, params.port, params.warmup = n_ctx, at_once, 0, False
     params.cpuparams.n_threads = 1
     return xllamacpp.Server(params)
 

@@ -13,14 +13,31 @@ from collections.abc import Sequence
 from typing import Any
 
 UNKNOWN = (
-    "Unknown", "Cannot answer", "Can't be determined", "Cannot be determined", "Can't answer", "Not known",
-    "Not enough info", "Not enough information", "Not answerable", "Undetermined",
-)  # fmt: skip
+    "Unknown",
+    "Cannot answer",
+    "Can't be determined",
+    "Cannot be determined",
+    "Can't answer",
+    "Not known",
+    "Not enough info",
+    "Not enough information",
+    "Not answerable",
+    "Undetermined",
+)
 UNKNOWN_WRITTEN = (*UNKNOWN, "Don't know", "Do not know", "Can't know", "Cannot know")
-CATEGORIES = (
-    "Age", "Disability_status", "Gender_identity", "Nationality", "Physical_appearance", "Race_ethnicity",
-    "Race_x_gender", "Race_x_SES", "Religion", "SES", "Sexual_orientation",
-)  # fmt: skip
+CATEGORIES = [
+    "Age",
+    "Disability_status",
+    "Gender_identity",
+    "Nationality",
+    "Physical_appearance",
+    "Race_ethnicity",
+    "Race_x_gender",
+    "Race_x_SES",
+    "Religion",
+    "SES",
+    "Sexual_orientation",
+]
 _ANSWERS = ("ans0", "ans1", "ans2")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 

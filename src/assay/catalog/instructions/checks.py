@@ -25,8 +25,8 @@ def check(name: str) -> Callable[[Check], Check]:
     return register
 
 
-def _compare(found: int, relation: str | None, wanted: int) -> bool:
-    return found < wanted if relation == "less than" else found >= wanted
+def _compare(count: int, relation: str | None, wanted: int) -> bool:
+    return count < wanted if relation == "less than" else count >= wanted
 
 
 @check("keywords:existence")
@@ -84,8 +84,8 @@ def nth_paragraph_first_word(text: str, num_paragraphs: int, nth_paragraph: int,
 @check("detectable_content:number_placeholders")
 def number_placeholders(text: str, num_placeholders: int) -> bool:
     # `\[.*?\]` in linear time: of what stands between two closing brackets of a line, one opening bracket is enough.
-    found = sum("[" in part for line in text.split("\n") for part in line.split("]")[:-1])
-    return found >= num_placeholders
+    count = sum("[" in part for line in text.split("\n") for part in line.split("]")[:-1])
+    return count >= num_placeholders
 
 
 @check("detectable_content:postscript")
@@ -107,9 +107,9 @@ def constrained_response(text: str) -> bool:
 
 @check("detectable_format:number_highlighted_sections")
 def number_highlights(text: str, num_highlights: int) -> bool:
-    single = [found.strip("*") for found in timed(r"\*[^\n\*]*\*").findall(text)]
-    double = [found[2:-2] for found in timed(r"\*\*[^\n\*]*\*\*").findall(text)]
-    return sum(bool(found.strip()) for found in single + double) >= num_highlights
+    single = [marked.strip("*") for marked in timed(r"\*[^\n\*]*\*").findall(text)]
+    double = [marked[2:-2] for marked in timed(r"\*\*[^\n\*]*\*\*").findall(text)]
+    return sum(bool(marked.strip()) for marked in single + double) >= num_highlights
 
 
 @check("detectable_format:multiple_sections")
@@ -189,9 +189,9 @@ def count_sentences(text: str) -> int:
     (3, 0)
     """
     ends = [
-        found
-        for found in _END.finditer(text)
-        if not _ABBREVIATION.search(text, max(0, found.start() - _LONGEST), found.start() + 1)
+        end
+        for end in _END.finditer(text)
+        if not _ABBREVIATION.search(text, max(0, end.start() - _LONGEST), end.start() + 1)
     ]
     return len(ends) + 1 if text.strip() else 0
 
@@ -210,7 +210,7 @@ def language_of(text: str) -> str | None:
         ) from None
     langdetect.DetectorFactory.seed = 0
     try:
-        found: Any = langdetect.detect(text)
+        language: Any = langdetect.detect(text)
     except langdetect.LangDetectException:
         return None
-    return str(found)
+    return str(language)

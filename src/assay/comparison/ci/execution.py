@@ -14,8 +14,7 @@ from assay.comparison.engine import compare_runs
 from assay.comparison.gate import GateCheck, GateReport
 from assay.comparison.model import CompareOptions, Comparison
 from assay.comparison.noise_file import NoiseFile
-from assay.comparison.readers import open_run
-from assay.comparison.runs import Columns, ComparedRun, SampleColumn
+from assay.comparison.runs import Columns, ComparedRun, SampleColumn, open_run
 from assay.config import CIConfig, CIRule, RunConfig
 from assay.errors import AssayError, ConfigError, did_you_mean
 from assay.report import evaluate

@@ -1,8 +1,7 @@
 """Did the model change? Two models on the same texts, token by token, without labels."""
 
 from assay.comparison.drift.engine import Drift, DriftOptions, DriftPart, DriftVerdict, measure_drift
-from assay.comparison.drift.page import drift_page
-from assay.comparison.drift.render import drift_json, drift_legend, drift_table
+from assay.comparison.drift.render import drift_json, drift_legend, drift_page, drift_table
 from assay.comparison.drift.texts import Passage, bundled_passages, passages_of_file, passages_of_tasks
 
 __all__ = [

@@ -1,17 +1,21 @@
-"""A drift as a table, as JSON, and what to know beside it."""
+"""A drift as a table, as JSON and as an HTML page, and what to know beside it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from assay.comparison.drift.engine import Drift, DriftPart
+from assay.comparison.page import page_template
 from assay.signs import with_signs
 from assay.stats import Estimate
 
 if TYPE_CHECKING:
     from rich.table import Table
+
 
 _TITLES = {"all": "", "domain": "domain", "position": "position"}
 
@@ -96,18 +100,13 @@ def drift_legend(drift: Drift) -> Iterator[str]:
         yield f"{words[drift.verdict]} --max_kl {drift.max_kl:g} ({reach})"
 
 
-def drift_json(drift: Drift) -> str:
-    def plain(estimate: Estimate | None) -> dict[str, Any] | None:
-        if estimate is None:
-            return None
-        return {
-            "value": estimate.value,
-            "stderr": estimate.stderr,
-            "low": estimate.low,
-            "high": estimate.high,
-            "n": estimate.n,
-        }
+def _plain(estimate: Estimate | None) -> dict[str, Any] | None:
+    names = ("value", "stderr", "low", "high", "n")
+    return None if estimate is None else {name: getattr(estimate, name) for name in names}
 
+
+def drift_json(drift: Drift) -> str:
+    estimates = ("kl", "same_first", "entropy", "entropy_change")
     data = {
         "a": drift.a,
         "b": drift.b,
@@ -118,17 +117,71 @@ def drift_json(drift: Drift) -> str:
                 "name": part.name,
                 "tokens": part.tokens,
                 "texts": part.texts,
-                "kl": plain(part.kl),
-                "same_first": plain(part.same_first),
-                "entropy": plain(part.entropy),
-                "entropy_change": plain(part.entropy_change),
+                **{name: _plain(getattr(part, name)) for name in estimates},
             }
             for part in drift.parts
         ],
-        "total_variation": None if drift.variation is None else [plain(each) for each in drift.variation],
-        "continuations_that_differ": plain(drift.continued),
+        "total_variation": None if drift.variation is None else [_plain(each) for each in drift.variation],
+        "continuations_that_differ": _plain(drift.continued),
         "max_kl": drift.max_kl,
         "bounds": drift.bounds,
         "verdict": drift.verdict,
     }
     return json.dumps(data, ensure_ascii=False, indent=1)
+
+
+@dataclass(frozen=True)
+class DriftMark:
+    """One row; places are percent of the width."""
+
+    part: DriftPart
+    cells: tuple[str, ...]
+    left: float | None
+    right: float | None
+    dot: float | None
+
+
+@dataclass(frozen=True)
+class LogAxis:
+    """Powers of ten that hold all ends. What is zero, or reaches below, begins at the left edge."""
+
+    low: int
+    high: int
+
+    @classmethod
+    def around(cls, drifts: Sequence[Drift]) -> LogAxis:
+        parts = [part for drift in drifts for part in drift.parts]
+        ends = [end for part in parts for end in (part.kl.value, part.kl.high) if end is not None and end > 0]
+        ends += [drift.max_kl for drift in drifts if drift.max_kl]
+        if not ends:
+            return cls(-6, 0)
+        return cls(math.floor(math.log10(min(ends))) - 1, math.ceil(math.log10(max(ends)) + 1e-9))
+
+    def percent(self, value: float | None) -> float | None:
+        if value is None:
+            return None
+        if value <= 0:
+            return 0.0
+        return min(100.0, max(0.0, 100 * (math.log10(value) - self.low) / (self.high - self.low)))
+
+    @property
+    def text(self) -> str:
+        return f"1e{self.low} … 1e{self.high}"
+
+
+def drift_page(drifts: Sequence[Drift]) -> str:
+    axis = LogAxis.around(drifts)
+    sections = []
+    for drift in drifts:
+        marks = [
+            DriftMark(
+                part,
+                part_cells(part),
+                axis.percent(part.kl.low),
+                axis.percent(part.kl.high),
+                axis.percent(part.kl.value),
+            )
+            for part in drift.parts
+        ]
+        sections.append((drift, marks, list(drift_legend(drift)), axis.percent(drift.max_kl)))
+    return page_template("drift.html", small=small).render(sections=sections, axis=axis)

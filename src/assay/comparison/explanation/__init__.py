@@ -1,8 +1,7 @@
 """Why do two numbers differ? What was asked, what was answered, and what was made of it."""
 
 from assay.comparison.explanation.engine import CauseShare, ExplainOptions, Explanation, explain
-from assay.comparison.explanation.page import explanation_page
-from assay.comparison.explanation.render import explanation_json, explanation_lines
+from assay.comparison.explanation.render import explanation_json, explanation_lines, explanation_page
 
 __all__ = [
     "CauseShare",

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from assay.comparison.explanation.causes import Hints, RequestChange, causes_of, compare_requests, with_tokens
 from assay.comparison.explanation.facts import FieldDifference, config_differences, hints_of, model_differences
-from assay.comparison.explanation.reasking import MOST_CAUSES, shapley_requests
-from assay.comparison.explanation.rescoring import Rules, shapley_scores
+from assay.comparison.explanation.rescoring import MOST_CAUSES, Rules, shapley_requests, shapley_scores
 from assay.comparison.model import Floats
 from assay.comparison.runs import AskedDoc, ComparedRun, Keys, SampleColumn
 from assay.comparison.task_difference import align
@@ -115,6 +114,17 @@ class _Inquiry:
         docs: Keys = column.docs[self.pairs.a]
         return unit_index(unit_keys(docs, None if column.clusters is None else column.clusters[self.pairs.a]))
 
+    def _shares(self, means: Sequence[float], reported: Sequence[float]) -> list[CauseShare]:
+        """All causes, the largest first and what nobody can explain last."""
+        shares = [self._share(cause, part) for cause, part in self.parts.items()]
+        shares += self._of_docs(means)
+        rest = (reported[1] - means[1]) - (reported[0] - means[0])
+        if abs(rest) > 1e-9:
+            names, docs = [self._aggregation(side) for side in (0, 1)], len(self.columns[1])
+            shares.append(CauseShare("aggregation", _exact(rest, docs), docs, " → ".join(names)))
+        shares = [share for share in shares if share.docs or share.cause == UNEXPLAINED]
+        return sorted(shares, key=lambda share: (share.cause == UNEXPLAINED, -abs(share.estimate.value or 0.0)))
+
     def explanation(self) -> Explanation:
         means = [float(column.values.mean()) for column in self.columns]
         reported = [self._reported(side, means[side]) for side in (0, 1)]
@@ -128,16 +138,7 @@ class _Inquiry:
         else:
             hints = with_tokens(hints_of(*self.runs, self.task), *asked)
             self._take_apart(asked, hints)
-        shares = [self._share(cause, part) for cause, part in self.parts.items()]
-        shares += self._of_docs(means)
-        rest = (reported[1] - means[1]) - (reported[0] - means[0])
-        if abs(rest) > 1e-9:
-            names = [self._aggregation(side) for side in (0, 1)]
-            shares.append(
-                CauseShare("aggregation", _exact(rest, len(self.columns[1])), len(self.columns[1]), " → ".join(names))
-            )
-        shares = [share for share in shares if share.docs or share.cause == UNEXPLAINED]
-        shares.sort(key=lambda share: (share.cause == UNEXPLAINED, -abs(share.estimate.value or 0.0)))
+        shares = self._shares(means, reported)
         wanted = {i for share in shares for i in share.examples}
         shown = {} if asked is None else {a.doc_id: (a, b) for a, b in zip(*asked, strict=True) if a.doc_id in wanted}
         return Explanation(

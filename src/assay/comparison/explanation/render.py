@@ -1,12 +1,14 @@
-"""An explanation in words, and as JSON."""
+"""An explanation in words, as JSON, and as an HTML page with the shares as bars around zero."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from assay.comparison.explanation.engine import UNEXPLAINED, CauseShare, Explanation
+from assay.comparison.page import page_template
 from assay.comparison.runs import AskedDoc
 from assay.instance import context_text
 from assay.signs import with_signs
@@ -74,9 +76,7 @@ def explanation_json(explanation: Explanation) -> str:
         "shares": [
             {
                 "cause": share.cause,
-                "value": share.estimate.value,
-                "low": share.estimate.low,
-                "high": share.estimate.high,
+                **{name: getattr(share.estimate, name) for name in ("value", "low", "high")},
                 "docs": share.docs,
                 "detail": share.detail,
                 "examples": list(share.examples),
@@ -87,3 +87,31 @@ def explanation_json(explanation: Explanation) -> str:
         "notes": list(dict.fromkeys(explanation.notes)),
     }
     return json.dumps(data, ensure_ascii=False, indent=1, default=str)
+
+
+@dataclass(frozen=True)
+class ShareMark:
+    """One bar; places are percent of the width."""
+
+    share: CauseShare
+    dot: float
+    left: float | None
+    right: float | None
+
+
+def explanation_page(explanation: Explanation) -> str:
+    estimates = [share.estimate for share in explanation.shares]
+    ends = [abs(end) for e in estimates for end in (e.value, e.low, e.high) if end is not None]
+    reach = 1.05 * max(ends, default=0.0) or 1.0
+
+    def percent(value: float | None) -> float | None:
+        return None if value is None else 50 + 50 * value / reach
+
+    marks = [
+        ShareMark(
+            share, percent(share.estimate.value) or 50.0, percent(share.estimate.low), percent(share.estimate.high)
+        )
+        for share in explanation.shares
+    ]
+    lines = [line for line in explanation_lines(explanation) if line][3:]
+    return page_template("explain.html").render(explanation=explanation, marks=marks, words=lines)

@@ -1,21 +1,24 @@
-"""Kept answers scored again: their filter on our answers, our metric on theirs."""
+"""What one thing is worth, with all others left as they are: kept answers are scored again, their filter on our answers, our
+metric on theirs; and where several causes always come together, a sample of docs is asked again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
 
+from assay.comparison.explanation.causes import RequestChange
 from assay.comparison.model import Floats
 from assay.comparison.runs import AskedDoc
 from assay.config import FilterConfig
 from assay.errors import AssayError, ScoringError
 from assay.filters import FilterEnsemble
-from assay.instance import Instance
+from assay.instance import Instance, Response
 from assay.metrics import METRICS
+from assay.models import LM
 from assay.results import MetricKey
 from assay.scoring import MCResult, gold_indices
 
@@ -111,22 +114,26 @@ def shapley_scores(
         if not np.allclose(table[side, side, side], known[side]):
             return None
     names = ("answers", "filter", "metric")
-    parts = {name: np.zeros(len(known[0])) for name in names}
-    orders = list(permutations(range(3)))
+    return _shapley(names, lambda switched: table[tuple(int(name in switched) for name in names)])
+
+
+def _shapley(names: Sequence[str], values: Callable[[frozenset[str]], Floats]) -> dict[str, Floats]:
+    """What each changes when it is switched, averaged over every order in which they can be."""
+    parts = {name: np.zeros_like(values(frozenset())) for name in names}
+    orders = list(permutations(names))
     for order in orders:
-        state = [0, 0, 0]
-        for factor in order:
-            before = table[state[0], state[1], state[2]]
-            state[factor] = 1
-            parts[names[factor]] += (table[state[0], state[1], state[2]] - before) / len(orders)
+        switched: frozenset[str] = frozenset()
+        for name in order:
+            parts[name] += (values(switched | {name}) - values(switched)) / len(orders)
+            switched |= {name}
     return parts
 
 
 def _table(
     docs: tuple[Sequence[AskedDoc], Sequence[AskedDoc]], rules: tuple[Rules, Rules]
-) -> dict[tuple[int, int, int], Floats]:
+) -> dict[tuple[int, ...], Floats]:
     """Values by whose answers, whose filter and whose metric."""
-    table = {}
+    table: dict[tuple[int, ...], Floats] = {}
     for whose in (0, 1):
         answers = [doc.responses for doc in docs[whose]]
         for filter_side in (0, 1):
@@ -134,3 +141,43 @@ def _table(
             for metric_side in (0, 1):
                 table[whose, filter_side, metric_side] = rules[metric_side].values(docs[metric_side], filtered)
     return table
+
+
+MOST_CAUSES = 4
+
+
+def shapley_requests(
+    lm: LM,
+    docs: Sequence[AskedDoc],
+    changes: Sequence[Sequence[RequestChange]],
+    causes: frozenset[str],
+    rules: Rules,
+    known: tuple[Floats, Floats],
+) -> dict[str, Floats]:
+    """Of each doc's change the part of each cause. What was asked with none and with all of them is known already."""
+    ordered = sorted(causes)
+    values: dict[frozenset[str], Floats] = {frozenset(): known[0], causes: known[1]}
+    for size in range(1, len(ordered)):
+        for chosen in combinations(ordered, size):
+            values[frozenset(chosen)] = _asked(lm, docs, changes, frozenset(chosen), rules)
+    return _shapley(ordered, values.__getitem__)
+
+
+def _asked(
+    lm: LM, docs: Sequence[AskedDoc], changes: Sequence[Sequence[RequestChange]], chosen: frozenset[str], rules: Rules
+) -> Floats:
+    by_likelihood = is_choice(docs[0])
+    instances: list[Instance] = []
+    for doc, mine in zip(docs, changes, strict=True):
+        for change in mine if by_likelihood else mine[:1]:
+            request = change.with_causes(chosen)
+            rest = request.continuation if by_likelihood else dict(request.settings)
+            kind = "loglikelihood" if by_likelihood else "generate_until"
+            instances.append(Instance(kind, dict(doc.doc), (request.prompt, rest), len(instances), doc.doc_id, ""))
+    given = iter(lm.loglikelihood(instances) if by_likelihood else lm.generate_until(instances))
+    answers = [[[_answer(next(given))] for _ in (mine if by_likelihood else mine[:1])] for mine in changes]
+    return rules.values(docs, rules.filtered(docs, answers))
+
+
+def _answer(answer: Any) -> Any:
+    return answer.answer if isinstance(answer, Response) else answer

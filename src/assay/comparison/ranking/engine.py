@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -43,6 +44,11 @@ class RankedRun:
     tier: int
     best: float
     """The share of replicates in which no other run is better."""
+
+    @classmethod
+    def at(cls, place: int, ranks: Ranks, label: str, score: Estimate) -> Self:
+        low, high, tier = int(ranks.low[place]), int(ranks.high[place]), int(ranks.tier[place])
+        return cls(label, place, score, int(ranks.rank[place]), low, high, tier, float(ranks.best[place]))
 
     @property
     def range(self) -> str:
@@ -99,19 +105,8 @@ def _ranking(runs: Sequence[ComparedRun], labels: Sequence[str], name: str, opti
         pairs = _turned(pairs)
     ranks = rank_runs(pairs, level=options.level, min_difference=options.min_difference)
     order = np.lexsort((np.arange(len(runs)), -ranks.difference.mean(axis=1)))
-    ranked = [
-        RankedRun(
-            label=labels[at],
-            place=at,
-            score=Estimate.missing("not reported") if (score := scores[at]) is None else score.estimate,
-            rank=int(ranks.rank[at]),
-            low=int(ranks.low[at]),
-            high=int(ranks.high[at]),
-            tier=int(ranks.tier[at]),
-            best=float(ranks.best[at]),
-        )
-        for at in order.tolist()
-    ]
+    reported = [Estimate.missing("not reported") if score is None else score.estimate for score in scores]
+    ranked = [RankedRun.at(at, ranks, labels[at], reported[at]) for at in order.tolist()]
     alias = runs[0].result[name].alias
     notes = (*evidence.notes, *undefined, *_warnings(runs, labels, name, key))
     return Ranking(name, alias, key, tuple(ranked), ranks, higher, options.level, options.min_difference, notes)
@@ -123,7 +118,7 @@ def _defined(pairs: PairDraws, name: str, key: MetricKey) -> tuple[PairDraws, li
     A harmonic mean has none where a member is zero, and the ranks of such replicates would be anybody's guess.
     """
     there = np.isfinite(pairs.draws).all(axis=0)
-    missing = float(1 - there.mean()) if len(there) else 0.0
+    missing = float(1 - there.mean()) if there.size else 0.0
     if not np.isfinite(pairs.difference).all() or replicate_spread(np.where(there, 0.0, np.nan)) is None:
         raise ConfigError(
             f"{name}: {key} is undefined in {missing:.0%} of the bootstrap replicates, so nothing can be said about ranks",
@@ -187,14 +182,6 @@ def distinct_labels(runs: Iterable[ComparedRun]) -> list[str]:
 
 def _warnings(runs: Sequence[ComparedRun], labels: Sequence[str], name: str, key: MetricKey) -> list[str]:
     """What the runs say about the number itself."""
-    notes = []
-    for run, label in zip(runs, labels, strict=True):
-        reason = run.result.tasks[name].stop_reason if name in run.result.tasks else None
-        if reason is not None and not reason.startswith("all docs"):
-            notes.append(f"{label} stopped early: its range does not account for the checks")
-        score = run.score(name, key)
-        if score is not None and score.judge is not None and not score.judge.is_corrected:
-            notes.append(f"{label}: {score.judge.mark}")
-        if score is not None and score.withheld is not None:
-            notes.append(f"{label} is withheld: {score.withheld}")
-    return notes
+    looks = "its range does not count the looks"
+    by_run = [run.cautions(name, key, label, looks=looks) for run, label in zip(runs, labels, strict=True)]
+    return [text for of_run in by_run for text in of_run if text]

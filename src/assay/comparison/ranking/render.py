@@ -1,17 +1,21 @@
-"""A ranking as a table, as Markdown, as JSON, and what to know beside it."""
+"""A ranking as a table, as Markdown, as JSON and as an HTML page, and what to know beside it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from assay.comparison.page import page_template
 from assay.comparison.ranking.engine import RankedRun, Ranking
+from assay.comparison.render import signed
 from assay.report import format_number
 from assay.signs import with_signs
 
 if TYPE_CHECKING:
     from rich.table import Table
+
 
 _HEAD = ("rank", "run", "score", "tier", "P(best)", "n")
 
@@ -128,3 +132,44 @@ def _pair_dict(ranking: Ranking, a: RankedRun, b: RankedRun) -> dict[str, Any]:
 
 def ranking_json(rankings: Sequence[Ranking]) -> str:
     return json.dumps({"rankings": [ranking_dict(ranking) for ranking in rankings]}, ensure_ascii=False, indent=1)
+
+
+@dataclass(frozen=True)
+class RankMark:
+    """One bar; places are percent of the width, which has a step for each rank."""
+
+    run: RankedRun
+    left: float
+    width: float
+    dot: float
+    pairs: tuple[str, ...]
+    """A line for each other run."""
+    cells: tuple[tuple[str, str], ...]
+    """For the matrix: which of the two is ahead (`ahead`, `behind`, `open`, `self`), and what the pair says."""
+
+
+def rank_marks(ranking: Ranking) -> list[RankMark]:
+    step = 100.0 / len(ranking.runs)
+    marks = []
+    for run in ranking.runs:
+        cells = tuple(_cell(ranking, run, other) for other in ranking.runs)
+        pairs = tuple(text for kind, text in cells if kind != "self")
+        left, width = (run.low - 1) * step, (run.high - run.low + 1) * step
+        marks.append(RankMark(run, left, width, (run.rank - 0.5) * step, pairs, cells))
+    return marks
+
+
+def _cell(ranking: Ranking, run: RankedRun, other: RankedRun) -> tuple[str, str]:
+    if run.place == other.place:
+        return "self", run.label
+    value, low, high = ranking.bounds(run, other)
+    least = ranking.min_difference
+    above = "ahead" if ranking.higher_is_better else "behind"
+    below = "behind" if ranking.higher_is_better else "ahead"
+    kind = above if low > least else below if high < -least else "open"
+    names = with_signs(f"{run.label} − {other.label}")
+    return kind, f"{names}: {signed(value)} [{signed(low)}, {signed(high)}]"
+
+
+def ranking_page(rankings: Sequence[Ranking]) -> str:
+    return page_template("rank.html").render(sections=[(r, rank_marks(r), list(ranking_legend(r))) for r in rankings])

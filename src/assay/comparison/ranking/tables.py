@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.comparison.readers import RUN_READERS, open_run
-from assay.comparison.runs import ComparedRun, Keys, SampleColumn, run_of_columns
+from assay.comparison.runs import RUN_READERS, ComparedRun, Keys, SampleColumn, open_run, run_of_columns
 from assay.errors import DataError
 from assay.results import MetricKey
 from assay.stats import cluster_key, doc_keys, is_missing_label

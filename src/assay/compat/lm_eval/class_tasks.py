@@ -214,13 +214,5 @@ class LmEvalInstance(Instance):
             task_name, idx = idx, 0
         name, number, times = ("", 0, 1) if metadata is None or isinstance(metadata, Mapping) else metadata
         media = (dict(additional_args),) if additional_args else ()
-        super().__init__(
-            request_type,
-            doc,
-            (*arguments, *media),
-            idx,
-            doc_id or number or 0,
-            task_name or name or "",
-            repeats or times or 1,
-            **kwargs,
-        )
+        place = (doc_id or number or 0, task_name or name or "", repeats or times or 1)
+        super().__init__(request_type, doc, (*arguments, *media), idx, *place, **kwargs)

@@ -60,19 +60,9 @@ def import_lm_eval(source: str | Path, run_dir: str | Path) -> RunResult:
     for task, path in sample_files(newest, data):
         samples[task], columns[task] = _convert(path, task, data, directory)
     result = with_our_estimates(to_run_result(data, samples, path=directory.path), columns)
-    directory.write_json(
-        "run.json",
-        {
-            "format": LAYOUT,
-            "status": "imported",
-            "config": result.config,
-            "model": result.model,
-            "imported_from": str(source),
-            "date": time.time(),
-            "seconds": {},
-            "counts": {},
-        },
-    )
+    about = {"format": LAYOUT, "status": "imported", "config": result.config, "model": result.model}
+    about |= {"imported_from": str(source), "date": time.time(), "seconds": {}, "counts": {}}
+    directory.write_json("run.json", about)
     # What that harness wrote stays as it wrote it; our block stands beside it.
     directory.write_json("results.json", {"n-shot": {}, **written, "assay": result.to_dict()["assay"]})
     return result
@@ -206,43 +196,13 @@ def to_run_result(
     data: Mapping[str, Any], samples: Mapping[str, str] | None = None, *, path: Path | None = None
 ) -> RunResult:
     """A results file of that harness as a result of ours. It tells values and standard errors; the rest is unknown."""
-    configs, subtasks = data.get("configs", {}), data.get("group_subtasks", {})
-    groups = [name for name in subtasks if name not in configs]
+    subtasks = data.get("group_subtasks", {})
+    groups = [name for name in subtasks if name not in data.get("configs", {})]
     names = dict.fromkeys([*data["results"], *groups])
-    tasks = {
-        name: TaskResult(
-            name=name,
-            alias=_alias(name, data),
-            scores=reported_scores(name, data),
-            health=Health(docs=int(data["results"][name].get("sample_len") or 0)),
-            version=data.get("versions", {}).get(name),
-            num_fewshot=data.get("n-shot", {}).get(name),
-            output_type=configs.get(name, {}).get("output_type"),
-            config=dict(configs.get(name, {})),
-            higher_is_better=data.get("higher_is_better", {}).get(name, {}),
-            original=data.get("n-samples", {}).get(name, {}).get("original", 0),
-            sample_len=int(data["results"][name].get("sample_len") or 0),
-            sample_file=(samples or {}).get(name),
-            task_hash=data.get("task_hashes", {}).get(name, ""),
-        )
-        for name in names
-        if name not in groups
-    }
-    results_of_groups = {
-        name: GroupResult(
-            name=name,
-            alias=_alias(name, data),
-            scores=reported_group_scores(name, data),
-            children=tuple(subtasks.get(name, ())),
-            version=str(data.get("versions", {}).get(name, "N/A")),
-            has_aggregation=name in data.get("groups", {}),
-        )
-        for name in groups
-    }
     config = data.get("config", {})
     return RunResult(
-        tasks=tasks,
-        groups=results_of_groups,
+        tasks={name: _task_result(name, data, (samples or {}).get(name)) for name in names if name not in groups},
+        groups={name: _group_result(name, data) for name in groups},
         roots=tuple(name for name in names if not any(name in children for children in subtasks.values())),
         model={"name": data.get("model_name") or config.get("model", ""), "args": {}, "fingerprint": ""},
         config=_config(data),
@@ -251,6 +211,37 @@ def to_run_result(
         notes=(f"imported from {ORIGIN}",),
         origin=ORIGIN,
         path=path,
+    )
+
+
+def _task_result(name: str, data: Mapping[str, Any], sample_file: str | None) -> TaskResult:
+    config = data.get("configs", {}).get(name, {})
+    docs = int(data["results"][name].get("sample_len") or 0)
+    return TaskResult(
+        name=name,
+        alias=_alias(name, data),
+        scores=reported_scores(name, data),
+        health=Health(docs=docs),
+        version=data.get("versions", {}).get(name),
+        num_fewshot=data.get("n-shot", {}).get(name),
+        output_type=config.get("output_type"),
+        config=dict(config),
+        higher_is_better=data.get("higher_is_better", {}).get(name, {}),
+        original=data.get("n-samples", {}).get(name, {}).get("original", 0),
+        sample_len=docs,
+        sample_file=sample_file,
+        task_hash=data.get("task_hashes", {}).get(name, ""),
+    )
+
+
+def _group_result(name: str, data: Mapping[str, Any]) -> GroupResult:
+    return GroupResult(
+        name=name,
+        alias=_alias(name, data),
+        scores=reported_group_scores(name, data),
+        children=tuple(data.get("group_subtasks", {}).get(name, ())),
+        version=str(data.get("versions", {}).get(name, "N/A")),
+        has_aggregation=name in data.get("groups", {}),
     )
 
 

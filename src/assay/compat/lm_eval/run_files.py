@@ -1,9 +1,10 @@
-"""Output directories of lm-evaluation-harness: `results_*.json` and `samples_*.jsonl`."""
+"""Output directories of lm-evaluation-harness, read and written: `results_*.json` and `samples_*.jsonl`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from assay.compat.lm_eval.importing import (
 from assay.data import doc_hash
 from assay.errors import ConfigError, DataError
 from assay.paths import parse_json
+from assay.report import file_name, sample_objects, write_jsonl
+from assay.report import sample_files as kept_samples
+from assay.results import RunResult, sanitize, write_whole
 from assay.run import request_hash
 
 
@@ -119,3 +123,14 @@ def _asked(path: Path, task: str, kind: str, filter_name: str) -> list[AskedDoc]
                 )
             )
     return docs
+
+
+def to_lm_eval(result: RunResult, folder: Path) -> list[Path]:
+    """`<model>/results_<date>.json` and `samples_<task>_<date>.jsonl`, as that harness names them."""
+    stamp = datetime.fromtimestamp(result.date, UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")
+    folder = folder / sanitize(result.model_name)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"results_{stamp}.json"
+    write_whole(path, result.to_json().encode("utf-8", "surrogatepass"))
+    samples = [(folder / f"samples_{file_name(task)}_{stamp}.jsonl", file) for task, file in kept_samples(result)]
+    return [path, *(write_jsonl(target, sample_objects(file)) for target, file in samples)]

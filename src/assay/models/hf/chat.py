@@ -96,6 +96,12 @@ class ChatFormatter:
         )
 
 
+def thinking_arguments(enable_thinking: bool | None, reasoning_effort: str | None) -> dict[str, Any]:
+    """What a template is told about thinking: only what somebody said, since templates tell False from absent."""
+    said = {"enable_thinking": enable_thinking, "reasoning_effort": reasoning_effort}
+    return {name: value for name, value in said.items() if value is not None}
+
+
 def template_text(template: str | None) -> str | None:
     """A template given as text, or as the name of a file that holds it."""
     if template is None or "{" in template:

@@ -5,15 +5,26 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import ConfigError
 from assay.instance import Instance, Response
-from assay.models.base import LM, Capabilities, ModelInfo, Stop, StreamingLM, Usage, check_arguments, never
+from assay.models.base import (
+    LM,
+    Capabilities,
+    ModelInfo,
+    Stop,
+    StreamingLM,
+    Usage,
+    check_arguments,
+    never,
+    split_arguments,
+    with_arguments,
+)
 from assay.models.generation import DEFAULT_TOKS, thinking_room, thoughts_named_in
-from assay.models.hf.chat import ChatFormatter, template_text
+from assay.models.hf.chat import ChatFormatter, template_text, thinking_arguments
 from assay.models.hf.fingerprint import fingerprint, weights_in_memory
 from assay.models.hf.tokenization import TextEncoder, to_scored
 from assay.models.letters import label_pairs, letters_by_likelihood
@@ -37,6 +48,77 @@ WITHOUT_EFFECT = {
 
 LIKELIEST = 200
 """Tokens listed for a prompt: more than servers list, so that theirs are found among them."""
+
+
+IN_FINGERPRINT = ("prefix_token_id", "add_bos_token", "peft", "think_end_token", "seed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HFArguments:
+    """What `--model_args` may say beside `pretrained`. Anything else goes to `from_pretrained`."""
+
+    tokenizer: Any = None
+    dtype: str = "auto"
+    device: str | None = None
+    max_length: int | None = None
+    max_gen_toks: int | None = None
+    revision: str = "main"
+    subfolder: str = ""
+    gguf_file: str | None = None
+    trust_remote_code: bool = False
+    peft: str | None = None
+    backend: str = "default"
+    add_bos_token: bool | None = None
+    prefix_token_id: int | None = None
+    attn_implementation: str | None = None
+    use_fast_tokenizer: bool = True
+    device_map: str | None = None
+    parallelize: bool = False
+    chat_template: str | None = None
+    chat_template_args: Mapping[str, Any] | None = None
+    think_end_token: str | int | None = None
+    enable_thinking: bool | None = None
+    reasoning_effort: str | None = None
+    seed: int = 0
+    batch_size: int | str | None = None
+    tokens_per_pass: int | None = None
+    max_rows: int | None = None
+    threads: int | None = None
+    tree: bool = True
+    logits_cache: bool | None = None
+    max_batch_size: int | None = None
+    softmax_dtype: str | None = None
+    truncation: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name, why in WITHOUT_EFFECT.items():
+            if getattr(self, name) is not None:
+                logger.warning("the model argument %s has no effect: %s", name, why)
+
+    def source(self, pretrained: str, passed_on: Mapping[str, Any]) -> loading.Source:
+        from assay.models.hf import loading
+
+        return loading.Source.find(
+            pretrained,
+            revision=str(self.revision),
+            subfolder=self.subfolder,
+            gguf_file=self.gguf_file,
+            tokenizer=None if self.tokenizer is None else str(self.tokenizer),
+            peft=self.peft,
+            trust_remote_code=self.trust_remote_code,
+            use_fast_tokenizer=self.use_fast_tokenizer,
+            add_bos_token=self.add_bos_token,
+            attn_implementation=self.attn_implementation,
+            device_map=self.device_map or ("auto" if self.parallelize else None),
+            passed_on=passed_on,
+        )
+
+    def template_arguments(self) -> dict[str, Any]:
+        return {**(self.chat_template_args or {}), **thinking_arguments(self.enable_thinking, self.reasoning_effort)}
+
+    def answer_length(self, max_length: int, thoughts: tuple[str, str] | None) -> int:
+        thinks = self.think_end_token is not None or (thoughts is not None and self.enable_thinking is not False)
+        return int(self.max_gen_toks or (thinking_room(max_length) if thinks else DEFAULT_TOKS))
 
 
 class HFLM(StreamingLM):
@@ -81,118 +163,74 @@ class HFLM(StreamingLM):
             logger.warning("model arguments passed on to transformers: %s", ", ".join(given))
         return given
 
-    def __init__(
-        self,
-        pretrained: Any,
-        *,
-        tokenizer: Any = None,
-        dtype: str = "auto",
-        device: str | None = None,
-        max_length: int | None = None,
-        max_gen_toks: int | None = None,
-        revision: str = "main",
-        subfolder: str = "",
-        gguf_file: str | None = None,
-        trust_remote_code: bool = False,
-        peft: str | None = None,
-        backend: str = "default",
-        add_bos_token: bool | None = None,
-        prefix_token_id: int | None = None,
-        attn_implementation: str | None = None,
-        use_fast_tokenizer: bool = True,
-        device_map: str | None = None,
-        parallelize: bool = False,
-        chat_template: str | None = None,
-        chat_template_args: Mapping[str, Any] | None = None,
-        think_end_token: str | int | None = None,
-        enable_thinking: bool | None = None,
-        reasoning_effort: str | None = None,
-        seed: int = 0,
-        batch_size: int | str | None = None,
-        tokens_per_pass: int | None = None,
-        max_rows: int | None = None,
-        threads: int | None = None,
-        tree: bool = True,
-        logits_cache: bool | None = None,
-        max_batch_size: int | None = None,
-        softmax_dtype: str | None = None,
-        truncation: bool | None = None,
-        **passed_on: Any,
-    ) -> None:
+    @with_arguments(HFArguments, and_others=True)
+    def __init__(self, pretrained: Any, **arguments: Any) -> None:
         """Arguments that are not ours go to `from_pretrained`, where transformers knows them."""
         from assay.models.hf import budget as memory
         from assay.models.hf import loading
+
+        given, passed_on = split_arguments(HFArguments, arguments)
+        memory.set_threads(given.threads)
+        memory.keep_freed_memory()
+        self.source: loading.Source | None = None
+        self.tokenizer = given.tokenizer
+        if isinstance(pretrained, str | Path):
+            self.source = given.source(str(pretrained), self._passed_on(passed_on, say=True))
+            self.model, self.tokenizer = loading.load(
+                self.source, dtype=given.dtype, device=given.device, backend=given.backend
+            )
+        elif self.tokenizer is None or isinstance(self.tokenizer, str):
+            raise ConfigError("a model object needs a tokenizer object", hint="HFLM(model, tokenizer=tokenizer)")
+        else:
+            self.model = pretrained.eval()
+        self.encoder = TextEncoder(
+            self.tokenizer, add_bos_token=given.add_bos_token, prefix_token_id=given.prefix_token_id
+        )
+        self.max_length = int(given.max_length or loading.find_max_length(self.model.config, self.tokenizer))
+        self._usage = Usage()
+        self._fingerprint: str | None = None
+        self._answer_with(given)
+
+    def _answer_with(self, given: HFArguments) -> None:
+        """Settle how prompts are rendered, how long answers may be, and what computes them."""
         from assay.models.hf.generations import Generations
         from assay.models.hf.loglikelihoods import LogLikelihoods
 
-        _warn_of_what_has_no_effect(logits_cache, max_batch_size, softmax_dtype, truncation)
-        memory.set_threads(threads)
-        memory.keep_freed_memory()
-        self.source: loading.Source | None = None
-        if isinstance(pretrained, str | Path):
-            self.source = loading.Source.find(
-                str(pretrained),
-                revision=str(revision),
-                subfolder=subfolder,
-                gguf_file=gguf_file,
-                tokenizer=None if tokenizer is None else str(tokenizer),
-                peft=peft,
-                trust_remote_code=trust_remote_code,
-                use_fast_tokenizer=use_fast_tokenizer,
-                add_bos_token=add_bos_token,
-                attn_implementation=attn_implementation,
-                device_map=device_map or ("auto" if parallelize else None),
-                passed_on=self._passed_on(passed_on, say=True),
-            )
-            self.model, tokenizer = loading.load(self.source, dtype=dtype, device=device, backend=backend)
-        else:
-            if tokenizer is None or isinstance(tokenizer, str):
-                raise ConfigError("a model object needs a tokenizer object", hint="HFLM(model, tokenizer=tokenizer)")
-            self.model = pretrained.eval()
-        self.tokenizer = tokenizer
-        self.encoder = TextEncoder(tokenizer, add_bos_token=add_bos_token, prefix_token_id=prefix_token_id)
-        self.max_length = int(max_length or loading.find_max_length(self.model.config, tokenizer))
-        self.enable_thinking = bool(enable_thinking)
-        thinking: dict[str, Any] = {} if enable_thinking is None else {"enable_thinking": enable_thinking}
-        thinking |= {} if reasoning_effort is None else {"reasoning_effort": reasoning_effort}
+        self.enable_thinking = bool(given.enable_thinking)
         self.chat_renderer = ChatFormatter(
-            tokenizer, template_text(chat_template), {**(chat_template_args or {}), **thinking}
+            self.tokenizer, template_text(given.chat_template), given.template_arguments()
         )
-        thoughts = None if think_end_token is not None else self._thoughts()
-        if enable_thinking and think_end_token is None and thoughts is None:
-            raise ConfigError(
-                "enable_thinking: neither the chat template nor the tokenizer names the markers around reasoning",
-                hint="Name the end marker: --model_args think_end_token='</think>'.",
-            )
-        thinks = think_end_token is not None or (thoughts is not None and enable_thinking is not False)
-        self.max_gen_toks = int(max_gen_toks or (thinking_room(self.max_length) if thinks else DEFAULT_TOKS))
-        self._usage = Usage()
-        self._fingerprint: str | None = None
+        thoughts = self._thoughts(given)
+        self.max_gen_toks = given.answer_length(self.max_length, thoughts)
         self._settings: dict[str, Any] = {
+            **{name: getattr(given, name) for name in IN_FINGERPRINT},
             "max_length": self.max_length,
-            "prefix_token_id": prefix_token_id,
-            "add_bos_token": add_bos_token,
-            "peft": peft,
-            "think_end_token": think_end_token,
             "max_gen_toks": self.max_gen_toks,
-            "seed": seed,
             "dtype": str(self.model.dtype),
         }
-        engine = self._start(tree, tokens_per_pass)
+        engine = self._start(given.tree, given.tokens_per_pass)
         self.loglikelihoods = LogLikelihoods(engine)
         self.generations = Generations(
             engine,
             max_gen_toks=self.max_gen_toks,
-            max_rows=max_rows,
-            think_end_token=_number_or_text(think_end_token),
-            seed=seed,
+            max_rows=given.max_rows,
+            think_end_token=_number_or_text(given.think_end_token),
+            seed=given.seed,
             thoughts=thoughts,
         )
 
-    def _thoughts(self) -> tuple[str, str] | None:
-        """The marks around this model's thoughts, as its chat template or its own tokens name them."""
+    def _thoughts(self, given: HFArguments) -> tuple[str, str] | None:
+        """The marks around this model's thoughts, as its chat template or its own tokens name them, unless it was told."""
+        if given.think_end_token is not None:
+            return None
         added = getattr(self.tokenizer, "added_tokens_encoder", None) or {}
-        return thoughts_named_in(self.chat_renderer.in_use, added.keys())
+        thoughts = thoughts_named_in(self.chat_renderer.in_use, added.keys())
+        if given.enable_thinking and thoughts is None:
+            raise ConfigError(
+                "enable_thinking: neither chat template nor tokenizer names the marks around thoughts",
+                hint="Name the one that ends them: --model_args think_end_token='</think>'.",
+            )
+        return thoughts
 
     def _start(self, tree: bool, tokens_per_pass: int | None) -> HFEngine:
         """Settle how the model is run: by the tree if it passes the check, and in passes that fit the memory."""
@@ -369,12 +407,6 @@ class HFLM(StreamingLM):
 
 class _Stopped(BaseException):
     """Not an `Exception`: nothing on the way out may take it for a failure of the model and try again."""
-
-
-def _warn_of_what_has_no_effect(*given: Any) -> None:
-    for (name, why), value in zip(WITHOUT_EFFECT.items(), given, strict=True):
-        if value is not None:
-            logger.warning("the model argument %s has no effect: %s", name, why)
 
 
 def _number_or_text(token: str | int | None) -> str | int | None:

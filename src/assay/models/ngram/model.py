@@ -14,8 +14,7 @@ from assay.errors import ConfigError, ModelFileError
 from assay.instance import Instance, Response
 from assay.models.base import LM, ModelInfo, Stop, never
 from assay.models.generation import GenerationSettings, cut_at_stop
-from assay.models.ngram.distribution import END, ByteNgrams
-from assay.models.sampling import choose_token, draw_generator
+from assay.models.ngram.distribution import END, ByteNgrams, choose_token, draw_generator
 
 _END = bytes([END])
 

@@ -7,13 +7,13 @@ import json
 import logging
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, TypeVar
 
 from assay.errors import ConfigError, ModelError
 from assay.instance import Context, Instance, Response, TokenCounts, context_text
-from assay.models.base import ABILITIES, LM, Capabilities, ModelInfo, Stop, Usage, never
+from assay.models.base import ABILITIES, LM, Capabilities, ModelInfo, Stop, Usage, never, with_arguments
 from assay.models.generation import DEFAULT_TOKS, GenerationSettings, draw_seed, thinking_room
 from assay.models.identity import PROBE_TOKENS, PROBES, Identity, ProbeReply
 from assay.models.letters import letters_of
@@ -46,6 +46,71 @@ DEFAULT_LENGTH = 2048
 _NOT_THERE = "Start the server. With --offline, kept answers are scored without checking the server."
 
 
+@dataclass(frozen=True, kw_only=True)
+class ServerArguments:
+    """What `--model_args` may say of a server, beside its address and the model's name."""
+
+    pretrained: str | None = None
+    api_key_env: str = "OPENAI_API_KEY"
+    tokenizer: str | None = None
+    tokenizer_backend: str | None = None
+    tokenized_requests: bool | None = None
+    add_bos_token: bool = False
+    revision: str | None = None
+    trust_remote_code: bool = False
+    max_length: int | None = None
+    max_gen_toks: int | None = None
+    num_concurrent: int | None = None
+    """Requests under way at once, and fewer when the server complains. Without it, what the server bears is found out,
+    from two on up to 1,024."""
+    batch_size: int | str | None = None
+    """Prompts that go into one request to a completions server. Without it (or `auto`) the choices of a question do,
+    where the server is known to take them."""
+    max_retries: int = 6
+    timeout: float = 300
+    backoff: float = 0.5
+    seed: int | None = 1234
+    eos_string: str | None = None
+    think_end_token: str | None = None
+    enable_thinking: bool | None = None
+    reasoning_effort: str | None = None
+    header: Mapping[str, str] | None = None
+    verify_certificate: bool = True
+    ca_cert_path: str | None = None
+    price_in: float = 0.0
+    """Of a million tokens."""
+    price_out: float = 0.0
+    max_image_side: int | None = None
+    """Pixels: larger images are scaled down before they are sent."""
+    batch: bool = False
+    """Hand all requests to OpenAI's batch endpoint."""
+    batch_wait: float = 30.0
+    """Seconds between two looks whether a batch is answered."""
+    api_key: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.api_key is not None:
+            raise ConfigError(
+                "api_key was given as a model argument, where it would be written into the run's config",
+                hint=f"Put it into the environment: export {self.api_key_env}=…",
+            )
+
+    def settings(self, url: str, *, key_required: bool) -> Settings:
+        """How requests are sent to that address."""
+        at_once = None if self.num_concurrent is None else int(self.num_concurrent)
+        return Settings(
+            url=url,
+            headers=request_headers(self.header, self.api_key_env, key_required=key_required, azure=is_azure(url)),
+            timeout=float(self.timeout),
+            max_retries=int(self.max_retries),
+            ceiling=MOST_AT_ONCE if at_once is None else max(1, at_once),
+            begin_with=SLOW_START if at_once is None else at_once,
+            backoff=float(self.backoff),
+            verify=self.ca_cert_path or bool(self.verify_certificate),
+            max_reply=max(LARGEST_REPLY, BYTES_OF_A_TOKEN * int(self.max_length or 0)),
+        )
+
+
 class ServerLM(LM):
     """A model behind an address. Subclasses say which endpoint, and how a request is written and a reply read.
 
@@ -62,94 +127,37 @@ class ServerLM(LM):
     PROBED: ClassVar[Mapping[str, Ability]] = COMPLETION_ABILITIES
     """What only requests can tell, and those requests."""
 
-    def __init__(
-        self,
-        model: str | None = None,
-        base_url: str | None = None,
-        *,
-        pretrained: str | None = None,
-        api_key_env: str = "OPENAI_API_KEY",
-        tokenizer: str | None = None,
-        tokenizer_backend: str | None = None,
-        tokenized_requests: bool | None = None,
-        add_bos_token: bool = False,
-        revision: str | None = None,
-        trust_remote_code: bool = False,
-        max_length: int | None = None,
-        max_gen_toks: int | None = None,
-        num_concurrent: int | None = None,
-        batch_size: int | str | None = None,
-        max_retries: int = 6,
-        timeout: float = 300,
-        backoff: float = 0.5,
-        seed: int | None = 1234,
-        eos_string: str | None = None,
-        think_end_token: str | None = None,
-        enable_thinking: bool | None = None,
-        reasoning_effort: str | None = None,
-        header: Mapping[str, str] | None = None,
-        verify_certificate: bool = True,
-        ca_cert_path: str | None = None,
-        price_in: float = 0.0,
-        price_out: float = 0.0,
-        max_image_side: int | None = None,
-        batch: bool = False,
-        batch_wait: float = 30.0,
-        api_key: str | None = None,
-    ) -> None:
-        """`price_in` and `price_out` are per million tokens.
-
-        `num_concurrent` is how many requests are under way at once, and fewer when the server complains. Without it,
-        what the server bears is found out, from two on up to 1,024. `batch_size` is how many prompts go into one
-        request to a completions server; without it (or `auto`) the choices of a question do, where the server is
-        known to take them. `batch` hands all of them to OpenAI's batch endpoint, and looks every `batch_wait` seconds
-        whether they are answered.
-        """
-        if api_key is not None:
-            raise ConfigError(
-                "api_key was given as a model argument, where it would be written to the run's config",
-                hint=f"Put it in the environment: export {api_key_env}=…",
-            )
-        self._given_length = None if max_length is None else int(max_length)
+    @with_arguments(ServerArguments)
+    def __init__(self, model: str | None = None, base_url: str | None = None, **arguments: Any) -> None:
+        given = ServerArguments(**arguments)
+        self._given_length = None if given.max_length is None else int(given.max_length)
+        self._given_toks = None if given.max_gen_toks is None else int(given.max_gen_toks)
         self.url = endpoint_address(base_url or self.DEFAULT_URL, self.ENDPOINT)
-        settings = Settings(
-            url=self.url,
-            headers=request_headers(header, api_key_env, key_required=self._key_required(), azure=is_azure(self.url)),
-            timeout=float(timeout),
-            max_retries=int(max_retries),
-            ceiling=MOST_AT_ONCE if num_concurrent is None else max(1, int(num_concurrent)),
-            begin_with=SLOW_START if num_concurrent is None else int(num_concurrent),
-            backoff=float(backoff),
-            verify=ca_cert_path or bool(verify_certificate),
-            max_reply=max(LARGEST_REPLY, BYTES_OF_A_TOKEN * (self._given_length or 0)),
-        )
-        self.transport = self.make_transport(settings)
-        self.model = model or pretrained or self._only_model()
-        self.seed, self.eos_string, self.think_end_token = seed, eos_string, think_end_token
-        self.enable_thinking, self.reasoning_effort = enable_thinking, reasoning_effort
-        self.max_image_side = None if max_image_side is None else int(max_image_side)
-        """Pixels: larger images are scaled down before they are sent."""
+        self.transport = self.make_transport(given.settings(self.url, key_required=self._key_required()))
+        self.model = model or given.pretrained or self._only_model()
+        self.seed, self.eos_string, self.think_end_token = given.seed, given.eos_string, given.think_end_token
+        self.enable_thinking, self.reasoning_effort = given.enable_thinking, given.reasoning_effort
+        self.max_image_side = None if given.max_image_side is None else int(given.max_image_side)
         self._able: dict[str, bool] = {}
         self._context: int | None = None
         self._counts_tokens = True
-        self._given_toks = None if max_gen_toks is None else int(max_gen_toks)
-        self.prices = (float(price_in), float(price_out))
-        self._header_hash = hashlib.sha256(json.dumps(sorted((header or {}).items())).encode()).hexdigest()[:16]
+        self.prices = (float(given.price_in), float(given.price_out))
+        headers = json.dumps(sorted((given.header or {}).items()))
+        self._header_hash = hashlib.sha256(headers.encode()).hexdigest()[:16]
         self._usage = Usage()
-        self.batch_size = _given_size(batch_size)
-        named = f"{self.url}\n{self.model}"
-        self.batches = (
-            Batches(self.transport, self.ENDPOINT, named, float(batch_wait), logger.warning) if batch else None
-        )
+        self.batch_size = _given_size(given.batch_size)
+        named, wait = f"{self.url}\n{self.model}", float(given.batch_wait)
+        self.batches = Batches(self.transport, self.ENDPOINT, named, wait, logger.warning) if given.batch else None
         self.encoder: Encoder | None = make_encoder(
-            tokenizer_backend,
-            tokenizer,
+            given.tokenizer_backend,
+            given.tokenizer,
             self.model,
-            revision=revision,
-            trust_remote_code=trust_remote_code,
-            add_bos_token=add_bos_token,
+            revision=given.revision,
+            trust_remote_code=given.trust_remote_code,
+            add_bos_token=given.add_bos_token,
         )
-        self.tokenized = self.encoder is not None if tokenized_requests is None else bool(tokenized_requests)
+        told = given.tokenized_requests
+        self.tokenized = self.encoder is not None if told is None else bool(told)
         if self.tokenized and self.encoder is None:
             raise ConfigError("tokenized_requests needs a tokenizer", hint="Add tokenizer=NAME.")
 

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from assay.errors import ConfigError
 from assay.instance import Instance, Response
-from assay.models.base import ModelInfo, Stop, StreamingLM, Usage, check_arguments, never
+from assay.models.base import (
+    ModelInfo,
+    Stop,
+    StreamingLM,
+    Usage,
+    check_arguments,
+    never,
+    split_arguments,
+    with_arguments,
+)
 from assay.models.catalog import resolve
 from assay.models.generation import GenerationSettings, draw_seed, room_for_prompt, thoughts_named_in
-from assay.models.hf.chat import ChatFormatter, template_text
+from assay.models.hf.chat import ChatFormatter, template_text, thinking_arguments
 from assay.models.hf.fingerprint import fingerprint
 from assay.models.hf.tokenization import Pair, TextEncoder
 from assay.models.letters import as_requests, letters_by_likelihood
@@ -28,87 +37,94 @@ AT_ONCE = 1024
 """Requests in vLLM's hands: enough that it is never short of work, few enough that a stop loses little."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class VLLMArguments:
+    """What `--model_args` may say beside `pretrained`. Anything else goes to `vllm.LLM`."""
+
+    dtype: str = "auto"
+    revision: str | None = None
+    tokenizer: str | None = None
+    tokenizer_revision: str | None = None
+    trust_remote_code: bool = False
+    tensor_parallel_size: int = 1
+    data_parallel_size: int = 1
+    enable_prefix_caching: bool | None = None
+    max_length: int | None = None
+    max_model_len: int | None = None
+    max_gen_toks: int = 256
+    batch_size: int | str = "auto"
+    add_bos_token: bool | None = None
+    prefix_token_id: int | None = None
+    lora_local_path: str | None = None
+    chat_template: str | None = None
+    chat_template_args: Mapping[str, Any] | None = None
+    enable_thinking: bool | None = None
+    reasoning_effort: str | None = None
+    think_end_token: str | None = None
+    seed: int = 1234
+    device: str | None = None
+
+    def for_engine(self, path: str, others: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of `vllm.LLM`, without those that nobody set."""
+        arguments = {
+            "model": path,
+            "tokenizer": self.tokenizer or path,
+            "dtype": self.dtype,
+            "revision": self.revision,
+            "tokenizer_revision": self.tokenizer_revision,
+            "trust_remote_code": self.trust_remote_code,
+            "tensor_parallel_size": int(self.tensor_parallel_size),
+            "enable_prefix_caching": self.enable_prefix_caching,
+            "max_model_len": self.max_model_len or self.max_length,
+            "seed": int(self.seed),
+            "enable_lora": bool(self.lora_local_path) or None,
+            **others,
+        }
+        return {name: value for name, value in arguments.items() if value is not None}
+
+
 class VLLM(StreamingLM):
     """vLLM in the same process. Other arguments are passed to `vllm.LLM` (`gpu_memory_utilization`, `quantization`, …)."""
 
     max_length: int
     chat_renderer: ChatFormatter
 
-    def __init__(
-        self,
-        pretrained: str,
-        *,
-        dtype: str = "auto",
-        revision: str | None = None,
-        tokenizer: str | None = None,
-        tokenizer_revision: str | None = None,
-        trust_remote_code: bool = False,
-        tensor_parallel_size: int = 1,
-        data_parallel_size: int = 1,
-        enable_prefix_caching: bool | None = None,
-        max_length: int | None = None,
-        max_model_len: int | None = None,
-        max_gen_toks: int = 256,
-        batch_size: int | str = "auto",
-        add_bos_token: bool | None = None,
-        prefix_token_id: int | None = None,
-        lora_local_path: str | None = None,
-        chat_template: str | None = None,
-        chat_template_args: Mapping[str, Any] | None = None,
-        enable_thinking: bool | None = None,
-        reasoning_effort: str | None = None,
-        think_end_token: str | None = None,
-        seed: int = 1234,
-        device: str | None = None,
-        **engine_arguments: Any,
-    ) -> None:
+    @with_arguments(VLLMArguments, and_others=True)
+    def __init__(self, pretrained: str, **arguments: Any) -> None:
+        given, of_engine = split_arguments(VLLMArguments, arguments)
         if known := getattr(getattr(import_vllm(), "EngineArgs", None), "__dataclass_fields__", None):
-            check_arguments("vllm", engine_arguments, [*self._own_arguments(), *known])
-        path = str(resolve(pretrained) or pretrained)
-        arguments = {
-            "model": path,
-            "tokenizer": tokenizer or path,
-            "dtype": dtype,
-            "revision": revision,
-            "tokenizer_revision": tokenizer_revision,
-            "trust_remote_code": trust_remote_code,
-            "tensor_parallel_size": int(tensor_parallel_size),
-            "enable_prefix_caching": enable_prefix_caching,
-            "max_model_len": max_model_len or max_length,
-            "seed": int(seed),
-            "enable_lora": bool(lora_local_path) or None,
-            **engine_arguments,
-        }
-        self.arguments = {name: value for name, value in arguments.items() if value is not None}
-        self.pretrained, self.seed, self.max_gen_toks = pretrained, int(seed), int(max_gen_toks)
-        self.think_end_token, self.lora = think_end_token, lora_local_path
-        self.at_once = AT_ONCE if batch_size == "auto" else max(1, int(batch_size))
-        length = max_model_len or max_length
-        if int(data_parallel_size) > 1:
-            if length is None:
-                raise ConfigError("data_parallel_size needs the context length", hint="Add max_length=N.")
-            loaded = _load_tokenizer(self.arguments)
-            self.engine: VLLMEngine = ManyEngines(
-                int(data_parallel_size), self.arguments, lora_local_path, self.at_once
-            )
-        else:
-            engine = OneEngine(self.arguments, lora_local_path)
-            self.engine = engine
-            loaded = engine.llm.get_tokenizer()
-            length = length or engine.llm.llm_engine.model_config.max_model_len
-        self.max_length = int(length)
-        self.prefix_token_id = prefix_token_id
-        self.encoder = TextEncoder(loaded, add_bos_token=add_bos_token, prefix_token_id=prefix_token_id)
-        thinking: dict[str, Any] = {} if enable_thinking is None else {"enable_thinking": enable_thinking}
-        thinking |= {} if reasoning_effort is None else {"reasoning_effort": reasoning_effort}
+            check_arguments("vllm", of_engine, [*self._own_arguments(), *known])
+        self.arguments = given.for_engine(str(resolve(pretrained) or pretrained), of_engine)
+        self.pretrained, self.seed, self.max_gen_toks = pretrained, int(given.seed), int(given.max_gen_toks)
+        self.think_end_token, self.lora = given.think_end_token, given.lora_local_path
+        self.at_once = AT_ONCE if given.batch_size == "auto" else max(1, int(given.batch_size))
+        self.prefix_token_id = given.prefix_token_id
+        tokenizer = self._start(given)
+        self.encoder = TextEncoder(tokenizer, add_bos_token=given.add_bos_token, prefix_token_id=given.prefix_token_id)
+        thinking = thinking_arguments(given.enable_thinking, given.reasoning_effort)
         self.chat_renderer = ChatFormatter(
-            loaded, template_text(chat_template), {**thinking, **(chat_template_args or {})}
+            tokenizer, template_text(given.chat_template), {**thinking, **(given.chat_template_args or {})}
         )
-        added = getattr(loaded, "added_tokens_encoder", None) or {}
+        added = getattr(tokenizer, "added_tokens_encoder", None) or {}
         self.thoughts = thoughts_named_in(self.chat_renderer.in_use, added.keys())
-        self.specials = tuple(getattr(loaded, "all_special_tokens", None) or ())
+        self.specials = tuple(getattr(tokenizer, "all_special_tokens", None) or ())
         self.sampling_names = frozenset(sampling_names(import_vllm().SamplingParams))
         self._usage = Usage()
+
+    def _start(self, given: VLLMArguments) -> Any:
+        """Starts one engine or several, and gives the tokenizer. Several are processes that have not said how long theirs is."""
+        length, engines = given.max_model_len or given.max_length, int(given.data_parallel_size)
+        if engines > 1:
+            if length is None:
+                raise ConfigError("data_parallel_size needs to be told the context length", hint="Add max_length=N.")
+            tokenizer = _load_tokenizer(self.arguments)
+            self.engine: VLLMEngine = ManyEngines(engines, self.arguments, self.lora, self.at_once)
+        else:
+            self.engine = engine = OneEngine(self.arguments, self.lora)
+            tokenizer = engine.llm.get_tokenizer()
+            length = length or engine.llm.llm_engine.model_config.max_model_len
+        self.max_length = int(length)
+        return tokenizer
 
     # -- the contract ------------------------------------------------------------------------------------------------
 
@@ -171,7 +187,7 @@ class VLLM(StreamingLM):
 
     @classmethod
     def _own_arguments(cls) -> list[str]:
-        return [name for name in inspect.signature(cls).parameters if name != "engine_arguments"]
+        return ["pretrained", *(f.name for f in fields(VLLMArguments))]
 
     def _stream_pairs(self, instances: Sequence[Instance], stop: Stop) -> Iterator[tuple[int, Response]]:
         pairs = self.encoder.encode_pairs([(str(i.arguments[0]), str(i.arguments[1])) for i in instances])

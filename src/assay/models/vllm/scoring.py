@@ -12,7 +12,7 @@ Where that would compute more than the plain way (long continuations behind a sh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assay.models.vllm.protocol import Output, Request, next_token_request, read_next, read_score, score_request
@@ -33,6 +33,15 @@ class ScorePlan:
     readers: list[list[tuple[int, int | None]]]
 
 
+def _places(continuations: Mapping[int, Ids]) -> dict[Ids, dict[int, list[int]]]:
+    """Where the tree of continuations goes on: the tokens before each place, and which pairs need which token there."""
+    places: dict[Ids, dict[int, list[int]]] = {}
+    for at, continuation in continuations.items():
+        for depth, token in enumerate(continuation):
+            places.setdefault(continuation[:depth], {}).setdefault(token, []).append(at)
+    return places
+
+
 def plan_scores(pairs: Sequence[tuple[Ids, Ids]], *, by_token: bool) -> ScorePlan:
     """What to ask for pairs of context and continuation; `by_token` is whether this vLLM can be asked by token."""
     groups: dict[Ids, list[int]] = {}
@@ -40,11 +49,7 @@ def plan_scores(pairs: Sequence[tuple[Ids, Ids]], *, by_token: bool) -> ScorePla
         groups.setdefault(context, []).append(at)
     plan = ScorePlan([], [])
     for context, members in groups.items():
-        places: dict[Ids, dict[int, list[int]]] = {}
-        for at in members:
-            continuation = pairs[at][1]
-            for depth, token in enumerate(continuation):
-                places.setdefault(continuation[:depth], {}).setdefault(token, []).append(at)
+        places = _places({at: pairs[at][1] for at in members})
         plainly = sum(len(context) + len(pairs[at][1]) for at in members)
         shared = len(context) + BLOCK * len(places)
         fits = all(len(following) <= MOST_NEXT for following in places.values())

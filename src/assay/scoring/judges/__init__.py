@@ -2,7 +2,7 @@
 
 from assay.scoring.judges.fence import disarm, fence
 from assay.scoring.judges.kinds import JUDGE_KINDS, Case, JudgeKind, Part
-from assay.scoring.judges.labels import Labels, answer_hash, label_rows
+from assay.scoring.judges.labels import Labels, answer_hash, checked, label_rows
 from assay.scoring.judges.reader import read_verdict
 from assay.scoring.judges.scales import Grades, NamedScale, Points, Scale, scale_from_json
 from assay.scoring.judges.scorer import JudgeScorer
@@ -19,6 +19,7 @@ __all__ = [
     "Points",
     "Scale",
     "answer_hash",
+    "checked",
     "disarm",
     "fence",
     "label_rows",

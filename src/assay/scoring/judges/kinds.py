@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from assay.errors import ConfigError
 from assay.instance import Doc
 from assay.registry import Registry
 from assay.scoring.judges.fence import fence
@@ -92,11 +91,6 @@ class Fields:
         if case.reference is not None:
             fields["reference"] = fence("reference", case.reference)
         return {"doc": case.doc, **fields}
-
-
-def require(given: Any, what: str, kind: str, hint: str) -> None:
-    if given is None:
-        raise ConfigError(f"a judge of the kind {kind} needs {what}", hint=hint)
 
 
 JUDGE_KINDS: Registry[type[JudgeKind]] = Registry(

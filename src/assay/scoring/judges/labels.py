@@ -13,12 +13,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from assay.errors import ConfigError
 from assay.paths import parse_json, read_regular
+from assay.results import JudgeCheck, MetricColumn, Score
+from assay.stats import corrected_mean, corrected_replicates
 
 MOST = 256 << 20
 _FORM = 'Each line is {"doc_hash": "…", "answer_hash": "…", "verdict": "correct"}; `assay label RUN` writes them.'
@@ -81,3 +86,43 @@ def read_rows(path: Path, what: str, form: str) -> Iterator[tuple[str, dict[str,
         if not isinstance(row, dict):
             raise ConfigError(f"{place} is not an object", hint=form)
         yield place, row
+
+
+def checked(
+    score: Score,
+    column: MetricColumn,
+    keys: NDArray[np.uint64],
+    clusters: Sequence[Any] | NDArray[Any] | None,
+    bootstrap_iters: int,
+) -> Score:
+    """The score corrected by labels; without labels, or where they do not suffice, marked as unchecked.
+
+    What groups compute from single docs (pass@k) would leave the correction out, so a corrected score has no docs to
+    offer: such groups say that there are none.
+    """
+    labels = column.labels or {}
+    opinion = JudgeCheck(len(labels), opinion=score.estimate.value)
+    if not labels or score.estimate.value is None or not bootstrap_iters:
+        return replace(score, judge=opinion)
+    if column.aggregation.name != "mean" or not column.is_numeric:
+        return replace(score, judge=replace(opinion, reason="labels correct means only"))
+    verdicts = np.asarray(column.values, dtype=np.float64)
+    people = np.array([labels.get(doc_id, np.nan) for doc_id in column.doc_ids])
+    found = corrected_mean(verdicts, people, clusters)
+    if found.estimate.undefined is not None:
+        return replace(score, judge=replace(opinion, reason=found.estimate.undefined))
+    check = replace(
+        opinion,
+        is_corrected=True,
+        weight=found.weight,
+        sensitivity=found.sensitivity,
+        specificity=found.specificity,
+    )
+    return replace(
+        score,
+        estimate=found.estimate,
+        judge=check,
+        replicates=corrected_replicates(verdicts, people, keys, clusters, bootstrap_iters),
+        counts=None,
+        samples=None,
+    )

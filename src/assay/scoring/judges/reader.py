@@ -39,8 +39,8 @@ _KEY = re.compile(r'"verdict"\s*:')
 
 def read_verdict(reply: str, scale: Scale, *, truncated: bool = False) -> float | None:
     """The number that a reply stands for; None where it cannot be read."""
-    said = read_raw(reply, scale, truncated=truncated)
-    return None if said is None else scale.read(said)
+    verdict = read_raw(reply, scale, truncated=truncated)
+    return None if verdict is None else scale.read(verdict)
 
 
 def read_raw(reply: str, scale: Scale, *, truncated: bool = False) -> Any:
@@ -50,11 +50,11 @@ def read_raw(reply: str, scale: Scale, *, truncated: bool = False) -> Any:
         text = text.rpartition("</think>")[2].strip()
         if "<think>" in text:
             return None  # the thought never ended, so nothing was said yet
-    allowed = (said for said in _candidates(text) if scale.read(said) is not None)
+    allowed = (verdict for verdict in _candidates(text) if scale.read(verdict) is not None)
     found = next(allowed, None)
     if found is not None or (truncated and scale.is_open_ended):
         return found
-    return next((said for said in _last_line(text) if scale.read(said) is not None), None)
+    return next((verdict for verdict in _last_line(text) if scale.read(verdict) is not None), None)
 
 
 def _candidates(text: str) -> Iterator[Any]:

@@ -67,14 +67,7 @@ class JudgeScorer(GenerateScorer):
         self.kind = make_kind(kind, of_kind)
         self.roles = (judges,) if isinstance(judges, str) else tuple(judges)
         self.panel, self.labels_file = panel, labels
-        if not self.roles or len(set(self.roles)) < len(self.roles):
-            raise ConfigError(
-                f"judges is {judges!r}", hint="Name each judge of the panel once: judges: [judge, second]."
-            )
-        if panel not in ("mean", "majority"):
-            raise ConfigError(f"panel is {panel!r}", hint="Use panel: mean or panel: majority.")
-        if not isinstance(judge_repeats, int) or judge_repeats < 1:
-            raise ConfigError(f"judge_repeats is {judge_repeats!r}", hint="Use a number from 1 up.")
+        _check_panel(judges, panel, judge_repeats)
         self.cases = Cases(self.kind, question, reference, opponent, opponent_answer)
         if template is not None:
             compile_template(template)
@@ -208,6 +201,15 @@ class JudgeScorer(GenerateScorer):
             paths = [*([self.labels_file] if self.labels_file else []), *self._more_labels]
             self._labels[task] = Labels.read(paths, task)
         return self._labels[task]
+
+
+def _check_panel(judges: Sequence[str] | str, panel: str, repeats: int) -> None:
+    if not judges or (not isinstance(judges, str) and len(set(judges)) < len(judges)):
+        raise ConfigError(f"judges is {judges!r}", hint="Name each judge of the panel once: judges: [judge, second].")
+    if panel not in ("mean", "majority"):
+        raise ConfigError(f"panel is {panel!r}", hint="Judges are put together by panel: mean, or panel: majority.")
+    if not isinstance(repeats, int) or repeats < 1:
+        raise ConfigError(f"judge_repeats is {repeats!r}", hint="Give a number from 1 on.")
 
 
 def make_kind(name: str, settings: Mapping[str, Any]) -> JudgeKind:
