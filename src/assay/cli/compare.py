@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 @click.command("compare", short_help="Is B better than A? Paired, with an interval.")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN_A RUN_B [RUN_C …]")
-@click.option(
-    "--tasks", "-t", multiple=True, metavar="NAMES", help="Only these tasks or groups, and what is below them."
-)
+@click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="Only these tasks or groups, with their members.")
 @click.option("--metric", "-m", "metrics", multiple=True, metavar="NAME", help="Only this metric: acc, or acc,none.")
 @click.option(
     "--margin",

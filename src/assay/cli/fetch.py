@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 @click.option(
     "--to", "folder", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR", help="The mirror."
 )
-@click.option("--model", "models", multiple=True, metavar="NAME", help="A model of the hub, with its tokenizer.")
-@click.option("--check", is_flag=True, help="Fetch nothing: compare every file with the manifest.")
+@click.option("--model", "models", multiple=True, metavar="NAME", help="A model on the hub, with its tokenizer.")
+@click.option("--check", is_flag=True, help="Compare every file with the manifest; fetch nothing.")
 @task_files
 @click.pass_context
 def command(
@@ -55,7 +55,7 @@ def command(
         context.exit(_check(folder))
     names = names_in(tasks)
     if not names and not models:
-        raise click.UsageError("name tasks to fetch the data of, or a model with --model.")
+        raise click.UsageError("name the tasks whose data to fetch, or a model with --model.")
     needs, notes = needs_of(names, open_manager()) if names else ([], [])
     if reason := why_out_of_reach():
         raise DataError(
@@ -85,7 +85,7 @@ def _check(folder: Path) -> int:
     wrong = check_mirror(folder)
     for each in wrong:
         echo(f"✗ {one_line(each)}")
-    echo(f"{len(wrong):,} files are wrong: fetch again." if wrong else "All files are as they were fetched.")
+    echo(f"{len(wrong):,} files are wrong; fetch them again." if wrong else "All files are as fetched.")
     return 1 if wrong else 0
 
 

@@ -123,7 +123,7 @@ def _decide(run: str, baseline: str | None, threshold: float | None, options: Co
     if baseline is not None and threshold is None:
         return gate_against(run, baseline, options)
     if threshold is None or baseline is not None:
-        raise ConfigError("a gate needs --baseline or --threshold, and one of them only")
+        raise ConfigError("a gate needs either --baseline or --threshold, not both")
     if not options.tasks:
         raise ConfigError("--threshold needs --tasks", hint="Name the tasks that must reach it.")
     least = {(name, metric): threshold for name in options.tasks for metric in options.metrics or ("",)}

@@ -40,7 +40,7 @@ _NAMED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 )
 @task_files
 def command(kind: str | None, pattern: str | None, as_json: bool, open_manager: OpenManager) -> None:
-    """List what can be named in a run.
+    """List the names that you can use in a run.
 
     \b
     assay ls                   all tasks, groups and tags

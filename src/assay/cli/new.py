@@ -48,7 +48,7 @@ def write_scaffold(kind: str, name: str, folder: Path) -> list[Path]:
             f"{name!r} cannot be the name of a Python module", hint="Use letters, digits and underscores."
         )
     if os.path.exists(folder):  # not `folder.exists()`, which fails below a directory that may not be entered
-        raise ConfigError(f"{folder} is there already", hint="Choose another name, or remove it.")
+        raise ConfigError(f"{folder} already exists", hint="Choose another name, or remove it.")
     templates = {path.stem: path.read_text("utf-8") for path in sorted((SCAFFOLD / kind).glob("*.template"))}
     filled = {folder / file.replace("@name@", name): _filled(text, name) for file, text in templates.items()}
     try:

@@ -89,7 +89,7 @@ def command(
         echo_json(noise.to_json(), indent=2)
     else:
         _show(noise)
-        echo(f"Kept in {written or directory / 'noise.json'}: give it to gate, compare and power with --noise.")
+        echo(f"Kept in {written or directory / 'noise.json'}; pass it to gate, compare and power with --noise.")
 
 
 def _numbers(text: str | None) -> tuple[int, ...]:
@@ -135,7 +135,7 @@ def _show(noise: NoiseFile) -> None:
     for row in noise.rows:
         table.add(_cells(row), _flips(row), "dim")
     console().print(table)
-    echo("± is the standard deviation of the score that each source makes by itself, with its 95 % interval.")
+    echo("± is the standard deviation of the score due to each source alone, with its 95 % interval.")
     for note in noise.notes:
         echo(f"note: {one_line(note)}")
 

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     "--within",
     default=0.0,
     type=click.FloatRange(0),
-    help="Variance of one draw of a doc, where repeats do not tell; 0 without sampling.",
+    help="Variance of one draw of a doc, if no run has several; 0 without sampling.",
 )
 @click.option(
     "--repeats",
@@ -153,7 +153,7 @@ def _from_tasks(names: Sequence[str], files: dict[str, Any], wish: PowerAssumpti
     from assay.tasks import TaskManager
 
     if not names:
-        raise ConfigError("no tasks given", hint="Name some with --tasks, or give earlier runs with --from.")
+        raise ConfigError("no tasks given", hint="Name some with --tasks, or earlier runs with --from.")
     config = resolve_config(files)
     manager = TaskManager(include_path=config.include_path, lm_eval=config.lm_eval or None)
     loaded = manager.load(names, data_dir=Path(config.data_dir) if config.data_dir else None)

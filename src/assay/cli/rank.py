@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(0.5, 1, max_open=True),
     help="Confidence level of all ranges together.",
 )
-@click.option("--ignore_prompts", is_flag=True, help="Pair docs by content even where their prompts differ.")
+@click.option("--ignore_prompts", is_flag=True, help="Pair docs by content even if their prompts differ.")
 @click.option(
     "--bootstrap_iters", "replicates", default=2000, show_default=True, type=click.IntRange(min=200), help="Replicates."
 )

@@ -189,7 +189,7 @@ def _shares(task: SweptTask) -> Table:
     from rich.table import Table
 
     table = Table(header_style="bold", pad_edge=False, box=SIMPLE_HEAD)
-    table.add_column("variance of a score comes from")
+    table.add_column("source of variance")
     table.add_column("share", justify="right")
     for effect, share in sorted(task.components.shares.items(), key=lambda item: -item[1]):
         if len(effect) == 1 or share >= 0.0005:

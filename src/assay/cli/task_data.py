@@ -61,7 +61,7 @@ def _look_on_hub(asked: Mapping[DatasetNeed, list[str]], report: DataReport) -> 
 
     if asked and (reason := why_out_of_reach()):
         report.add("nowhere", [name for tasks in asked.values() for name in tasks])
-        report.failures[f"the hub is out of reach ({reason})"] = [name for tasks in asked.values() for name in tasks]
+        report.failures[f"the hub cannot be reached ({reason})"] = [name for tasks in asked.values() for name in tasks]
         return
     found, failed = find_all(HubClient(), list(asked))
     for each in found:

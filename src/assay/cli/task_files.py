@@ -27,7 +27,7 @@ def task_files(function: F) -> F:
         type=WHOLE_TEXT,
         metavar="DIR",
         envvar="ASSAY_INCLUDE_PATH",
-        help="More task files; may be given many times, and splits on the path separator.",
+        help="More task files; can be repeated, or joined by the path separator.",
     )
     @click.option(
         "--lm_eval",

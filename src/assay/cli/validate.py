@@ -256,7 +256,7 @@ def _print(tally: ValidationTally, verbose: bool) -> None:
     for kind in tally.loaded:
         echo(f"{kind}: {tally.loaded[kind]:,} loaded, {tally.failed[kind]:,} failed")
     if tally.unchecked:
-        echo("Python code was read, not run: what it does is not checked. Read it, then use --trust.")
+        echo("Python code was read but not run, so what it does is not checked. Read it, then use --trust.")
     packages = Counter(failure["missing_package"] for failure in tally.failures if failure["missing_package"])
     if packages:
         echo(f"missing packages: {', '.join(f'{name} ({count:,})' for name, count in packages.most_common())}")

@@ -111,7 +111,7 @@ def print_verification(verification: SealVerification, *, reasked: bool = False)
         echo(hanging(f"! {note}"))
     echo("Verified: every number follows from the answers in the bundle." if verification.passed else "Not verified.")
     if verification.passed and not reasked:
-        echo("Whether the model gave these answers is another question: --reask 50 --model … asks it.")
+        echo("This does not show that the model gave these answers; --reask 50 --model … asks it again.")
 
 
 def print_reasked(asked: Reasked) -> None:
@@ -133,7 +133,7 @@ def print_reasked(asked: Reasked) -> None:
         echo(f"✓ answers: as sealed on all {asked.conclusive:,} docs where the model agrees with itself")
     else:
         _print_changed(asked)
-    echo("Had a share of all answers been changed, one of them would have been seen with this probability:")
+    echo("If this share of all answers had been changed, at least one change would have shown with this probability:")
     echo("    " + "   ".join(f"{share:.0%}: {chance:.1%}" for share, chance in asked.chances().items()))
     if asked.smallest_share is not None:
         echo(f"    a share of {asked.smallest_share:.1%} or more: at least 95 %")
@@ -141,13 +141,13 @@ def print_reasked(asked: Reasked) -> None:
 
 def _print_changed(asked: Reasked) -> None:
     changed = asked.changed
-    echo(f"✗ answers: otherwise than sealed on {len(changed):,} docs where the model agrees with itself")
+    echo(f"✗ answers: different from the sealed ones on {len(changed):,} docs where the model agrees with itself")
     for doc in changed[:SHOWN]:
         echo(f"    {one_line(doc.task)}, doc {doc.doc_id}: sealed {_brief(doc.kept)}, now {_brief(doc.now[0])}")
     echo(
         hanging(
-            f"  Noise alone would do this with probability {asked.p_value:.2g}. Other answers are evidence, not proof: a "
-            "server may also have changed since, or answer by the company a request has in its batch."
+            f"  Noise alone would do this with probability {asked.p_value:.2g}. "
+            "Different answers are evidence, not proof: the server may have changed since, or its answers may depend on the batch."
         )
     )
 
@@ -162,23 +162,23 @@ def _docs_line(verification: SealVerification) -> str:
     if verification.from_dataset:
         return f"docs: {verification.docs:,}, those of the dataset"
     why = f" ({one_line(verification.why_not)})" if verification.why_not else ""
-    return f"docs: {verification.docs:,}, as the bundle has them; not compared with the dataset{why}"
+    return f"docs: {verification.docs:,}, as in the bundle; not compared with the dataset{why}"
 
 
 def _requests_line(verification: SealVerification) -> str:
     if verification.rebuilt:
-        return "requests: built anew from the docs, with the same hashes"
-    return "requests: as the bundle has them, with the hashes it states"
+        return "requests: built again from the docs, with the same hashes"
+    return "requests: as in the bundle, with the hashes it states"
 
 
 def _numbers_line(verification: SealVerification) -> str:
     rounded = f", {verification.rounded:,} of them up to rounding in the tenth digit" if verification.rounded else ""
-    return f"numbers: {verification.compared:,} values derived again are equal{rounded}"
+    return f"numbers: {verification.compared:,} values computed again are equal{rounded}"
 
 
 LINES = (
     (("file",), lambda verification: f"files: {len(verification.about['members']):,}, as sealed", "files"),
-    (("setting",), lambda verification: "settings: those the results were derived under", "settings"),
+    (("setting",), lambda verification: "settings: those that the results were computed with", "settings"),
     (("doc",), _docs_line, "docs"),
     (("request",), _requests_line, "requests"),
     (("answer", "number"), _numbers_line, "numbers and answers"),

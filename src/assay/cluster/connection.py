@@ -91,8 +91,8 @@ def _gpus_of_vllm(model_args: Mapping[str, Any], asked: float | None) -> float:
     needed = float(math.prod(int(model_args.get(name, 1)) for name in sizes))
     if asked is not None and asked < needed and not (needed == 1 and asked > 0):
         raise ConfigError(
-            f"gpus_per_replica is {asked:g}, and this model is spread over {needed:g} GPUs",
-            hint=f"Leave --gpus_per_replica out, or say --gpus_per_replica {needed:g}.",
+            f"gpus_per_replica is {asked:g}, but this model is spread over {needed:g} GPUs",
+            hint=f"Leave out --gpus_per_replica, or use --gpus_per_replica {needed:g}.",
         )
     return needed if asked is None else asked
 

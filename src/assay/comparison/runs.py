@@ -266,13 +266,13 @@ def open_run(path: str | Path) -> ComparedRun:
     """A run directory of ours, or what lm-evaluation-harness, lighteval or inspect wrote (also a single file of theirs)."""
     where = Path(path)
     if not where.exists():
-        raise ConfigError(f"{path} does not exist", hint="Give the directory of a finished run.")
+        raise ConfigError(f"{path} does not exist", hint="Use the directory of a finished run.")
     for name in RUN_READERS:
         reader = RUN_READERS.get_installed(name)
         if reader is not None and reader.finds(where):
             return reader.read(where)
     raise ConfigError(
-        f"{path} holds no run that can be read",
+        f"{path} contains no run that can be read",
         hint="Known: run directories of Assay, results and samples of lm-evaluation-harness, details of lighteval (Parquet), .eval logs of inspect.",
     )
 

@@ -193,7 +193,9 @@ def _key(task: str, columns: Sequence[Columns], metric: str | None) -> MetricKey
         shared = ", ".join(map(str, shared_keys(columns, None)))
         raise ConfigError(
             f"{task}: no metric {metric or ''} in all conditions".replace("  ", " "),
-            hint=f"All have {shared}." if shared else "Choose wordings that are scored alike, such as mc and cloze.",
+            hint=f"All have {shared}."
+            if shared
+            else "Choose wordings that are scored the same way, such as mc and cloze.",
         )
     return keys[0]
 

@@ -39,7 +39,7 @@ def _ci_schema() -> dict[str, Any]:
     ci = CIConfig.model_json_schema()
     ci["$defs"].pop("CIRule")
     ci["properties"]["rules"]["items"] = {"type": "string", "description": "arc_easy acc: not worse than 0.01"}
-    return _titled(ci, "assay.yaml: what must hold in continuous integration")
+    return _titled(ci, "assay.yaml: rules for continuous integration")
 
 
 def file_schema(kind: str) -> dict[str, Any]:

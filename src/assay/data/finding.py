@@ -97,7 +97,7 @@ def find_dataset(client: HubClient, need: DatasetNeed) -> FoundDataset:
         if renamed is None:
             return _successor(client, need)
         dataset = find_dataset(client, replace(need, path=renamed))
-        return _as(need, dataset, f"{need.path} is called {renamed} now")
+        return _as(need, dataset, f"{need.path} is now called {renamed}")
 
 
 def _plain(client: HubClient, need: DatasetNeed) -> FoundDataset:
@@ -139,7 +139,7 @@ def _successor(client: HubClient, need: DatasetNeed) -> FoundDataset:
         )
     other = replace(need, path=known.path, name=None if known.drops_name else known.name or need.name, revision=None)
     dataset = find_dataset(client, other)
-    return _as(need, dataset, f"{need.path} was loaded by a script: {known.path} was taken ({known.source})")
+    return _as(need, dataset, f"{need.path} was loaded by a script: {known.path} was used ({known.source})")
 
 
 def _as(need: DatasetNeed, dataset: FoundDataset, note: str) -> FoundDataset:

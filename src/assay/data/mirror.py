@@ -230,7 +230,7 @@ def _parsed_manifest(path: Path, changed: int) -> dict[str, Any]:
         manifest = json.loads(path.read_text(encoding="utf-8"))
         assert isinstance(manifest["files"], dict)
     except (OSError, ValueError, KeyError, TypeError, AssertionError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}", hint="Fetch again: files that are right stay.") from error
+        raise ConfigError(f"{path} cannot be read: {error}", hint="Fetch again; correct files stay.") from error
     return dict(manifest)
 
 

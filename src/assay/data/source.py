@@ -172,21 +172,21 @@ class DataSource:
     def _not_loaded(self, error: Exception, unreachable: str | None) -> DataError:
         if unreachable is not None:
             return DataError(
-                f"{self.label} cannot be loaded: the hub is out of reach ({unreachable}), and no copy is in its cache",
-                hint="Check the network, or give a local copy with --data_dir.",
+                f"{self.label} cannot be loaded: the hub cannot be reached ({unreachable}), and its cache has no copy",
+                hint="Check the network, or use a local copy with --data_dir.",
             )
         return DataError(
             f"{self.label} cannot be loaded: {type(error).__name__}: {error}",
-            hint="Check the name and the network, or give a local copy with --data_dir.",
+            hint="Check the name and the network, or use a local copy with --data_dir.",
         )
 
     def _check_place(self) -> None:
         """What can be known to be wrong before the library is asked."""
         if self.path is None:
-            raise DataError("the task names no dataset", hint="Give dataset_path or custom_dataset.")
+            raise DataError("the task names no dataset", hint="Set dataset_path or custom_dataset.")
         if self.path in PICKLE_BUILDERS:
             raise DataError(
-                f"dataset_path is {self.path}, which reads pickles: they can run any code",
+                f"dataset_path is {self.path}, which reads pickles, and pickles can run any code",
                 hint="Convert the file to parquet or JSON lines.",
             )
         if self.mirror is not None and _is_offline() and not self._is_local():

@@ -45,8 +45,8 @@ def aggregator_of(entry: AggMetricConfig, group: GroupLike) -> ArrayAggregator:
     if isinstance(aggregator, ArrayAggregator):
         if unknown := [name for name in entry.kwargs if name not in aggregator.kwargs]:
             raise ConfigError(
-                f"{where}: {aggregator.name} takes no argument {', '.join(unknown)}",
-                hint=f"It takes {', '.join(aggregator.kwargs)}." if aggregator.kwargs else "Drop kwargs.",
+                f"{where}: {aggregator.name} has no argument {', '.join(unknown)}",
+                hint=f"It takes {', '.join(aggregator.kwargs)}." if aggregator.kwargs else "Remove kwargs.",
             )
         return aggregator
     if isinstance(aggregator, type) and hasattr(aggregator, "aggregate"):
@@ -124,7 +124,7 @@ def _number_for(key: MetricKey, numbers: Any, name: str) -> Any:
     if not named:
         raise ScoringError(
             f"the aggregator {name!r} gives {', '.join(map(str, numbers))} and not {key.metric}",
-            hint="It returns {metric: value} with the metric of its entry among them.",
+            hint="It must return {metric: value} that includes the metric of its entry.",
         )
     return named[0]
 
@@ -208,7 +208,7 @@ class _Looped:
         if not isinstance(result, Real | np.ndarray) or (isinstance(result, np.ndarray) and result.ndim):
             raise ScoringError(
                 f"the aggregator {self.name!r} returned {result!r:.80}",
-                hint="An aggregator returns one number, or None if there is none.",
+                hint="An aggregator must return one number, or None if there is none.",
             )
         return float(result)
 

@@ -165,7 +165,7 @@ def check_weights(entry: AggMetricConfig, aggregator: ArrayAggregator, group: st
             f"{where}: {aggregator.name} has no weights", hint="Add weights: {child: 0.5, …}, or use mean."
         )
     if not aggregator.weighted and (entry.weights is not None or by_size):
-        raise ConfigError(f"{where}: {aggregator.name} takes no weights", hint="Drop weights and weight_by_size.")
+        raise ConfigError(f"{where}: {aggregator.name} does not use weights", hint="Remove weights and weight_by_size.")
     if entry.weights is not None:
         kind = "children" if entry.over == "subgroups" else "tasks"
         for name in entry.weights:

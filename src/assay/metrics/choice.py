@@ -125,7 +125,7 @@ def gold_share(result: ChoiceResult) -> float:
 
 
 def gold_share_by_byte(result: ChoiceResult) -> float:
-    """How likely the right choice is among the choices, each loglikelihood divided by the bytes that were sent."""
+    """The probability of the right choice among the choices, with each loglikelihood divided by the bytes sent."""
     sizes = result.scored_bytes or result.byte_lens
     scores = divide(np.asarray(result.lls, dtype=np.float64), np.asarray(sizes, dtype=np.float64))
     return float(softmax(scores)[one_real_gold(result, "choice_prob_norm")])

@@ -188,7 +188,7 @@ class LM(ABC):
 
     @abstractmethod
     def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
-        """For each (context, continuation): the log-probability, and whether greedy decoding would give it."""
+        """For each (context, continuation), return the log-probability and whether greedy decoding would produce it."""
 
     @abstractmethod
     def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:

@@ -72,7 +72,7 @@ def _ready(model: LM | object) -> LM:
     if not isinstance(model, type) and answers_requests(model):
         return cast(LM, MODEL_ADAPTERS["lm_eval"](model))
     raise ConfigError(
-        f"{model!r} is not a model", hint="Give a name, path/to/file.py:Class, or an object with the LM methods."
+        f"{model!r} is not a model", hint="Use a name, path/to/file.py:Class, or an object with the LM methods."
     )
 
 

@@ -65,7 +65,7 @@ class RunDirectory:
             )
         if about.get("format", 0) > LAYOUT:
             raise ConfigError(
-                f"{path} was written by a newer Assay (layout {about['format']}, this one reads up to {LAYOUT})",
+                f"{path} was written by a newer Assay (layout {about['format']}; this one reads up to {LAYOUT})",
                 hint="Upgrade with: pip install --upgrade assay-eval",
             )
         return directory
@@ -139,7 +139,7 @@ class RunDirectory:
                 hint="The file is damaged. Run the evaluation again; answers are in the store.",
             ) from error
         if not isinstance(content, dict):
-            raise StoreError(f"{path} does not hold a JSON object")
+            raise StoreError(f"{path} is not a JSON object")
         return content
 
     def write_json(self, name: str, data: Any) -> None:

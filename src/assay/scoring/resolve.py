@@ -128,7 +128,7 @@ def idle_settings(config: TaskConfig, repeats: int | None = None, *, habits: boo
             takes = None if form is None else own_arguments(form)
             unread = [] if takes is None else [name for name in metric.kwargs if name not in takes]
             if unread and (habits or config.lm_eval_version is None):
-                idle.append(f"{', '.join(unread)} of metric {metric.name}, which does not look at that")
+                idle.append(f"{', '.join(unread)} of metric {metric.name}, which does not use it")
             if metric.reducer or config.reducer:
                 idle += _idle_reducer(metric.name, each.name, last, repeats or config.repeats)
     return list(dict.fromkeys(idle))
@@ -138,7 +138,7 @@ def _idle_reducer(metric: str, filter_name: str, last_step: Any, repeats: int) -
     """A reducer has nothing to reduce where a doc has one answer."""
     if last_step in ("take_first", "majority_vote"):
         return [
-            f"reducer of {metric}: filter {filter_name!r} leaves one answer of each doc. To score every draw, "
+            f"reducer of {metric}: filter {filter_name!r} leaves one answer per doc. To score every draw, "
             "add filter_list: [{name: all, filter: []}]"
         ]
     return [f"reducer of {metric}: each doc is asked once (repeats: 1)"] if repeats == 1 else []

@@ -269,7 +269,7 @@ def _check_complete(cls: type[Any], styler: TaskStyler | None) -> None:
         raise _lacking(cls.__qualname__, missing, "")
     if missing:
         missing = ["TASK_STYLER", *missing] if "_get_instruction_text" in missing else missing
-        ways = "Give a TASK_STYLER with _get_raw_question, _get_choices and _get_correct_index, or these."
+        ways = "Define these, or a TASK_STYLER with _get_raw_question, _get_choices and _get_correct_index."
         raise _lacking(cls.__qualname__, missing, ways)
 
 

@@ -174,7 +174,7 @@ def _refuse_chats(*models: LM) -> None:
     for info in [lm.info() for lm in models]:
         if info.chat == "messages":
             raise ConfigError(
-                f"{info.name} takes chats, and a chat is not the text that the other model reads",
+                f"{info.name} accepts only chats, and a chat is not the text that the other model reads",
                 hint="Use the server's completions: local-completions.",
             )
 

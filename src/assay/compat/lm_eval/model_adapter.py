@@ -144,7 +144,7 @@ def backend_class(name: str) -> Any:
         if (error.name or "").partition(".")[0] != "lm_eval":
             raise missing_package("lm-evaluation-harness", error) from error
         raise MissingPackage(
-            f"the model 'lm_eval:{name}' is one of lm-evaluation-harness, which is not installed",
+            f"the model 'lm_eval:{name}' belongs to lm-evaluation-harness, which is not installed",
             hint="pip install lm-eval",
             package="lm_eval",
         ) from error

@@ -227,8 +227,8 @@ class HFLM(StreamingLM):
         thoughts = thoughts_named_in(self.chat_renderer.in_use, added.keys())
         if given.enable_thinking and thoughts is None:
             raise ConfigError(
-                "enable_thinking: neither chat template nor tokenizer names the marks around thoughts",
-                hint="Name the one that ends them: --model_args think_end_token='</think>'.",
+                "enable_thinking: neither the chat template nor the tokenizer names the markers around reasoning",
+                hint="Name the end marker: --model_args think_end_token='</think>'.",
             )
         return thoughts
 

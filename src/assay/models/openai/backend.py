@@ -91,8 +91,8 @@ class ServerArguments:
     def __post_init__(self) -> None:
         if self.api_key is not None:
             raise ConfigError(
-                "api_key was given as a model argument, where it would be written into the run's config",
-                hint=f"Put it into the environment: export {self.api_key_env}=…",
+                "api_key was given as a model argument, where it would be written to the run's config",
+                hint=f"Put it in the environment: export {self.api_key_env}=…",
             )
 
     def settings(self, url: str, *, key_required: bool) -> Settings:

@@ -116,7 +116,7 @@ class VLLM(StreamingLM):
         length, engines = given.max_model_len or given.max_length, int(given.data_parallel_size)
         if engines > 1:
             if length is None:
-                raise ConfigError("data_parallel_size needs to be told the context length", hint="Add max_length=N.")
+                raise ConfigError("data_parallel_size needs the context length", hint="Add max_length=N.")
             tokenizer = _load_tokenizer(self.arguments)
             self.engine: VLLMEngine = ManyEngines(engines, self.arguments, self.lora, self.at_once)
         else:

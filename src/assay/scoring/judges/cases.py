@@ -17,7 +17,7 @@ from assay.scoring.judges.labels import read_rows
 from assay.scoring.results import filtered
 from assay.templates import compile_template
 
-_FORM = 'Give a run directory, or a JSONL file with {"doc_hash": "…", "answer": "…"} (or doc_id) a line.'
+_FORM = 'Use a run directory, or a JSONL file with {"doc_hash": "…", "answer": "…"} (or doc_id) on each line.'
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def checked(
     clusters: Sequence[Any] | NDArray[Any] | None,
     bootstrap_iters: int,
 ) -> Score:
-    """The score corrected by labels; without labels, or where they do not suffice, marked as unchecked.
+    """The score corrected with labels; without enough labels, marked as unchecked.
 
     What groups compute from single docs (pass@k) would leave the correction out, so a corrected score has no docs to
     offer: such groups say that there are none.
@@ -105,7 +105,7 @@ def checked(
     if not labels or score.estimate.value is None or not bootstrap_iters:
         return replace(score, judge=opinion)
     if column.aggregation.name != "mean" or not column.is_numeric:
-        return replace(score, judge=replace(opinion, reason="labels correct means only"))
+        return replace(score, judge=replace(opinion, reason="labels correct only means"))
     verdicts = np.asarray(column.values, dtype=np.float64)
     people = np.array([labels.get(doc_id, np.nan) for doc_id in column.doc_ids])
     found = corrected_mean(verdicts, people, clusters)

@@ -207,9 +207,9 @@ def _check_panel(judges: Sequence[str] | str, panel: str, repeats: int) -> None:
     if not judges or (not isinstance(judges, str) and len(set(judges)) < len(judges)):
         raise ConfigError(f"judges is {judges!r}", hint="Name each judge of the panel once: judges: [judge, second].")
     if panel not in ("mean", "majority"):
-        raise ConfigError(f"panel is {panel!r}", hint="Judges are put together by panel: mean, or panel: majority.")
+        raise ConfigError(f"panel is {panel!r}", hint="Use panel: mean or panel: majority.")
     if not isinstance(repeats, int) or repeats < 1:
-        raise ConfigError(f"judge_repeats is {repeats!r}", hint="Give a number from 1 on.")
+        raise ConfigError(f"judge_repeats is {repeats!r}", hint="Use a number from 1 up.")
 
 
 def make_kind(name: str, settings: Mapping[str, Any]) -> JudgeKind:
