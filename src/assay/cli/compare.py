@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from assay.cli.gate import tell_build_system
 from assay.cli.output import echo, echo_json, echo_sentence
 
 
@@ -58,6 +59,13 @@ from assay.cli.output import echo, echo_json, echo_sentence
 @click.option(
     "--junit", type=click.Path(dir_okay=False), metavar="FILE", help="Write JUnit XML, a case a row; worse fails."
 )
+@click.option(
+    "--report",
+    "report_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write JSON (`assay schema compare`).",
+)
 @click.option("--link", metavar="URL", help="What the comment points to.")
 @click.option("--html", type=click.Path(dir_okay=False), help="Write a page with a forest plot.")
 def command(
@@ -74,6 +82,7 @@ def command(
     as_json: bool,
     markdown: str | None,
     junit: str | None,
+    report_file: str | None,
     link: str | None,
     html: str | None,
 ) -> None:
@@ -86,17 +95,21 @@ def command(
 
     A run is a directory of ours, or files of lm-evaluation-harness (with --log_samples), lighteval (details) or
     inspect (.eval). Tasks whose prompts differ are not compared unless you say how: --unpaired or --ignore_prompts.
+    In a GitHub workflow rows that are worse are annotated and the comment is the step's summary; in GitLab they are the
+    code quality report (gl-code-quality-report.json).
     """
     from assay.cli.display import console
     from assay.comparison import (
         CompareOptions,
         NoiseFile,
         compare_runs,
+        comparison_findings,
         comparison_json,
         comparison_junit,
         comparison_legend,
         comparison_markdown,
         comparison_page,
+        comparison_report,
         comparison_table,
         flip_lines,
         open_run,
@@ -116,10 +129,17 @@ def command(
     comparisons = compare_runs([open_run(run) for run in runs], options)
     if html:
         write_whole(Path(html), comparison_page(comparisons).encode())
+
+    def comment() -> str:
+        return "\n".join(comparison_markdown(c, link) for c in comparisons)
+
     if markdown:
-        write_whole(Path(markdown), "\n".join(comparison_markdown(c, link) for c in comparisons).encode())
+        write_whole(Path(markdown), comment().encode())
     if junit:
         write_whole(Path(junit), comparison_junit(comparisons).encode())
+    if report_file:
+        write_whole(Path(report_file), comparison_report(comparisons, link).encode())
+    tell_build_system(comparison_findings(comparisons), comment)
     if as_json:
         echo_json(comparison_json(comparisons))
         return

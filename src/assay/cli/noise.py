@@ -161,7 +161,7 @@ def _show(found: NoiseFile) -> None:
 def _draws(row: ScoreNoise) -> str:
     if row.kind == "group" or not row.sampled:
         return ""
-    return "in the next; --greedy tells" if row.draws is None else f"{row.draws.value:.4f}"
+    return "in the next; --greedy tells" if row.draws is None else str(row.draws)
 
 
 def _flips(row: ScoreNoise) -> str:
