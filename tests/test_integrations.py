@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -46,7 +47,7 @@ def test_the_step_of_the_action_decides_annotates_and_says_where_the_comment_is(
     step = ("bash", str(ROOT / "integrations/github/gate.sh"))
     done = run(repository, *step, **github)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert output.read_text() == "outcome=passed\ncomment=./assay-ci/comment.md\n"
+    assert output.read_text() == f"outcome=passed\ncomment={repository}/assay-ci/comment.md\n"
     text = (repository / "assay.yaml").read_text()
     (repository / "assay.yaml").write_text(text.replace("skill: 0.9", "skill: 0.05"))
     gitlab = {"GITLAB_CI": "true", "CI_PROJECT_DIR": str(repository)}
@@ -59,6 +60,42 @@ def test_the_step_of_the_action_decides_annotates_and_says_where_the_comment_is(
     entries = json.loads((repository / "gl-code-quality-report.json").read_text())
     assert {entry["severity"] for entry in entries} <= {"major", "minor"}
     assert len({entry["fingerprint"] for entry in entries}) == len(entries) >= 1
+
+
+def test_every_shell_step_of_the_action_runs_as_it_is_written(repository: Path) -> None:
+    """Installing and commenting go to programs that write down what they were asked for."""
+    assert run(repository, sys.executable, "-m", "assay", "ci", "--record").returncode == 0
+    text = (repository / "assay.yaml").read_text()
+    (repository / "assay.yaml").write_text(text.replace("docs: 60", "docs: 4") + "output: reports\n")
+    programs = repository / "programs"
+    programs.mkdir()
+    for name in ("gh", "python"):
+        (programs / name).write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {repository}/{name}.asked\n')
+        (programs / name).chmod(0o755)
+    install, gate, comment = yaml.safe_load((ROOT / "integrations/github/action.yml").read_text())["runs"]["steps"]
+    shared = {"PATH": f"{programs}:{os.environ['PATH']}", "GITHUB_OUTPUT": str(repository / "output")}
+    shared |= {"GITHUB_ACTION_PATH": str(ROOT / "integrations/github"), "GITHUB_ACTIONS": "true"}
+
+    def step(given: dict[str, Any], **values: str) -> subprocess.CompletedProcess[str]:
+        assert given["shell"] == "bash"
+        assert set(given["env"]) == set(values)
+        return run(repository, "bash", "-eo", "pipefail", "-c", given["run"], **shared, **values)
+
+    assert step(install, WANTED="assay-eval[hf,api]").returncode == 0
+    assert (repository / "python.asked").read_text().split() == ["-m", "pip", "install", "assay-eval[hf,api]"]
+    shared["ASSAY_PYTHON"] = sys.executable
+    done = step(gate, FILE="assay.yaml", CANNOT_TELL="pass", LINK="https://ci.example/9")
+    assert done.returncode == 0, done.stdout + done.stderr
+    outputs = dict(line.split("=", 1) for line in (repository / "output").read_text().splitlines())
+    assert outputs == {"outcome": "cannot tell", "comment": f"{repository}/reports/comment.md"}
+    assert "::warning title=colours" in done.stderr
+    assert step(comment, GH_TOKEN="secret", NUMBER="7", COMMENT=outputs["comment"]).returncode == 0
+    asked = (repository / "gh.asked").read_text().split()
+    assert asked == ["pr", "comment", "7", "--edit-last", "--create-if-none", "--body-file", outputs["comment"]]
+    (repository / "assay.yaml").write_text("rules: []\n")
+    assert step(gate, FILE="assay.yaml", CANNOT_TELL="", LINK="").returncode == 2
+    assert (repository / "output").read_text().endswith("outcome=error 2\ncomment=\n")
+    assert step(comment, GH_TOKEN="secret", NUMBER="7", COMMENT="").returncode == 0
 
 
 def test_the_plugin_fails_a_test_with_the_rules_that_do_not_hold(repository: Path) -> None:
@@ -75,6 +112,12 @@ def test_the_plugin_fails_a_test_with_the_rules_that_do_not_hold(repository: Pat
     assert "FAIL  colours acc,none" in broken.stdout
     (repository / "assay.yaml").write_text(text.replace("docs: 60", "docs: 4"))
     assert "1 skipped" in run(repository, *ask, **alone).stdout
+    (repository / "assay.yaml").write_text(text.replace("docs: 60", "docs: 4") + "cannot_tell: pass\n")
+    assert "1 failed" in run(repository, *ask, "--assay-cannot-tell", "fail", **alone).stdout
+    (repository / "test_it.py").write_text("def test_quality(assay_gate):\n    assay_gate(doks=4)\n")
+    mistyped = run(repository, *ask, **alone)
+    assert "1 failed" in mistyped.stdout
+    assert "doks" in mistyped.stdout
 
 
 def test_the_plugin_costs_a_start_of_pytest_nothing() -> None:

@@ -4,9 +4,15 @@ set -uo pipefail
 words=(ci --file "${FILE:-assay.yaml}")
 [ -z "${CANNOT_TELL:-}" ] || words+=(--cannot_tell "$CANNOT_TELL")
 [ -z "${LINK:-}" ] || words+=(--link "$LINK")
-"${ASSAY_PYTHON:-python}" -m assay "${words[@]}"
-code=$?
-place="$(dirname "${FILE:-assay.yaml}")/assay-ci"
-case $code in 0) outcome=passed ;; 1) outcome=failed ;; 4) outcome="cannot tell" ;; *) outcome="error $code" ;; esac
-{ echo "outcome=$outcome"; echo "comment=$place/comment.md"; } >> "${GITHUB_OUTPUT:-/dev/null}"
-exit $code
+said="$(mktemp)"
+"${ASSAY_PYTHON:-python}" -m assay "${words[@]}" | tee "$said"
+code=${PIPESTATUS[0]}
+# The last line is `passed: reports in DIR`; what cannot be told stays that, whatever code it is mapped to.
+last="$(tail -n 1 "$said")"
+rm -f "$said"
+case "$last" in
+  *": reports in "*) outcome="${last%%: reports in *}" comment="${last#*: reports in }/comment.md" ;;
+  *) outcome="error $code" comment="" ;;
+esac
+{ echo "outcome=$outcome"; echo "comment=$comment"; } >> "${GITHUB_OUTPUT:-/dev/null}"
+exit "$code"

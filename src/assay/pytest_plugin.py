@@ -22,8 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--assay-cannot-tell",
         choices=["pass", "fail", "skip"],
-        default="skip",
-        help="What happens to a test if a rule is undecided.",
+        help="What happens to a test if a rule is undecided: by default what the file says, or else skip.",
     )
 
 
@@ -36,16 +35,16 @@ def assay_gate(request: pytest.FixtureRequest) -> Callable[..., GateReport]:
 
     def decide(file: str | Path | None = None, **budget: Any) -> GateReport:
         from assay.comparison import joined, plan_ci, run_ci
-        from assay.config import load_ci
+        from assay.config import Budget, load_ci
         from assay.run import Quiet
 
         path = request.config.rootpath / (file or request.config.getoption("--assay-file"))
         config = load_ci(path)
-        limits = config.budget.model_copy(update=budget)
+        limits = Budget(**{**config.budget.model_dump(), **budget})
         plan = plan_ci(config.model_copy(update={"budget": limits}), path)
         report = joined(run_ci(plan, progress=lambda: nullcontext(Quiet()), notify=lambda text: None))
         lines = "\n".join(f"{check.line()}  [{check.rule}]" for check in report.checks if check.outcome != "passed")
-        undecided = config.cannot_tell or request.config.getoption("--assay-cannot-tell")
+        undecided = request.config.getoption("--assay-cannot-tell") or config.cannot_tell or "skip"
         if report.outcome == "failed" or (report.outcome == "cannot tell" and undecided == "fail"):
             pytest.fail(lines, pytrace=False)
         if report.outcome == "cannot tell" and undecided == "skip":

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from tests.comparison.ci_simulation import CELLS, shares
 from tests.comparison.test_verbs import call
 
 from assay.comparison import GATE_SCHEMA
@@ -159,3 +161,11 @@ def test_looking_often_passes_a_model_at_the_limit_no_more_often_than_allowed() 
         )
         passed += any(check.outcome == "passed" for check in found)
     assert passed <= 8
+
+
+@pytest.mark.parametrize("number", range(0, len(CELLS), 4))
+def test_error_rates_hold_at_the_limit(number: int) -> None:
+    """Every fourth cell of `benchmarks/ci_errors.py`, with its seed, and fewer runs."""
+    cell, times = CELLS[number], 60
+    wrong = shares(cell, times, 28_000 + number)[cell.wrong]
+    assert wrong <= cell.allowed + 3 * math.sqrt(cell.allowed / times)

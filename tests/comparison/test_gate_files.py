@@ -1,12 +1,16 @@
 """What a gate writes beside its exit code: a comment, JUnit XML, annotations."""
 
+import json
 from pathlib import Path
 from xml.etree import ElementTree
 
+import jsonschema
 import numpy as np
 import pytest
 from tests.comparison.made import right, write_run
 from tests.comparison.test_verbs import call
+
+from assay.comparison import COMPARISON_SCHEMA, GATE_SCHEMA
 
 RNG = np.random.default_rng(3)
 GOOD = right(RNG, 600, 0.9)
@@ -87,3 +91,46 @@ def test_a_comparison_writes_a_comment_and_junit_too(runs: Path, capsys: pytest.
     suite = ElementTree.parse(runs / "c.xml").getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("3", "1")
     assert {case.get("classname"): [child.tag for child in case] for case in suite}["few"] in ([], ["skipped"])
+
+
+def test_a_comparison_writes_json_that_its_schema_describes(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--report", runs / "c.json", "--link", "https://ci.example/8")
+    code, *_ = call(capsys, "compare", runs / "base", runs / "new", runs / "base", *words)
+    assert code == 0
+    found = json.loads((runs / "c.json").read_text(encoding="utf-8"))
+    code, out, _ = call(capsys, "schema", "compare")
+    jsonschema.Draft202012Validator.check_schema(json.loads(out))
+    jsonschema.validate(found, json.loads(out))
+    assert [len(each["rows"]) for each in found["comparisons"]] == [3, 3]
+    verdicts = {row["name"]: row["verdict"] for row in found["comparisons"][0]["rows"]}
+    assert verdicts["hard|<b>"] == "worse"
+    found["comparisons"][0]["rows"][0]["verdict"] = "splendid"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(found, COMPARISON_SCHEMA)
+
+
+def test_a_gate_writes_json_that_its_schema_describes(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, "gate", runs / "new", "--baseline", runs / "base", "--report", runs / "g.json")
+    found = json.loads((runs / "g.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(GATE_SCHEMA)
+    jsonschema.validate(found, GATE_SCHEMA)
+    assert {check["outcome"] for check in found["checks"]} == {"failed", "cannot tell", "passed"}
+
+
+def test_a_comparison_is_annotated_where_a_build_system_is_around(
+    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, out, err = call(capsys, "compare", runs / "base", runs / "new")
+    assert "::" not in out + err
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(runs / "summary.md"))
+    monkeypatch.setenv("GITLAB_CI", "true")
+    monkeypatch.setenv("CI_PROJECT_DIR", str(runs))
+    code, out, err = call(capsys, "compare", runs / "base", runs / "new")
+    assert code == 0
+    commands = [line for line in err.splitlines() if line.startswith("::")]
+    assert [line.split("::")[1] for line in commands] == ["warning title=hard|<b> acc%2Cnone"]
+    assert "| ❌ | hard" in (runs / "summary.md").read_text(encoding="utf-8")
+    (entry,) = json.loads((runs / "gl-code-quality-report.json").read_text(encoding="utf-8"))
+    assert entry["severity"] == "minor"
+    assert entry["description"].startswith("hard|<b> acc,none: worse")

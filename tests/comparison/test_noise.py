@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from tests.comparison.made import right, write_run
 from tests.comparison.test_verbs import call
 
-from assay.comparison import NoiseFile, NoiseOptions, measure_noise, open_run, plan_replays
+from assay.comparison import ComparedRun, NoiseFile, NoiseOptions, measure_noise, open_run, plan_replays
 from assay.config import RunConfig
 from assay.errors import ConfigError
 
@@ -203,6 +204,48 @@ def test_two_replays_only_bound_and_that_is_said(tmp_path: Path) -> None:
     assert "2 replays only bound the noise and do not estimate it" in measured.notes[0]
     assert measured.to_json()["estimated"] is False
     assert "only bounded" in row.note()
+
+
+@pytest.mark.parametrize(("count", "said"), [(3, True), (4, True), (5, False)])
+def test_few_replays_are_said_to_miss_a_second_state(tmp_path: Path, count: int, said: bool) -> None:
+    runs = [open_run(path) for path in shifting(tmp_path, count, 0.01)]
+    measured = measure_noise(runs, [{"server": None}] * count)
+    assert measured.to_json()["estimated"] is True
+    assert any("may all meet the same of two states" in note for note in measured.notes) is said
+
+
+def test_a_gate_says_that_the_noise_is_another_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = shifting(tmp_path, 5, 0.01)
+    measured = measure_noise([open_run(path) for path in paths], [{"server": None}] * 5)
+    for model, said in ((measured.model, False), ("another", True)):
+        replace(measured, model=model).save(tmp_path / "noise.json")
+        for words in (("--baseline", paths[0]), ("--threshold", "0.1", "--tasks", "one")):
+            _, out, _ = call(capsys, "gate", paths[2], *words, "--noise", tmp_path / "noise.json")
+            assert ("serving noise was measured on another, this is" in out) is said
+
+
+def test_draws_are_told_from_serving_by_greedy_replays(tmp_path: Path) -> None:
+    """Drawn answers are right in 40 to 80 % of cases, greedy ones change on 2 % of docs: the truth is known."""
+    rng, n = np.random.default_rng(5), 2000
+    chance, always = rng.uniform(0.4, 0.8, n), (rng.random(n) < 0.6).astype(float)
+    config = {"output_type": "generate_until", "generation_kwargs": {"do_sample": True, "temperature": 1.0}}
+    found: dict[str, list[ComparedRun]] = {"drawn": [], "greedy": []}
+    for kind, runs in found.items():
+        for i in range(5):
+            flipped = np.where(rng.random(n) < 0.02, 1 - always, always)
+            values = (rng.random(n) < chance).astype(float) if kind == "drawn" else flipped
+            scores = {"sums": {"acc,none": values.tolist()}}
+            runs.append(open_run(write_run(tmp_path / f"{kind}-{i}", scores, configs={"sums": config})))
+    (row,) = measure_noise(found["drawn"], [{"server": None}] * 5, found["greedy"]).rows
+    assert row.sampled
+    assert row.draws is not None
+    truth = np.sqrt((np.mean(chance * (1 - chance)) - 0.02 * 0.98) / n)
+    assert row.draws.low is not None
+    assert row.draws.high is not None
+    assert row.draws.low <= truth <= row.draws.high
+    assert row.draws.high < 1.1 * truth
+    assert row.by_doc is not None
+    assert row.by_doc.value > row.draws.value
 
 
 def test_a_task_that_the_file_does_not_have_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

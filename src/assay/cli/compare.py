@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay.cli.gate import tell_build_system
 from assay.cli.options import names_in
 from assay.cli.output import echo, echo_json, echo_sentence
 
@@ -66,6 +67,13 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Write JUnit XML with one case per row; worse is a failure.",
 )
+@click.option(
+    "--report",
+    "report_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write JSON (`assay schema compare`).",
+)
 @click.option("--link", metavar="URL", help="Link for the comment.")
 @click.option("--html", type=click.Path(dir_okay=False), help="Write a page with a forest plot.")
 def command(
@@ -76,6 +84,7 @@ def command(
     as_json: bool,
     markdown: str | None,
     junit: str | None,
+    report_file: str | None,
     link: str | None,
     html: str | None,
     **how: Any,
@@ -89,13 +98,17 @@ def command(
 
     A run is one of our run directories, or files of lm-evaluation-harness (with --log_samples), lighteval (details) or
     inspect (.eval). Tasks whose prompts differ are not compared unless you say how: --unpaired or --ignore_prompts.
+    In a GitHub workflow rows that are worse are annotated and the comment is the step's summary; in GitLab they are the
+    code quality report (gl-code-quality-report.json).
     """
     from assay.comparison import (
         compare_runs,
+        comparison_findings,
         comparison_json,
         comparison_junit,
         comparison_markdown,
         comparison_page,
+        comparison_report,
         open_run,
     )
     from assay.results import write_whole
@@ -103,10 +116,17 @@ def command(
     comparisons = compare_runs([open_run(run) for run in runs], compare_options(tasks, noise, **how))
     if html:
         write_whole(Path(html), comparison_page(comparisons).encode())
+
+    def comment() -> str:
+        return "\n".join(comparison_markdown(c, link) for c in comparisons)
+
     if markdown:
-        write_whole(Path(markdown), "\n".join(comparison_markdown(each, link) for each in comparisons).encode())
+        write_whole(Path(markdown), comment().encode())
     if junit:
         write_whole(Path(junit), comparison_junit(comparisons).encode())
+    if report_file:
+        write_whole(Path(report_file), comparison_report(comparisons, link).encode())
+    tell_build_system(comparison_findings(comparisons), comment)
     if as_json:
         echo_json(comparison_json(comparisons))
         return

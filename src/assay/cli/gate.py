@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from assay.cli.compare import compare_options
 from assay.cli.output import echo, echo_json, echo_sentence
 
 if TYPE_CHECKING:
-    from assay.comparison import CompareOptions, GateReport
+    from assay.comparison import CompareOptions, Finding, GateReport
 
 
 @click.command("gate", short_help="Fail a build when a run is worse than another.")
@@ -145,7 +146,7 @@ def write_files(
     link: str | None = None,
 ) -> None:
     """The files that were asked for, and what the build system around us looks for."""
-    from assay.comparison import code_quality, gate_json, gate_junit, gate_markdown, workflow_commands
+    from assay.comparison import gate_findings, gate_json, gate_junit, gate_markdown
     from assay.results import write_whole
 
     comment = gate_markdown(report, title, link)
@@ -153,14 +154,22 @@ def write_files(
     for where, text in texts.items():
         if where:
             write_whole(Path(where), text.encode())
-    for line in workflow_commands(report, os.environ):
+    tell_build_system(gate_findings(report), lambda: comment)
+
+
+def tell_build_system(findings: Sequence[Finding], comment: Callable[[], str]) -> None:
+    """Annotations and a summary in a workflow of GitHub, the code quality report in GitLab; elsewhere nothing."""
+    from assay.comparison import code_quality, workflow_commands
+    from assay.results import write_whole
+
+    for line in workflow_commands(findings, os.environ):
         echo(line, err=True)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with open(summary, "a", encoding="utf-8") as page:
-            page.write(comment)
+            page.write(comment())
     if os.environ.get("GITLAB_CI") == "true":
         place = Path(os.environ.get("CI_PROJECT_DIR") or ".") / "gl-code-quality-report.json"
-        write_whole(place, code_quality(report).encode())
+        write_whole(place, code_quality(findings).encode())
 
 
 def _last_line(report: GateReport, run: str, against: str, alpha: float) -> str:

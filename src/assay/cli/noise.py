@@ -159,7 +159,7 @@ def _cells(row: ScoreNoise) -> list[str]:
 def _draws(row: ScoreNoise) -> str:
     if row.kind == "group" or not row.sampled:
         return ""
-    return "in the next; --greedy separates" if row.draws is None else f"{row.draws.value:.4f}"
+    return "in the next; --greedy separates" if row.draws is None else str(row.draws)
 
 
 def _flips(row: ScoreNoise) -> str:

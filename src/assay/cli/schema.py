@@ -8,9 +8,10 @@ from assay.cli.output import echo_json
 
 
 @click.command("schema", short_help="Print the JSON Schema of task and group files.")
-@click.argument("kind", type=click.Choice(["task", "group", "ci", "gate"]))
+@click.argument("kind", type=click.Choice(["task", "group", "ci", "gate", "compare"]))
 def command(kind: str) -> None:
-    """Print the JSON Schema of task or group files, of assay.yaml (ci), or of a gate's report (gate).
+    """Print the JSON Schema of task or group files, of assay.yaml (ci), or of what gates and
+    comparisons write (gate, compare).
 
     \b
     assay schema task > task.schema.json
@@ -21,9 +22,9 @@ def command(kind: str) -> None:
     """
     from assay.config import file_schema
 
-    if kind == "gate":
-        from assay.comparison import GATE_SCHEMA
+    if kind in ("gate", "compare"):
+        from assay.comparison import COMPARISON_SCHEMA, GATE_SCHEMA
 
-        echo_json(GATE_SCHEMA, indent=2)
+        echo_json(GATE_SCHEMA if kind == "gate" else COMPARISON_SCHEMA, indent=2)
         return
     echo_json(file_schema(kind), indent=2)

@@ -28,10 +28,15 @@ from assay.comparison.explanation import (
 from assay.comparison.front import compare, comparison_html, comparison_plot, comparison_text
 from assay.comparison.gate import GateCheck, GateReport, gate_against, gate_thresholds
 from assay.comparison.gate_files import (
+    COMPARISON_SCHEMA,
     GATE_SCHEMA,
+    Finding,
     code_quality,
+    comparison_findings,
     comparison_junit,
     comparison_markdown,
+    comparison_report,
+    gate_findings,
     gate_json,
     gate_junit,
     gate_markdown,
@@ -77,6 +82,7 @@ from assay.comparison.sweep import SweepDesign, SweepTasks, SweptTask, analyse_s
 from assay.comparison.win_scale import Player, WinScale, win_scales
 
 __all__ = [
+    "COMPARISON_SCHEMA",
     "GATE_SCHEMA",
     "RUN_READERS",
     "Agreement",
@@ -95,6 +101,7 @@ __all__ = [
     "DriftOptions",
     "ExplainOptions",
     "Explanation",
+    "Finding",
     "Flips",
     "GateCheck",
     "GateReport",
@@ -125,6 +132,7 @@ __all__ = [
     "code_quality",
     "compare",
     "compare_runs",
+    "comparison_findings",
     "comparison_html",
     "comparison_json",
     "comparison_junit",
@@ -132,6 +140,7 @@ __all__ = [
     "comparison_markdown",
     "comparison_page",
     "comparison_plot",
+    "comparison_report",
     "comparison_table",
     "comparison_text",
     "drift_json",
@@ -146,6 +155,7 @@ __all__ = [
     "find_sweep_tasks",
     "flip_lines",
     "gate_against",
+    "gate_findings",
     "gate_json",
     "gate_junit",
     "gate_markdown",

@@ -167,7 +167,7 @@ class _Pair:
             sides = [perturbations_in(name), perturbations_in(self.perturbed[name])]
             notes.append(f"perturbed: {sides[0]} in A, {sides[1]} in B")
         # A p-value for a fixed number of docs does not count the looks that ended the run.
-        looks = "p does not count its looks"
+        looks = "p does not account for its checks"
         by_side = [run.cautions(name, key, side, looks=looks) for side, run in (("A", self.a), ("B", self.b))]
         return notes + [text for of_a_kind in zip(*by_side) for text in of_a_kind if text]
 

@@ -6,13 +6,14 @@ A number may be shown to be good enough, shown not to be, or there are too few d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from assay.comparison.engine import compare_runs
 from assay.comparison.model import CompareOptions, Comparison, ComparisonRow
+from assay.comparison.noise_file import NoiseFile
 from assay.comparison.runs import ComparedRun, is_higher_better, open_results, open_run
 from assay.comparison.task_difference import repeatable_aggregation
 from assay.errors import ConfigError, did_you_mean
@@ -96,8 +97,8 @@ class GateCheck:
 class GateReport:
     checks: tuple[GateCheck, ...]
     notes: tuple[str, ...] = ()
-    comparison: Comparison | None = None
-    """Where the baseline is a run: doc by doc."""
+    comparisons: Mapping[str, Comparison] = field(default_factory=dict)
+    """Where the baseline is a run: doc by doc, under what the names of its checks begin with (a model, where there are several)."""
 
     @property
     def outcome(self) -> GateOutcome:
@@ -155,6 +156,12 @@ def _listed(keys: Iterable[MetricKey]) -> str:
     return ", ".join(map(str, keys))
 
 
+def noise_note(run: ComparedRun, noise: NoiseFile | None) -> Iterator[str]:
+    """Another model may be served otherwise; whoever gives the file must know."""
+    if noise is not None and noise.model != run.result.model_name:
+        yield f"serving noise was measured on {noise.model}, this is {run.result.model_name}"
+
+
 # Against a run
 
 
@@ -171,8 +178,9 @@ def _against_run(new: ComparedRun, base: ComparedRun, options: CompareOptions) -
     refused = {r.name for r in refusals}
     rest = [(name, key) for name, key in wanted if name not in refused and (name, key) not in seen]
     unpaired = _as_reported(rest, new, base, options)
-    notes = [f"{r.name}: {r.reason}" for r in refusals if r.kind in ("only_b", "undefined")]
-    return GateReport((*checks, *unpaired.checks), (*notes, *unpaired.notes), comparison)
+    notes = [*noise_note(new, options.noise)]
+    notes += [f"{r.name}: {r.reason}" for r in refusals if r.kind in ("only_b", "undefined")]
+    return GateReport((*checks, *unpaired.checks), (*notes, *unpaired.notes), {"": comparison})
 
 
 def _wanted(base: ComparedRun, options: CompareOptions) -> list[tuple[str, MetricKey]]:
@@ -221,7 +229,7 @@ def _against_results(new: ComparedRun, base: ComparedRun, options: CompareOption
         raise ConfigError(f"{base.path} and {new.path} have no score in common")
     report = _as_reported(wanted, new, base, options)
     only = f"{base.path} has only scores; with its samples the comparison would be paired and more sensitive"
-    return GateReport(report.checks, (only, *report.notes))
+    return GateReport(report.checks, (*noise_note(new, options.noise), only, *report.notes))
 
 
 def _as_reported(
@@ -280,7 +288,7 @@ def gate_thresholds(run: str | Path, thresholds: Thresholds, options: CompareOpt
     """One check per named metric, under each filter; if none is named, the task's first."""
     opened = open_run(run)
     _require_names((task for task, _ in thresholds), opened)
-    checks, notes = [], []
+    checks, notes = [], [*noise_note(opened, options.noise)]
     for (task, asked), limit in thresholds.items():
         scores = opened.result[task].scores
         keys = [key for key in (matching(asked, scores) if asked else scores) if options.wants(key)]

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from assay.comparison.gate import GateCheck, GateReport
+from assay.comparison.gate import GateReport
 from assay.comparison.model import Comparison, ComparisonRow
-from assay.comparison.render import answer_text
+from assay.comparison.render import answer_text, comparison_dict
 from assay.signs import one_line
 
 _MARKS = {"failed": "❌", "cannot tell": "❔", "passed": "✅"}
@@ -53,15 +54,15 @@ def gate_markdown(report: GateReport, title: str, link: str | None = None) -> st
 
 def _flips(report: GateReport) -> Iterator[str]:
     """Docs of checks that did not pass which the baseline had right and the new run has wrong."""
-    if report.comparison is None:
-        return
     wanted = {(check.name, check.key) for check in report.checks if check.outcome != "passed"}
-    for row in report.comparison.rows:
-        if (row.name, row.key) in wanted and row.flips is not None and len(row.flips.lost):
-            lost, gained = len(row.flips.lost), len(row.flips.gained)
-            yield f"\n<details><summary>{escape(one_line(row.name))}: {lost:,} docs newly wrong, {gained:,} newly right</summary>\n"
-            yield from _lost_docs(report.comparison, row)
-            yield "\n</details>"
+    for before, comparison in report.comparisons.items():
+        for row in comparison.rows:
+            name = before + row.name
+            if (name, row.key) in wanted and row.flips is not None and len(row.flips.lost):
+                lost, gained = len(row.flips.lost), len(row.flips.gained)
+                yield f"\n<details><summary>{escape(one_line(name))}: {lost:,} docs newly wrong, {gained:,} newly right</summary>\n"
+                yield from _lost_docs(comparison, row)
+                yield "\n</details>"
 
 
 _VERDICTS = {"better": "🟢", "worse": "❌", "equivalent": "✅", "same": "✅", "undecided": "❔"}
@@ -135,6 +136,12 @@ def _escaped(text: str) -> str:
     return one_line(text).translate(_MARKDOWN)
 
 
+def comparison_report(comparisons: Sequence[Comparison], link: str | None = None) -> str:
+    """What `COMPARISON_SCHEMA` describes."""
+    found = [comparison_dict(comparison) for comparison in comparisons]
+    return json.dumps({"format": 1, "link": link, "comparisons": found}, ensure_ascii=False) + "\n"
+
+
 def gate_json(report: GateReport, title: str, link: str | None = None) -> str:
     """What `GATE_SCHEMA` describes."""
     return (
@@ -193,18 +200,132 @@ GATE_SCHEMA: dict[str, Any] = {
 }
 
 
-def code_quality(report: GateReport) -> str:
-    """GitLab's code quality report: one entry for each check that did not pass."""
-    entries = [
-        {
-            "description": one_line(check.line()),
-            "check_name": "assay gate",
-            "fingerprint": sha256(f"{check.name} {check.key} {check.rule}".encode(errors="surrogatepass")).hexdigest(),
-            "severity": "major" if check.outcome == "failed" else "minor",
-            "location": {"path": "assay.yaml", "lines": {"begin": 1}},
-        }
+_RUN = {
+    "type": "object",
+    "required": ["path", "model", "format"],
+    "properties": {name: {"type": "string"} for name in ("path", "model", "format")},
+}
+COMPARISON_SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "What a comparison found: `assay compare --report FILE`",
+    "type": "object",
+    "required": ["format", "comparisons"],
+    "properties": {
+        "format": {"const": 1},
+        "link": _TEXT,
+        "comparisons": {
+            "type": "array",
+            "description": "Every further run (b) against the first (a).",
+            "items": {
+                "type": "object",
+                "required": ["a", "b", "alpha", "rows", "not_compared"],
+                "properties": {
+                    "a": _RUN,
+                    "b": _RUN,
+                    "alpha": {"type": "number"},
+                    "tests_corrected_for": {"type": "integer"},
+                    "rows": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "required": [
+                                "name",
+                                "metric",
+                                "filter",
+                                "a",
+                                "b",
+                                "difference",
+                                "low",
+                                "high",
+                                "n",
+                                "verdict",
+                            ],
+                            "properties": {
+                                "name": {"type": "string", "description": "Task or group."},
+                                "kind": {"enum": ["task", "group"]},
+                                "metric": {"type": "string"},
+                                "filter": {"type": "string"},
+                                "a": _NUMBER,
+                                "b": _NUMBER,
+                                "difference": {**_NUMBER, "description": "b less a."},
+                                "stderr": _NUMBER,
+                                "low": _NUMBER,
+                                "high": _NUMBER,
+                                "level": {"type": "number"},
+                                "n": {"type": "integer"},
+                                "paired": {"type": "boolean"},
+                                "verdict": {"enum": ["better", "worse", "equivalent", "same", "undecided", None]},
+                                "notes": {"type": "array", "items": {"type": "string"}},
+                            },
+                        },
+                    },
+                    "not_compared": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "required": ["name", "reason"],
+                            "properties": {"name": {"type": "string"}, "reason": {"type": "string"}},
+                        },
+                    },
+                },
+            },
+        },
+    },
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a build system shows beside a change."""
+
+    title: str
+    message: str
+    serious: bool
+    identity: str
+    """Tells it from every other finding, and is the same in the next build."""
+
+
+def gate_findings(report: GateReport) -> list[Finding]:
+    """Checks that did not pass."""
+    return [
+        Finding(
+            f"{check.name} {check.key or ''}".strip(),
+            check.line(),
+            check.outcome == "failed",
+            f"{check.name} {check.key} {check.rule}",
+        )
         for check in report.checks
         if check.outcome != "passed"
+    ]
+
+
+def comparison_findings(comparisons: Sequence[Comparison]) -> list[Finding]:
+    """Rows that are worse: warnings, for nothing had to hold."""
+    return [
+        Finding(
+            f"{row.name} {row.key}",
+            f"{row.name} {row.key}: worse, {comparison.b.label} has {row.difference.b:.4f}, "
+            f"{comparison.a.label} has {row.difference.a:.4f}",
+            False,
+            f"{comparison.b.label} {row.name} {row.key}",
+        )
+        for comparison in comparisons
+        for row in comparison.rows
+        if row.verdict is not None and row.verdict.kind == "worse"
+    ]
+
+
+def code_quality(findings: Sequence[Finding]) -> str:
+    """GitLab's code quality report."""
+    entries = [
+        {
+            "description": one_line(finding.message),
+            "check_name": "assay",
+            "fingerprint": sha256(finding.identity.encode(errors="surrogatepass")).hexdigest(),
+            "severity": "major" if finding.serious else "minor",
+            "location": {"path": "assay.yaml", "lines": {"begin": 1}},
+        }
+        for finding in findings
     ]
     return json.dumps(entries, ensure_ascii=False, indent=1) + "\n"
 
@@ -231,18 +352,13 @@ def _attribute(text: str) -> str:
     return quoteattr(one_line(text))
 
 
-def workflow_commands(report: GateReport, environment: Mapping[str, str]) -> Iterator[str]:
-    """Workflow commands of GitHub for checks that did not pass; elsewhere nothing. GitLab reads files."""
+def workflow_commands(findings: Sequence[Finding], environment: Mapping[str, str]) -> Iterator[str]:
+    """Workflow commands of GitHub; elsewhere nothing. GitLab reads files."""
     if environment.get("GITHUB_ACTIONS") != "true":
         return
-    for check in report.checks:
-        if check.outcome != "passed":
-            kind = "error" if check.outcome == "failed" else "warning"
-            yield f"::{kind} title={_property(f'{check.name} {check.key or str()}'.strip())}::{_message(check)}"
-
-
-def _message(check: GateCheck) -> str:
-    return one_line(check.line()).replace("%", "%25")
+    for finding in findings:
+        kind = "error" if finding.serious else "warning"
+        yield f"::{kind} title={_property(finding.title)}::{one_line(finding.message).replace('%', '%25')}"
 
 
 def _property(text: str) -> str:

@@ -123,7 +123,7 @@ def _number_for(key: MetricKey, numbers: Any, name: str) -> Any:
     named = [value for other, value in numbers.items() if _key_of(other).metric == key.metric]
     if not named:
         raise ScoringError(
-            f"the aggregator {name!r} gives {', '.join(map(str, numbers))} and not {key.metric}",
+            f"the aggregator {name!r} returned {', '.join(map(str, numbers))} but not {key.metric}",
             hint="It must return {metric: value} that includes the metric of its entry.",
         )
     return named[0]

@@ -54,6 +54,7 @@ from assay.stats.prediction_powered import (
 from assay.stats.ranks import PairDraws, Ranks, drawn_pairs, mean_pairs, rank_runs, simultaneous_reach, weighted_pairs
 from assay.stats.sequential import ConfidenceSequence, DiscordantEvidence, StoppingRule
 from assay.stats.serving import (
+    ENOUGH_REPLAYS,
     FEWEST_REPLAYS,
     ServingNoise,
     bound_of_two,
@@ -86,6 +87,7 @@ from assay.stats.verdict import (
 
 __all__ = [
     "B_DEFAULT",
+    "ENOUGH_REPLAYS",
     "FEWEST_LABELS",
     "FEWEST_REPLAYS",
     "FEWEST_RUNS",

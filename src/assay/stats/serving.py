@@ -19,6 +19,9 @@ from assay.stats.significance import t_quantile
 
 FEWEST_REPLAYS = 3
 """From here on the variance between replays is estimated; with two it is only bounded."""
+ENOUGH_REPLAYS = 5
+"""From here on error rates hold for a server in one of two states, too: k replays all meet the same one in 2^(1 − k) of cases,
+two further runs then differ in half of these, and nothing that was measured could have told."""
 
 
 @dataclass(frozen=True)
@@ -121,34 +124,20 @@ def widened(
 ) -> tuple[float, float]:
     """An interval for what `runs` runs have moved, from one for docs alone; each side by itself.
 
-    The docs' interval holds what each doc adds already. Subtracting it from the variance between replays leaves little
-    or nothing of few replays, which then say little; not subtracting it counts it twice. Either way covers, with
-    Satterthwaite's degrees of freedom of the whole variance between replays, and so the narrower of them is taken
-    (simulated in `benchmarks/serving_noise.py`).
+    The docs' interval holds what each doc adds already, so that part is taken away from the variance between replays. What is
+    left has the reach of Student's t with the replays' degrees of freedom, and the reaches of both sources add as squares
+    (the MOVER of Zou and Donner 2008). A pooled t with Satterthwaite's degrees of freedom is too narrow for three or four
+    replays (simulated in `benchmarks/serving_noise.py`).
     """
     docs = bounds(level)
     assert docs is not None
     if noise.most is not None:
         reach = noise.most if runs == 2 else noise.most / math.sqrt(2)
         return docs[0] - reach, docs[1] + reach
-    usual = t_quantile((1 + level) / 2, freedom)
-
-    def reach_of(side: float) -> float:
-        own = (side / usual) ** 2
-        whole = runs * noise.run_variance
-        if whole == 0:
-            return side
-        return min(
-            _reach(level, own, freedom, whole, added, noise.freedom) for added in (whole, runs * noise.shift_variance)
-        )
-
-    return value - reach_of(value - docs[0]), value + reach_of(docs[1] - value)
-
-
-def _reach(level: float, own: float, own_freedom: float, whole: float, added: float, freedom: float) -> float:
-    total = own + added
-    below = whole**2 / freedom + (own**2 / own_freedom if math.isfinite(own_freedom) else 0.0)
-    return t_quantile((1 + level) / 2, max(1.0, total**2 / below)) * math.sqrt(total)
+    tail = (1 + level) / 2
+    known = t_quantile(tail, freedom) ** 2 * noise.doc_part
+    added = runs * max(0.0, t_quantile(tail, max(1.0, noise.freedom)) ** 2 * noise.run_variance - known)
+    return value - math.sqrt((value - docs[0]) ** 2 + added), value + math.sqrt((docs[1] - value) ** 2 + added)
 
 
 def _p_value(value: float, interval: Callable[[float], tuple[float, float]]) -> float:

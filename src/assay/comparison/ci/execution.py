@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,18 +12,24 @@ from typing import Any
 
 from assay.comparison.ci.rules import RuleEvidence, decide
 from assay.comparison.engine import compare_runs
-from assay.comparison.gate import GateCheck, GateReport
+from assay.comparison.gate import GateCheck, GateReport, noise_note
 from assay.comparison.model import CompareOptions, Comparison
 from assay.comparison.noise_file import NoiseFile
 from assay.comparison.runs import Columns, ComparedRun, SampleColumn, open_run
 from assay.config import CIConfig, CIRule, RunConfig
 from assay.errors import AssayError, ConfigError, did_you_mean
+from assay.models import CostReached
 from assay.report import evaluate
 from assay.results import matching, sanitize
 from assay.run import Cell, draw_units, manager_for, model_for, units_of
+from assay.stats import GateResult
 
 FIRST_LOOK = 32
+TRIAL = 8
+"""Docs of each task that tell what a doc takes, where there is a budget of minutes or cost."""
 GROWTH = 2.0
+WORTHWHILE = 1.1
+"""Growth below which a further look is not worth its overhead."""
 SEED = "assay ci"
 
 
@@ -32,6 +39,11 @@ class AskedDocs:
 
     order: tuple[int, ...]
     units: Mapping[int, int] | None
+
+    @property
+    def largest(self) -> int:
+        """Docs in the largest unit."""
+        return 1 if self.units is None else max(Counter(self.units.values()).values(), default=1)
 
     def first(self, count: int) -> list[int]:
         """The first docs, whole units."""
@@ -69,6 +81,12 @@ def plan_ci(config: CIConfig, path: Path, *, record: bool = False) -> CIPlan:
         name: run.model_copy(update={"include_path": [str(here / each) for each in run.include_path]})
         for name, run in config.run_configs(path).items()
     }
+    places = {name: sanitize(name) for name in models}
+    if shared := [name for name, place in places.items() if Counter(places.values())[place] > 1]:
+        raise ConfigError(
+            f"{path}: the models {' and '.join(map(repr, shared))} would be kept in one directory",
+            hint="Give them names that differ in letters or digits.",
+        )
     first = next(iter(models.values()))
     data_dir = Path(first.data_dir) if first.data_dir else None
     names = [str(here / name) if (here / name).is_file() else name for name in config.tasks]
@@ -79,6 +97,10 @@ def plan_ci(config: CIConfig, path: Path, *, record: bool = False) -> CIPlan:
             group = "It is a group; name its tasks, or write `any task`." if rule.task in loaded.groups else None
             hint = group or did_you_mean(rule.task, loaded.tasks) or f"There are: {', '.join(loaded.tasks)}."
             raise ConfigError(f"{path}: the rule {rule.text!r} names no task of this file", hint=hint)
+    ruled = {rule.task for rule in config.rules}
+    if idle := [name for name in loaded.tasks if not ruled & {None, name}]:
+        hint = "Add one (`any task: …` is about all), or leave the task out."
+        raise ConfigError(f"{path}: no rule is about the task {idle[0]!r}", hint=hint)
     docs = {}
     for name, task in loaded.tasks.items():
         ids = list(range(task.doc_count))
@@ -125,15 +147,19 @@ def _evaluate(
 
 
 def run_ci(plan: CIPlan, *, progress: Callable[[], Any], notify: Callable[[str], None]) -> dict[str, GateReport]:
-    """One report per model. The remaining time is shared among the remaining models."""
-    minutes = plan.config.budget.minutes
+    """One report per model. The remaining time and cost are shared among the remaining models."""
+    minutes, cost = plan.config.budget.minutes, plan.config.budget.cost
     ends = None if minutes is None else time.monotonic() + 60 * minutes
     reports = {}
     for number, (name, run) in enumerate(plan.models.items()):
-        now = time.monotonic()
-        until = None if ends is None else now + (ends - now) / (len(plan.models) - number)
+        now, left = time.monotonic(), len(plan.models) - number
+        until = None if ends is None else now + (ends - now) / left
+        most = None if cost is None else cost / left
         with closing(model_for(run)) as lm:
-            reports[name] = _Looks(plan, name, run, lm, until, progress, notify).run()
+            looks = _Looks(plan, name, run, lm, until, most, progress, notify)
+            reports[name] = looks.run()
+        if cost is not None:
+            cost = max(0.0, cost - looks.cost)
     return reports
 
 
@@ -147,29 +173,31 @@ class _Looks:
         run: RunConfig,
         lm: Any,
         until: float | None,
+        most_cost: float | None,
         progress: Callable[[], Any],
         notify: Callable[[str], None],
     ) -> None:
-        self.plan, self.name, self.run_config, self.lm, self.until = plan, name, run, lm, until
+        self.plan, self.name, self.run_config, self.lm = plan, name, run, lm
+        self.until, self.most_cost = until, most_cost
         self.progress, self.notify = progress, notify
         self.asked = dict.fromkeys(plan.docs, 0)
         self.decided: dict[tuple[str, str], GateCheck] = {}
         self.cost = 0.0
         self.rate = 0.0
         """Seconds a doc took."""
+        self.ended_by = ""
+        """The part of the budget that allows no further look."""
 
     def run(self) -> GateReport:
-        look, why = 0, ""
-        while True:
-            sizes = self._next_sizes()
-            if not sizes:
-                why = why or "every rule is decided or the docs of the budget are used up"
-                break
+        look, latest = 0, None
+        while sizes := self._next_sizes():
             look += 1
             before, began = sum(self.asked.values()), time.monotonic()
-            latest = self._ask(sizes, look)
-            fresh = max(1, sum(self.asked.values()) - before)
-            self.rate = (time.monotonic() - began) / fresh
+            found = self._ask(sizes, look)
+            if found is None:
+                break
+            latest = found
+            self.rate = (time.monotonic() - began) / max(1, sum(self.asked.values()) - before)
             checks = self._checks(latest, last=False)
             opened = sum(check.outcome == "cannot tell" for check in checks)
             docs = ", ".join(f"{task} {count:,}" for task, count in self.asked.items())
@@ -178,58 +206,99 @@ class _Looks:
             )
             if not opened:
                 break
-        if not look:
-            raise ConfigError("the budget does not allow a single doc", hint="Raise `docs`, `minutes` or `cost`.")
+        if latest is None:
+            return GateReport(tuple(self._unasked()), (f"the budget of {self.ended_by} allows no doc",))
         checks = self._checks(latest, last=True)
-        notes = [
-            f"docs asked: {', '.join(f'{task} {count:,} of {len(self.plan.docs[task].order):,}' for task, count in self.asked.items())}"
-        ]
-        if self.until is not None and time.monotonic() + self.rate * FIRST_LOOK > self.until:
-            notes.append(f"the budget of {self.plan.config.budget.minutes:g} minutes ran out")
-        return GateReport(tuple(checks), tuple(notes), self._comparison(latest))
+        return GateReport(tuple(checks), tuple(self._notes(latest)), self._comparisons(latest))
+
+    def _notes(self, latest: ComparedRun) -> Iterator[str]:
+        counts = (f"{task} {count:,} of {len(self.plan.docs[task].order):,}" for task, count in self.asked.items())
+        yield f"docs asked: {', '.join(counts)}"
+        if self.ended_by:
+            yield f"the budget of {self.ended_by} ended it"
+        yield from noise_note(latest, self.plan.noise)
+        if self.plan.noise is not None:
+            there = {row.name for row in self.plan.noise.rows}
+            for task in (task for task in self.plan.docs if task not in there):
+                yield f"{task}: {self.plan.config.noise} does not have it: no serving noise in it"
+
+    def _unasked(self) -> Iterator[GateCheck]:
+        for task in self.plan.docs:
+            for rule in self.plan.rules_of(task):
+                result = GateResult(False, None, rule.limit, self.plan.config.alpha, unclear=True)
+                yield GateCheck(task, None, result, "the budget allows no doc", None, None, 0, rule.text)
 
     def _next_sizes(self) -> dict[str, int]:
-        """More docs of the tasks with open rules: twice as many, or as many as the time allows; nothing when that is little."""
+        """More docs of the tasks with open rules: twice as many, or as many as time and cost allow; nothing when that is little."""
         open_tasks = [
             task for task in self.plan.docs if self._is_open(task) and self.asked[task] < self.plan.most(task)
         ]
-        if not open_tasks:
+        if not open_tasks or self.ended_by:
             return {}
-        sizes = {
-            task: min(self.plan.most(task), max(FIRST_LOOK, int(self.asked[task] * GROWTH))) for task in open_tasks
-        }
+        now, asked = time.monotonic(), sum(self.asked.values())
+        if self.until is not None and now >= self.until:
+            self.ended_by = self._minutes()
+            return {}
+        unknown = not asked and (self.until is not None or self.most_cost is not None)
+        least = TRIAL if unknown else FIRST_LOOK
+        sizes = {task: min(self.plan.most(task), max(least, int(self.asked[task] * GROWTH))) for task in open_tasks}
         more = sum(sizes[task] - self.asked[task] for task in open_tasks)
-        share = 1.0
+        shares = {"": 1.0}
         if self.until is not None and self.rate:
-            share = min(share, (self.until - time.monotonic()) / (self.rate * more))
-        limit = self.plan.config.budget.cost
-        if limit is not None and self.cost:
-            share = min(share, (limit - self.cost) / (self.cost / sum(self.asked.values()) * more))
-        grown = {task: self.asked[task] + int(share * (sizes[task] - self.asked[task])) for task in open_tasks}
-        if (
-            sum(self.asked.values())
-            and share < 1
-            and sum(grown.values()) < 1.1 * sum(self.asked[t] for t in open_tasks)
-        ):
+            shares[self._minutes()] = (self.until - now) / (self.rate * more)
+        if self.most_cost is not None and self.cost:
+            shares[self._cost()] = (self.most_cost - self.cost) / (self.cost / asked * more)
+        limit = min(shares, key=shares.__getitem__)
+        grown = self._grown(sizes, shares[limit])
+        if limit and not self._is_worthwhile(grown):
+            self.ended_by = limit
             return {}
         return grown
+
+    def _minutes(self) -> str:
+        minutes = self.plan.config.budget.minutes
+        return f"{minutes:g} minute{'' if minutes == 1 else 's'}"
+
+    def _cost(self) -> str:
+        return f"a cost of {self.plan.config.budget.cost:g}"
+
+    def _grown(self, sizes: Mapping[str, int], share: float) -> dict[str, int]:
+        return {task: self.asked[task] + int(share * (size - self.asked[task])) for task, size in sizes.items()}
+
+    def _is_worthwhile(self, sizes: Mapping[str, int]) -> bool:
+        """At least two docs of each task, and a tenth more than were asked already."""
+        enough = all(size >= min(2, self.plan.most(task)) for task, size in sizes.items())
+        return enough and sum(sizes.values()) >= WORTHWHILE * sum(self.asked[task] for task in sizes)
 
     def _is_open(self, task: str) -> bool:
         return any((task, rule.text) not in self.decided for rule in self.plan.rules_of(task))
 
-    def _ask(self, sizes: Mapping[str, int], look: int) -> ComparedRun:
-        samples = {}
-        for task, docs in self.plan.docs.items():
-            ids = docs.first(sizes.get(task, self.asked[task]))
-            self.asked[task] = len(ids)
-            samples[task] = sorted(ids)
+    def _ask(self, sizes: Mapping[str, int], look: int) -> ComparedRun | None:
+        """None where the cost does not allow these docs, nor the first half of them, nor the first quarter …
+
+        What was answered before the limit was met is kept and costs nothing the second time.
+        """
+        while True:
+            try:
+                return self._answered(sizes, look)
+            except CostReached:
+                self.ended_by = self._cost()
+                sizes = self._grown(sizes, 0.5)
+                if not self._is_worthwhile(sizes):
+                    return None
+            finally:
+                if self.lm.cost_limit is not None:
+                    self.cost += self.lm.cost_limit.spent
+                    self.lm.cost_limit = None
+
+    def _answered(self, sizes: Mapping[str, int], look: int) -> ComparedRun:
+        samples = {task: docs.first(sizes.get(task, self.asked[task])) for task, docs in self.plan.docs.items()}
         where = self.plan.root / sanitize(self.name) / f"look-{look}"
         run = self.run_config
-        if self.plan.config.budget.cost is not None:
-            run = run.model_copy(update={"max_cost": self.plan.config.budget.cost})
-        _evaluate(run, samples, where, self.lm, self.progress)
-        usage = self.lm.usage
-        self.cost = 0.0 if usage is None or usage.cost is None else float(usage.cost)
+        if self.most_cost is not None:
+            run = run.model_copy(update={"max_cost": max(0.0, self.most_cost - self.cost)})
+        _evaluate(run, {task: sorted(ids) for task, ids in samples.items()}, where, self.lm, self.progress)
+        self.asked = {task: len(ids) for task, ids in samples.items()}
         return open_run(where)
 
     def _checks(self, latest: ComparedRun, *, last: bool) -> list[GateCheck]:
@@ -257,17 +326,17 @@ class _Looks:
         if self.plan.baseline is not None and task in self.plan.baseline.tasks:
             before = self.plan.baseline.columns(task).get(keys[0])
         place = {doc: at for at, doc in enumerate(self.plan.docs[task].order)}
-        return RuleEvidence(task, columns[keys[0]], before, place, self.plan.noise)
+        return RuleEvidence(task, columns[keys[0]], before, place, self.plan.noise, self.plan.docs[task].largest)
 
-    def _comparison(self, latest: ComparedRun) -> Comparison | None:
+    def _comparisons(self, latest: ComparedRun) -> dict[str, Comparison]:
         """For the docs that are newly wrong."""
         if self.plan.baseline is None:
-            return None
+            return {}
         try:
             (comparison,) = compare_runs([self.plan.baseline, latest], CompareOptions(ignore_prompts=True))
         except AssayError:  # nothing in common: the checks say so already
-            return None
-        return comparison
+            return {}
+        return {"": comparison}
 
 
 def joined(reports: Mapping[str, GateReport]) -> GateReport:
@@ -276,7 +345,9 @@ def joined(reports: Mapping[str, GateReport]) -> GateReport:
         return next(iter(reports.values()))
     checks: list[GateCheck] = []
     notes: list[str] = []
+    comparisons: dict[str, Comparison] = {}
     for name, report in reports.items():
         checks += [replace(check, name=f"{name} · {check.name}") for check in report.checks]
         notes += [f"{name}: {note}" for note in report.notes]
-    return GateReport(tuple(checks), tuple(notes))
+        comparisons |= {f"{name} · {before}": comparison for before, comparison in report.comparisons.items()}
+    return GateReport(tuple(checks), tuple(notes), comparisons)

@@ -42,7 +42,8 @@ def _prospect(plan: CIPlan, task: str, rule: CIRule) -> Prospect:
     n = plan.most(task)
     # The last look has half of the error rate.
     reach = normal_quantile(1 - plan.config.alpha / 2) + normal_quantile(POWER)
-    row = None if plan.noise is None else next((r for r in plan.noise.rows if r.name == task), None)
+    rows = [] if plan.noise is None else [each for each in plan.noise.rows if each.name == task]
+    row = next((each for each in rows if rule.metric is None or matching(rule.metric, [each.key])), None)
     floor = 0.0 if row is None else row.serving.floor
     if rule.kind == "not worse":
         variance, distance = 2 * (1 - CORRELATION) * p * (1 - p), rule.limit

@@ -34,6 +34,9 @@ from assay.stats import (
 )
 
 NARROWEST, WIDEST = 0.002, 0.25
+NEAREST, USUAL = 0.01, 0.05
+"""The least distance of a score from its limit that bets are made for, and the one where there is no baseline."""
+NOT_YET = "no docs in common with the baseline yet"
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class RuleEvidence:
     place: Mapping[int, int]
     """Doc id to its place in the order of asking."""
     noise: NoiseFile | None = None
+    largest: int = 1
+    """Docs in the largest unit of the task, asked or not: bets must not depend on docs that come later."""
 
     def __post_init__(self) -> None:
         """Only docs with a score, and in the order of asking."""
@@ -80,12 +85,14 @@ def decide(rule: CIRule, evidence: RuleEvidence, alpha: float, *, last: bool) ->
 
 def _at_least(limit: float, evidence: RuleEvidence, alpha: float, last: bool) -> GateCheck:
     values, up = evidence.column.values, is_higher_better(evidence.column)
+    if len(values) < 2:
+        return _nothing(evidence, "too few docs have a score", limit, alpha)
     estimate = mean_estimate(values, evidence.units, level=1 - 2 * alpha)
     row = None if evidence.noise is None else evidence.noise.row(evidence.task, evidence.column.key)
     floor = 0.0 if row is None else row.serving.floor / 2
     bounds = None if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)
     if not last:
-        bounds = _anytime(values, evidence.units, abs(limit - float(values.mean())), alpha)
+        bounds = _anytime(values, evidence.units, _distance(limit, evidence), alpha, evidence.largest)
     if row is not None and bounds is not None:
         bounds = widened(float(values.mean()), lambda _: bounds, float("inf"), row.serving, 1, 1 - 2 * alpha)
     known = estimate if last else None
@@ -93,19 +100,26 @@ def _at_least(limit: float, evidence: RuleEvidence, alpha: float, last: bool) ->
     return GateCheck(evidence.task, evidence.column.key, result, "threshold", estimate.value, None, len(values))
 
 
+def _distance(limit: float, evidence: RuleEvidence) -> float:
+    """How far from the limit the score is likely to lie, by what was known before the first doc: the docs themselves must not say
+    how much is bet on them."""
+    before = None if evidence.baseline is None else evidence.baseline.scored().values
+    return USUAL if before is None or len(before) == 0 else max(NEAREST, abs(limit - float(before.mean())))
+
+
 def _not_worse(margin: float, evidence: RuleEvidence, alpha: float, last: bool) -> GateCheck:
     here, before = evidence.paired()
     now, up, key = here.column.values, is_higher_better(here.column), here.column.key
     if len(now) < 2:
-        return _nothing(evidence, margin, alpha)
+        return _nothing(evidence, NOT_YET, -margin, alpha)
     difference = paired_difference(before, now, here.units)
     if not last:
         sums = (1 + now - before) / 2
-        bounds = _anytime(sums, here.units, margin / 2, alpha)
+        bounds = _anytime(sums, here.units, margin / 2, alpha, evidence.largest)
         ends = None if bounds is None else (2 * bounds[0] - 1, 2 * bounds[1] - 1)
         said: Callable[[float], tuple[float, float]] | None = None if ends is None else partial(_fixed, ends)
         if said is None:
-            return _nothing(evidence, margin, alpha)
+            return _nothing(evidence, "scores outside [0, 1] are decided at the last look only", -margin, alpha)
         difference = replace(difference, interval=said, cautious=None)
     if evidence.noise is not None:
         difference, _ = evidence.noise.add_to(difference, evidence.task, key)
@@ -121,26 +135,26 @@ def _newly_failed(limit: float, evidence: RuleEvidence, alpha: float, last: bool
     here, before = evidence.paired()
     now = here.column.values
     if len(now) < 2:
-        return _nothing(evidence, limit, alpha)
+        return _nothing(evidence, NOT_YET, limit, alpha)
     lost = (now < before) if is_higher_better(here.column) else (now > before)
     values = lost.astype(np.float64)
     estimate = mean_estimate(values, here.units, level=1 - 2 * alpha)
     bounds = None if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)
     if not last:
-        bounds = _anytime(values, here.units, limit / 2, alpha)
+        bounds = _anytime(values, here.units, limit / 2, alpha, evidence.largest)
     known = estimate if last else None
     result = above_threshold(bounds, limit, alpha=alpha, higher_is_better=False, estimate=known)
     return GateCheck(evidence.task, here.column.key, result, "newly failed", estimate.value, None, len(now))
 
 
-def _nothing(evidence: RuleEvidence, limit: float, alpha: float) -> GateCheck:
-    result = GateResult(False, None, -limit, alpha, unclear=True)
-    return GateCheck(
-        evidence.task, evidence.column.key, result, "no docs in common with the baseline yet", None, None, 0
-    )
+def _nothing(evidence: RuleEvidence, why: str, limit: float, alpha: float) -> GateCheck:
+    result = GateResult(False, None, limit, alpha, unclear=True)
+    return GateCheck(evidence.task, evidence.column.key, result, why, None, None, 0)
 
 
-def _anytime(values: Floats, units: NDArray[np.int64] | None, width: float, alpha: float) -> tuple[float, float] | None:
+def _anytime(
+    values: Floats, units: NDArray[np.int64] | None, width: float, alpha: float, largest: int
+) -> tuple[float, float] | None:
     """An interval that is valid at every look; None for scores that are not in [0, 1]."""
     if len(values) == 0 or not (values.min() >= 0 and values.max() <= 1):
         return None
@@ -148,6 +162,6 @@ def _anytime(values: Floats, units: NDArray[np.int64] | None, width: float, alph
     if units is not None:
         sums, sizes = sums_by(units, values), sums_by(units, np.ones(len(values)))
     wanted = min(WIDEST, max(NARROWEST, width))
-    sequence = ConfidenceSequence(width=wanted, level=1 - 2 * alpha, largest=int(sizes.max()))
+    sequence = ConfidenceSequence(width=wanted, level=1 - 2 * alpha, largest=max(largest, int(sizes.max())))
     sequence.update(sums, sizes)
     return sequence.interval

@@ -18,6 +18,7 @@ from assay.groups import AGGREGATORS, ArrayAggregator
 from assay.request_types import REQUEST_TYPES
 from assay.results import MetricKey
 from assay.stats import (
+    ENOUGH_REPLAYS,
     FEWEST_REPLAYS,
     bound_of_two,
     mean_estimate,
@@ -53,6 +54,12 @@ def measure_noise(
                 rows.append(row)
     if len(runs) < FEWEST_REPLAYS:
         notes.insert(0, f"{len(runs)} replays only bound the noise and do not estimate it; {FEWEST_REPLAYS} or more do")
+    elif len(runs) < ENOUGH_REPLAYS:
+        notes.insert(
+            0,
+            f"{len(runs)} replays may all meet the same of two states of a server, and then show nothing; "
+            f"{ENOUGH_REPLAYS} or more hardly do",
+        )
     return NoiseFile(runs[0].result.model_name, tuple(dict(each) for each in how), tuple(rows), tuple(notes))
 
 
@@ -67,8 +74,7 @@ def _of_task(
         return f"{task} {key}: the replays have {table.shape[1]} scored docs in common"
     n, clusters = table.shape[1], unit_index(unit_keys(docs.docs, docs.clusters))
     scores = table.mean(axis=1)
-    spread = table - scores[:, None]
-    by_doc = mean_estimate(spread.var(axis=0, ddof=1), clusters)
+    by_doc = mean_estimate(_by_doc(table), clusters)
     own = mean_estimate(table.mean(axis=0), clusters)
     doc_part = (by_doc.value or 0.0) / n
     sampling = max(0.0, (own.stderr or 0.0) ** 2 - doc_part / len(runs))
@@ -86,7 +92,7 @@ def _of_task(
         most=bound_of_two(table[0], table[1]) if bounded else None,
         docs=_deviation(sampling, own.df or n - 1),
         by_doc=Deviation(*(math.sqrt(max(0.0, end or 0.0) / n) for end in (by_doc.value, by_doc.low, by_doc.high))),
-        draws=_draws(task, key, greedy, doc_part, n),
+        draws=_draws(task, key, runs, greedy),
         sampled=_is_sampled(task, runs[0]),
         **_flips(table, docs.doc_ids, clusters),
     )
@@ -114,13 +120,23 @@ def _deviation(variance: float, freedom: float) -> Deviation:
     return Deviation(math.sqrt(variance), math.sqrt(low), math.sqrt(high))
 
 
-def _draws(task: str, key: MetricKey, greedy: Sequence[ComparedRun], doc_part: float, n: int) -> Deviation | None:
-    """What is left of the docs' noise when greedy answers' is taken away."""
+def _draws(task: str, key: MetricKey, runs: Sequence[ComparedRun], greedy: Sequence[ComparedRun]) -> Deviation | None:
+    """What is left of each doc's noise when that of its greedy answers is taken away."""
     if not greedy or not all(run.score(task, key) for run in greedy):
         return None
-    table, _ = _table(task, key, greedy)
-    served = float((table - table.mean(axis=1)[:, None]).var(axis=0, ddof=1).mean()) / n if table.shape[1] else 0.0
-    return Deviation(math.sqrt(max(0.0, doc_part - served)))
+    table, docs = _table(task, key, [*runs, *greedy])
+    n = table.shape[1]
+    if n < 2:
+        return None
+    drawn, served = (_by_doc(part) for part in (table[: len(runs)], table[len(runs) :]))
+    left = mean_estimate(drawn - served, unit_index(unit_keys(docs.docs, docs.clusters)))
+    return Deviation(*(math.sqrt(max(0.0, end or 0.0) / n) for end in (left.value, left.low, left.high)))
+
+
+def _by_doc(table: Table) -> NDArray[np.float64]:
+    """The variance of each doc between replays, without what a whole replay shares."""
+    variances: NDArray[np.float64] = (table - table.mean(axis=1)[:, None]).var(axis=0, ddof=1)
+    return variances
 
 
 def _is_sampled(task: str, run: ComparedRun) -> bool:

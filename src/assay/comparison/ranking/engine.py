@@ -182,6 +182,6 @@ def distinct_labels(runs: Iterable[ComparedRun]) -> list[str]:
 
 def _warnings(runs: Sequence[ComparedRun], labels: Sequence[str], name: str, key: MetricKey) -> list[str]:
     """What the runs say about the number itself."""
-    looks = "its range does not count the looks"
+    looks = "its range does not account for the checks"
     by_run = [run.cautions(name, key, label, looks=looks) for run, label in zip(runs, labels, strict=True)]
     return [text for of_run in by_run for text in of_run if text]
