@@ -1,18 +1,25 @@
 """How far is a model from itself in other numbers, served otherwise, or trained a little? And how little does drift see?
 
-    python benchmarks/drift.py            # prints the table, writes benchmarks/RESULTS.md
+    python benchmarks/drift.py                         # prints the tables, writes benchmarks/RESULTS.md
+    python benchmarks/drift.py --keep build/drift      # stopped and started again, it goes on where it was
 
 The model of the demo against itself, itself with another attention kernel, itself in bfloat16, its own GGUF file served by
-llama.cpp (quantised kernels), and a copy trained for one step of AdamW (learning rate 1e-5) on eight short texts. Then
-multiples and parts of that step: which does a drift on so many tokens see, and which does accuracy at the same cost?
+llama.cpp (quantised kernels), and a copy trained for one step of AdamW (learning rate 1e-5) on eight short texts, which are
+not among those that are read. Then multiples and parts of that step: which does a drift see, and which does accuracy at the
+same cost in tokens? “Seen by drift” means that the interval of the mean KL lies above all that another attention kernel does;
+“seen by accuracy” is McNemar's exact test at 5 %.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,53 +27,107 @@ import numpy as np
 
 import assay
 from _results import markdown_table, write_section
-from assay.comparison import Drift, DriftOptions, Passage, bundled_passages, measure_drift, open_run, passages_of_file
-from assay.models import LM, load_model, pull
+from assay.comparison import (
+    Drift,
+    DriftOptions,
+    bundled_passages,
+    drift_page,
+    measure_drift,
+    open_run,
+    passages_of_tasks,
+)
+from assay.comparison.drift.engine import mean_kl
+from assay.models import LM, TokenDivergences, load_model, pull
 from assay.models.hf import HFLM
-from assay.stats import mcnemar
+from assay.stats import mcnemar, mean_estimate
 
 MODEL = "smollm2-135m"
-PARTS = (100.0, 30.0, 10.0, 1.0, 0.1, 0.01)
-TASKS = ["demo_capitals", "demo_grammar"]
+STEPS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.1, 0.01, 0.001, 0.0001)
+TRAINED_ON = 8
+READ = ["demo_open", "demo_agreement", "demo_reflexives"]
+"""Tasks whose texts follow the bundled sample: together enough for ten thousand tokens."""
+CHOICES, WRITTEN = ["demo_capitals", "demo_grammar"], ["demo_arithmetic"]
+"""Tasks of which every doc is right or wrong. They cost about as many tokens as the drift."""
+FEW, CONTINUED = 2_000, 10
+"""Tokens that are enough where a drift is large, and texts that are continued."""
+SERVED = 5
+"""Of so many texts one is read to the server, word by word."""
+DRAWN, TRIES = (30, 100, 300), 1000
+"""Texts of each draw, and draws, that check the intervals."""
 
 
-def texts() -> list[Passage]:
-    """The bundled sample, then our own documentation: enough for ten thousand tokens."""
-    pages = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
-    own = [
-        Passage(each.text, "documentation") for page in pages for each in passages_of_file(page) if len(each.text) > 200
-    ]
-    return bundled_passages() + own
+class Remembered:
+    """A tree runner that computes a walk once. Copies are compared on the same tokens, so the logits of the model that they
+    are compared with (2 GB) are kept from the first to the last."""
+
+    def __init__(self, runner: Any) -> None:
+        self.runner, self.walk, self.at, self.path = runner, [], 0, self
+
+    def cut(self, depth: int) -> None:
+        self.runner.path.cut(depth)
+        self.at = 0
+
+    def run(self, step: Any, wanted: Any) -> Any:
+        if self.at == len(self.walk):
+            self.walk.append((len(step), self.runner.run(step, wanted)))
+        length, found = self.walk[self.at]
+        assert length == len(step)
+        self.at += 1
+        return found
 
 
-def network_at(directory: Path) -> Any:
-    from transformers import AutoModelForCausalLM
+class Lab:
+    """What the measurements share: the model, the texts, and the step of training, made when first asked for."""
 
-    return AutoModelForCausalLM.from_pretrained(directory)
+    def __init__(self, tokens: int, requests: int) -> None:
+        self.tokens, self.requests = tokens, requests
+        self.directory = pull(MODEL).path
+        self._unmoved: dict[int, HFLM] = {}
+        sample = bundled_passages()
+        self.trained_on, self.passages = sample[:TRAINED_ON], sample[TRAINED_ON:] + passages_of_tasks(READ, None)
 
+    @cached_property
+    def base(self) -> HFLM:
+        return HFLM(MODEL)
 
-def trained(directory: Path, tokenizer: Any, passages: list[Passage]) -> dict[str, Any]:
-    """What one step changes, by parameter."""
-    import torch
+    def unmoved(self, tokens: int) -> HFLM:
+        """What copies are compared with on so many tokens."""
+        if tokens not in self._unmoved:
+            lm = self.moved(0.0)
+            lm.loglikelihoods.engine.runner = Remembered(lm.loglikelihoods.engine.runner)
+            self._unmoved[tokens] = lm
+        return self._unmoved[tokens]
 
-    network = network_at(directory).train()
-    before = {name: each.detach().clone() for name, each in network.named_parameters()}
-    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-5, weight_decay=0.0)
-    for passage in passages[:8]:
-        ids = torch.tensor([tokenizer(passage.text)["input_ids"]])
-        network(input_ids=ids, labels=ids).loss.backward()
-    optimizer.step()
-    return {name: each.detach() - before[name] for name, each in network.named_parameters()}
+    def network(self) -> Any:
+        from transformers import AutoModelForCausalLM
 
+        return AutoModelForCausalLM.from_pretrained(self.directory)
 
-def moved(directory: Path, tokenizer: Any, step: dict[str, Any], part: float) -> HFLM:
-    import torch
+    @cached_property
+    def step(self) -> dict[str, Any]:
+        """What one step changes, by parameter."""
+        import torch
 
-    network = network_at(directory)
-    with torch.no_grad():
-        for name, each in network.named_parameters():
-            each.add_(part * step[name])
-    return HFLM(network, tokenizer=tokenizer)
+        network = self.network().train()
+        before = {name: each.detach().clone() for name, each in network.named_parameters()}
+        optimizer = torch.optim.AdamW(network.parameters(), lr=1e-5, weight_decay=0.0)
+        for passage in self.trained_on:
+            ids = torch.tensor([self.base.tokenizer(passage.text)["input_ids"]])
+            network(input_ids=ids, labels=ids).loss.backward()
+        optimizer.step()
+        return {name: each.detach() - before[name] for name, each in network.named_parameters()}
+
+    def moved(self, steps: float) -> HFLM:
+        import torch
+
+        network = self.network()
+        with torch.no_grad():
+            for name, each in network.named_parameters():
+                each.add_(steps * self.step[name])
+        return HFLM(network, tokenizer=self.base.tokenizer)
+
+    def drift(self, a: LM, b: LM, tokens: int, continuations: int = 0) -> Drift:
+        return measure_drift(a, b, self.passages, DriftOptions(tokens, continuations=continuations))
 
 
 @contextmanager
@@ -81,96 +142,220 @@ def served(path: Path) -> Iterator[LM]:
     del server
 
 
-def row(name: str, drift: Drift) -> tuple[str, ...]:
-    kl, least = drift.whole.kl, "" if drift.is_exact else "≥ "
-    continued = "" if drift.continued is None or drift.continued.value is None else f"{drift.continued.value:.0%}"
-    return (
-        name,
-        f"{least}{kl.value:.2g}",
-        f"[{kl.low:.2g}, {kl.high:.2g}]",
-        f"{drift.whole.same_first.value:.2%}",
-        continued,
-        f"{drift.whole.tokens:,}",
+def facts(drift: Drift) -> dict[str, Any]:
+    whole, continued = drift.whole, drift.continued
+    return {
+        "exact": drift.is_exact,
+        "kl": [whole.kl.value, whole.kl.low, whole.kl.high],
+        "same": whole.same_first.value,
+        "continued": None if continued is None else continued.value,
+        "tokens": whole.tokens,
+        "texts": whole.texts,
+    }
+
+
+def rights(lm: HFLM) -> dict[str, Any]:
+    """Right or wrong on each doc, and the tokens that it took: those of the prompts that were computed, and the new ones."""
+
+    def tokens() -> int:
+        return lm.usage.computed_tokens + lm.usage.generated_tokens
+
+    before, values = tokens(), []
+    greedy: dict[str, Any] = {"gen_kwargs": {"do_sample": False, "temperature": 0.0}, "repeats": 1}
+    for tasks, metric, more in ((CHOICES, "acc", {}), (WRITTEN, "exact_match,flexible", greedy)):
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            assay.evaluate(
+                model=lm, tasks=tasks, run_dir=str(folder / "run"), store=str(folder / "answers.sqlite"), **more
+            )
+            run = open_run(folder / "run")
+            columns = [run.columns(task)[key] for task in run.tasks for key in run.columns(task) if str(key) == metric]
+            values += [int(value) for column in columns for value in column.values]
+    return {"right": values, "tokens": tokens() - before}
+
+
+class Noted:
+    """A model that keeps what a drift sees, token by token."""
+
+    def __init__(self, lm: HFLM) -> None:
+        self.lm, self.blocks = lm, []
+
+    def token_divergences(self, other: LM, texts: Sequence[str], most: int) -> Iterator[TokenDivergences]:
+        for block in self.lm.token_divergences(other, texts, most) or ():
+            self.blocks.append(block)
+            yield block
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.lm, name)
+
+
+def coverage(blocks: Sequence[TokenDivergences]) -> dict[str, Any]:
+    """How often do the intervals from some of the texts, drawn anew, hold what all of them say?"""
+    owners, kl, same = (
+        np.concatenate([getattr(block, name) for block in blocks]) for name in ("texts", "kl", "same_first")
+    )
+    tokens_of = [np.flatnonzero(owners == text) for text in np.unique(owners)]
+    generator, held = np.random.default_rng(29), {}
+    for count in DRAWN:
+        inside = np.zeros(2)
+        for _ in range(TRIES):
+            drawn = [tokens_of[i] for i in generator.integers(0, len(tokens_of), count)]
+            clusters = np.repeat(np.arange(count), [len(tokens) for tokens in drawn])
+            at = np.concatenate(drawn)
+            estimates = mean_kl(kl[at], clusters), mean_estimate(same[at], clusters)
+            inside += [
+                one.low <= every.mean() <= one.high if one.low is not None and one.high is not None else 0
+                for one, every in zip(estimates, (kl, same), strict=True)
+            ]
+        held[str(count)] = list(inside / TRIES)
+    return {"held": held, "texts": len(tokens_of)}
+
+
+def measurements(lab: Lab, page: Path | None) -> dict[str, Callable[[], dict[str, Any]]]:
+    """By name, in the order of the tables."""
+
+    def by_gguf() -> dict[str, Any]:
+        with served(next(lab.directory.glob("*.gguf"))) as server:
+            options = DriftOptions(max_requests=lab.requests, continuations=CONTINUED)
+            return facts(measure_drift(lab.base, server, lab.passages[::SERVED], options))
+
+    def in_bfloat16() -> dict[str, Any]:
+        drift = lab.drift(lab.base, HFLM(MODEL, dtype="bfloat16"), FEW)
+        if page is not None:
+            page.write_text(drift_page([replace(drift, a=MODEL, b=f"{MODEL} in bfloat16")]), encoding="utf-8")
+        return facts(drift)
+
+    def after(steps: float) -> dict[str, Any]:
+        other, tokens = lab.moved(steps), lab.tokens if steps < 0.1 else FEW
+        base = Noted(lab.unmoved(tokens))
+        found = facts(lab.drift(base, other, tokens))
+        if steps >= 3:
+            found["accuracy"] = rights(other)
+        if steps == 0.01:
+            found["coverage"] = coverage(base.blocks)
+        return found
+
+    def continued() -> dict[str, Any]:
+        return facts(lab.drift(lab.base, lab.moved(1.0), 100, CONTINUED))
+
+    eager = {"attn_implementation": "eager", "tree": False}
+    return {
+        "itself": lambda: facts(lab.drift(lab.base, HFLM(MODEL), FEW, CONTINUED)),
+        "itself, eager attention": lambda: facts(lab.drift(lab.base, HFLM(MODEL, **eager), FEW)),
+        "itself in bfloat16": in_bfloat16,
+        "its GGUF (Q4_1), llama.cpp": by_gguf,
+        "accuracy before": lambda: rights(lab.moved(0.0)),
+        **{f"{steps:g} steps": lambda steps=steps: after(steps) for steps in STEPS},
+        "continuations after a step": continued,
+    }
+
+
+def report(found: dict[str, dict[str, Any]]) -> str:
+    """Both tables, and what they say in a sentence each."""
+    found["1 steps"]["continued"] = found["continuations after a step"]["continued"]
+    relatives = [name for name in found if name.startswith("it")] + ["1 steps"]
+    rows = [
+        (
+            "trained for one step" if name == "1 steps" else name,
+            f"{'' if one['exact'] else '≥ '}{one['kl'][0]:.2g}",
+            f"[{one['kl'][1]:.2g}, {one['kl'][2]:.2g}]",
+            f"{one['same']:.2%}",
+            "" if one["continued"] is None else f"{one['continued']:.0%}",
+            f"{one['tokens']:,}",
+            f"{one['texts']:,}",
+        )
+        for name in relatives
+        for one in [found[name]]
+    ]
+    noise, before = found["itself, eager attention"]["kl"][2], found["accuracy before"]
+    right, steps = np.array(before["right"]), []
+    by_drift: list[tuple[float, float, bool]] = []
+    by_accuracy: list[tuple[float, float, bool]] = []
+    for many in STEPS:
+        one = found[f"{many:g} steps"]
+        value, low, high = one["kl"]
+        by_drift.append((many, value, low > noise))
+        cells = [f"{many:g}", f"{one['tokens']:,}", f"{value:.2g}", f"[{low:.2g}, {high:.2g}]"]
+        cells += ["yes" if low > noise else "no", "", "", ""]
+        if "accuracy" in one:
+            then = np.array(one["accuracy"]["right"])
+            gained, lost = int((then > right).sum()), int((then < right).sum())
+            p = mcnemar(gained, lost)
+            by_accuracy.append((many, value, p < 0.05))
+            seen = "yes" if p < 0.05 else "no"
+            cells[5:] = [f"{then.mean() - right.mean():+.4f}", f"+{gained} −{lost}", f"{seen} (p = {p:.2g})"]
+        steps.append(cells)
+    drift_tokens = found["0.01 steps"]["tokens"]
+    first = ["against", "KL, nats", "95 %", "same top token", "continuations that differ", "tokens", "texts"]
+    second = ["steps", "tokens", "KL, nats", "95 %", "seen by drift", "accuracy", "flips", "seen by accuracy"]
+    return "\n\n".join(
+        [
+            __doc__.split("\n\n", 2)[2].strip(),
+            markdown_table(first, rows),
+            f"Drift, and accuracy on {len(right)} docs of the demo ({before['tokens']:,} tokens; {right.mean():.4f} before):",
+            markdown_table(second, steps),
+            f"{drift_tokens:,} tokens of drift: {smallest(by_drift)}. "
+            f"Accuracy at {before['tokens']:,} tokens: {smallest(by_accuracy)}. Below 3 steps accuracy was not run.",
+            f"Do the intervals hold? After a hundredth of a step, with the {found['0.01 steps']['coverage']['texts']} texts taken as the truth and texts "
+            f"drawn from them {TRIES:,} times:",
+            markdown_table(
+                ["texts drawn", "KL covered", "same top token covered"],
+                [
+                    (n, *(f"{share:.1%}" for share in shares))
+                    for n, shares in found["0.01 steps"]["coverage"]["held"].items()
+                ],
+            ),
+        ]
     )
 
 
-def accuracies(lm: HFLM) -> tuple[np.ndarray, int]:
-    """Right or wrong on each doc of the demo's choice tasks, and the tokens that it took."""
-    with tempfile.TemporaryDirectory() as place:
-        before = lm.usage.computed_tokens
-        assay.evaluate(
-            model=lm, tasks=TASKS, run_dir=str(Path(place) / "run"), store=str(Path(place) / "answers.sqlite")
-        )
-        run = open_run(Path(place) / "run")
-        values = [
-            run.columns(task)[key].values for task in run.tasks for key in run.columns(task) if key.metric == "acc"
-        ]
-        return np.concatenate(values), lm.usage.computed_tokens - before
+def smallest(seen: Sequence[tuple[float, float, bool]]) -> str:
+    """From the largest change down: the last that is seen before one is not.
+
+    >>> smallest([(10, 0.03, True), (1, 0.002, True), (0.1, 1e-5, False)])
+    '1 step is seen (KL 0.002), 0.1 steps are not (KL 1e-05)'
+    """
+
+    def named(many: float, kl: float, by: bool) -> str:
+        return f"{many:g} step{' is' if many == 1 else 's are'} {'seen' if by else 'not'} (KL {kl:.2g})"
+
+    unseen = next((at for at, (_, _, by) in enumerate(seen) if not by), len(seen))
+    return ", ".join(named(*each) for each in seen[max(0, unseen - 1) : unseen + 1])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=10_000)
-    parser.add_argument("--slow_tokens", type=int, default=10_000, help="for bfloat16, which processors may do slowly")
-    parser.add_argument("--requests", type=int, default=500)
+    parser.add_argument("--requests", type=int, default=1_000, help="to the server")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep what is measured, and do not measure it again")
+    parser.add_argument("--minutes", type=float, help="begin nothing after that; a later start goes on")
     arguments = parser.parse_args()
-    directory = pull(MODEL).path
-    passages, base = texts(), HFLM(MODEL)
-    step = trained(directory, base.tokenizer, passages)
-    unmoved = moved(directory, base.tokenizer, step, 0.0)
-    rows: list[tuple[str, ...]] = []
-    parts: list[tuple[str, ...]] = []
-    right, cost = accuracies(unmoved)
-
-    def write() -> None:
-        head = ["against", "KL, nats", "95 %", "same top token", "continuations that differ", "tokens"]
-        seen = ["steps", "KL, nats", "95 %", "seen by drift", "accuracy", "flips", "seen by accuracy"]
-        text = __doc__.split("\n\n", 2)[2] + "\n\n" + markdown_table(head, rows)
-        if parts:
-            text += f"\n\nDrift on {arguments.tokens:,} tokens, accuracy on {len(right)} docs of the demo ({cost:,} tokens):\n\n"
-            text += markdown_table(seen, parts)
+    if arguments.minutes and not arguments.keep:
+        parser.error("--minutes needs --keep")
+    began = time.monotonic()
+    lab, found, file = Lab(arguments.tokens, arguments.requests), {}, None
+    settings = [MODEL, arguments.tokens, arguments.requests, assay.__version__]
+    if arguments.keep is not None:
+        arguments.keep.mkdir(parents=True, exist_ok=True)
+        file = arguments.keep / "found.json"
+        kept = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"settings": settings, "found": {}}
+        if kept["settings"] != settings:
+            parser.error(f"{file} was measured with {kept['settings']}")
+        found = kept["found"]
+    every = measurements(lab, arguments.keep and arguments.keep / "bfloat16.html")
+    for name in [name for name in every if name not in found]:
+        start = time.monotonic()
+        if arguments.minutes and start - began > 60 * arguments.minutes:
+            break
+        found[name] = every[name]()
+        shown = {key: value for key, value in found[name].items() if key not in ("right", "accuracy")}
+        print(f"{name}: {shown} ({time.monotonic() - start:.0f} s)", flush=True)
+        if file is not None:
+            file.write_text(json.dumps({"settings": settings, "found": found}), encoding="utf-8")
+    if len(found) == len(every):
+        text = report({name: found[name] for name in every})
+        print(text)
         write_section("Drift", text)
-
-    def measure(name: str, other: LM, tokens: int, continuations: int = 10) -> Drift:
-        drift = measure_drift(base, other, passages, DriftOptions(tokens, arguments.requests, continuations))
-        rows.append(row(name, drift))
-        print(*rows[-1], sep=" | ", flush=True)
-        write()
-        return drift
-
-    measure("itself", HFLM(MODEL), arguments.tokens)
-    floor = (
-        measure("itself, eager attention", HFLM(MODEL, attn_implementation="eager", tree=False), 1000, 0).whole.kl.high
-        or 0.0
-    )
-    with served(next(directory.glob("*.gguf"))) as server:
-        measure("its GGUF (Q4_1), llama.cpp", server, arguments.tokens)
-    measure("itself in bfloat16", HFLM(MODEL, dtype="bfloat16"), arguments.slow_tokens, 0)
-    for part in PARTS:
-        other = moved(directory, base.tokenizer, step, part)
-        drift = measure_drift(
-            unmoved, other, passages, DriftOptions(arguments.tokens, continuations=10 if part == 1 else 0)
-        )
-        if part == 1:
-            rows.append(row("trained for one step", drift))
-        values, _ = accuracies(other)
-        gained, lost = int((values > right).sum()), int((values < right).sum())
-        p = mcnemar(gained, lost)
-        kl = drift.whole.kl
-        parts.append(
-            (
-                f"{part:g}",
-                f"{kl.value:.2g}",
-                f"[{kl.low:.2g}, {kl.high:.2g}]",
-                "yes" if (kl.low or 0.0) > floor else "no",
-                f"{values.mean() - right.mean():+.4f}",
-                f"+{gained} −{lost}",
-                f"{'yes' if p < 0.05 else 'no'} (p = {p:.2f})",
-            )
-        )
-        print(*parts[-1], sep=" | ", flush=True)
-        write()
-        del other
 
 
 if __name__ == "__main__":

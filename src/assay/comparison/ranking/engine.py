@@ -117,8 +117,8 @@ def _defined(pairs: PairDraws, name: str, key: MetricKey) -> tuple[PairDraws, li
 
     A harmonic mean has none where a member is zero, and the ranks of such replicates would be anybody's guess.
     """
-    there = np.isfinite(pairs.draws).all(axis=0)
-    missing = float(1 - there.mean()) if there.size else 0.0
+    there = np.asarray(np.isfinite(pairs.draws).all(axis=0))
+    missing = float(1 - there.mean()) if len(there) else 0.0
     if not np.isfinite(pairs.difference).all() or replicate_spread(np.where(there, 0.0, np.nan)) is None:
         raise ConfigError(
             f"{name}: {key} is undefined in {missing:.0%} of the bootstrap replicates, so nothing can be said about ranks",
