@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.gate import tell_build_system
 from assay.cli.options import names_in
-from assay.cli.output import echo, echo_json, echo_sentence
+from assay.cli.output import echo, echo_json, echo_sentence, tell_build_system
 
 if TYPE_CHECKING:
     from assay.comparison import CompareOptions, Comparison

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from assay.cli.compare import compare_options
-from assay.cli.output import echo, echo_json, echo_sentence
+from assay.cli.output import echo_json, echo_sentence, tell_build_system
 
 if TYPE_CHECKING:
-    from assay.comparison import CompareOptions, Finding, GateReport
+    from assay.comparison import CompareOptions, GateReport
 
 
 @click.command("gate", short_help="Fail a build when a run is worse than another.")
@@ -155,21 +153,6 @@ def write_files(
         if where:
             write_whole(Path(where), text.encode())
     tell_build_system(gate_findings(report), lambda: comment)
-
-
-def tell_build_system(findings: Sequence[Finding], comment: Callable[[], str]) -> None:
-    """Annotations and a summary in a workflow of GitHub, the code quality report in GitLab; elsewhere nothing."""
-    from assay.comparison import code_quality, workflow_commands
-    from assay.results import write_whole
-
-    for line in workflow_commands(findings, os.environ):
-        echo(line, err=True)
-    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with open(summary, "a", encoding="utf-8") as page:
-            page.write(comment())
-    if os.environ.get("GITLAB_CI") == "true":
-        place = Path(os.environ.get("CI_PROJECT_DIR") or ".") / "gl-code-quality-report.json"
-        write_whole(place, code_quality(findings).encode())
 
 
 def _last_line(report: GateReport, run: str, against: str, alpha: float) -> str:

@@ -14,11 +14,16 @@ import os
 import shutil
 import sys
 import textwrap
-from typing import IO, Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from assay.signs import json_with_escapes, with_signs
+
+if TYPE_CHECKING:
+    from assay.comparison import Finding
 
 
 def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
@@ -120,3 +125,18 @@ def unwritten() -> OSError | None:
         sys.stdout.flush()
     problem = _raw["stdout"].problem if "stdout" in _raw else None
     return None if problem is None or problem.errno == errno.EPIPE else problem
+
+
+def tell_build_system(findings: Sequence[Finding], comment: Callable[[], str]) -> None:
+    """Annotations and a summary in a workflow of GitHub, the code quality report in GitLab; elsewhere nothing."""
+    from assay.comparison import code_quality, workflow_commands
+    from assay.results import write_whole
+
+    for line in workflow_commands(findings, os.environ):
+        echo(line, err=True)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with open(summary, "a", encoding="utf-8") as page:
+            page.write(comment())
+    if os.environ.get("GITLAB_CI") == "true":
+        place = Path(os.environ.get("CI_PROJECT_DIR") or ".") / "gl-code-quality-report.json"
+        write_whole(place, code_quality(findings).encode())
