@@ -202,6 +202,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
         **_EXPERTS,
         "intermediate_size_mlp": 64,
         "attention_chunk_size": WINDOW,
+        "floor_scale": WINDOW,
         "interleave_moe_layer_step": 1,
         "layer_types": ["chunked_attention", "chunked_attention", "full_attention"],
         "no_rope_layers": [1, 1, 0],

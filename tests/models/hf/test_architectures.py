@@ -1,19 +1,19 @@
 """Whatever the family and the precision: the way that the self-check chooses gives what plain scoring gives.
 
-`make test` holds every 17th case of the grid (family × precision × attention), which has no factor in common with the six ways
-of a family, so that each of them comes up; `make test-wide` the whole of it.
+`make test` holds every 17th cell of the grid (family × precision × attention), which has no factor in common with the six cells
+of a family, so that each of them comes up; `make test-wide` the whole of it. Which way that is says the table in docs/models.md.
 """
 
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from tests.models.hf.families import FAMILIES, WINDOW, build
+from tests.models.hf.family_table import WAYS, documented_ways, model_type, table, written
 
 from assay.models.hf.attention import Attention
 from assay.models.hf.scoring import score_by_tree, score_plainly, score_tokens_plainly
@@ -23,36 +23,22 @@ from assay.models.hf.state_scoring import score_by_state
 from assay.models.hf.tokenization import Scored
 from assay.models.hf.tree import TreeRunner
 
-NOT_BY_TREE = {
-    "state": [
-        "bloom",
-        "codegen",
-        "diffllama",
-        "doge",
-        "falcon",
-        "falcon_alibi",
-        "falcon_h1",
-        "gpt_neo",
-        "gpt_neox_japanese",
-        "gptj",
-        "granitemoehybrid",
-        "lfm2",
-        "lfm2_moe",
-        "mamba2",
-        "mpt",
-        "nemotron_h",
-        "qwen3_5_text",
-        "qwen3_next",
-        "xglm",
-    ],
-    "batch": ["bamba", "falcon_mamba", "jamba", "mamba", "minimax", "recurrent_gemma", "rwkv"],
-}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 GRID = [(name, dtype, kernel) for name in FAMILIES for dtype in DTYPES for kernel in (True, False)]
-CASES = [
-    pytest.param(*case, id="-".join([case[0], case[1], "kernel" if case[2] else "explicit"]), marks=marks)
+DOCUMENTED = documented_ways()
+
+
+def cell(place: int, case: tuple[str, str, bool]) -> Any:
+    name, dtype, kernel = case
+    marks = () if place % 17 == 0 else pytest.mark.wide
+    return pytest.param(*case, id=f"{name}-{dtype}-{'kernel' if kernel else 'explicit'}", marks=marks)
+
+
+CASES = [cell(place, case) for place, case in enumerate(GRID)]
+HALF_BY_TREE = [
+    cell(place, case)
     for place, case in enumerate(GRID)
-    for marks in [() if place % 17 == 0 else pytest.mark.wide]
+    if case[1] != "float32" and DOCUMENTED.get(model_type(case[0])) == "tree"
 ]
 
 
@@ -87,7 +73,10 @@ def test_no_family_gets_a_wrong_number(name: str, dtype: str, kernel: bool, monk
         monkeypatch.setattr(Attention, "_has_kernel", lambda *_: False)
     model = build(name, DTYPES[dtype])
     check = self_check(model)
-    assert check.way in ("tree", "state", "batch")
+    documented = DOCUMENTED[model_type(name)]
+    # Rounding decides nothing about a tree that fits; a state may be too noisy in half precision.
+    assert check.way in ((documented,) if dtype == "float32" or documented == "tree" else WAYS), check.reason
+    assert (check.reason is None) == (check.way == "tree")
     asked = requests()
     # In half precision noise hides what is wrong, so the way that was chosen there is looked at in float32.
     with in_full_precision(model):
@@ -96,51 +85,45 @@ def test_no_family_gets_a_wrong_number(name: str, dtype: str, kernel: bool, monk
         assert found[index][0] == pytest.approx(plain[index][0], abs=1e-4 * len(request.targets)), (check, request)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if i % 8 == 0 else pytest.mark.wide) for i, name in enumerate(FAMILIES)]
-)
-def test_the_way_of_a_family(name: str) -> None:
-    """What docs/models.md says of the family."""
-    expected = next((way for way, names in NOT_BY_TREE.items() if name in names), "tree")
-    check = self_check(build(name))
-    assert check.way == expected, check.reason
-    assert (check.reason is None) == (expected == "tree")
-
-
-@pytest.mark.parametrize(
-    ("name", "dtype", "kernel"),
-    [
-        pytest.param(*case, marks=() if place % 19 == 0 else pytest.mark.wide)
-        for place, case in enumerate(
-            (name, dtype, kernel)
-            for name in FAMILIES
-            for dtype in ("bfloat16", "float16")
-            for kernel in (True, False)
-            if not any(name in names for names in NOT_BY_TREE.values())
-        )
-    ],
-)
+@pytest.mark.parametrize(("name", "dtype", "kernel"), HALF_BY_TREE)
 def test_the_tree_is_no_noisier_than_plain_scoring(
-    name: str, kernel: bool, dtype: str, monkeypatch: pytest.MonkeyPatch
+    name: str, dtype: str, kernel: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Against float32, over more than 64 tokens: the median and the 95 % quantile, at most a quarter above plain's."""
+    """Median and 95 % quantile of the error against float32 are at most 1.25 times plain scoring's.
+
+    In mixtures of experts the quantile hangs on how many routes flip, which few prefixes do not tell: a cell beyond the limit is
+    asked again with eight times as many.
+    """
     if not kernel:
         monkeypatch.setattr(Attention, "_has_kernel", lambda *_: False)
     model = build(name, DTYPES[dtype])
-    check = self_check(model)
-    if check.way != "tree":
-        pytest.skip(f"{name} is scored by {check.way} in {dtype}: {check.reason}")
-    tree, plain = noise_of_tree_and_plain(model)
-    for share in (0.5, 0.95):
-        limit = 1.25 * np.quantile(plain, share) + 0.25 * torch.finfo(model.dtype).eps
-        assert np.quantile(tree, share) <= limit, share
+    found = ratios_of_noise(model, prefixes=64)
+    if max(found) > 1.25:
+        found = ratios_of_noise(model, prefixes=512)
+    assert max(found) <= 1.25, found
 
 
-def noise_of_tree_and_plain(model: Any) -> tuple[Any, Any]:
-    """Differences to float32 of single tokens."""
+@pytest.mark.parametrize("bits", [4, 5])
+def test_a_noisier_tree_would_be_seen(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attention that is rounded to fewer bits than bfloat16 has (8) is beyond the limit."""
+    join = Attention.join
+
+    def rounded(self: Attention, *args: Any) -> Any:
+        mantissa, exponent = torch.frexp(join(self, *args))
+        return torch.ldexp(torch.round(mantissa * 2**bits) / 2**bits, exponent)
+
+    monkeypatch.setattr(Attention, "join", rounded)
+    assert max(ratios_of_noise(build("llama", torch.bfloat16), prefixes=64)) > 1.25
+
+
+def ratios_of_noise(model: Any, *, prefixes: int) -> list[float]:
+    """The tree's error over plain scoring's: the median, and the 95 % quantile."""
     draw = random.Random(5)
-    stems = [[draw.randrange(3, 257) for _ in range(24)] for _ in range(8)]
-    sequences = [(stem + [draw.randrange(3, 257) for _ in range(16)], 20) for stem in stems for _ in range(4)]
+
+    def some(count: int) -> list[int]:
+        return [draw.randrange(3, 257) for _ in range(count)]
+
+    sequences = [(shared + some(8), 5) for shared in (some(8) for _ in range(prefixes)) for _ in range(2)]
     singles = [Scored(tokens[:at], [tokens[at]]) for tokens, first in sequences for at in range(first, len(tokens))]
 
     def plainly() -> Any:
@@ -150,8 +133,10 @@ def noise_of_tree_and_plain(model: Any) -> tuple[Any, Any]:
     tree, plain = np.array([found[index][0] for index in range(len(singles))]), plainly()
     with in_full_precision(model):
         truth = plainly()
-    assert len(truth) >= 64
-    return np.abs(tree - truth), np.abs(plain - truth)
+    return [
+        float(np.quantile(np.abs(tree - truth), share) / np.quantile(np.abs(plain - truth), share))
+        for share in (0.5, 0.95)
+    ]
 
 
 def test_a_window_that_no_layer_has_changes_nothing() -> None:
@@ -190,15 +175,47 @@ def test_what_noise_hides_is_found_in_float32() -> None:
     assert {part.dtype for part in model.parameters()} == {torch.bfloat16}
 
 
-def family_table() -> str:
-    """The table in docs/models.md."""
-    others = {name for names in NOT_BY_TREE.values() for name in names}
-    ways = {"tree": [name for name in FAMILIES if name not in others], **NOT_BY_TREE}
-    real = {way: sorted({FAMILIES[name].get("model_type", name) for name in names}) for way, names in ways.items()}
-    lines = [f"| {way} | {len(names)} | {', '.join(names)} |" for way, names in real.items()]
-    return "\n".join(["| way | families | model types |", "|---|---|---|", *lines])
+def test_layers_that_count_their_positions_are_told_them() -> None:
+    """llama4 scales queries by where they stand, and takes their place in the pass for it unless it is told better."""
+    model = build("llama4_text", floor_scale=100)
+    asked = requests()
+    assert max(len(request.tokens) for request in asked) < 100
+    plain = dict(score_plainly(model, asked, 300))
+    found = dict(score_by_tree(TreeRunner(model), asked, 200))
+    assert max(abs(found[index][0] - plain[index][0]) for index in plain) < 1e-4
+
+
+def test_a_scale_too_long_to_reach_is_probed_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    from assay.models.hf import attention, selfcheck
+
+    monkeypatch.setattr(selfcheck, "_AFFORDABLE", {"cpu": 0.0})
+    model = build("llama4_text")
+    assert self_check(model).way == "tree"
+    monkeypatch.setattr(attention.PassThroughCache, "get_seq_length", lambda *_: 0)
+    assert self_check(model).way != "tree"
+    assert {part.floor_scale for part in model.modules() if hasattr(part, "floor_scale")} == {WINDOW}
+
+
+def test_a_route_that_flips_in_a_shared_prefix_costs_no_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the first probes alone this model looks several times as noisy by tree as by plain scoring."""
+    from assay.models.hf import selfcheck
+
+    model = build("exaone_moe", torch.float16)
+    assert self_check(model).way == "tree"
+    monkeypatch.setattr(selfcheck, "separate_probes", selfcheck.short_probes)
+    assert self_check(model).way == "state"
+
+
+def test_a_wrong_window_in_half_precision_is_found_without_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    from assay.models.hf import attention, selfcheck
+
+    monkeypatch.setattr(selfcheck, "_fits_in_full", lambda _: False)
+    assert self_check(build("mistral", torch.bfloat16)).way == "tree"
+    monkeypatch.setattr(attention, "_read_mask", lambda _: (None, None))
+    assert self_check(build("mistral", torch.bfloat16)).way == "state"
 
 
 def test_the_docs_list_every_family_with_its_way() -> None:
-    """When this fails, put what `family_table` gives into docs/models.md."""
-    assert family_table() in (Path(__file__).parents[3] / "docs" / "models.md").read_text(encoding="utf-8")
+    """When this fails, `python -m tests.models.hf.family_table` writes the table anew."""
+    assert set(DOCUMENTED) == {model_type(family) for family in FAMILIES}
+    assert written(DOCUMENTED) == table()

@@ -47,17 +47,29 @@ _running: ContextVar[tuple[AttentionPlan, set[int]] | None] = ContextVar("assay_
 """The plan, and the layers that have attended by it."""
 
 
+class _TokensBefore:
+    """Added to the places of a pass, its positions: llama4's layers count them so, and do not read `position_ids`."""
+
+    def __init__(self, positions: Any) -> None:
+        self._positions = positions
+
+    def __radd__(self, places: Any) -> Any:
+        return torch.as_tensor(self._positions, device=places.device)
+
+
 class PassThroughCache(Cache):  # type: ignore[misc]
     """Hands keys and values on to the attention function, which keeps what has to be kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, positions: Any) -> None:
         super().__init__(layer_class_to_replicate=DynamicLayer)
+        self._positions = positions
 
     def update(self, key_states: Any, value_states: Any, *_: Any, **__: Any) -> tuple[Any, Any]:
         return key_states, value_states
 
-    def get_seq_length(self, layer_idx: int = 0) -> int:
-        return 0
+    def get_seq_length(self, layer_idx: int | None = None) -> Any:
+        """A model that asks makes positions and masks, which it is given. A layer that asks wants to know where it is."""
+        return 0 if layer_idx is None else _TokensBefore(self._positions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@
 The first that agrees with plain scoring is taken. In full precision the two must agree to rounding. In half precision plain
 scoring does not agree with itself: the same tokens in another batch, or behind an embedding that was rounded the other way,
 come out differently, in mixtures of experts by a whole route. So the noise of plain scoring is measured on the same probes,
-and a way passes if its differences are of that kind. Noise can hide what is wrong, so where there is memory for it the same
-weights are first compared in float32.
+and a way passes if its differences are of that kind. A route that flips in a prefix moves all that follows, and the first probes
+share theirs; what fails on them is asked again behind many prefixes. Noise can hide what is wrong, so where there is memory
+for it the same weights are first compared in float32.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _TIMES_NOISE = 2.5
 _AFFORDABLE = {"cpu": 4e12, "cuda": 4e14}
 """Floating-point operations for probes beyond a window; where they would take more, the window is made small instead."""
 _SMALL_WINDOW = 8
-_LOCAL = re.compile(r"window|chunk|sink|local_attention|block_size")
+_LOCAL = re.compile(r"window|chunk|sink|local_attention|block_size|floor_scale")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +73,39 @@ def self_check(model: Any) -> SelfCheck:
     vocabulary = _vocabulary(model)
     sizes = local_sizes(model.config)
     affordable = [size for size in sizes if _operations(model, size) <= _AFFORDABLE.get(model.device.type, 4e12)]
-    probes = [*short_probes(vocabulary), *(probe for size in affordable for probe in long_probes(vocabulary, size))]
-    plain = _Plain(model, probes)
+    beyond = [probe for size in affordable for probe in long_probes(vocabulary, size)]
+    plain = _Plain(model, [*short_probes(vocabulary), *beyond])
     reasons: list[str] = []
     for way, scores in (("tree", _tree_scores), ("state", _state_scores)):
-        reason = _wrong_in_full_precision(model, probes, scores)
-        difference = None
-        if reason is None:
-            difference, reason = _judge(model, probes, plain, scores)
+        difference, reason = _compare(model, plain, beyond, scores)
         if reason is None and way == "tree" and len(affordable) < len(sizes):
             with small_windows(model):
-                beyond = long_probes(vocabulary, _SMALL_WINDOW)
-                _, reason = _judge(model, beyond, _Plain(model, beyond), scores)
+                small = long_probes(vocabulary, _SMALL_WINDOW)
+                _, reason = _judge(model, small, _Plain(model, small), scores)
         if reason is None:
             return SelfCheck(way, difference, reasons[0] if reasons else None, decodes=True)  # type: ignore[arg-type]
         reasons.append(reason)
-    ends = [Probe(probe.tokens, len(probe.tokens) - 1) for probe in probes]
+    ends = [Probe(probe.tokens, len(probe.tokens) - 1) for probe in plain.probes]
     wrong = _wrong_in_full_precision(model, ends, _joined_scores)
     wrong = wrong or _judge(model, ends, _Plain(model, ends), _joined_scores)[1]
     return SelfCheck("batch", reason="; ".join(dict.fromkeys(reasons)), decodes=wrong is None)
+
+
+def _compare(
+    model: Any, plain: _Plain, beyond: Sequence[Probe], scores: Callable[..., Any]
+) -> tuple[float | None, str | None]:
+    """The largest difference, and why this way is not for the model. `beyond` are the probes beyond its windows."""
+    exact = model.dtype in _HALF and _fits_in_full(model)
+    if exact and (wrong := _wrong_in_full_precision(model, plain.probes, scores)) is not None:
+        return None, wrong
+    difference, reason = _judge(model, plain.probes, plain, scores)
+    if reason is None or difference is None or model.dtype not in _HALF:
+        return difference, reason
+    groups = [separate_probes(_vocabulary(model)), [] if exact else beyond]
+    for group in filter(None, groups):
+        if (reason := _judge(model, group, _Plain(model, group), scores)[1]) is not None:
+            break
+    return difference, reason
 
 
 def _judge(
@@ -282,6 +297,12 @@ def short_probes(vocabulary: int) -> list[Probe]:
     return [*probes, Probe(some(20))]
 
 
+def separate_probes(vocabulary: int) -> list[Probe]:
+    """Two continuations each of many prefixes, so that what happens to one prefix decides nothing."""
+    some = _Tokens(vocabulary)
+    return [Probe(shared + some(6), 3) for shared in (some(6) for _ in range(32)) for _ in range(2)]
+
+
 def long_probes(vocabulary: int, size: int) -> list[Probe]:
     """Two questions behind a prefix that is longer than a window of this size, compared at both of its ends."""
     some = _Tokens(vocabulary)
@@ -316,18 +337,20 @@ def small_windows(model: Any) -> Iterator[None]:
     """Within this, windows and chunks are so small that short probes reach beyond them.
 
     For models whose own window would take minutes to fill. Masks are made from the config in every pass, so plain scoring
-    and the tree both follow it; where one of the two does not, they differ and the tree is not used.
+    and the tree both follow it; where one of the two does not, they differ and the tree is not used. Layers that scale their
+    queries by how many windows of a size went before have read that size already, so it is changed in them.
     """
     names = ("sliding_window", "attention_chunk_size")
-    before = [(config, name, getattr(config, name, None)) for config in attention_configs(model) for name in names]
-    before = [(config, name, value) for config, name, value in before if type(value) is int]
+    places = [(config, name) for config in attention_configs(model) for name in names]
+    places += [(part, "floor_scale") for part in model.modules()]
+    before = [(place, name, value) for place, name in places if type(value := getattr(place, name, None)) is int]
     try:
-        for config, name, _ in before:
-            setattr(config, name, _SMALL_WINDOW)
+        for place, name, _ in before:
+            setattr(place, name, _SMALL_WINDOW)
         yield
     finally:
-        for config, name, value in before:
-            setattr(config, name, value)
+        for place, name, value in before:
+            setattr(place, name, value)
 
 
 def tree_length(config: Any) -> int:

@@ -227,7 +227,7 @@ class TreeRunner:
             output = self.model(
                 input_ids=_row(tokens, self.device),
                 position_ids=_row(positions, self.device),
-                past_key_values=PassThroughCache(),
+                past_key_values=PassThroughCache(positions),
                 use_cache=True,
                 **keep,
             )
