@@ -1,18 +1,25 @@
 """How far is a model from itself in other numbers, served otherwise, or trained a little? And how little does drift see?
 
-    python benchmarks/drift.py            # prints the table, writes benchmarks/RESULTS.md
+    python benchmarks/drift.py                         # prints the tables, writes benchmarks/RESULTS.md
+    python benchmarks/drift.py --keep build/drift      # stopped and started again, it goes on where it was
 
 The model of the demo against itself, itself with another attention kernel, itself in bfloat16, its own GGUF file served by
-llama.cpp (quantised kernels), and a copy trained for one step of AdamW (learning rate 1e-5) on eight short texts. Then
-multiples and parts of that step: which does a drift on so many tokens see, and which does accuracy at the same cost?
+llama.cpp (quantised kernels), and a copy trained for one step of AdamW (learning rate 1e-5) on eight short texts, which are
+not among those that are read. Then multiples and parts of that step: which does a drift see, and which does accuracy at the
+same cost in tokens? “Seen by drift” means that the interval of the mean KL lies above all that another attention kernel does;
+“seen by accuracy” is McNemar's exact test at 5 %.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,53 +27,75 @@ import numpy as np
 
 import assay
 from _results import markdown_table, write_section
-from assay.comparison import Drift, DriftOptions, Passage, bundled_passages, measure_drift, open_run, passages_of_file
+from assay.comparison import (
+    Drift,
+    DriftOptions,
+    bundled_passages,
+    drift_page,
+    measure_drift,
+    open_run,
+    passages_of_tasks,
+)
 from assay.models import LM, load_model, pull
 from assay.models.hf import HFLM
 from assay.stats import mcnemar
 
 MODEL = "smollm2-135m"
-PARTS = (100.0, 30.0, 10.0, 1.0, 0.1, 0.01)
-TASKS = ["demo_capitals", "demo_grammar"]
+STEPS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.1, 0.01, 0.001, 0.0003, 0.0001)
+TRAINED_ON = 8
+READ = ["demo_open", "demo_agreement", "demo_reflexives"]
+"""Tasks whose texts follow the bundled sample: together enough for ten thousand tokens."""
+CHOICES, WRITTEN = ["demo_capitals", "demo_grammar"], ["demo_addition"]
+"""Tasks of which every doc is right or wrong. They cost about as many tokens as the drift."""
 
 
-def texts() -> list[Passage]:
-    """The bundled sample, then our own documentation: enough for ten thousand tokens."""
-    pages = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
-    own = [
-        Passage(each.text, "documentation") for page in pages for each in passages_of_file(page) if len(each.text) > 200
-    ]
-    return bundled_passages() + own
+class Lab:
+    """What the measurements share: the model, the texts, and the step of training, made when first asked for."""
 
+    def __init__(self, tokens: int, requests: int) -> None:
+        self.tokens, self.requests = tokens, requests
+        self.directory = pull(MODEL).path
+        sample = bundled_passages()
+        self.trained_on, self.passages = sample[:TRAINED_ON], sample[TRAINED_ON:] + passages_of_tasks(READ, None)
 
-def network_at(directory: Path) -> Any:
-    from transformers import AutoModelForCausalLM
+    @cached_property
+    def base(self) -> HFLM:
+        return HFLM(MODEL)
 
-    return AutoModelForCausalLM.from_pretrained(directory)
+    @cached_property
+    def unmoved(self) -> HFLM:
+        return self.moved(0.0)
 
+    def network(self) -> Any:
+        from transformers import AutoModelForCausalLM
 
-def trained(directory: Path, tokenizer: Any, passages: list[Passage]) -> dict[str, Any]:
-    """What one step changes, by parameter."""
-    import torch
+        return AutoModelForCausalLM.from_pretrained(self.directory)
 
-    network = network_at(directory).train()
-    before = {name: each.detach().clone() for name, each in network.named_parameters()}
-    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-5, weight_decay=0.0)
-    for passage in passages[:8]:
-        ids = torch.tensor([tokenizer(passage.text)["input_ids"]])
-        network(input_ids=ids, labels=ids).loss.backward()
-    optimizer.step()
-    return {name: each.detach() - before[name] for name, each in network.named_parameters()}
+    @cached_property
+    def step(self) -> dict[str, Any]:
+        """What one step changes, by parameter."""
+        import torch
 
+        network = self.network().train()
+        before = {name: each.detach().clone() for name, each in network.named_parameters()}
+        optimizer = torch.optim.AdamW(network.parameters(), lr=1e-5, weight_decay=0.0)
+        for passage in self.trained_on:
+            ids = torch.tensor([self.base.tokenizer(passage.text)["input_ids"]])
+            network(input_ids=ids, labels=ids).loss.backward()
+        optimizer.step()
+        return {name: each.detach() - before[name] for name, each in network.named_parameters()}
 
-def moved(directory: Path, tokenizer: Any, step: dict[str, Any], part: float) -> HFLM:
-    import torch
+    def moved(self, steps: float) -> HFLM:
+        import torch
 
-    network = network_at(directory)
-    with torch.no_grad():
-        for name, each in network.named_parameters():
-            each.add_(part * step[name])
-    return HFLM(network, tokenizer=tokenizer)
+        network = self.network()
+        with torch.no_grad():
+            for name, each in network.named_parameters():
+                each.add_(steps * self.step[name])
+        return HFLM(network, tokenizer=self.base.tokenizer)
+
+    def drift(self, a: LM, b: LM, continuations: int = 0) -> Drift:
+        return measure_drift(a, b, self.passages, DriftOptions(self.tokens, self.requests, continuations))
 
 
 @contextmanager
@@ -81,96 +110,165 @@ def served(path: Path) -> Iterator[LM]:
     del server
 
 
-def row(name: str, drift: Drift) -> tuple[str, ...]:
-    kl, least = drift.whole.kl, "" if drift.is_exact else "≥ "
-    continued = "" if drift.continued is None or drift.continued.value is None else f"{drift.continued.value:.0%}"
-    return (
-        name,
-        f"{least}{kl.value:.2g}",
-        f"[{kl.low:.2g}, {kl.high:.2g}]",
-        f"{drift.whole.same_first.value:.2%}",
-        continued,
-        f"{drift.whole.tokens:,}",
+def facts(drift: Drift) -> dict[str, Any]:
+    whole, continued = drift.whole, drift.continued
+    return {
+        "exact": drift.is_exact,
+        "kl": [whole.kl.value, whole.kl.low, whole.kl.high],
+        "same": whole.same_first.value,
+        "continued": None if continued is None else continued.value,
+        "tokens": whole.tokens,
+        "texts": whole.texts,
+    }
+
+
+def rights(lm: HFLM) -> dict[str, Any]:
+    """Right or wrong on each doc, and the tokens that it took: those of the prompts that were computed, and the new ones."""
+
+    def tokens() -> int:
+        return lm.usage.computed_tokens + lm.usage.generated_tokens
+
+    before, values = tokens(), []
+    greedy: dict[str, Any] = {"gen_kwargs": {"do_sample": False, "temperature": 0.0}}
+    for tasks, metric, more in ((CHOICES, "acc", {}), (WRITTEN, "exact_match,flexible", greedy)):
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            assay.evaluate(
+                model=lm, tasks=tasks, run_dir=str(folder / "run"), store=str(folder / "answers.sqlite"), **more
+            )
+            run = open_run(folder / "run")
+            columns = [run.columns(task)[key] for task in run.tasks for key in run.columns(task) if str(key) == metric]
+            values += [int(value) for column in columns for value in column.values]
+    return {"right": values, "tokens": tokens() - before}
+
+
+def measurements(lab: Lab, page: Path | None) -> dict[str, Callable[[], dict[str, Any]]]:
+    """By name, in the order of the tables."""
+
+    def by_gguf() -> dict[str, Any]:
+        with served(next(lab.directory.glob("*.gguf"))) as server:
+            return facts(lab.drift(lab.base, server, 50))
+
+    def in_bfloat16() -> dict[str, Any]:
+        drift = lab.drift(lab.base, HFLM(MODEL, dtype="bfloat16"))
+        if page is not None:
+            page.write_text(drift_page([replace(drift, a=MODEL, b=f"{MODEL} in bfloat16")]), encoding="utf-8")
+        return facts(drift)
+
+    def after(steps: float) -> dict[str, Any]:
+        other = lab.moved(steps)
+        return {**facts(lab.drift(lab.unmoved, other, 50 if steps == 1 else 0)), "accuracy": rights(other)}
+
+    eager = {"attn_implementation": "eager", "tree": False}
+    return {
+        "itself": lambda: facts(lab.drift(lab.base, HFLM(MODEL), 50)),
+        "itself, eager attention": lambda: facts(lab.drift(lab.base, HFLM(MODEL, **eager))),
+        "itself in bfloat16": in_bfloat16,
+        "its GGUF (Q4_1), llama.cpp": by_gguf,
+        "accuracy before": lambda: rights(lab.unmoved),
+        **{f"{steps:g} steps": lambda steps=steps: after(steps) for steps in STEPS},
+    }
+
+
+def report(found: dict[str, dict[str, Any]]) -> str:
+    """Both tables, and what they say in a sentence each."""
+    relatives = [name for name in found if name.startswith("it")] + ["1 steps"]
+    rows = [
+        (
+            "trained for one step" if name == "1 steps" else name,
+            f"{'' if one['exact'] else '≥ '}{one['kl'][0]:.2g}",
+            f"[{one['kl'][1]:.2g}, {one['kl'][2]:.2g}]",
+            f"{one['same']:.2%}",
+            "" if one["continued"] is None else f"{one['continued']:.0%}",
+            f"{one['tokens']:,}",
+            f"{one['texts']:,}",
+        )
+        for name in relatives
+        for one in [found[name]]
+    ]
+    noise, before = found["itself, eager attention"]["kl"][2], found["accuracy before"]
+    right, seen, steps = np.array(before["right"]), [], []
+    for many in STEPS:
+        one = found[f"{many:g} steps"]
+        then = np.array(one["accuracy"]["right"])
+        gained, lost = int((then > right).sum()), int((then < right).sum())
+        p = mcnemar(gained, lost)
+        seen.append((many, one["kl"][0], one["kl"][1] > noise, p < 0.05))
+        steps.append(
+            (
+                f"{many:g}",
+                f"{one['kl'][0]:.2g}",
+                f"[{one['kl'][1]:.2g}, {one['kl'][2]:.2g}]",
+                "yes" if seen[-1][2] else "no",
+                f"{then.mean() - right.mean():+.4f}",
+                f"+{gained} −{lost}",
+                f"{'yes' if p < 0.05 else 'no'} (p = {p:.2g})",
+            )
+        )
+    drift_tokens = found["1 steps"]["tokens"]
+    first = ["against", "KL, nats", "95 %", "same top token", "continuations that differ", "tokens", "texts"]
+    second = ["steps", "KL, nats", "95 %", "seen by drift", "accuracy", "flips", "seen by accuracy"]
+    return "\n\n".join(
+        [
+            __doc__.split("\n\n", 2)[2].strip(),
+            markdown_table(first, rows),
+            f"Drift on {drift_tokens:,} tokens, accuracy on {len(right)} docs of the demo ({before['tokens']:,} tokens; "
+            f"{right.mean():.4f} before):",
+            markdown_table(second, steps),
+            f"{drift_tokens:,} tokens of drift {smallest([(many, kl, by) for many, kl, by, _ in seen])}. "
+            f"Accuracy at {before['tokens']:,} tokens {smallest([(many, kl, by) for many, kl, _, by in seen])}.",
+        ]
     )
 
 
-def accuracies(lm: HFLM) -> tuple[np.ndarray, int]:
-    """Right or wrong on each doc of the demo's choice tasks, and the tokens that it took."""
-    with tempfile.TemporaryDirectory() as place:
-        before = lm.usage.computed_tokens
-        assay.evaluate(
-            model=lm, tasks=TASKS, run_dir=str(Path(place) / "run"), store=str(Path(place) / "answers.sqlite")
-        )
-        run = open_run(Path(place) / "run")
-        values = [
-            run.columns(task)[key].values for task in run.tasks for key in run.columns(task) if key.metric == "acc"
-        ]
-        return np.concatenate(values), lm.usage.computed_tokens - before
+def smallest(seen: Sequence[tuple[float, float, bool]]) -> str:
+    """From the largest change down: the last that is seen before one is not.
+
+    >>> smallest([(10, 0.03, True), (1, 0.002, True), (0.1, 1e-5, False)])
+    'sees 1 step (KL 0.002) and not 0.1 steps (KL 1e-05)'
+    """
+
+    def named(many: float, kl: float) -> str:
+        return f"{many:g} step{'' if many == 1 else 's'} (KL {kl:.2g})"
+
+    least = None
+    for many, kl, by in seen:
+        if not by:
+            return f"sees {least} and not {named(many, kl)}" if least else f"does not see {named(many, kl)}"
+        least = named(many, kl)
+    return f"sees {least}, the smallest that was tried"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=10_000)
-    parser.add_argument("--slow_tokens", type=int, default=10_000, help="for bfloat16, which processors may do slowly")
-    parser.add_argument("--requests", type=int, default=500)
+    parser.add_argument("--requests", type=int, default=2_000, help="to the server")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep what is measured, and do not measure it again")
+    parser.add_argument("--most", type=int, help="measurements of this start; a later one goes on")
     arguments = parser.parse_args()
-    directory = pull(MODEL).path
-    passages, base = texts(), HFLM(MODEL)
-    step = trained(directory, base.tokenizer, passages)
-    unmoved = moved(directory, base.tokenizer, step, 0.0)
-    rows: list[tuple[str, ...]] = []
-    parts: list[tuple[str, ...]] = []
-    right, cost = accuracies(unmoved)
-
-    def write() -> None:
-        head = ["against", "KL, nats", "95 %", "same top token", "continuations that differ", "tokens"]
-        seen = ["steps", "KL, nats", "95 %", "seen by drift", "accuracy", "flips", "seen by accuracy"]
-        text = __doc__.split("\n\n", 2)[2] + "\n\n" + markdown_table(head, rows)
-        if parts:
-            text += f"\n\nDrift on {arguments.tokens:,} tokens, accuracy on {len(right)} docs of the demo ({cost:,} tokens):\n\n"
-            text += markdown_table(seen, parts)
+    if arguments.most and not arguments.keep:
+        parser.error("--most needs --keep")
+    lab, found, file = Lab(arguments.tokens, arguments.requests), {}, None
+    settings = [MODEL, arguments.tokens, arguments.requests, assay.__version__]
+    if arguments.keep is not None:
+        arguments.keep.mkdir(parents=True, exist_ok=True)
+        file = arguments.keep / "found.json"
+        kept = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"settings": settings, "found": {}}
+        if kept["settings"] != settings:
+            parser.error(f"{file} was measured with {kept['settings']}")
+        found = kept["found"]
+    every = measurements(lab, arguments.keep and arguments.keep / "bfloat16.html")
+    for name in [name for name in every if name not in found][: arguments.most]:
+        start = time.monotonic()
+        found[name] = every[name]()
+        shown = {key: value for key, value in found[name].items() if key not in ("right", "accuracy")}
+        print(f"{name}: {shown} ({time.monotonic() - start:.0f} s)", flush=True)
+        if file is not None:
+            file.write_text(json.dumps({"settings": settings, "found": found}), encoding="utf-8")
+    if len(found) == len(every):
+        text = report({name: found[name] for name in every})
+        print(text)
         write_section("Drift", text)
-
-    def measure(name: str, other: LM, tokens: int, continuations: int = 10) -> Drift:
-        drift = measure_drift(base, other, passages, DriftOptions(tokens, arguments.requests, continuations))
-        rows.append(row(name, drift))
-        print(*rows[-1], sep=" | ", flush=True)
-        write()
-        return drift
-
-    measure("itself", HFLM(MODEL), arguments.tokens)
-    floor = (
-        measure("itself, eager attention", HFLM(MODEL, attn_implementation="eager", tree=False), 1000, 0).whole.kl.high
-        or 0.0
-    )
-    with served(next(directory.glob("*.gguf"))) as server:
-        measure("its GGUF (Q4_1), llama.cpp", server, arguments.tokens)
-    measure("itself in bfloat16", HFLM(MODEL, dtype="bfloat16"), arguments.slow_tokens, 0)
-    for part in PARTS:
-        other = moved(directory, base.tokenizer, step, part)
-        drift = measure_drift(
-            unmoved, other, passages, DriftOptions(arguments.tokens, continuations=10 if part == 1 else 0)
-        )
-        if part == 1:
-            rows.append(row("trained for one step", drift))
-        values, _ = accuracies(other)
-        gained, lost = int((values > right).sum()), int((values < right).sum())
-        p = mcnemar(gained, lost)
-        kl = drift.whole.kl
-        parts.append(
-            (
-                f"{part:g}",
-                f"{kl.value:.2g}",
-                f"[{kl.low:.2g}, {kl.high:.2g}]",
-                "yes" if (kl.low or 0.0) > floor else "no",
-                f"{values.mean() - right.mean():+.4f}",
-                f"+{gained} −{lost}",
-                f"{'yes' if p < 0.05 else 'no'} (p = {p:.2f})",
-            )
-        )
-        print(*parts[-1], sep=" | ", flush=True)
-        write()
-        del other
 
 
 if __name__ == "__main__":
