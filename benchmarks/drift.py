@@ -36,17 +36,20 @@ from assay.comparison import (
     open_run,
     passages_of_tasks,
 )
+from assay.comparison.drift.engine import mean_kl
 from assay.models import LM, load_model, pull
 from assay.models.hf import HFLM
-from assay.stats import mcnemar
+from assay.stats import mcnemar, mean_estimate
 
 MODEL = "smollm2-135m"
 STEPS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.1, 0.01, 0.001, 0.0003, 0.0001)
 TRAINED_ON = 8
 READ = ["demo_open", "demo_agreement", "demo_reflexives"]
 """Tasks whose texts follow the bundled sample: together enough for ten thousand tokens."""
-CHOICES, WRITTEN = ["demo_capitals", "demo_grammar"], ["demo_addition"]
+CHOICES, WRITTEN = ["demo_capitals", "demo_grammar"], ["demo_arithmetic"]
 """Tasks of which every doc is right or wrong. They cost about as many tokens as the drift."""
+DRAWN, TRIES = (30, 100, 300), 1000
+"""Texts of each draw, and draws, that check the intervals."""
 
 
 class Lab:
@@ -129,7 +132,7 @@ def rights(lm: HFLM) -> dict[str, Any]:
         return lm.usage.computed_tokens + lm.usage.generated_tokens
 
     before, values = tokens(), []
-    greedy: dict[str, Any] = {"gen_kwargs": {"do_sample": False, "temperature": 0.0}}
+    greedy: dict[str, Any] = {"gen_kwargs": {"do_sample": False, "temperature": 0.0}, "repeats": 1}
     for tasks, metric, more in ((CHOICES, "acc", {}), (WRITTEN, "exact_match,flexible", greedy)):
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
@@ -140,6 +143,30 @@ def rights(lm: HFLM) -> dict[str, Any]:
             columns = [run.columns(task)[key] for task in run.tasks for key in run.columns(task) if str(key) == metric]
             values += [int(value) for column in columns for value in column.values]
     return {"right": values, "tokens": tokens() - before}
+
+
+def coverage(a: HFLM, b: HFLM, lab: Lab) -> dict[str, Any]:
+    """How often do the intervals from some of the texts, drawn anew, hold what all of them say?"""
+    texts = [passage.text for passage in lab.passages]
+    blocks = list(a.token_divergences(b, texts, lab.tokens) or ())
+    owners, kl, same = (
+        np.concatenate([getattr(block, name) for block in blocks]) for name in ("texts", "kl", "same_first")
+    )
+    tokens_of = [np.flatnonzero(owners == text) for text in np.unique(owners)]
+    generator, held = np.random.default_rng(29), {}
+    for count in DRAWN:
+        inside = np.zeros(2)
+        for _ in range(TRIES):
+            drawn = [tokens_of[i] for i in generator.integers(0, len(tokens_of), count)]
+            clusters = np.repeat(np.arange(count), [len(tokens) for tokens in drawn])
+            at = np.concatenate(drawn)
+            estimates = mean_kl(kl[at], clusters), mean_estimate(same[at], clusters)
+            inside += [
+                one.low <= every.mean() <= one.high if one.low is not None and one.high is not None else 0
+                for one, every in zip(estimates, (kl, same), strict=True)
+            ]
+        held[str(count)] = list(inside / TRIES)
+    return {"held": held, "texts": len(tokens_of)}
 
 
 def measurements(lab: Lab, page: Path | None) -> dict[str, Callable[[], dict[str, Any]]]:
@@ -167,6 +194,7 @@ def measurements(lab: Lab, page: Path | None) -> dict[str, Callable[[], dict[str
         "its GGUF (Q4_1), llama.cpp": by_gguf,
         "accuracy before": lambda: rights(lab.unmoved),
         **{f"{steps:g} steps": lambda steps=steps: after(steps) for steps in STEPS},
+        "coverage": lambda: coverage(lab.unmoved, lab.moved(1.0), lab),
     }
 
 
@@ -217,6 +245,12 @@ def report(found: dict[str, dict[str, Any]]) -> str:
             markdown_table(second, steps),
             f"{drift_tokens:,} tokens of drift {smallest([(many, kl, by) for many, kl, by, _ in seen])}. "
             f"Accuracy at {before['tokens']:,} tokens {smallest([(many, kl, by) for many, kl, _, by in seen])}.",
+            f"Do the intervals hold? After one step, with the {found['coverage']['texts']} texts taken as the truth and texts "
+            f"drawn from them {TRIES:,} times:",
+            markdown_table(
+                ["texts drawn", "KL covered", "same top token covered"],
+                [(n, *(f"{share:.1%}" for share in shares)) for n, shares in found["coverage"]["held"].items()],
+            ),
         ]
     )
 
