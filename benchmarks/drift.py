@@ -278,10 +278,11 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=10_000)
     parser.add_argument("--requests", type=int, default=2_000, help="to the server")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep what is measured, and do not measure it again")
-    parser.add_argument("--most", type=int, help="measurements of this start; a later one goes on")
+    parser.add_argument("--minutes", type=float, help="begin nothing after that; a later start goes on")
     arguments = parser.parse_args()
-    if arguments.most and not arguments.keep:
-        parser.error("--most needs --keep")
+    if arguments.minutes and not arguments.keep:
+        parser.error("--minutes needs --keep")
+    began = time.monotonic()
     lab, found, file = Lab(arguments.tokens, arguments.requests), {}, None
     settings = [MODEL, arguments.tokens, arguments.requests, assay.__version__]
     if arguments.keep is not None:
@@ -292,8 +293,10 @@ def main() -> None:
             parser.error(f"{file} was measured with {kept['settings']}")
         found = kept["found"]
     every = measurements(lab, arguments.keep and arguments.keep / "bfloat16.html")
-    for name in [name for name in every if name not in found][: arguments.most]:
+    for name in [name for name in every if name not in found]:
         start = time.monotonic()
+        if arguments.minutes and start - began > 60 * arguments.minutes:
+            break
         found[name] = every[name]()
         shown = {key: value for key, value in found[name].items() if key not in ("right", "accuracy")}
         print(f"{name}: {shown} ({time.monotonic() - start:.0f} s)", flush=True)

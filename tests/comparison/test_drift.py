@@ -29,10 +29,10 @@ from assay.comparison import (  # noqa: E402
     passages_of_tasks,
 )
 from assay.comparison.drift.bounds import bounds_of  # noqa: E402
-from assay.comparison.drift.engine import mean_kl  # noqa: E402
+from assay.comparison.drift.engine import drift_parts, mean_kl  # noqa: E402
 from assay.errors import ConfigError, DataError  # noqa: E402
 from assay.instance import Instance  # noqa: E402
-from assay.models import LM  # noqa: E402
+from assay.models import LM, TokenDivergences  # noqa: E402
 from assay.models.hf import HFLM  # noqa: E402
 
 START = "The river runs past the town"
@@ -186,6 +186,52 @@ def test_the_interval_of_a_mean_divergence_covers_on_clustered_and_skewed_tokens
         assert estimate.high is not None
         held += estimate.low <= 1e-3 * math.exp(0.125) <= estimate.high
     assert held / tries > 0.95 - 2.6 * math.sqrt(0.95 * 0.05 / tries) - 0.01
+
+
+@pytest.mark.parametrize("tries", [400, pytest.param(4000, marks=pytest.mark.wide)])
+def test_a_gate_is_wrong_in_one_of_twenty_at_most_on_either_side(tries: int) -> None:
+    """The limit is the true mean: whatever is shown, within or beyond, is wrong."""
+    generator, wrong = np.random.default_rng(5), np.zeros(2)
+    texts = np.repeat(np.arange(60), 20)
+    limit = 1e-3 * math.exp(0.125)
+    for _ in range(tries):
+        kl = 1e-3 * generator.lognormal(0, 0.5, 60)[texts] * generator.exponential(1, len(texts))
+        bounds = mean_kl(kl, texts, level=0.90)
+        assert bounds.low is not None
+        assert bounds.high is not None
+        wrong += [bounds.low > limit, bounds.high <= limit]
+    assert (wrong / tries < 0.05 + 2.6 * math.sqrt(0.05 * 0.95 / tries) + 0.01).all(), wrong / tries
+
+
+@pytest.mark.parametrize("tries", [100, pytest.param(1000, marks=pytest.mark.wide)])
+def test_intervals_of_every_column_cover_for_all_tokens_and_by_domain(tries: int) -> None:
+    """Texts of unequal length that differ as wholes: tokens of one stand together."""
+    generator = np.random.default_rng(7)
+    truth = {"kl": 2e-3 * math.exp(0.125), "same_first": 0.96, "entropy": 2.5, "entropy_change": 0.01}
+    held = {(name, part): 0 for name in truth for part in ("all", "river")}
+    for _ in range(tries):
+        lengths = generator.integers(5, 40, 60)
+        texts = np.repeat(np.arange(60), lengths)
+
+        def of_texts(values: np.ndarray, texts: np.ndarray = texts) -> np.ndarray:
+            return values[texts]
+
+        entropy = 2.5 + of_texts(generator.normal(0, 0.3, 60)) + generator.normal(0, 1, len(texts))
+        change = 0.01 + of_texts(generator.normal(0, 0.01, 60)) + generator.normal(0, 0.05, len(texts))
+        tokens = TokenDivergences(
+            texts=texts,
+            places=np.concatenate([np.arange(length) for length in lengths]),
+            kl=2e-3 * of_texts(generator.lognormal(0, 0.5, 60)) * generator.exponential(1, len(texts)),
+            same_first=(generator.random(len(texts)) < of_texts(generator.beta(24, 1, 60))).astype(float),
+            entropy_a=entropy,
+            entropy_b=entropy + change,
+        )
+        parts = {part.name: part for part in drift_parts(tokens, ["river", "town"] * 30)}
+        for name, part in held:
+            estimate = getattr(parts[part], name)
+            held[name, part] += estimate.low <= truth[name] <= estimate.high
+    least = 0.95 - 2.6 * math.sqrt(0.95 * 0.05 / tries) - 0.01
+    assert {key: count / tries for key, count in held.items() if count / tries < least} == {}
 
 
 def test_texts_come_from_files_tasks_and_the_sample(tmp_path: Path) -> None:

@@ -214,6 +214,19 @@ def test_an_empty_cell_is_no_zero(tmp_path: Path) -> None:
     assert "b 10" in ranking.notes[0]
 
 
+def test_clusters_of_a_table_widen_the_error_of_a_score(tmp_path: Path) -> None:
+    rows = [(doc, doc // 10, (doc // 10) % 3 > 0, (doc // 10) % 2) for doc in range(400)]
+    errors = []
+    for name, places in (("alone", (0, 2, 3)), ("clustered", (0, 1, 2, 3))):
+        file = tmp_path / f"{name}.csv"
+        head = [("doc", "cluster", "a", "b")[place] for place in places]
+        lines = [head, *([str(int(row[place])) for place in places] for row in rows)]
+        file.write_text("".join(",".join(line) + "\n" for line in lines))
+        (ranking,) = rank(open_runs(file))
+        errors.append(ranking.runs[0].score.stderr or 0.0)
+    assert errors[1] > 3 * errors[0]  # ten docs of a cluster are one: √10 of the error
+
+
 def test_a_table_of_something_else_says_what_it_expected(tmp_path: Path) -> None:
     file = tmp_path / "other.csv"
     file.write_text("name,place\nx,1\n")
@@ -266,6 +279,8 @@ def test_the_verb_prints_table_markdown_json_and_a_page(tmp_path: Path) -> None:
     assert len(ranking["pairs"]) == 1
     page = (tmp_path / "ranks.html").read_text()
     assert "<title>a, the first − b: +0." in page
+    assert "&gt;0.999" in page  # never certain
+    assert "1.000" not in page
 
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from assay.instance import Message
 from assay.metrics import METRICS
 from assay.request_types import OUTPUT_TYPES
 from assay.results import MetricKey, RunResult, Score, TaskResult
-from assay.stats import doc_keys, mean_estimate
+from assay.stats import doc_keys, mean_estimate, unit_index, unit_keys
 
 Keys = NDArray[np.uint64]
 
@@ -222,7 +222,8 @@ def run_of_columns(
     """The run of a log that keeps values of docs and no scores. Its scores are their means."""
     tasks = {}
     for task, of_task in columns.items():
-        means = {key: mean_estimate(c.scored().values) for key, c in of_task.items() if c.is_numeric}
+        scored = {key: column.scored() for key, column in of_task.items() if column.is_numeric}
+        means = {key: mean_estimate(c.values, unit_index(unit_keys(c.docs, c.clusters))) for key, c in scored.items()}
         tasks[task] = TaskResult(task, task, {key: Score(mean, mean.n, "mean") for key, mean in means.items()})
     result = RunResult(tasks, roots=tuple(tasks), model={"name": model}, origin=origin)
     return ComparedRun(result, path, tuple(tasks), lambda task: columns[task], show_docs, format=origin, asked=asked)

@@ -17,6 +17,7 @@ from assay.models.base import (
     count_parameters,
     never,
     object_fingerprint,
+    to_response,
 )
 from assay.models.catalog import CATALOG, PulledModel, pulled
 from assay.models.catalog import resolve as model_path
@@ -66,6 +67,7 @@ __all__ = [
     "pull",
     "pulled",
     "run_checks",
+    "to_response",
 ]
 
 

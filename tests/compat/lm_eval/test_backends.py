@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -43,17 +44,19 @@ def site(line: str) -> Path:
     return found.parents[1] if found.name == "tasks" else found
 
 
+def environment(line: str) -> dict[str, str]:
+    paths = [str(Path(__file__).parents[3] / "src"), str(site(line))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+
+
 def python(line: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """In a process of its own: the package must not come into this one."""
-    paths = [str(Path(__file__).parents[3] / "src"), str(site(line))]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", *arguments], capture_output=True, text=True, env=environment, check=False
-    )
+    words = [sys.executable, "-W", "ignore", *arguments]
+    return subprocess.run(words, capture_output=True, text=True, env=environment(line), check=False)
 
 
-def write_tasks(folder: Path) -> None:
-    rows = [{"q": f"What is {n}?", "choices": ["a", "bb"], "answer": n % 2, "page": "Some words."} for n in range(4)]
+def write_tasks(folder: Path, docs: int = 4) -> None:
+    rows = [{"q": f"What is {n}?", "choices": ["a", "bb"], "answer": n % 2, "page": "Some words."} for n in range(docs)]
     (folder / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     head = f"dataset_path: json\ndataset_kwargs: {{data_files: {{test: {folder / 'docs.jsonl'}}}}}\ntest_split: test\n"
     bodies = {
@@ -103,6 +106,49 @@ def test_its_completions_backend_asks_a_server_through_our_store(line: str, tmp_
     assert done.returncode == 3
     assert "of lm-evaluation-harness: AssertionError: Tokenizer is required" in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("line", ["0.4", pytest.param("0.5", marks=pytest.mark.wide)])
+@pytest.mark.parametrize("at_once", [1, pytest.param(4, marks=pytest.mark.wide)])
+def test_a_run_that_is_killed_goes_on_and_asks_nothing_twice(line: str, at_once: int, tmp_path: Path) -> None:
+    """All docs are one call to the backend, which is killed in the middle of it."""
+    docs, kill_at, pause = 40 * at_once, 30 * at_once, 0.05
+    write_tasks(tmp_path, docs)
+    with FaultyServer(delay=pause) as server:
+        arguments = {"base_url": f"{server.url}/completions", "model": "ngram", "tokenizer_backend": None}
+        arguments |= {"tokenized_requests": False, "num_concurrent": at_once, "max_retries": 1}
+
+        def words(run: str) -> list[str]:
+            asked = ["--model", "lm_eval:local-completions", "--model_args", json.dumps(arguments), "--tasks", "write"]
+            places = ["--include_path", str(tmp_path), "--store", str(tmp_path / f"{run}.sqlite")]
+            return ["-m", "assay", "run", *asked, *places, "--run_dir", str(tmp_path / run)]
+
+        killed = subprocess.Popen(
+            [sys.executable, "-W", "ignore", *words("run")],
+            env=environment(line),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        while len(server.bodies) < kill_at and killed.poll() is None:
+            time.sleep(0.005)
+        killed.kill()
+        assert killed.wait() == -9
+        before = len(server.bodies)
+        assert kill_at <= before < docs
+        again = python(line, *words("run"))
+        assert again.returncode == 0, again.stderr[-2000:]
+        twice = len(server.bodies) - docs
+        server.delay = 0.0
+        whole = python(line, *words("whole"))
+    # Under way when it was killed, or answered and not yet on the disk, which half a second is enough for.
+    assert 0 <= twice <= (1 + 0.5 / pause) * at_once
+    assert whole.returncode == 0, whole.stderr[-2000:]
+    assert scores_of(tmp_path / "run") == scores_of(tmp_path / "whole")
+
+
+def scores_of(run: Path) -> dict[str, Any]:
+    results: dict[str, Any] = json.loads((run / "results.json").read_text())["results"]
+    return results
 
 
 @pytest.mark.wide

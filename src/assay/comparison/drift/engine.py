@@ -102,7 +102,7 @@ def measure_drift(a: LM, b: LM, passages: Sequence[Passage], options: DriftOptio
     tokens = measured.tokens
     if len(tokens.kl) == 0:
         raise ConfigError("the texts have no tokens to compare", hint="Give longer texts with --texts.")
-    parts = list(_parts(tokens, [passage.domain for passage in passages]))
+    parts = list(drift_parts(tokens, [passage.domain for passage in passages]))
     wide = mean_kl(tokens.kl, tokens.texts, level=0.90)
     continued, first = _continuations(a, b, texts, options)
     return Drift(
@@ -183,7 +183,7 @@ def _by_lists(a: LM, b: LM, texts: Sequence[str], options: DriftOptions) -> _Mea
     return _Measured(tokens, (low, high))
 
 
-def _parts(tokens: TokenDivergences, domains: Sequence[str]) -> Iterator[DriftPart]:
+def drift_parts(tokens: TokenDivergences, domains: Sequence[str]) -> Iterator[DriftPart]:
     yield _part("all", "all", tokens, np.ones(len(tokens.kl), dtype=bool))
     of_token = np.array([domains[text] for text in tokens.texts])
     for domain in dict.fromkeys(domains):

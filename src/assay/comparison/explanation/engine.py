@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from assay.comparison.explanation.causes import Hints, RequestChange, causes_of, compare_requests, with_tokens
 from assay.comparison.explanation.facts import FieldDifference, config_differences, hints_of, model_differences
+from assay.comparison.explanation.intervals import Alone, docs_estimate, share_estimate
 from assay.comparison.explanation.reasking import MOST_CAUSES, shapley_requests
 from assay.comparison.explanation.rescoring import Rules, shapley_scores
 from assay.comparison.model import Floats
@@ -19,7 +20,7 @@ from assay.comparison.task_difference import align
 from assay.errors import ConfigError, did_you_mean
 from assay.models import LM
 from assay.results import MetricKey, matching
-from assay.stats import Estimate, mean_estimate, unit_index, unit_keys
+from assay.stats import Estimate, unit_index, unit_keys
 
 UNEXPLAINED = "unexplained"
 
@@ -107,6 +108,7 @@ class _Inquiry:
             )
         self.values = (self.columns[0].values[self.pairs.a], self.columns[1].values[self.pairs.b])
         self.clusters = self._clusters()
+        self.bounded = all(bool(((values >= 0) & (values <= 1)).all()) for values in self.values)
         self.parts: dict[str, Floats] = {}
         """Cause to what it adds to each common doc's difference."""
         self.touched: dict[str, NDArray[np.bool_]] = {}
@@ -129,13 +131,12 @@ class _Inquiry:
             hints = with_tokens(hints_of(*self.runs, self.task), *asked)
             self._take_apart(asked, hints)
         shares = [self._share(cause, part) for cause, part in self.parts.items()]
-        shares += self._of_docs(means)
+        shares += self._of_docs()
         rest = (reported[1] - means[1]) - (reported[0] - means[0])
         if abs(rest) > 1e-9:
             names = [self._aggregation(side) for side in (0, 1)]
-            shares.append(
-                CauseShare("aggregation", _exact(rest, len(self.columns[1])), len(self.columns[1]), " → ".join(names))
-            )
+            bare = Estimate.bare(rest, len(self.columns[1]), "two ways to sum up the same docs")
+            shares.append(CauseShare("aggregation", bare, bare.n, " → ".join(names)))
         shares = [share for share in shares if share.docs or share.cause == UNEXPLAINED]
         shares.sort(key=lambda share: (share.cause == UNEXPLAINED, -abs(share.estimate.value or 0.0)))
         wanted = {i for share in shares for i in share.examples}
@@ -284,40 +285,27 @@ class _Inquiry:
         self.touched[cause] = self.touched.get(cause, np.zeros(len(part), dtype=bool)) | there
 
     def _share(self, cause: str, part: Floats) -> CauseShare:
-        # Contributions lie on both sides of zero even where those of this sample happen not to.
-        shift = 2 * float(np.abs(part).max(initial=0.0))
-        if shift == 0:
-            estimate = _exact(0.0, len(part))
-        else:
-            moved = mean_estimate(part - shift, self.clusters)
-            ends = [None if end is None else end + shift for end in (moved.value, moved.low, moved.high)]
-            estimate = Estimate(ends[0], moved.stderr, ends[1], ends[2], moved.n, moved.method)
+        estimate = share_estimate(part, self.clusters, self.bounded)
         order = np.argsort(-np.abs(part), kind="stable")[: self.options.examples]
         ids = self.columns[0].doc_ids[self.pairs.a]
         return CauseShare(
             cause, estimate, int(self.touched[cause].sum()), "", tuple(int(ids[i]) for i in order if part[i])
         )
 
-    def _of_docs(self, means: Sequence[float]) -> list[CauseShare]:
+    def _of_docs(self) -> list[CauseShare]:
         """Docs that only one run has move its mean."""
-        moved = [means[side] - float(self.values[side].mean()) for side in (0, 1)]
-        alone = self.pairs.only_a + self.pairs.only_b
-        if not alone:
+        if not self.pairs.only_a + self.pairs.only_b:
             return []
-        variance = 0.0
-        for column, places, values in zip(self.columns, (self.pairs.a, self.pairs.b), self.values, strict=True):
-            rest = np.delete(column.values, places)
-            if len(rest):
-                part = len(rest) / len(column)
-                variance += part**2 * (float(rest.var()) / len(rest) + float(values.var()) / len(values))
-        value, reach = moved[1] - moved[0], 1.96 * variance**0.5
-        estimate = Estimate(value, variance**0.5, value - reach, value + reach, alone, "difference of means")
+        sides = []
+        for column, places in zip(self.columns, (self.pairs.a, self.pairs.b), strict=True):
+            alone = np.delete(np.arange(len(column)), places)
+            units = unit_keys(column.docs, column.clusters)
+            sides.append(
+                Alone(column.values[places], column.values[alone], unit_index(units[places]), unit_index(units[alone]))
+            )
+        estimate = docs_estimate(sides)
         detail = f"{self.pairs.only_a:,} only in A, {self.pairs.only_b:,} only in B"
-        return [CauseShare("docs", estimate, alone, detail)]
-
-
-def _exact(value: float, n: int) -> Estimate:
-    return Estimate(value, 0.0, value, value, n, "exact")
+        return [CauseShare("docs", estimate, estimate.n, detail)]
 
 
 def _task(a: ComparedRun, b: ComparedRun, options: ExplainOptions) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.comparison.ranking.engine import RankedRun, Ranking
-from assay.comparison.ranking.render import ranking_legend
+from assay.comparison.ranking.render import best_share, ranking_legend
 from assay.comparison.render import signed
 from assay.comparison.templating import page_template
 from assay.signs import with_signs
@@ -24,6 +24,10 @@ class RankMark:
     """A line for each other run."""
     cells: tuple[tuple[str, str], ...]
     """For the matrix: which of the two is ahead (`ahead`, `behind`, `open`, `self`), and what the pair says."""
+
+    @property
+    def best(self) -> str:
+        return best_share(self.run.best)
 
 
 def rank_marks(ranking: Ranking) -> list[RankMark]:

@@ -45,12 +45,12 @@ def _cells(run: RankedRun) -> tuple[str, ...]:
     score = run.score
     error = "" if score.stderr is None else f" ± {format_number(score.stderr)}"
     value = "" if score.value is None else format_number(score.value) + error
-    return run.range, run.label, value, str(run.tier), _share(run.best), f"{score.n:,}"
+    return run.range, run.label, value, str(run.tier), best_share(run.best), f"{score.n:,}"
 
 
-def _share(share: float) -> str:
+def best_share(share: float) -> str:
     """
-    >>> [_share(x) for x in (0.0, 0.0004, 0.25, 0.9996, 1.0)]
+    >>> [best_share(x) for x in (0.0, 0.0004, 0.25, 0.9996, 1.0)]
     ['<0.001', '<0.001', '0.250', '>0.999', '>0.999']
     """
     return "<0.001" if share < 0.001 else ">0.999" if share > 0.999 else f"{share:.3f}"

@@ -8,15 +8,27 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from assay.compat.lm_eval.partial_answers import stream_partial
 from assay.config import lm_eval_version_of
 from assay.errors import AssayError, ModelError
-from assay.instance import Instance
-from assay.models import LM, Capabilities, check_arguments, class_fingerprint, count_parameters, object_fingerprint
+from assay.instance import Instance, Response
+from assay.models import (
+    LM,
+    Capabilities,
+    Stop,
+    check_arguments,
+    class_fingerprint,
+    count_parameters,
+    never,
+    object_fingerprint,
+    to_response,
+)
 
 
 def _line_of(cls: type[Any]) -> str | None:
@@ -70,6 +82,20 @@ class AdaptedLM(LM):
 
     def generate_until(self, requests: Sequence[Instance]) -> list[str]:
         return self._ask("generate_until", requests)
+
+    def stream(
+        self, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Stop = never
+    ) -> Iterator[tuple[int, Response]]:
+        """Each answer when the backend has it, not at the end of a call: a run that is killed loses none of them."""
+        whole = partial(super().stream, request_type, instances, draws)
+        if _line_of(type(self.inner)) is None:
+            return whole(stop)
+
+        def read(answer: Any) -> Response:
+            number_first = request_type == "loglikelihood_rolling" and isinstance(answer, tuple | list)
+            return to_response(request_type, answer[0] if number_first else answer, self.class_name)
+
+        return stream_partial(self.inner, request_type, instances, whole, read, stop)
 
     def _ask(self, method: str, requests: Sequence[Instance]) -> list[Any]:
         """What a backend of lm-evaluation-harness says that it cannot do is for its user; the error of a class that
