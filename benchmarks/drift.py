@@ -42,14 +42,36 @@ from assay.models.hf import HFLM
 from assay.stats import mcnemar, mean_estimate
 
 MODEL = "smollm2-135m"
-STEPS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.1, 0.01, 0.001, 0.0003, 0.0001)
+STEPS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.1, 0.01, 0.001, 0.0001)
 TRAINED_ON = 8
 READ = ["demo_open", "demo_agreement", "demo_reflexives"]
 """Tasks whose texts follow the bundled sample: together enough for ten thousand tokens."""
 CHOICES, WRITTEN = ["demo_capitals", "demo_grammar"], ["demo_arithmetic"]
 """Tasks of which every doc is right or wrong. They cost about as many tokens as the drift."""
+RELATIVES, CONTINUED = 4_000, 20
+"""Tokens to compare relatives on, which differ by orders of magnitude, and texts that they continue."""
 DRAWN, TRIES = (30, 100, 300), 1000
 """Texts of each draw, and draws, that check the intervals."""
+
+
+class Remembered:
+    """A tree runner that computes a walk once. Every copy is compared on the same tokens, so the logits of the model that
+    they are compared with (2 GB) are kept from the first to the last."""
+
+    def __init__(self, runner: Any) -> None:
+        self.runner, self.walk, self.at, self.path = runner, [], 0, self
+
+    def cut(self, depth: int) -> None:
+        self.runner.path.cut(depth)
+        self.at = 0
+
+    def run(self, step: Any, wanted: Any) -> Any:
+        if self.at == len(self.walk):
+            self.walk.append((len(step), self.runner.run(step, wanted)))
+        length, found = self.walk[self.at]
+        assert length == len(step)
+        self.at += 1
+        return found
 
 
 class Lab:
@@ -67,7 +89,9 @@ class Lab:
 
     @cached_property
     def unmoved(self) -> HFLM:
-        return self.moved(0.0)
+        found = self.moved(0.0)
+        found.loglikelihoods.engine.runner = Remembered(found.loglikelihoods.engine.runner)
+        return found
 
     def network(self) -> Any:
         from transformers import AutoModelForCausalLM
@@ -97,8 +121,8 @@ class Lab:
                 each.add_(steps * self.step[name])
         return HFLM(network, tokenizer=self.base.tokenizer)
 
-    def drift(self, a: LM, b: LM, continuations: int = 0) -> Drift:
-        return measure_drift(a, b, self.passages, DriftOptions(self.tokens, self.requests, continuations))
+    def drift(self, a: LM, b: LM, tokens: int, continuations: int = 0) -> Drift:
+        return measure_drift(a, b, self.passages, DriftOptions(tokens, self.requests, continuations))
 
 
 @contextmanager
@@ -174,32 +198,38 @@ def measurements(lab: Lab, page: Path | None) -> dict[str, Callable[[], dict[str
 
     def by_gguf() -> dict[str, Any]:
         with served(next(lab.directory.glob("*.gguf"))) as server:
-            return facts(lab.drift(lab.base, server, 50))
+            return facts(lab.drift(lab.base, server, lab.tokens, CONTINUED))
 
     def in_bfloat16() -> dict[str, Any]:
-        drift = lab.drift(lab.base, HFLM(MODEL, dtype="bfloat16"))
+        drift = lab.drift(lab.base, HFLM(MODEL, dtype="bfloat16"), RELATIVES)
         if page is not None:
             page.write_text(drift_page([replace(drift, a=MODEL, b=f"{MODEL} in bfloat16")]), encoding="utf-8")
         return facts(drift)
 
     def after(steps: float) -> dict[str, Any]:
         other = lab.moved(steps)
-        return {**facts(lab.drift(lab.unmoved, other, 50 if steps == 1 else 0)), "accuracy": rights(other)}
+        found = facts(lab.drift(lab.unmoved, other, lab.tokens))
+        return {**found, "accuracy": rights(other)} if steps >= 1 else found
+
+    def continued() -> dict[str, Any]:
+        return facts(lab.drift(lab.base, lab.moved(1.0), 100, CONTINUED))
 
     eager = {"attn_implementation": "eager", "tree": False}
     return {
-        "itself": lambda: facts(lab.drift(lab.base, HFLM(MODEL), 50)),
-        "itself, eager attention": lambda: facts(lab.drift(lab.base, HFLM(MODEL, **eager))),
+        "itself": lambda: facts(lab.drift(lab.base, HFLM(MODEL), RELATIVES, CONTINUED)),
+        "itself, eager attention": lambda: facts(lab.drift(lab.base, HFLM(MODEL, **eager), RELATIVES)),
         "itself in bfloat16": in_bfloat16,
         "its GGUF (Q4_1), llama.cpp": by_gguf,
-        "accuracy before": lambda: rights(lab.unmoved),
+        "accuracy before": lambda: rights(lab.moved(0.0)),
         **{f"{steps:g} steps": lambda steps=steps: after(steps) for steps in STEPS},
+        "continuations after a step": continued,
         "coverage": lambda: coverage(lab.unmoved, lab.moved(1.0), lab),
     }
 
 
 def report(found: dict[str, dict[str, Any]]) -> str:
     """Both tables, and what they say in a sentence each."""
+    found["1 steps"]["continued"] = found["continuations after a step"]["continued"]
     relatives = [name for name in found if name.startswith("it")] + ["1 steps"]
     rows = [
         (
@@ -215,24 +245,22 @@ def report(found: dict[str, dict[str, Any]]) -> str:
         for one in [found[name]]
     ]
     noise, before = found["itself, eager attention"]["kl"][2], found["accuracy before"]
-    right, seen, steps = np.array(before["right"]), [], []
+    right, steps = np.array(before["right"]), []
+    by_drift: list[tuple[float, float, bool]] = []
+    by_accuracy: list[tuple[float, float, bool]] = []
     for many in STEPS:
         one = found[f"{many:g} steps"]
-        then = np.array(one["accuracy"]["right"])
-        gained, lost = int((then > right).sum()), int((then < right).sum())
-        p = mcnemar(gained, lost)
-        seen.append((many, one["kl"][0], one["kl"][1] > noise, p < 0.05))
-        steps.append(
-            (
-                f"{many:g}",
-                f"{one['kl'][0]:.2g}",
-                f"[{one['kl'][1]:.2g}, {one['kl'][2]:.2g}]",
-                "yes" if seen[-1][2] else "no",
-                f"{then.mean() - right.mean():+.4f}",
-                f"+{gained} −{lost}",
-                f"{'yes' if p < 0.05 else 'no'} (p = {p:.2g})",
-            )
-        )
+        value, low, high = one["kl"]
+        by_drift.append((many, value, low > noise))
+        cells = [f"{many:g}", f"{value:.2g}", f"[{low:.2g}, {high:.2g}]", "yes" if low > noise else "no", "", "", ""]
+        if "accuracy" in one:
+            then = np.array(one["accuracy"]["right"])
+            gained, lost = int((then > right).sum()), int((then < right).sum())
+            p = mcnemar(gained, lost)
+            by_accuracy.append((many, value, p < 0.05))
+            seen = "yes" if p < 0.05 else "no"
+            cells[4:] = [f"{then.mean() - right.mean():+.4f}", f"+{gained} −{lost}", f"{seen} (p = {p:.2g})"]
+        steps.append(cells)
     drift_tokens = found["1 steps"]["tokens"]
     first = ["against", "KL, nats", "95 %", "same top token", "continuations that differ", "tokens", "texts"]
     second = ["steps", "KL, nats", "95 %", "seen by drift", "accuracy", "flips", "seen by accuracy"]
@@ -243,8 +271,8 @@ def report(found: dict[str, dict[str, Any]]) -> str:
             f"Drift on {drift_tokens:,} tokens, accuracy on {len(right)} docs of the demo ({before['tokens']:,} tokens; "
             f"{right.mean():.4f} before):",
             markdown_table(second, steps),
-            f"{drift_tokens:,} tokens of drift {smallest([(many, kl, by) for many, kl, by, _ in seen])}. "
-            f"Accuracy at {before['tokens']:,} tokens {smallest([(many, kl, by) for many, kl, _, by in seen])}.",
+            f"{drift_tokens:,} tokens of drift: {smallest(by_drift)}. "
+            f"Accuracy at {before['tokens']:,} tokens: {smallest(by_accuracy)}. Below one step accuracy was not run.",
             f"Do the intervals hold? After one step, with the {found['coverage']['texts']} texts taken as the truth and texts "
             f"drawn from them {TRIES:,} times:",
             markdown_table(
@@ -259,18 +287,14 @@ def smallest(seen: Sequence[tuple[float, float, bool]]) -> str:
     """From the largest change down: the last that is seen before one is not.
 
     >>> smallest([(10, 0.03, True), (1, 0.002, True), (0.1, 1e-5, False)])
-    'sees 1 step (KL 0.002) and not 0.1 steps (KL 1e-05)'
+    '1 step is seen (KL 0.002), 0.1 steps are not (KL 1e-05)'
     """
 
-    def named(many: float, kl: float) -> str:
-        return f"{many:g} step{'' if many == 1 else 's'} (KL {kl:.2g})"
+    def named(many: float, kl: float, by: bool) -> str:
+        return f"{many:g} step{' is' if many == 1 else 's are'} {'seen' if by else 'not'} (KL {kl:.2g})"
 
-    least = None
-    for many, kl, by in seen:
-        if not by:
-            return f"sees {least} and not {named(many, kl)}" if least else f"does not see {named(many, kl)}"
-        least = named(many, kl)
-    return f"sees {least}, the smallest that was tried"
+    unseen = next((at for at, (_, _, by) in enumerate(seen) if not by), len(seen))
+    return ", ".join(named(*each) for each in seen[max(0, unseen - 1) : unseen + 1])
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.comparison.made import write_run
 from tests.comparison.test_readers import inspect_sample, lighteval_rows, write_inspect, write_lighteval
 
 import assay
@@ -190,12 +191,29 @@ def test_docs_that_one_run_lacks_are_a_cause(tmp_path: Path) -> None:
     assert share.detail == "100 only in A, 0 only in B"
 
 
+def test_docs_that_one_run_lacks_stand_together_where_they_are_clusters(tmp_path: Path) -> None:
+    values, labels = [float(i // 10 % 3 > 0) for i in range(400)], {"t": [str(i // 10) for i in range(400)]}
+    widths = []
+    for kind, clusters in (("alone", None), ("clustered", labels)):
+        a, b = (
+            open_run(write_run(tmp_path / f"{kind}{n}", {"t": {"acc,none": values[:n]}}, clusters=clusters))
+            for n in (400, 200)
+        )
+        share = explain(a, b).share("docs")
+        assert share is not None
+        assert share.estimate.low is not None
+        assert share.estimate.high is not None
+        widths.append(share.estimate.high - share.estimate.low)
+    assert widths[1] > 2.5 * widths[0]
+
+
 def test_another_aggregation_is_a_cause(tmp_path: Path) -> None:
     median = {"metric_list": [{"metric": "exact_match", "aggregation": "median", "higher_is_better": True}]}
     explanation = explain(sums(tmp_path, "a", Fragile()), sums(tmp_path, "b", Fragile(), median))
     share = explanation.share("aggregation")
     assert share is not None
     assert share.detail == "mean → median"
+    assert share.estimate.low is None  # no interval rather than one without width
     assert share.estimate.value == pytest.approx(explanation.difference)
 
 
