@@ -37,7 +37,7 @@ from assay.comparison import (
     passages_of_tasks,
 )
 from assay.comparison.drift.engine import mean_kl
-from assay.models import LM, load_model, pull
+from assay.models import LM, TokenDivergences, load_model, pull
 from assay.models.hf import HFLM
 from assay.stats import mcnemar, mean_estimate
 
@@ -48,15 +48,17 @@ READ = ["demo_open", "demo_agreement", "demo_reflexives"]
 """Tasks whose texts follow the bundled sample: together enough for ten thousand tokens."""
 CHOICES, WRITTEN = ["demo_capitals", "demo_grammar"], ["demo_arithmetic"]
 """Tasks of which every doc is right or wrong. They cost about as many tokens as the drift."""
-RELATIVES, CONTINUED = 4_000, 20
-"""Tokens to compare relatives on, which differ by orders of magnitude, and texts that they continue."""
+FEW, CONTINUED = 2_000, 10
+"""Tokens that are enough where a drift is large, and texts that are continued."""
+SERVED = 5
+"""Of so many texts one is read to the server, word by word."""
 DRAWN, TRIES = (30, 100, 300), 1000
 """Texts of each draw, and draws, that check the intervals."""
 
 
 class Remembered:
-    """A tree runner that computes a walk once. Every copy is compared on the same tokens, so the logits of the model that
-    they are compared with (2 GB) are kept from the first to the last."""
+    """A tree runner that computes a walk once. Copies are compared on the same tokens, so the logits of the model that they
+    are compared with (2 GB) are kept from the first to the last."""
 
     def __init__(self, runner: Any) -> None:
         self.runner, self.walk, self.at, self.path = runner, [], 0, self
@@ -80,6 +82,7 @@ class Lab:
     def __init__(self, tokens: int, requests: int) -> None:
         self.tokens, self.requests = tokens, requests
         self.directory = pull(MODEL).path
+        self._unmoved: dict[int, HFLM] = {}
         sample = bundled_passages()
         self.trained_on, self.passages = sample[:TRAINED_ON], sample[TRAINED_ON:] + passages_of_tasks(READ, None)
 
@@ -87,11 +90,13 @@ class Lab:
     def base(self) -> HFLM:
         return HFLM(MODEL)
 
-    @cached_property
-    def unmoved(self) -> HFLM:
-        found = self.moved(0.0)
-        found.loglikelihoods.engine.runner = Remembered(found.loglikelihoods.engine.runner)
-        return found
+    def unmoved(self, tokens: int) -> HFLM:
+        """What copies are compared with on so many tokens."""
+        if tokens not in self._unmoved:
+            lm = self.moved(0.0)
+            lm.loglikelihoods.engine.runner = Remembered(lm.loglikelihoods.engine.runner)
+            self._unmoved[tokens] = lm
+        return self._unmoved[tokens]
 
     def network(self) -> Any:
         from transformers import AutoModelForCausalLM
@@ -122,7 +127,7 @@ class Lab:
         return HFLM(network, tokenizer=self.base.tokenizer)
 
     def drift(self, a: LM, b: LM, tokens: int, continuations: int = 0) -> Drift:
-        return measure_drift(a, b, self.passages, DriftOptions(tokens, self.requests, continuations))
+        return measure_drift(a, b, self.passages, DriftOptions(tokens, continuations=continuations))
 
 
 @contextmanager
@@ -169,10 +174,23 @@ def rights(lm: HFLM) -> dict[str, Any]:
     return {"right": values, "tokens": tokens() - before}
 
 
-def coverage(a: HFLM, b: HFLM, lab: Lab) -> dict[str, Any]:
+class Noted:
+    """A model that keeps what a drift sees, token by token."""
+
+    def __init__(self, lm: HFLM) -> None:
+        self.lm, self.blocks = lm, []
+
+    def token_divergences(self, other: LM, texts: Sequence[str], most: int) -> Iterator[TokenDivergences]:
+        for block in self.lm.token_divergences(other, texts, most) or ():
+            self.blocks.append(block)
+            yield block
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.lm, name)
+
+
+def coverage(blocks: Sequence[TokenDivergences]) -> dict[str, Any]:
     """How often do the intervals from some of the texts, drawn anew, hold what all of them say?"""
-    texts = [passage.text for passage in lab.passages]
-    blocks = list(a.token_divergences(b, texts, lab.tokens) or ())
     owners, kl, same = (
         np.concatenate([getattr(block, name) for block in blocks]) for name in ("texts", "kl", "same_first")
     )
@@ -198,32 +216,37 @@ def measurements(lab: Lab, page: Path | None) -> dict[str, Callable[[], dict[str
 
     def by_gguf() -> dict[str, Any]:
         with served(next(lab.directory.glob("*.gguf"))) as server:
-            return facts(lab.drift(lab.base, server, lab.tokens, CONTINUED))
+            options = DriftOptions(max_requests=lab.requests, continuations=CONTINUED)
+            return facts(measure_drift(lab.base, server, lab.passages[::SERVED], options))
 
     def in_bfloat16() -> dict[str, Any]:
-        drift = lab.drift(lab.base, HFLM(MODEL, dtype="bfloat16"), RELATIVES)
+        drift = lab.drift(lab.base, HFLM(MODEL, dtype="bfloat16"), FEW)
         if page is not None:
             page.write_text(drift_page([replace(drift, a=MODEL, b=f"{MODEL} in bfloat16")]), encoding="utf-8")
         return facts(drift)
 
     def after(steps: float) -> dict[str, Any]:
-        other = lab.moved(steps)
-        found = facts(lab.drift(lab.unmoved, other, lab.tokens))
-        return {**found, "accuracy": rights(other)} if steps >= 1 else found
+        other, tokens = lab.moved(steps), lab.tokens if steps < 0.1 else FEW
+        base = Noted(lab.unmoved(tokens))
+        found = facts(lab.drift(base, other, tokens))
+        if steps >= 3:
+            found["accuracy"] = rights(other)
+        if steps == 0.01:
+            found["coverage"] = coverage(base.blocks)
+        return found
 
     def continued() -> dict[str, Any]:
         return facts(lab.drift(lab.base, lab.moved(1.0), 100, CONTINUED))
 
     eager = {"attn_implementation": "eager", "tree": False}
     return {
-        "itself": lambda: facts(lab.drift(lab.base, HFLM(MODEL), RELATIVES, CONTINUED)),
-        "itself, eager attention": lambda: facts(lab.drift(lab.base, HFLM(MODEL, **eager), RELATIVES)),
+        "itself": lambda: facts(lab.drift(lab.base, HFLM(MODEL), FEW, CONTINUED)),
+        "itself, eager attention": lambda: facts(lab.drift(lab.base, HFLM(MODEL, **eager), FEW)),
         "itself in bfloat16": in_bfloat16,
         "its GGUF (Q4_1), llama.cpp": by_gguf,
         "accuracy before": lambda: rights(lab.moved(0.0)),
         **{f"{steps:g} steps": lambda steps=steps: after(steps) for steps in STEPS},
         "continuations after a step": continued,
-        "coverage": lambda: coverage(lab.unmoved, lab.moved(1.0), lab),
     }
 
 
@@ -252,32 +275,35 @@ def report(found: dict[str, dict[str, Any]]) -> str:
         one = found[f"{many:g} steps"]
         value, low, high = one["kl"]
         by_drift.append((many, value, low > noise))
-        cells = [f"{many:g}", f"{value:.2g}", f"[{low:.2g}, {high:.2g}]", "yes" if low > noise else "no", "", "", ""]
+        cells = [f"{many:g}", f"{one['tokens']:,}", f"{value:.2g}", f"[{low:.2g}, {high:.2g}]"]
+        cells += ["yes" if low > noise else "no", "", "", ""]
         if "accuracy" in one:
             then = np.array(one["accuracy"]["right"])
             gained, lost = int((then > right).sum()), int((then < right).sum())
             p = mcnemar(gained, lost)
             by_accuracy.append((many, value, p < 0.05))
             seen = "yes" if p < 0.05 else "no"
-            cells[4:] = [f"{then.mean() - right.mean():+.4f}", f"+{gained} −{lost}", f"{seen} (p = {p:.2g})"]
+            cells[5:] = [f"{then.mean() - right.mean():+.4f}", f"+{gained} −{lost}", f"{seen} (p = {p:.2g})"]
         steps.append(cells)
-    drift_tokens = found["1 steps"]["tokens"]
+    drift_tokens = found["0.01 steps"]["tokens"]
     first = ["against", "KL, nats", "95 %", "same top token", "continuations that differ", "tokens", "texts"]
-    second = ["steps", "KL, nats", "95 %", "seen by drift", "accuracy", "flips", "seen by accuracy"]
+    second = ["steps", "tokens", "KL, nats", "95 %", "seen by drift", "accuracy", "flips", "seen by accuracy"]
     return "\n\n".join(
         [
             __doc__.split("\n\n", 2)[2].strip(),
             markdown_table(first, rows),
-            f"Drift on {drift_tokens:,} tokens, accuracy on {len(right)} docs of the demo ({before['tokens']:,} tokens; "
-            f"{right.mean():.4f} before):",
+            f"Drift, and accuracy on {len(right)} docs of the demo ({before['tokens']:,} tokens; {right.mean():.4f} before):",
             markdown_table(second, steps),
             f"{drift_tokens:,} tokens of drift: {smallest(by_drift)}. "
-            f"Accuracy at {before['tokens']:,} tokens: {smallest(by_accuracy)}. Below one step accuracy was not run.",
-            f"Do the intervals hold? After one step, with the {found['coverage']['texts']} texts taken as the truth and texts "
+            f"Accuracy at {before['tokens']:,} tokens: {smallest(by_accuracy)}. Below 3 steps accuracy was not run.",
+            f"Do the intervals hold? After a hundredth of a step, with the {found['0.01 steps']['coverage']['texts']} texts taken as the truth and texts "
             f"drawn from them {TRIES:,} times:",
             markdown_table(
                 ["texts drawn", "KL covered", "same top token covered"],
-                [(n, *(f"{share:.1%}" for share in shares)) for n, shares in found["coverage"]["held"].items()],
+                [
+                    (n, *(f"{share:.1%}" for share in shares))
+                    for n, shares in found["0.01 steps"]["coverage"]["held"].items()
+                ],
             ),
         ]
     )
@@ -300,7 +326,7 @@ def smallest(seen: Sequence[tuple[float, float, bool]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=10_000)
-    parser.add_argument("--requests", type=int, default=2_000, help="to the server")
+    parser.add_argument("--requests", type=int, default=1_000, help="to the server")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep what is measured, and do not measure it again")
     parser.add_argument("--minutes", type=float, help="begin nothing after that; a later start goes on")
     arguments = parser.parse_args()
