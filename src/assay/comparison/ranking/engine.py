@@ -120,7 +120,7 @@ def _defined(pairs: PairDraws, name: str, key: MetricKey) -> tuple[PairDraws, li
 
     A harmonic mean has none where a member is zero, and the ranks of such replicates would be anybody's guess.
     """
-    there = np.isfinite(pairs.draws).all(axis=0)
+    there = np.asarray(np.isfinite(pairs.draws).all(axis=0))
     missing = float(1 - there.mean()) if len(there) else 0.0
     if not np.isfinite(pairs.difference).all() or replicate_spread(np.where(there, 0.0, np.nan)) is None:
         raise ConfigError(
