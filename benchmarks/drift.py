@@ -7,7 +7,7 @@ The model of the demo against itself, itself with another attention kernel, itse
 llama.cpp (quantised kernels), and a copy trained for one step of AdamW (learning rate 1e-5) on eight short texts, which are
 not among those that are read. Then multiples and parts of that step: which does a drift see, and which does accuracy at the
 same cost in tokens? “Seen by drift” means that the interval of the mean KL lies above all that another attention kernel does;
-“seen by accuracy” is McNemar's exact test at 5 %.
+“seen by accuracy” is McNemar's mid-P test at 5 %.
 """
 
 from __future__ import annotations

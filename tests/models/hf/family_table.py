@@ -1,8 +1,8 @@
-"""The table of families in docs/models.md: which way each is computed in each precision.
+"""The table of families in docs/models.md: which way each is computed.
 
     python -m tests.models.hf.family_table
 
-asks the self-check about every family, and writes the table. The tests take what it says for what they expect.
+asks the self-check about every family in float32, and writes the table. The tests take what it says for what they expect.
 """
 
 from __future__ import annotations
@@ -12,21 +12,18 @@ from collections import defaultdict
 from pathlib import Path
 from unittest import mock
 
-import torch
 from tests.models.hf.families import FAMILIES, build
 
 from assay.models.hf.attention import Attention
 from assay.models.hf.selfcheck import self_check
 
 DOCS = Path(__file__).parents[3] / "docs" / "models.md"
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 WAYS = ("tree", "state", "batch")
-_HEAD = f"| way | {' | '.join(DTYPES)} | model types |\n|---|{'---|' * len(DTYPES)}---|\n"
-_ROW = re.compile(r"\| (tree|state|batch) \| (.*) \| (.*) \|")
-_TYPE = re.compile(r"([^,(\s]+)(?: \(([^)]*)\))?")
+_HEAD = "| way | families | model types |\n|---|---|---|\n"
+_ROW = re.compile(r"\| (tree|state|batch) \| \d+ \| (.*) \|")
 
-Ways = dict[tuple[str, str], str]
-"""By model type and precision."""
+Ways = dict[str, str]
+"""By model type."""
 
 
 def model_type(family: str) -> str:
@@ -35,29 +32,20 @@ def model_type(family: str) -> str:
 
 def found_ways() -> Ways:
     """Of every family, with the CPU's kernel and without: all that have one model type go the same way."""
-    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    found: dict[str, set[str]] = defaultdict(set)
     for family in FAMILIES:
-        for name, dtype in DTYPES.items():
-            model = build(family, dtype)
-            found[model_type(family), name].add(self_check(model).way)
-            with mock.patch.object(Attention, "_has_kernel", return_value=False):
-                found[model_type(family), name].add(self_check(model).way)
-    for place, ways in found.items():
-        assert len(ways) == 1, (place, ways)
-    return {place: ways.pop() for place, ways in found.items()}
+        model = build(family)
+        found[model_type(family)].add(self_check(model).way)
+        with mock.patch.object(Attention, "_has_kernel", return_value=False):
+            found[model_type(family)].add(self_check(model).way)
+    for name, ways in found.items():
+        assert len(ways) == 1, (name, ways)
+    return {name: ways.pop() for name, ways in found.items()}
 
 
 def written(ways: Ways) -> str:
-    """Each model type in the row of its float32 way, with what differs in brackets."""
-    lines = []
-    for way in WAYS:
-        counts = [sum(found == way for (_, dtype), found in ways.items() if dtype == each) for each in DTYPES]
-        types = []
-        for name in sorted(name for (name, dtype), found in ways.items() if dtype == "float32" and found == way):
-            others = [f"{dtype} {ways[name, dtype]}" for dtype in DTYPES if ways[name, dtype] != way]
-            types.append(f"{name} ({'; '.join(others)})" if others else name)
-        lines.append(f"| {way} | {' | '.join(map(str, counts))} | {', '.join(types)} |\n")
-    return _HEAD + "".join(lines)
+    rows = {way: sorted(name for name, found in ways.items() if found == way) for way in WAYS}
+    return _HEAD + "".join(f"| {way} | {len(names)} | {', '.join(names)} |\n" for way, names in rows.items())
 
 
 def table() -> str:
@@ -68,12 +56,7 @@ def table() -> str:
 
 
 def documented_ways() -> Ways:
-    ways: Ways = {}
-    for way, _, types in _ROW.findall(table()):
-        for name, others in _TYPE.findall(types):
-            own = dict(part.split() for part in others.split("; ") if part)
-            ways |= {(name, dtype): own.get(dtype, way) for dtype in DTYPES}
-    return ways
+    return {name: way for way, names in _ROW.findall(table()) for name in names.split(", ")}
 
 
 if __name__ == "__main__":

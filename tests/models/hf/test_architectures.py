@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from tests.models.hf.families import FAMILIES, WINDOW, build
-from tests.models.hf.family_table import DTYPES, documented_ways, model_type, table, written
+from tests.models.hf.family_table import WAYS, documented_ways, model_type, table, written
 
 from assay.models.hf.attention import Attention
 from assay.models.hf.scoring import score_by_tree, score_plainly, score_tokens_plainly
@@ -23,6 +23,7 @@ from assay.models.hf.state_scoring import score_by_state
 from assay.models.hf.tokenization import Scored
 from assay.models.hf.tree import TreeRunner
 
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 GRID = [(name, dtype, kernel) for name in FAMILIES for dtype in DTYPES for kernel in (True, False)]
 DOCUMENTED = documented_ways()
 
@@ -37,7 +38,7 @@ CASES = [cell(place, case) for place, case in enumerate(GRID)]
 HALF_BY_TREE = [
     cell(place, case)
     for place, case in enumerate(GRID)
-    if case[1] != "float32" and DOCUMENTED.get((model_type(case[0]), case[1])) == "tree"
+    if case[1] != "float32" and DOCUMENTED.get(model_type(case[0])) == "tree"
 ]
 
 
@@ -72,7 +73,9 @@ def test_no_family_gets_a_wrong_number(name: str, dtype: str, kernel: bool, monk
         monkeypatch.setattr(Attention, "_has_kernel", lambda *_: False)
     model = build(name, DTYPES[dtype])
     check = self_check(model)
-    assert check.way == DOCUMENTED[model_type(name), dtype], check.reason
+    documented = DOCUMENTED[model_type(name)]
+    # Rounding decides nothing about a tree that fits; a state may be too noisy in half precision.
+    assert check.way in ((documented,) if dtype == "float32" or documented == "tree" else WAYS), check.reason
     assert (check.reason is None) == (check.way == "tree")
     asked = requests()
     # In half precision noise hides what is wrong, so the way that was chosen there is looked at in float32.
@@ -214,5 +217,5 @@ def test_a_wrong_window_in_half_precision_is_found_without_float32(monkeypatch: 
 
 def test_the_docs_list_every_family_with_its_way() -> None:
     """When this fails, `python -m tests.models.hf.family_table` writes the table anew."""
-    assert {name for name, _ in DOCUMENTED} == {model_type(family) for family in FAMILIES}
+    assert set(DOCUMENTED) == {model_type(family) for family in FAMILIES}
     assert written(DOCUMENTED) == table()
