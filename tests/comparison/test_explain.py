@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from tests.comparison.made import write_run
-from tests.comparison.test_readers import inspect_sample, lighteval_rows, write_inspect, write_lighteval
+from tests.comparison.test_runs import inspect_sample, lighteval_rows, write_inspect, write_lighteval
 
 import assay
 from assay.cli.explain import command
@@ -468,7 +468,7 @@ def test_what_the_backend_did_is_not_asked_again(tmp_path: Path) -> None:
     a, b = sums(tmp_path, "a", Counting(), WORDS), sums(tmp_path, "b", Counting(adds_bos=True), stops)
     explanation = explain(a, b, lm=Counting())
     assert explanation.shares[0].cause == "BOS token and stop strings"
-    assert any("made by the backend" in note for note in explanation.notes)
+    assert any("done by the backend" in note for note in explanation.notes)
 
 
 def test_arguments_of_models_are_named_where_one_run_has_none(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
-"""A finished run as comparison sees it, whoever wrote it: its result, and a value for each doc, column by column."""
+"""A finished run as comparison sees it, whoever wrote it: its result, and a value for each doc, column by column; and how it is opened."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,9 +15,11 @@ from numpy.typing import NDArray
 from assay.errors import ConfigError, did_you_mean
 from assay.instance import Message
 from assay.metrics import METRICS
+from assay.registry import Registry
 from assay.request_types import OUTPUT_TYPES
-from assay.results import MetricKey, RunResult, Score, TaskResult
+from assay.results import MetricKey, RunResult, Score, TaskResult, matching
 from assay.stats import doc_keys, mean_estimate, unit_index, unit_keys
+from assay.tasks import is_perturbation
 
 Keys = NDArray[np.uint64]
 
@@ -121,6 +124,22 @@ class ComparedRun:
     def score(self, name: str, key: MetricKey) -> Score | None:
         """The number that the run itself gives for a task or group."""
         return self.result[name].scores.get(key) if name in self.result else None
+
+    def cautions(self, name: str, key: MetricKey, label: str, *, looks: str) -> tuple[str, str, str]:
+        """What the run says about the number itself: that it stopped early, was judged unchecked, is withheld; each may be ""."""
+        reason = self.result.tasks[name].stop_reason if name in self.result.tasks else None
+        stopped = reason is not None and not reason.startswith("all docs")
+        score = self.score(name, key)
+        judge, withheld = (None, None) if score is None else (score.judge, score.withheld)
+        return (
+            f"{label} stopped early: {looks}" if stopped else "",
+            f"{label}: {judge.mark}" if judge is not None and not judge.is_corrected else "",
+            f"{label} is withheld: {withheld}" if withheld is not None else "",
+        )
+
+    def shown_docs(self, task: str, ids: NDArray[np.int64]) -> list[dict[str, Any]]:
+        """The docs with what was answered, as far as the format keeps them."""
+        return self.show_docs(task, ids) if self.show_docs else [{}] * len(ids)
 
     def columns(self, task: str) -> Columns:
         """A task's columns, with what the result says about how each became a number."""
@@ -227,3 +246,98 @@ def run_of_columns(
         tasks[task] = TaskResult(task, task, {key: Score(mean, mean.n, "mean") for key, mean in means.items()})
     result = RunResult(tasks, roots=tuple(tasks), model={"name": model}, origin=origin)
     return ComparedRun(result, path, tuple(tasks), lambda task: columns[task], show_docs, format=origin, asked=asked)
+
+
+LM_EVAL = "lm-evaluation-harness"
+
+RUN_READERS = Registry[RunReader](
+    "run reader",
+    group="assay.run_readers",
+    lazy={
+        "assay": "assay.comparison.read_assay:READER",
+        "inspect": "assay.compat.inspect_ai:READER",
+        "lighteval": "assay.compat.lighteval:READER",
+        LM_EVAL: "assay.compat.lm_eval.run_files:READER",
+    },
+)
+"""Formats of runs, by the harness that writes them. The first that finds its files reads them."""
+
+
+def open_run(path: str | Path) -> ComparedRun:
+    """A run directory of ours, or what lm-evaluation-harness, lighteval or inspect wrote (also a single file of theirs)."""
+    where = Path(path)
+    if not where.exists():
+        raise ConfigError(f"{path} does not exist", hint="Use the directory of a finished run.")
+    for name in RUN_READERS:
+        reader = RUN_READERS.get_installed(name)
+        if reader is not None and reader.finds(where):
+            return reader.read(where)
+    raise ConfigError(
+        f"{path} contains no run that can be read",
+        hint="Known: run directories of Assay, results and samples of lm-evaluation-harness, details of lighteval (Parquet), .eval logs of inspect.",
+    )
+
+
+def open_results(data: Mapping[str, Any], path: Path) -> ComparedRun:
+    """A results file by itself, of ours or of lm-evaluation-harness: scores and standard errors, no docs."""
+
+    def no_columns(task: str) -> Columns:
+        raise ConfigError(f"{path} has no samples")
+
+    if "assay" in data:
+        result = RunResult.from_dict(data)
+    else:
+        from_results = RUN_READERS[LM_EVAL].from_results
+        assert from_results is not None
+        result = from_results(data)
+    return ComparedRun(result, path, (), no_columns, format="results")
+
+
+def clean_name(name: str) -> str:
+    """
+    >>> clean_name("arc_easy:mc:typo(0.1)"), clean_name("arc_easy:5shot")
+    ('arc_easy:mc', 'arc_easy:5shot')
+    """
+    return ":".join(part for part in name.split(":") if not is_perturbation(part))
+
+
+def perturbations_in(name: str) -> str:
+    return ", ".join(part for part in name.split(":") if is_perturbation(part)) or "none"
+
+
+def named_like(a: ComparedRun, b: ComparedRun) -> tuple[ComparedRun, dict[str, str]]:
+    """B with the names of A, where two names differ in their perturbations alone; and A's name to B's for these.
+
+    `arc_easy:typo(0.1)` is then compared with `arc_easy`, doc by doc. A task with several partners keeps its name: which of them is meant, nobody said.
+    """
+    names = {clean_name(name): name for name in [*a.result.tasks, *a.result.groups] if name not in b.result}
+    wanted = [name for name in [*b.result.tasks, *b.result.groups] if name not in a.result]
+    partners = Counter(map(clean_name, wanted))
+    back = {names[clean_name(n)]: n for n in wanted if clean_name(n) in names and partners[clean_name(n)] == 1}
+    if not back:
+        return b, {}
+    new = {own: name for name, own in back.items()}
+
+    def renamed(nodes: dict[str, Any]) -> dict[str, Any]:
+        return {new.get(name, name): replace(node, name=new.get(name, name)) for name, node in nodes.items()}
+
+    groups = {
+        name: replace(group, children=tuple(new.get(child, child) for child in group.children))
+        for name, group in renamed(b.result.groups).items()
+    }
+    roots = tuple(new.get(name, name) for name in b.result.roots)
+    show = b.show_docs
+    run = replace(
+        b,
+        result=replace(b.result, tasks=renamed(b.result.tasks), groups=groups, roots=roots),
+        tasks=tuple(new.get(name, name) for name in b.tasks),
+        read=lambda task: b.read(back.get(task, task)),
+        show_docs=None if show is None else lambda task, ids: show(back.get(task, task), ids),
+    )
+    return run, back
+
+
+def shared_keys(columns: Sequence[Columns], metric: str | None) -> list[MetricKey]:
+    """Metrics that are numbers in all of these, or those of them that are called so."""
+    shared = [key for key in columns[0] if all(key in c and c[key].is_numeric for c in columns)]
+    return shared if metric is None else matching(metric, shared)

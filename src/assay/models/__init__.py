@@ -7,16 +7,14 @@ from assay.models.base import (
     LM,
     Capabilities,
     ChatRenderer,
+    Check,
     ModelInfo,
     Stop,
     StreamingLM,
     TokenDivergences,
     Usage,
     check_arguments,
-    class_fingerprint,
-    count_parameters,
     never,
-    object_fingerprint,
     to_response,
 )
 from assay.models.catalog import CATALOG, PulledModel, pulled
@@ -28,6 +26,7 @@ from assay.models.lazy import LazyLM
 from assay.models.pulling import pull
 from assay.models.registry import MODELS, check_model, load_model, load_when_asked
 from assay.models.selftest import run_checks
+from assay.models.weights import class_fingerprint, count_parameters, object_fingerprint
 
 if TYPE_CHECKING:
     from assay.models.prefix_tree import count_distinct
@@ -42,6 +41,7 @@ __all__ = [
     "TIMES_AT_FIRST",
     "Capabilities",
     "ChatRenderer",
+    "Check",
     "CostLimit",
     "CostReached",
     "GenerationSettings",

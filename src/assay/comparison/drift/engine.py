@@ -101,7 +101,7 @@ def measure_drift(a: LM, b: LM, passages: Sequence[Passage], options: DriftOptio
     measured = _joined(blocks) if blocks is not None else _by_lists(a, b, texts, options)
     tokens = measured.tokens
     if len(tokens.kl) == 0:
-        raise ConfigError("the texts have no tokens to compare", hint="Give longer texts with --texts.")
+        raise ConfigError("the texts have no tokens to compare", hint="Use longer texts with --texts.")
     parts = list(drift_parts(tokens, [passage.domain for passage in passages]))
     wide = mean_kl(tokens.kl, tokens.texts, level=0.90)
     continued, first = _continuations(a, b, texts, options)
@@ -151,36 +151,40 @@ def _joined(blocks: Iterator[TokenDivergences]) -> _Measured:
 
 def _by_lists(a: LM, b: LM, texts: Sequence[str], options: DriftOptions) -> _Measured:
     """Word by word, as neither knows where the other's tokens end; every word of a text is a prompt of its own."""
-    for lm in (a, b):
-        if lm.info().chat == "messages":
-            raise ConfigError(
-                f"{lm.info().name} takes chats, and a chat is not the text that the other model reads",
-                hint="Use the server's completions: local-completions.",
-            )
-    owners, places, prompts = [], [], []
-    for at, text in enumerate(texts):
-        words = text.split(" ")
-        for place in range(1, len(words)):
-            prompt = " ".join(words[:place])
-            if prompt.strip():
-                owners.append(at)
-                places.append(place - 1)
-                prompts.append(prompt)
+    _refuse_chats(a, b)
+    prompts = _word_prompts(texts)
     # Evenly over all texts: the first ones alone would be one domain.
     count = min(len(prompts), options.max_requests)
-    chosen = np.linspace(0, len(prompts) - 1, count).astype(np.int64) if count else np.empty(0, dtype=np.int64)
-    asked = [prompts[i] for i in chosen]
-    found = [bounds_of(p, q) for p, q in zip(a.likeliest_tokens(asked), b.likeliest_tokens(asked), strict=True)]
+    chosen = [prompts[i] for i in np.linspace(0, len(prompts) - 1, count).astype(np.int64)] if count else []
+    asked = [prompt for _, _, prompt in chosen]
+    bounds = [bounds_of(p, q) for p, q in zip(a.likeliest_tokens(asked), b.likeliest_tokens(asked), strict=True)]
     tokens = TokenDivergences(
-        texts=np.array(owners, dtype=np.int64)[chosen],
-        places=np.array(places, dtype=np.int64)[chosen],
-        kl=np.array([each.kl for each in found]),
-        same_first=np.array([float(each.same_first) for each in found]),
-        entropy_a=np.array([each.entropy_a for each in found]),
-        entropy_b=np.array([each.entropy_b for each in found]),
+        texts=np.array([text for text, _, _ in chosen], dtype=np.int64),
+        places=np.array([place for _, place, _ in chosen], dtype=np.int64),
+        kl=np.array([each.kl for each in bounds]),
+        same_first=np.array([float(each.same_first) for each in bounds]),
+        entropy_a=np.array([each.entropy_a for each in bounds]),
+        entropy_b=np.array([each.entropy_b for each in bounds]),
     )
-    low, high = (np.array([getattr(each, f"variation_{end}") for each in found]) for end in ("low", "high"))
+    low, high = (np.array([getattr(each, f"variation_{end}") for each in bounds]) for end in ("low", "high"))
     return _Measured(tokens, (low, high))
+
+
+def _refuse_chats(*models: LM) -> None:
+    for info in [lm.info() for lm in models]:
+        if info.chat == "messages":
+            raise ConfigError(
+                f"{info.name} accepts only chats, and a chat is not the text that the other model reads",
+                hint="Use the server's completions: local-completions.",
+            )
+
+
+def _word_prompts(texts: Sequence[str]) -> list[tuple[int, int, str]]:
+    """Which text, the place of the word in it, and all that stands before that word."""
+    split = [text.split(" ") for text in texts]
+    places = [(at, place) for at, words in enumerate(split) for place in range(1, len(words))]
+    prompts = [(at, place - 1, " ".join(split[at][:place])) for at, place in places]
+    return [(at, place, prompt) for at, place, prompt in prompts if prompt.strip()]
 
 
 def drift_parts(tokens: TokenDivergences, domains: Sequence[str]) -> Iterator[DriftPart]:

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from assay.comparison.explanation.causes import Hints, RequestChange, causes_of, compare_requests, with_tokens
 from assay.comparison.explanation.facts import FieldDifference, config_differences, hints_of, model_differences
 from assay.comparison.explanation.intervals import Alone, docs_estimate, share_estimate
-from assay.comparison.explanation.reasking import MOST_CAUSES, shapley_requests
-from assay.comparison.explanation.rescoring import Rules, shapley_scores
+from assay.comparison.explanation.rescoring import MOST_CAUSES, Rules, shapley_requests, shapley_scores
 from assay.comparison.model import Floats
 from assay.comparison.runs import AskedDoc, ComparedRun, Keys, SampleColumn
 from assay.comparison.task_difference import align
@@ -38,7 +37,7 @@ class ExplainOptions:
 
 @dataclass(frozen=True)
 class CauseShare:
-    """What one cause is worth: a part of B − A."""
+    """How much one cause contributes to B − A."""
 
     cause: str
     estimate: Estimate
@@ -103,9 +102,7 @@ class _Inquiry:
                 )
         self.pairs = align(*self.columns)
         if len(self.pairs) == 0:
-            raise ConfigError(
-                "the runs have no doc in common", hint="There is nothing to compare question by question."
-            )
+            raise ConfigError("the runs have no doc in common", hint="There is nothing to compare doc by doc.")
         self.values = (self.columns[0].values[self.pairs.a], self.columns[1].values[self.pairs.b])
         self.clusters = self._clusters()
         self.bounded = all(bool(((values >= 0) & (values <= 1)).all()) for values in self.values)
@@ -119,17 +116,8 @@ class _Inquiry:
         docs: Keys = column.docs[self.pairs.a]
         return unit_index(unit_keys(docs, None if column.clusters is None else column.clusters[self.pairs.a]))
 
-    def explanation(self) -> Explanation:
-        means = [float(column.values.mean()) for column in self.columns]
-        reported = [self._reported(side, means[side]) for side in (0, 1)]
-        asked = self._asked()
-        fields = config_differences(*self.runs, self.task)
-        if asked is None:
-            self.notes.append("one of the formats keeps no requests: only docs and aggregation can be told apart")
-            self._add(UNEXPLAINED, self.values[1] - self.values[0])
-        else:
-            hints = with_tokens(hints_of(*self.runs, self.task), *asked)
-            self._take_apart(asked, hints)
+    def _shares(self, means: Sequence[float], reported: Sequence[float]) -> list[CauseShare]:
+        """All causes, the largest first and what nobody can explain last."""
         shares = [self._share(cause, part) for cause, part in self.parts.items()]
         shares += self._of_docs()
         rest = (reported[1] - means[1]) - (reported[0] - means[0])
@@ -138,7 +126,22 @@ class _Inquiry:
             bare = Estimate.bare(rest, len(self.columns[1]), "two ways to sum up the same docs")
             shares.append(CauseShare("aggregation", bare, bare.n, " → ".join(names)))
         shares = [share for share in shares if share.docs or share.cause == UNEXPLAINED]
-        shares.sort(key=lambda share: (share.cause == UNEXPLAINED, -abs(share.estimate.value or 0.0)))
+        return sorted(shares, key=lambda share: (share.cause == UNEXPLAINED, -abs(share.estimate.value or 0.0)))
+
+    def explanation(self) -> Explanation:
+        means = [float(column.values.mean()) for column in self.columns]
+        reported = [self._reported(side, means[side]) for side in (0, 1)]
+        asked = self._asked()
+        fields = config_differences(*self.runs, self.task)
+        if asked is None:
+            self.notes.append(
+                "one of the formats does not keep requests, so only docs and aggregation can be separated"
+            )
+            self._add(UNEXPLAINED, self.values[1] - self.values[0])
+        else:
+            hints = with_tokens(hints_of(*self.runs, self.task), *asked)
+            self._take_apart(asked, hints)
+        shares = self._shares(means, reported)
         wanted = {i for share in shares for i in share.examples}
         shown = {} if asked is None else {a.doc_id: (a, b) for a, b in zip(*asked, strict=True) if a.doc_id in wanted}
         return Explanation(
@@ -234,9 +237,7 @@ class _Inquiry:
             else:
                 self._add(" and ".join(sorted(group)), np.where(here, answers, 0.0), here)
                 if self.lm is None:
-                    self.notes.append(
-                        "causes that always come together can be told apart by asking a model again: --model"
-                    )
+                    self.notes.append("to separate causes that always occur together, ask a model again with --model")
 
     def _can_ask_again(
         self,
@@ -249,7 +250,9 @@ class _Inquiry:
         docs = np.flatnonzero(here).tolist()
         hidden = {cause for i in docs for change in changes[i] for cause in change.hidden}
         if hidden:
-            self.notes.append(f"{', '.join(sorted(hidden))}: made by the backend after the request, so not asked again")
+            self.notes.append(
+                f"{', '.join(sorted(hidden))}: done by the backend after the request was built, so it cannot be asked again"
+            )
         same_requests = all(len(asked[0][i].requests) == len(asked[1][i].requests) for i in docs)
         return len(group) <= MOST_CAUSES and not hidden and same_requests and "repeats" not in group
 

@@ -6,6 +6,7 @@ not be installed for a class that does without it.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import Any, Self
 
 from assay.compat.lm_eval.partial_answers import stream_partial
 from assay.config import lm_eval_version_of
-from assay.errors import AssayError, ModelError
+from assay.errors import AssayError, ConfigError, MissingPackage, ModelError, did_you_mean
 from assay.instance import Instance, Response
 from assay.models import (
     LM,
@@ -29,6 +30,7 @@ from assay.models import (
     object_fingerprint,
     to_response,
 )
+from assay.registry import missing_package
 
 
 def _line_of(cls: type[Any]) -> str | None:
@@ -157,3 +159,40 @@ class AdaptedLM(LM):
         if (size := count_parameters(self.inner)) is not None:
             details.setdefault("model_num_parameters", size)
         return details
+
+
+def backend_class(name: str) -> Any:
+    """The class behind a name of lm-evaluation-harness's own registry. This module, and no other, imports that package."""
+    try:
+        importlib.import_module("lm_eval.models")
+        registry = importlib.import_module("lm_eval.api.registry")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "lm_eval":
+            raise missing_package("lm-evaluation-harness", error) from error
+        raise MissingPackage(
+            f"the model 'lm_eval:{name}' belongs to lm-evaluation-harness, which is not installed",
+            hint="pip install lm-eval",
+            package="lm_eval",
+        ) from error
+    known = list(registry.MODEL_REGISTRY.keys())
+    if name not in known:
+        hint = did_you_mean(name, known) or f"It has: {', '.join(sorted(known))}."
+        raise ConfigError(f"the installed lm-evaluation-harness has no model {name!r}", hint=hint)
+    try:
+        try:
+            return registry.get_model(name)
+        except ValueError:  # "already registered"
+            return _registered_by_itself(registry, name)
+    except ModuleNotFoundError as error:
+        raise missing_package(f"the model 'lm_eval:{name}'", error) from error
+
+
+def _registered_by_itself(registry: Any, name: str) -> Any:
+    """The class that a module registers under a name for which the list of backends has another, as it does in 0.4.13 for
+    ipex and neuronx: without that entry the module can be imported."""
+    entries = registry.MODEL_REGISTRY._objs
+    module = str(entries[name]).partition(":")[0]
+    for alias in [alias for alias, entry in entries.items() if str(entry).startswith(f"{module}:")]:
+        del entries[alias]
+    importlib.import_module(module)
+    return registry.get_model(name)
