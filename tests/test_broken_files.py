@@ -85,7 +85,7 @@ TASKS = {
     # -- data
     "no_file": Broken("dataset_kwargs: {data_files: {test: gone.jsonl}}\n", r":8: .*there is no file gone\.jsonl", CHOICE.replace("dataset_kwargs: {{data_files: {{test: docs.jsonl}}}}\n", "")),
     "json_alone": whole("task: json_alone\ndataset_path: json\ntest_split: test\ndoc_to_text: q\ndoc_to_target: t\n", r"json_alone\.yaml:\d+: .*no files are named"),
-    "no_dataset": whole("task: no_dataset\ntest_split: test\ndoc_to_text: q\ndoc_to_target: t\n", r"names no dataset"),
+    "no_dataset": whole("task: no_dataset\ntest_split: test\ndoc_to_text: q\ndoc_to_target: t\n", r"it has no dataset"),
     "no_split": whole("task: no_split\ndataset_path: json\ndataset_kwargs: {data_files: {test: docs.jsonl}}\ndoc_to_text: q\ndoc_to_target: t\n", r"no_split\.yaml:\d+: .*no split to evaluate"),
     "wrong_split": Broken("test_split: tset\n", r"tset", CHOICE.replace("test_split: test\n", "")),
     "shots": Broken("num_fewshot: 5\nfewshot_split: test\n", r":9: .*5 shots were requested"),
@@ -109,7 +109,7 @@ TASKS = {
     # -- metrics
     "metric": Broken("metric_list: [{metric: acc_nrom}]\n", r":9: .*unknown metric 'acc_nrom'(?s:.)*acc_norm"),
     "metric_kind": Broken("metric_list: [{metric: acc}]\n", r":8: .*acc.*generate_until", GENERATION),
-    "metric_of_text": Broken("metric_list: [{metric: bleu}]\n", r":9: .*bleu says nothing about multiple_choice"),
+    "metric_of_text": Broken("metric_list: [{metric: bleu}]\n", r":9: .*bleu does not apply to multiple_choice"),
     "metric_argument": Broken("metric_list: [{metric: exact_match, ignore_cases: true}]\n", r":8: .*ignore_cases(?s:.)*ignore_case", GENERATION),
     "metric_argument_of_choice": Broken("metric_list: [{metric: acc, ignore_cases: true}]\n", r":9: .*ignore_cases"),
     "metric_twice": Broken("metric_list: [{metric: acc}, {metric: acc}]\n", r":9: .*two metrics"),
@@ -186,7 +186,7 @@ PYTHON = {
     "no_task": Broken("x = 1\n", r"no_task\.py:1: no task class(?s:.)*NAME"),
     "empty": Broken("", r"empty\.py:1: no task class"),
     # -- what the class lacks
-    "no_split": changed('    SAMPLE_SPLIT = "test"\n', "", r"no_split\.py:2: .*has no SAMPLE_SPLIT(?s:.)*Give the class SAMPLE_SPLIT"),
+    "no_split": changed('    SAMPLE_SPLIT = "test"\n', "", r"no_split\.py:2: .*has no SAMPLE_SPLIT(?s:.)*Add SAMPLE_SPLIT"),
     "no_dataset": changed('    DATASET_PATH = "json"\n', "", r"no_dataset\.py:2: .*has no DATASET_PATH"),
     "no_choices": changed("_get_choices", "_choices", r"no_choices\.py:2: .*has no _get_choices"),
     "no_styler": changed("    TASK_STYLER = MCStyle()\n", "", r"no_styler\.py:2: .*has no TASK_STYLER"),
@@ -262,7 +262,7 @@ MODELS = {
     "no_tokenizer": BrokenModel(r"has no tokenizer files(?s:.)*tokenizer=", files={"tokenizer.json": b"", "tokenizer_config.json": b""}),
     "tokenizer": BrokenModel(r"no tokenizer could be loaded(?s:.)*tokenizer=", files={"tokenizer.json": b"{"}),
     "gguf_missing": BrokenModel(r"no file tiny\.gguf in(?s:.)*GGUF files there", arguments="pretrained={folder}/model/tiny.gguf"),
-    "gguf_magic": BrokenModel(r"tiny\.gguf is no GGUF file", arguments="pretrained={folder}/model/tiny.gguf", files={"tiny.gguf": b"<html>not found"}),
+    "gguf_magic": BrokenModel(r"tiny\.gguf is not a GGUF file", arguments="pretrained={folder}/model/tiny.gguf", files={"tiny.gguf": b"<html>not found"}),
     "gguf_short": BrokenModel(r"tiny\.gguf cannot be read", arguments="pretrained={folder}/model/tiny.gguf", files={"tiny.gguf": b"GGUF\3"}),
 }  # fmt: off
 

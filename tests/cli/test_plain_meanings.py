@@ -23,7 +23,7 @@ def test_limits_that_mean_something(limit: float) -> None:
 
 
 def test_a_mirror_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="there is not a directory"):
+    with pytest.raises(ConfigError, match="there is no directory"):
         RunConfig(data_dir=str(tmp_path / "nope"))
 
 

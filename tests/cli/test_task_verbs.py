@@ -222,7 +222,7 @@ WRONG = {
     "template": ("doc_to_text: '{{q'\n", "not valid Jinja"),
     "sampler": ("fewshot_config: {sampler: random_n}\n", "unknown few-shot sampler"),
     "split": ("test_split: null\n", "no split to evaluate"),
-    "dataset": ("dataset_path: null\n", "names no dataset"),
+    "dataset": ("dataset_path: null\n", "it has no dataset"),
     "package": ("process_docs: !function needs.f\n", "needs the package 'surely_not_installed'"),
 }
 

@@ -272,7 +272,7 @@ def test_a_model_that_raises_is_not_killed_for_it(cluster: Any, crashing: str) -
 
 
 def test_a_model_that_loads_here_and_not_there(cluster: Any, tmp_path: Path, crashing: str) -> None:
-    with pytest.raises(ModelError, match=r"(?s)weights.bin is only on the driver.*every node"):
+    with pytest.raises(ModelError, match=r"(?s)weights.bin is only on the driver.*Every node"):
         execute(config(tmp_path, "x", model=crashing, model_args={"driver": os.getpid()}, executor="ray", replicas=1))
 
 

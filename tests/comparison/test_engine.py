@@ -309,7 +309,7 @@ def test_missing_runs_and_foreign_directories(tmp_path: Path) -> None:
         open_run(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match="contains no run"):
         open_run(tmp_path)
-    with pytest.raises(ConfigError, match="one run"):
+    with pytest.raises(ConfigError, match="two runs"):
         compare_runs([open_run(write_run(tmp_path / "a", BASE))])
 
 

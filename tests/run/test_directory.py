@@ -24,9 +24,9 @@ def status(folder: Path) -> str:
 @pytest.mark.parametrize(
     ("model", "words", "said"),
     [
-        (None, {"tasks": ["sums"]}, "tasks was ['colours'] and is ['sums']"),
-        (None, {"limit": 3}, "limit was not set and is 3"),
-        (Better(), {}, "the model was Echo and is Better"),
+        (None, {"tasks": ["sums"]}, "tasks was ['colours'] and is now ['sums']"),
+        (None, {"limit": 3}, "limit was not set and is now 3"),
+        (Better(), {}, "the model was Echo and is now Better"),
     ],
 )
 def test_a_directory_of_another_run_is_refused(bench: Path, model: Any, words: dict[str, Any], said: str) -> None:  # noqa: F811

@@ -76,7 +76,7 @@ def test_a_cell_in_other_words_is_done_anew_and_said_so(models: Path) -> None:
     matrix(models, "--tasks", "demo_grammar")
     other = matrix(models, "--tasks", "demo_grammar", "--limit", "9")
     assert other.exit_code == 0, other.output
-    assert "one on demo_grammar is run again: limit was 8 and is 9" in other.output
+    assert "one on demo_grammar is run again: limit was 8 and is now 9" in other.output
 
 
 def test_fresh_does_finished_cells_again(models: Path) -> None:

@@ -428,5 +428,5 @@ def test_how_much_to_think_goes_to_the_server_and_into_the_fingerprint(tmp_path:
 
 
 def test_a_model_that_cannot_be_told_how_much_to_think_says_so() -> None:
-    with pytest.raises(ConfigError, match="takes no argument 'reasoning_effort'"):
+    with pytest.raises(ConfigError, match="has no argument 'reasoning_effort'"):
         assay.evaluate(model="ngram", tasks=["demo_capitals_en"], limit=1, reasoning_effort="high")

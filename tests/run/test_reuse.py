@@ -99,7 +99,7 @@ def test_what_a_server_says_of_itself_counts(folder: Path) -> None:
         assert f"{DOCS} from the store" in run(folder, server).answers_from
         server.listing = {"id": "ngram", "root": "/weights/step-2000", "created": 2}
         other = run(folder, server)
-    assert "its root was /weights/step-1000 and is /weights/step-2000" in other.answers_from
+    assert "its root was /weights/step-1000 and is now /weights/step-2000" in other.answers_from
     assert asked(server) == 2 * DOCS
 
 
@@ -160,7 +160,7 @@ def test_a_server_that_refuses_log_probabilities_is_probed_by_its_text(folder: P
 
 
 def test_fresh_and_offline_exclude_each_other() -> None:
-    with pytest.raises(ConfigError, match="exclude"):
+    with pytest.raises(ConfigError, match="cannot be combined"):
         RunConfig(fresh=True, offline=True)
 
 

@@ -101,7 +101,7 @@ def test_docs_that_came_or_went_are_named(bench: Path) -> None:  # noqa: F811
     lines = (bench / "test.jsonl").read_text().splitlines(keepends=True)
     more = json.dumps({"question": "new", "answer": 0}) + "\n"
     (bench / "test.jsonl").write_text("".join([*lines, more]))
-    assert "did not ask about 1 docs (30)" in score_again(bench / "run").remarks[0]
+    assert "did not ask 1 docs (30)" in score_again(bench / "run").remarks[0]
     (bench / "test.jsonl").write_text("".join(lines[:28]))
     again = score_again(bench / "run")
     assert "no longer has 2 docs (28, 29)" in again.remarks[0]

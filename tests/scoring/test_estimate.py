@@ -64,7 +64,7 @@ def test_one_doc_has_a_value_and_no_error():
         ([1.0, None, 0.0], "mean", "1 of 3 docs have no value"),
         ([None, None], "mean", "nothing"),
         ([math.nan, math.nan], "nanmean", "NaN"),
-        ([1.0, 2.0], Aggregation("lazy", lambda values: None), "lazy gave nothing"),
+        ([1.0, 2.0], Aggregation("lazy", lambda values: None), "lazy returned nothing"),
     ],
 )
 def test_undefined_numbers_say_why(values, name, reason):

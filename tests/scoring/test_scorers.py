@@ -276,7 +276,7 @@ def test_a_failing_process_results_names_task_doc_and_filter():
         ScoringError, match=r"task 'demo', doc 3, filter 'none', metric 'process_results': ValueError: no"
     ):
         score(config(process_results=process), generation("x", doc_id=3))
-    with pytest.raises(ScoringError, match="gave float"):
+    with pytest.raises(ScoringError, match="returned float"):
         score(config(process_results=lambda doc, results: 0.5), generation("x"))
 
 

@@ -59,5 +59,5 @@ def test_control_without_spread_or_docs_helps_nothing_and_says_so() -> None:
     assert flat.effective_n == 5
     assert control_estimate(y[:2], y[:2], y).estimate.undefined == "fewer than 4 docs in common"
     assert control_estimate(y, y, y[:4]).estimate.undefined == "the earlier run has fewer docs"
-    with pytest.raises(ValueError, match="no pairs"):
+    with pytest.raises(ValueError, match="do not form pairs"):
         control_estimate(y, y[:3], y)

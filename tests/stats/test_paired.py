@@ -147,7 +147,7 @@ def test_edges() -> None:
     assert one.estimate.stderr is None
     assert one.bounds(0.95) is None
     assert paired_difference(np.array([0.2]), np.array([0.7])).p_value is None
-    with pytest.raises(ValueError, match="no pairs"):
+    with pytest.raises(ValueError, match="do not form pairs"):
         paired_difference(np.ones(2), np.ones(3))
     same = paired_difference(np.array([0.25, 0.5, 0.125]), np.array([0.25, 0.5, 0.125]))
     assert same.p_value == 1.0

@@ -115,7 +115,7 @@ def test_margin_ends_a_run_without_a_difference() -> None:
     rule, stop = StoppingRule.parse("decided vs 'runs/the base' margin=0.05"), None
     for start in range(0, 3000, 50):
         stop = stop or rule.update(a[start : start + 50], a[start : start + 50])
-    assert stop.startswith("no difference larger than 0.05 to runs/the base after")
+    assert stop.startswith("no difference larger than 0.05 from runs/the base after")
 
 
 def test_rules_give_an_interval_of_the_score_that_survives_stopping() -> None:

@@ -212,10 +212,10 @@ def test_two_files_that_give_one_name_cannot_be_asked_for_together(root: Path, t
     text = "task: x\ndataset_path: d\ntest_split: test\nnum_fewshot: "
     one, two = put(tmp_path, "own/one/x.yaml", f"{text}1\n"), put(tmp_path, "own/two/x.yaml", f"{text}2\n")
     for asked in ([str(one), str(two)], [str(tmp_path / "own")], [str(tmp_path / "own" / "*" / "x.yaml")]):
-        with pytest.raises(ConfigError, match=r"'x' is defined more than once.*one/x\.yaml and .*two/x\.yaml"):
+        with pytest.raises(ConfigError, match=r"'x' has several different definitions.*one/x\.yaml and .*two/x\.yaml"):
             resolve(root, *asked)
     two.write_text("group: x\ntask: [a]\n")
-    with pytest.raises(ConfigError, match=r"'x' is defined more than once.*one/x\.yaml and .*two/x\.yaml"):
+    with pytest.raises(ConfigError, match=r"'x' has several different definitions.*one/x\.yaml and .*two/x\.yaml"):
         resolve(root, str(one), str(two))
     two.write_text(one.read_text())
     assert resolve(root, str(one), str(two), str(one)).roots == ["x"]
@@ -328,7 +328,7 @@ def test_a_task_may_be_asked_for_as_a_mapping(tmp_path: Path) -> None:
         manager.load([{"dataset_path": "a/b"}])
     with pytest.raises(ConfigError, match=r"doc_to_txt(?s:.)*doc_to_text"):
         manager.load({**own, "doc_to_txt": "q"})
-    with pytest.raises(ConfigError, match="more than once"):
+    with pytest.raises(ConfigError, match="several different definitions"):
         manager.load(["known", {"task": "known", "num_fewshot": 5}])
 
 

@@ -88,9 +88,9 @@ def test_overrides_lie_between_the_group_and_what_it_says_of_a_member(manager: T
 
 
 def test_overrides_that_nothing_takes_are_told(manager: TaskManager, tmp_path: Path) -> None:
-    with pytest.warns(ConfigWarning, match="overrides of c reach no task"):
+    with pytest.warns(ConfigWarning, match="overrides of c apply to no task"):
         manager.load(["a"], overrides={"c": {"num_fewshot": 1}})
-    with pytest.raises(ConfigError, match="overrides: there is not a task or group named 'cc'"):
+    with pytest.raises(ConfigError, match="overrides: there is no task or group named 'cc'"):
         manager.load(["a"], overrides={"cc": {"num_fewshot": 1}})
     found = run(tmp_path, ["sub", "c"], Written(lambda p, d: p[:1]), overrides={"c": {"doc_to_text": "2{{question}}"}})
     assert (found["c"]["exact_match"].value, found["a"]["exact_match"].value) == (0.25, 0.0)

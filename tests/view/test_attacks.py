@@ -307,8 +307,8 @@ def group(*children: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("groups", "problem"),
     [
-        ({"g0": group("g0")}, "contain one another"),
-        ({"g0": group("g1"), "g1": group("attack", "g0")}, "contain one another"),
+        ({"g0": group("g0")}, "contain each other"),
+        ({"g0": group("g1"), "g1": group("attack", "g0")}, "contain each other"),
         ({f"g{i}": group(f"g{i + 1}") for i in range(5000)}, "deep"),
         ({f"g{i}": group(f"g{i + 1}", f"g{i + 1}") for i in range(40)}, "rows"),
     ],

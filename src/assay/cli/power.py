@@ -62,14 +62,8 @@ if TYPE_CHECKING:
     help="Variance of one draw of a doc, if no run has several; 0 without sampling.",
 )
 @click.option(
-    "--repeats",
-    "draws",
-    default=1,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Draws per doc that are planned.",
+    "--repeats", "draws", default=1, show_default=True, type=click.IntRange(min=1), help="Planned draws per doc."
 )
-@click.option("--repeats", default=1, show_default=True, type=click.IntRange(min=1), help="Planned draws per doc.")
 @click.option(
     "--tests",
     default=1,

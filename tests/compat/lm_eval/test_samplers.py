@@ -65,7 +65,7 @@ def test_what_it_draws_is_known() -> None:
 
 def test_more_than_there_are_is_an_error_in_words() -> None:
     for name in ("ContextSampler", "FirstNSampler"):
-        with pytest.raises(DataError, match="drawn from 10"):
+        with pytest.raises(DataError, match="requested from 10"):
             getattr(ours, name)(DOCS).sample(11)
     with pytest.raises(KeyError, match="first_n"):
         ours.get_sampler("first_m")

@@ -191,8 +191,10 @@ def test_a_scale_too_long_to_reach_is_probed_small(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(selfcheck, "_AFFORDABLE", {"cpu": 0.0})
     model = build("llama4_text")
     assert self_check(model).way == "tree"
-    monkeypatch.setattr(attention.PassThroughCache, "get_seq_length", lambda *_: 0)
-    assert self_check(model).way != "tree"
+    monkeypatch.setattr(attention.PassThroughCache, "get_seq_length", lambda *_, **__: 0)
+    check = self_check(model)
+    assert "differ by" in str(check.reason)
+    assert check.way != "tree"
     assert {part.floor_scale for part in model.modules() if hasattr(part, "floor_scale")} == {WINDOW}
 
 

@@ -137,7 +137,7 @@ def test_arguments_of_transformers_are_passed_on_and_said(
 
 
 def test_an_argument_that_nobody_knows_is_refused_with_the_nearest(llama_directory: Path) -> None:
-    with pytest.raises(ConfigError, match="takes no argument 'load_in_4bits'") as error:
+    with pytest.raises(ConfigError, match="has no argument 'load_in_4bits'") as error:
         load(llama_directory, load_in_4bits=True)
     assert "load_in_4bit" in str(error.value)
 

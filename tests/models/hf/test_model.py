@@ -116,7 +116,7 @@ def test_thinking_needs_its_end_and_generation_tasks(network: Any, tokenizer: An
     with pytest.raises(ConfigError, match="think_end_token"):
         HFLM(network("llama"), tokenizer=tokenizer, enable_thinking=True)
     model = HFLM(network("llama"), tokenizer=tokenizer, enable_thinking=True, think_end_token="</think>", threads=1)
-    with pytest.raises(ConfigError, match="does not go with loglikelihood"):
+    with pytest.raises(ConfigError, match="does not work with loglikelihood"):
         model.loglikelihood([ask("loglikelihood", "A", " b")])
 
 

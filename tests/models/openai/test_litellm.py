@@ -120,5 +120,5 @@ def test_a_refused_request_fails_alone_and_a_wrong_key_ends_the_run(
 def test_wrong_arguments_are_named() -> None:
     with pytest.raises(ConfigError, match="needs a model name"):
         load_model("litellm", {})
-    with pytest.raises(ConfigError, match="takes no argument 'num_concurent'"):
+    with pytest.raises(ConfigError, match="has no argument 'num_concurent'"):
         load_model("litellm", {"model": "openai/x", "num_concurent": 3})

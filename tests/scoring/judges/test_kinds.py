@@ -217,7 +217,7 @@ def test_verdicts_of_two_judges_are_never_mixed(tmp_path: Path) -> None:
     task = tmp_path / "judged.yaml"
     nine = "filter_list: [{name: none, filter: [take_first]}, {name: nine, filter: [{function: regex, regex_pattern: '(9)'}]}]"
     task.write_text(f"{task.read_text()}\n{nine}")
-    with pytest.raises(ModelError, match="the judge is another model now"):
+    with pytest.raises(ModelError, match="the judge is no longer the model"):
         score_again(tmp_path / "run")
     again = score_again(tmp_path / "run", {"roles": {"judge": judge(tmp_path)}})
     assert again["judged"]["correct", "none"].value == pytest.approx(2 / 3)

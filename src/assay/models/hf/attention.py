@@ -68,8 +68,12 @@ class PassThroughCache(Cache):  # type: ignore[misc]
         return key_states, value_states
 
     def get_seq_length(self, layer_idx: int | None = None) -> Any:
-        """A model that asks makes positions and masks, which it is given. A layer that asks wants to know where it is."""
+        """A model that asks makes positions, which it is given. A layer that asks wants to know where its tokens stand."""
         return 0 if layer_idx is None else _TokensBefore(self._positions)
+
+    def get_query_offset(self, layer_idx: int = 0) -> int:
+        """Asked where masks are made, which are ours."""
+        return 0
 
 
 @dataclass(frozen=True, slots=True)
