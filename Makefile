@@ -45,8 +45,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.developing: $(VENV)/.installed
-	@echo "Adding the developers' tools to $(VENV): ray, a browser driver, linters and packages that tests compare with; about 1 GB more on disk."
+	@echo "Adding the developers' tools to $(VENV): ray, a browser driver, linters and packages that tests compare with; about 1.5 GB more on disk."
 	@$(BIN)/python -m $(PIP_INSTALL) -c $(VENV)/constraints.txt -e '.[$(DEV_EXTRAS)]'
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null 2>&1 || true # tests import as users who cannot keep byte code
 	@touch $@
 
 demo: $(VENV)/.installed ## run a first real evaluation
