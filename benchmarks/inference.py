@@ -70,9 +70,9 @@ def gsm8k(docs: int, shots_of: int = 5) -> list[tuple[Any, ...]]:
 
 
 def sampled(docs: int) -> list[tuple[Any, ...]]:
-    """Eight draws of each prompt with two examples, all of one length."""
+    """Eight draws of each prompt, all of one length."""
     settings = {"until": [], "max_gen_toks": 48, "do_sample": True, "temperature": 0.8}
-    return [(prompt, settings) for prompt, _ in gsm8k(docs, 2) for _ in range(8)]
+    return [(prompt, settings) for prompt, _ in gsm8k(docs) for _ in range(8)]
 
 
 @dataclass(frozen=True)
@@ -95,10 +95,10 @@ WORKLOADS = {
         Workload("gsm8k", "generate_until", gsm8k, 24, 4.0),
     ],
     "bfloat16": [
-        Workload("mmlu", "loglikelihood", mmlu, 10, 5.0, (1,)),
-        Workload("hellaswag", "loglikelihood", hellaswag, 10, 2.0, (8,)),
-        Workload("gsm8k", "generate_until", gsm8k, 4, 5.0, (4,)),
-        Workload("sampled", "generate_until", sampled, 1, 5.0, (8,)),
+        Workload("mmlu", "loglikelihood", mmlu, 24, 5.0, (1,)),
+        Workload("hellaswag", "loglikelihood", hellaswag, 24, 2.0, (8,)),
+        Workload("gsm8k", "generate_until", gsm8k, 16, 5.0, (1, 8)),
+        Workload("sampled", "generate_until", sampled, 2, 5.0, (8,)),
         Workload("mmlu, hybrid (qwen3_5_text)", "loglikelihood", mmlu, 24, 3.0, (1, 8), "qwen3_5_text"),
         Workload("mmlu, fallback (mamba)", "loglikelihood", mmlu, 12, 1.0, (1, 8), "mamba"),
         Workload("gsm8k, fallback (mamba)", "generate_until", gsm8k, 8, 1.0, (8,), "mamba"),

@@ -79,6 +79,21 @@ def test_half_precision_is_rounded_once_from_float32(
         torch.testing.assert_close(found, usual, rtol=2 * torch.finfo(dtype).eps, atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("capability", "instructions", "slow"),
+    [("AVX512", False, True), ("AVX512", True, False), ("DEFAULT", False, False)],
+)
+def test_bfloat16_is_slow_where_an_x86_processor_lacks_its_instructions(
+    capability: str, instructions: bool, slow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever oneDNN says: it has kernels there too, which widen number by number."""
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: instructions)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    assert packing.is_slow(torch.bfloat16) is slow
+
+
 def test_layers_are_left_alone_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     holder = Holder(torch.nn.Linear(8, 8))
     monkeypatch.setattr(packing, "free_memory", lambda device: 100)

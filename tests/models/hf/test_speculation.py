@@ -51,7 +51,19 @@ def test_the_reach_of_drafts_follows_their_success() -> None:
     drafter.learn(9)
     assert len(drafter.draft(100)) == 16
     drafter.learn(0)
-    assert len(drafter.draft(100)) == 1
+    assert [len(drafter.draft(100)) for _ in range(2)] == [0, 1]
+
+
+def test_after_each_miss_no_draft_is_tried_for_twice_as_long() -> None:
+    drafter = NgramDrafter([1, 2] * 40)
+    waited = []
+    for _ in range(7):
+        drafter.draft(100)
+        drafter.learn(0)
+        waited.append(next(passes for passes in range(100) if drafter.draft(100)))
+    assert waited == [1, 3, 7, 15, 31, 31, 31]
+    drafter.learn(1)
+    assert drafter.draft(100)
 
 
 def generate(model: HFLM, rows: int, *, draft: bool, **settings: Any) -> tuple[dict[int, list[int]], RowGenerator]:

@@ -133,7 +133,18 @@ def _can_pack(layer: torch.nn.Linear) -> bool:
 
 
 def is_slow(dtype: Any) -> bool:
-    """Half precision that this processor has no product for."""
+    """Half precision that this processor has no product for.
+
+    oneDNN says that it supports bfloat16 where it has kernels: on an x86 processor with AVX-512 but without its bfloat16
+    instructions they widen the numbers one by one, and are slower than float32.
+    """
     if dtype == torch.bfloat16:
-        return not torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        return not (torch.ops.mkldnn._is_mkldnn_bf16_supported() and _multiplies_bfloat16())
     return dtype == torch.float16 and not torch.ops.mkldnn._is_mkldnn_fp16_supported()
+
+
+def _multiplies_bfloat16() -> bool:
+    if not torch.backends.cpu.get_cpu_capability().startswith("AVX"):
+        return True  # not an x86 processor; there oneDNN's word is good
+    found = [getattr(torch.cpu, f"_is_{name}_supported", None) for name in ("avx512_bf16", "amx_tile")]
+    return any(ask is None or ask() for ask in found)  # an older torch does not know

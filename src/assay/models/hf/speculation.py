@@ -18,6 +18,7 @@ from collections.abc import Sequence
 _SIZES = (3, 2)
 """So many last tokens are looked up, the longer ones first."""
 _FIRST, _MOST = 4, 16
+_MOST_MISSES = 5
 _REMEMBERED = 4096
 """Tokens of a prompt that are looked at, from its end."""
 
@@ -38,6 +39,8 @@ class NgramDrafter:
         self._following: dict[tuple[int, ...], int] = {}
         """Run of tokens → the place after its last occurrence, once there is a token there."""
         self._reach = _FIRST
+        self._misses = self._resting = 0
+        """Drafts in a row of which nothing was right, and passes for which no further one is tried."""
         for token in prompt[-_REMEMBERED:]:
             self.say(token)
 
@@ -49,6 +52,9 @@ class NgramDrafter:
 
     def draft(self, most: int) -> list[int]:
         """At most so many tokens, and no more than it is worth."""
+        if self._resting:
+            self._resting -= 1
+            return []
         tokens = self._tokens
         runs = (tuple(tokens[-size:]) for size in _SIZES)
         start = next((self._following[run] for run in runs if run in self._following), None)
@@ -60,5 +66,7 @@ class NgramDrafter:
         return draft
 
     def learn(self, right: int) -> None:
-        """So many tokens of the last draft were right."""
+        """So many tokens of the last draft were right. After each miss it rests twice as long: text that is drawn rarely repeats."""
         self._reach = min(_MOST, 2 * right + 1)
+        self._misses = 0 if right else min(_MOST_MISSES, self._misses + 1)
+        self._resting = 2**self._misses - 1
