@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from assay.garbage import rare_collections
 from assay.instance import Instance
 from assay.results import SampleRow, SampleWriter, read_samples
-from assay.run.execution import rare_collections
 from assay.run.kept import KeptDocs
 
 

@@ -145,6 +145,13 @@ def test_a_file_may_choose_in_its_own_name_and_a_run_otherwise(tmp_path: Path) -
     assert (name, first(task)[0][1]) == ("cap@mcqa", " A")
 
 
+def test_a_group_of_a_named_directory_finds_a_member_there_that_chose_its_format(tmp_path: Path) -> None:
+    write(tmp_path, name="cap@cloze")
+    (tmp_path / "g.yaml").write_text("group: g\ntask: [cap]\n")
+    found = TaskManager(include_defaults=False).resolve([str(tmp_path)])
+    assert found.groups["g"].children == ("cap@cloze",)
+
+
 def test_groups_and_patterns_hand_the_format_on(tmp_path: Path) -> None:
     write(tmp_path)
     write(tmp_path, name="cup")

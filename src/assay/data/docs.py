@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import pickle
 import random
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from assay.compact_json import compact_encoder
 from assay.instance import Doc
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain).encode
+_encode = compact_encoder(_plain, sort_keys=True)
 
 
 def doc_hash(doc: dict[str, Any]) -> str:

@@ -101,7 +101,7 @@ class FilterEnsemble:
             filtered = list(step.apply(resps, docs))
         except AssayError:
             raise
-        except Exception as error:
+        except Exception as error:  # a filter may be anybody's code
             guilty = self._first_failing(step, resps, instances)
             raise ScoringError(f"{where}{guilty}: {type(error).__name__}: {error}") from error
         if len(filtered) != len(resps):

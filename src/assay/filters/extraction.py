@@ -162,7 +162,7 @@ class AnswerFilter(Extractor):
         self.fallback = fallback
 
     def extract(self, text: str) -> str | None:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not say what it extracts")
 
     def apply(self, resps: Iterable[Any], docs: Sequence[Doc]) -> list[list[Any]]:
         def one(response: Any) -> str:

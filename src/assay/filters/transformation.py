@@ -18,7 +18,7 @@ class Transformation(Filter):
     """A filter that is a function of one response."""
 
     def transform(self, response: Any) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not say what it makes of a response")
 
     def apply(self, resps: Iterable[Any], docs: Sequence[Doc]) -> list[list[Any]]:
         return [[self.transform(response) for response in entry] for entry in resps]

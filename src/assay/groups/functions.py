@@ -176,7 +176,7 @@ class _Looped:
                 return np.asarray(self._once(values, weights, mask, samples))
             except ScoringError:
                 raise
-            except Exception as error:
+            except Exception as error:  # code of a task file may raise anything
                 raise ScoringError(f"the aggregator {self.name!r} raised {type(error).__name__}: {error}") from error
         draws = _resampled(self.members, len(values)) if self.on_samples else None
         rows = (
@@ -192,7 +192,7 @@ class _Looped:
             raise
         except (ArithmeticError, ValueError):
             return float("nan")  # a point where it has no value (a division by zero) is undefined, not an error
-        except Exception as error:
+        except Exception as error:  # code of a task file may raise anything
             message = f"the aggregator {self.name!r} raised {type(error).__name__} in a replicate: {error}"
             raise ScoringError(message) from error
 
@@ -275,7 +275,7 @@ def run_scorer(group: GroupLike, scores: Scores) -> dict[MetricKey, GroupScore]:
 def _ask_scorer(where: str, function: Callable[[Values], Any], values: Values) -> dict[str, float | None]:
     try:
         result = function(values)
-    except Exception as error:
+    except Exception as error:  # code of a task file may raise anything
         raise ScoringError(f"{where} raised {type(error).__name__}: {error}") from error
     if not isinstance(result, Mapping):
         raise ScoringError(f"{where} returned {result!r:.80}", hint="A scorer returns {metric: value}.")

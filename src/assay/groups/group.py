@@ -10,6 +10,7 @@ from assay.config import AggMetricConfig, GroupConfig, build_group_config
 from assay.errors import ConfigError, WrongKind
 from assay.groups.members import Scores
 from assay.groups.score import sample_len, score_group, scores_in
+from assay.groups.walks import bottom_up, depth_first, path_between, steps_to
 from assay.registry import load_object
 from assay.results import GroupResult, GroupScore, MetricKey, Score, group_entry, read_numbers, write_key
 
@@ -176,24 +177,11 @@ class Group(Generic[TaskT]):
 
     def is_leaf(self) -> bool:
         """Whether there are no subgroups below."""
-        return not any(isinstance(child, Group) for child in self._children.values())
+        return not _subgroups(self)
 
     def path_to(self, target: Group[Any]) -> list[Group[Any]]:
         """The groups from here down to `target`, both included; empty if it is not below."""
-        previous: dict[int, Group[Any] | None] = {id(self): None}
-        stack: list[Group[Any]] = [self]
-        while stack:
-            group = stack.pop()
-            if group is target:
-                trail = [group]
-                while (before := previous[id(trail[-1])]) is not None:
-                    trail.append(before)
-                return trail[::-1]
-            for child in group._children.values():
-                if isinstance(child, Group) and id(child) not in previous:
-                    previous[id(child)] = group
-                    stack.append(child)
-        return []
+        return path_between(self, target, _subgroups)
 
     # What is below
 
@@ -206,69 +194,38 @@ class Group(Generic[TaskT]):
 
     def get_subtasks(self, max_depth: int | None = None) -> list[Leaf]:
         """Leaves at most `max_depth` steps below: 1 gives the direct children, 0 nothing."""
-        within = self._nodes() if max_depth is None else (node for node, at in self._below() if at <= max_depth)
-        tasks: dict[str, Leaf] = {}
-        for node in within:
-            if not isinstance(node, Group):
-                tasks.setdefault(node_name(node), node)
-        return list(tasks.values())
+        return list(self._leaves(max_depth).values())
 
     @property
     def task_names(self) -> list[str]:
         """The names of `get_all_tasks()`."""
-        return [node_name(task) for task in self.get_all_tasks()]
+        return list(self._leaves())
 
     def get_all_groups(self, recursive: bool = True) -> list[Group[Any]]:
         """All subgroups, parents before children, each once; without this group itself."""
-        return [node for node, depth in self._below() if isinstance(node, Group) and (recursive or depth == 1)]
+        return list(depth_first(_subgroups(self), _subgroups)) if recursive else _subgroups(self)
 
     def bottom_up(self) -> list[Group[Any]]:
         """All groups below and then this one, children before parents, each once."""
-        ordered: dict[int, Group[Any]] = {}
-
-        def visit(group: Group[Any]) -> None:
-            for child in group:
-                if isinstance(child, Group) and id(child) not in ordered:
-                    visit(child)
-            ordered[id(group)] = group
-
-        visit(self)
-        return list(ordered.values())
-
-    def _below(self) -> Iterator[tuple[Group[Any] | Leaf, int]]:
-        """Each node below, once, depth first, with the steps of its shortest path from here."""
-        depths = self._shortest()
-        for node in self._nodes():
-            yield node, depths[id(node)]
-
-    def _nodes(self) -> Iterator[Group[Any] | Leaf]:
-        """Each node below, once, depth first."""
-        seen: set[int] = set()
-        stack: list[Group[Any] | Leaf] = [*reversed(self._children.values())]
-        while stack:
-            node = stack.pop()
-            if id(node) not in seen:
-                seen.add(id(node))
-                yield node
-                if isinstance(node, Group):
-                    stack += reversed(node._children.values())
-
-    def _shortest(self) -> dict[int, int]:
-        depths: dict[int, int] = {}
-        level: list[Group[Any] | Leaf] = list(self._children.values())
-        step = 1
-        while level:
-            new = {id(node): node for node in level if depths.setdefault(id(node), step) == step}
-            below = [child for node in new.values() if isinstance(node, Group) for child in node]
-            level = [node for node in below if id(node) not in depths]
-            step += 1
-        return depths
+        return [*bottom_up(_subgroups(self), _subgroups), self]
 
     def traverse(self, visitor: Callable[[Group[Any] | Leaf], None]) -> None:
         """Call `visitor` on this group and on everything below, parents first; a shared node is visited once."""
         visitor(self)
-        for node, _ in self._below():
+        for node in self._below():
             visitor(node)
+
+    def _leaves(self, max_depth: int | None = None) -> dict[str, Leaf]:
+        """By name. Of namesakes, which only different groups can have, the first."""
+        steps = None if max_depth is None else steps_to(self._children.values(), _members)
+        tasks: dict[str, Leaf] = {}
+        for node in self._below():
+            if not isinstance(node, Group) and (steps is None or steps[id(node)] <= (max_depth or 0)):
+                tasks.setdefault(node_name(node), node)
+        return tasks
+
+    def _below(self) -> Iterator[Group[Any] | Leaf]:
+        return depth_first(self._children.values(), _members)
 
     # Numbers
 
@@ -403,6 +360,14 @@ def node_name(node: Group[Any] | Leaf) -> str:
     if not isinstance(name, str) or not name:
         raise ConfigError(f"{node!r} is neither a group nor a task", hint="A member of a group has a task_name.")
     return name
+
+
+def _members(node: Group[Any] | Leaf) -> Iterable[Group[Any] | Leaf]:
+    return node._children.values() if isinstance(node, Group) else ()
+
+
+def _subgroups(group: Group[Any]) -> list[Group[Any]]:
+    return [child for child in group._children.values() if isinstance(child, Group)]
 
 
 def _made_config(

@@ -5,27 +5,42 @@ A class written for lm-evaluation-harness meets it as it is; what Assay asks for
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Protocol, Self, TypeAlias, cast
 
-from assay.errors import ConfigError, ModelError, did_you_mean
+from assay.errors import ModelError
 from assay.instance import Context, Instance, Message, Response
+from assay.models.arguments import check_arguments, checked_arguments, split_arguments, with_arguments
 from assay.models.cost import CostLimit
 from assay.models.identity import Identity
+from assay.models.info import ABILITIES, Capabilities, ChatForm, Check, ModelInfo, TokenDivergences, Usage
 from assay.models.letters import Letters, as_requests, letters_by_likelihood
 from assay.models.weights import class_fingerprint, count_parameters, object_fingerprint
 from assay.request_types import REQUEST_TYPES
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+__all__ = [  # all that a backend needs, also what is defined in `info` and `arguments`
+    "ABILITIES",
+    "LM",
+    "PIECE",
+    "Capabilities",
+    "ChatForm",
+    "ChatRenderer",
+    "Check",
+    "ModelInfo",
+    "NoLikelihoods",
+    "Stop",
+    "StreamingLM",
+    "TokenDivergences",
+    "Usage",
+    "answers_in_order",
+    "check_arguments",
+    "never",
+    "split_arguments",
+    "to_response",
+    "with_arguments",
+]
 
-A = TypeVar("A")
-F = TypeVar("F", bound=Callable[..., Any])
-ChatForm: TypeAlias = Literal["messages", "text"]
 Stop: TypeAlias = Callable[[], bool]
 PIECE = 128
 """Requests that a model without a stream of its own is asked at once: large enough for any batch, soon answered."""
@@ -33,90 +48,6 @@ PIECE = 128
 
 def never() -> bool:
     return False
-
-
-@dataclass(slots=True)
-class Usage:
-    """What a backend has used so far. Backends that know fill it in; the run shows it."""
-
-    prompt_tokens: int = 0
-    """Tokens of all prompts, as if nothing were shared."""
-    computed_tokens: int = 0
-    """Prompt tokens that really went through the model."""
-    generated_tokens: int = 0
-    cost: float = 0.0
-    """In the currency of the prices given to the backend."""
-    retries: int = 0
-    images: int = 0
-    """Images that were sent."""
-    image_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Capabilities:
-    """What a model can do. A task that needs more is refused before the first request."""
-
-    likelihoods: bool = True
-    top_logprobs: bool = False
-    images: bool = False
-    tools: bool = False
-    seeds: bool = True
-    """Whether a sampled draw can be had again."""
-    stop_strings: bool = True
-    continues: bool = True
-    """Whether an assistant's message that was begun can be continued."""
-
-    def named(self) -> dict[str, bool]:
-        """
-        >>> Capabilities(likelihoods=False).named()["likelihoods"]
-        False
-        """
-        return {name: getattr(self, name) for name in ABILITIES}
-
-
-ABILITIES = tuple(field.name for field in fields(Capabilities))
-
-
-@dataclass(frozen=True, slots=True)
-class ModelInfo:
-    """Everything callers may want to know about a model before the first request."""
-
-    name: str = ""
-    fingerprint: str = ""
-    """Changes whenever answers may change."""
-    num_parameters: int | None = None
-    max_length: int | None = None
-    """Tokens that the model reads in all."""
-    tokenizer: str = ""
-    chat: ChatForm | None = None
-    """Whether a conversation goes to the model as messages, or as text through its template; None: neither."""
-    chat_template: str | None = None
-    """The text of the template in use."""
-    details: Mapping[str, Any] = field(default_factory=dict)
-    """Further facts for results files, by the names that lm-evaluation-harness gives them."""
-    capabilities: Capabilities = Capabilities()
-    prices: tuple[float, float] | None = None
-    """Of a million tokens of prompts, and of answers."""
-    computes_here: bool = False
-    """Whether it is known to ask no server, which may charge: such a model may be tried out for a forecast."""
-    max_gen_toks: int = 256
-    """Tokens of an answer where neither task nor run says; more for a model that thinks first."""
-    window_requests: int = 0
-    """Requests that it needs at once to keep busy, where that is more than a run holds anyway."""
-    streams_at_once: int = 1
-    """Calls of `stream` that may be under way together: more than one where another machine computes, which would wait
-    for the last answers of one part of a run before it got the next."""
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """`passed` is None where a check does not apply; `flipped` is the share of questions whose best choice changed."""
-
-    name: str
-    passed: bool | None
-    difference: float | None = None
-    flipped: float | None = None
-    note: str = ""
 
 
 class ChatRenderer(Protocol):
@@ -137,22 +68,6 @@ class _NoCache:
 
     def add_partial(self, *answer: Any) -> None:
         pass
-
-
-@dataclass(frozen=True)
-class TokenDivergences:
-    """Two models at a block of tokens: each array has a number for each token."""
-
-    texts: NDArray[np.int64]
-    """Which text it is of."""
-    places: NDArray[np.int64]
-    """Its place in that text, from 0."""
-    kl: NDArray[np.float64]
-    """Kullback–Leibler divergence of the second model's next-token distribution from the first's, in nats."""
-    same_first: NDArray[np.float64]
-    """1 where both find the same token likeliest."""
-    entropy_a: NDArray[np.float64]
-    entropy_b: NDArray[np.float64]
 
 
 class LM(ABC):
@@ -380,31 +295,12 @@ class LM(ABC):
         `additional_config` (device, batch size, …) holds what the run offers: a class takes what it has a parameter
         for, and model arguments go first.
         """
-        return cls(**cls._checked(arg_dict, additional_config or {}))
+        return cls(**checked_arguments(cls, arg_dict, additional_config or {}))
 
     @classmethod
     def check_arguments(cls, arg_dict: Mapping[str, Any]) -> None:
         """Raise what can be known to be wrong with model arguments, and with the files they name, before a model is made."""
-        cls._checked(arg_dict, {})
-
-    @classmethod
-    def _checked(cls, arg_dict: Mapping[str, Any], additional: Mapping[str, Any]) -> dict[str, Any]:
-        parameters = inspect.signature(cls.__init__).parameters
-        names = [
-            n for n, p in parameters.items() if n != "self" and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
-        ]
-        if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-            check_arguments(cls.__name__, arg_dict, names)
-        offered = {k: v for k, v in additional.items() if v is not None and k in names}
-        given = {**offered, **arg_dict}
-        for name in names:
-            if parameters[name].default is inspect.Parameter.empty and name not in given:
-                example = "smollm2-135m" if name == "pretrained" else "…"
-                raise ConfigError(
-                    f"the model {cls.__name__} needs {name}, which is missing",
-                    hint=f"Add --model_args {name}={example}",
-                )
-        return given
+        checked_arguments(cls, arg_dict, {})
 
 
 class StreamingLM(LM):
@@ -436,43 +332,6 @@ def answers_in_order(responses: Iterable[tuple[int, Response]], count: int) -> l
             raise ModelError(f"request {position} cannot be answered: {response.failure}")
         answers[position] = response.answer
     return answers
-
-
-def check_arguments(model: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Raise for the first model argument that is not known."""
-    for name in given:
-        if name not in known:
-            raise ConfigError(
-                f"the model {model} has no argument {name!r}",
-                hint=did_you_mean(name, known) or f"It takes: {', '.join(known) or 'none'}.",
-            )
-
-
-def with_arguments(arguments: type, *, and_others: bool = False) -> Callable[[F], F]:
-    """Shows the fields of a dataclass as arguments of a constructor that takes them as `**given`.
-
-    Whoever reads signatures finds them there: the check of model arguments, and `help`.
-    """
-
-    def decorate(constructor: F) -> F:
-        signature = inspect.signature(constructor)
-        *first, rest = signature.parameters.values()
-        named = [
-            inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type)
-            for each in fields(arguments)
-        ]
-        shown = signature.replace(parameters=[*first, *named, *([rest] if and_others else [])])
-        constructor.__signature__ = shown  # type: ignore[attr-defined]
-        return constructor
-
-    return decorate
-
-
-def split_arguments(arguments: type[A], given: Mapping[str, Any]) -> tuple[A, dict[str, Any]]:
-    """Those that are fields of the dataclass, as one of it; and the others."""
-    named = {each.name for each in fields(cast(Any, arguments))}
-    own = arguments(**{name: value for name, value in given.items() if name in named})
-    return own, {name: value for name, value in given.items() if name not in named}
 
 
 def to_response(request_type: str, given: Any, model: str = "the model") -> Response:

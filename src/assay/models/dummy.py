@@ -13,7 +13,8 @@ from math import log
 from typing import Any
 
 from assay.instance import Instance, Response
-from assay.models.base import LM, ModelInfo, Stop, never
+from assay.models.base import LM, Stop, never
+from assay.models.info import ModelInfo
 
 _WORDS = [
     "the",

@@ -17,8 +17,9 @@ from typing import Any
 
 from assay.errors import DISTRIBUTION, ModelError
 from assay.instance import Instance, Response
-from assay.models.base import LM, Capabilities, ModelInfo, Stop, StreamingLM, Usage, never
+from assay.models.base import LM, Stop, StreamingLM, never
 from assay.models.catalog import resolve
+from assay.models.info import Capabilities, ModelInfo, Usage
 from assay.paths import assay_home
 
 

@@ -111,7 +111,7 @@ def _from_elsewhere(name: str, cls: Any, args: dict[str, Any], offered: dict[str
             raise missing_package(f"the model {name!r}", error) from error
         hint = "Install the package named above."
         raise MissingPackage(f"the model {name!r}: {error}", hint=hint, package="") from error
-    except Exception as error:
+    except Exception as error:  # a backend may be anybody's code
         raise ModelError(f"the model {name!r} cannot be created: {type(error).__name__}: {error}") from error
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from assay.errors import AssayError, ModelError
 from assay.instance import Instance, Response
-from assay.models.base import LM, Check, NoLikelihoods
+from assay.models.base import LM, NoLikelihoods
+from assay.models.info import Check
 
 QUESTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Question: What do plants need to grow?\nAnswer:", (" light", " sand", " gold and silver", " noise")),
@@ -34,7 +35,7 @@ def run_checks(
     report("the backend's own checks")
     try:
         yield from lm.own_checks(limit)
-    except Exception as error:
+    except Exception as error:  # as below
         yield Check("the backend's own checks", False, note=_reason(error))
     for check in (one_by_one, order, token_boundary, chat_round_trip, stop_strings, draws):
         name = check.__name__.replace("_", " ")

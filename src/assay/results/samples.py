@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -19,6 +19,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from assay.compact_json import compact_encoder
 from assay.errors import StoreError
 from assay.instance import Instance, Message, Response, context_text, is_chat
 from assay.results.directory import plain, sync
@@ -26,6 +27,7 @@ from assay.results.directory import plain, sync
 ROWS_PER_GROUP = 4096
 BATCH_ROWS = 1024
 """Rows that readers hold at once."""
+NOTHING = Response(None)
 TEXT_COLUMNS = (
     *("doc", "target", "arguments", "resps", "filtered_resps", "stops", "tokens", "extras", "questions"),
     *("failure", "other"),
@@ -103,20 +105,20 @@ def pack_responses(instances: Sequence[Instance]) -> dict[str, str | None]:
     """What came with the responses of a doc, by column; None for a column that would say nothing."""
     if all(each is None or each.is_bare for instance in instances for each in instance.responses):
         return {"stops": None, "tokens": None, "extras": None}
-    columns: dict[str, list[list[Any]]] = {"stops": [], "tokens": [], "extras": []}
-    for instance in instances:
-        came_with = [
-            ("", None, None) if each is None else (each.stop_reason or "", each.tokens, each.extras())
-            for each in instance.responses
-        ]
-        for column, values in zip(columns.values(), zip(*came_with) if came_with else ((), (), ())):
-            column.append(values)
+    came_with = [[each or NOTHING for each in instance.responses] for instance in instances]
+    columns: dict[str, list[list[Any]]] = {
+        "stops": [[each.stop_reason or "" for each in draws] for draws in came_with],
+        "tokens": [[each.tokens for each in draws] for draws in came_with],
+        "extras": [[each.extras() for each in draws] for draws in came_with],
+    }
     return {name: to_json(values) if any(map(any, values)) else None for name, values in columns.items()}
 
 
 def unpack_responses(resps: str, stops: str | None, tokens: str | None, extras: str | None) -> list[list[Response]]:
     """The responses of each request, from the columns of a sample row."""
     answers = json.loads(resps)
+    if stops is None and tokens is None and extras is None:  # as of most models that are not servers
+        return [[Response(tuple(each) if isinstance(each, list) else each) for each in draws] for draws in answers]
     nothing: list[list[Any]] = [[None] * len(each) for each in answers]
     reasons, counts, more = (nothing if text is None else json.loads(text) for text in (stops, tokens, extras))
     return [
@@ -165,20 +167,7 @@ def pack_questions(instances: Sequence[Instance]) -> str | None:
     return to_json(asked) if asked else None
 
 
-def _make_encoder() -> Callable[[Any], str]:
-    """Compact JSON text, by one encoder for all.
-
-    `json` makes another one inside for every value that it writes, which costs more than a small value does.
-    """
-    slow = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=plain).encode
-    make = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:
-        return slow
-    encode = make(None, plain, json.encoder.encode_basestring, None, ":", ",", False, False, True)
-    return lambda value: slow(value) if isinstance(value, str) else "".join(encode(value, 0))
-
-
-to_json = _make_encoder()
+to_json = compact_encoder(plain)
 
 
 class SampleWriter:
@@ -219,13 +208,14 @@ class SampleWriter:
         if not self._rows:
             return
         rows, self._rows = self._rows, []
-        names = tuple(dict.fromkeys(name for row in rows for name in row.numbers()))
+        numbers = [row.numbers() for row in rows]
+        names = tuple(dict.fromkeys(name for of_row in numbers for name in of_row))
         try:
             if self._writer is None:
                 self._open(names)
             elif not set(names) <= set(self._numbers):
                 self._widen(names)
-            self._writer.write_table(self._table(rows))
+            self._writer.write_table(self._table(rows, numbers))
         except OSError as error:
             raise self._failed(error) from error
 
@@ -268,7 +258,7 @@ class SampleWriter:
             ]
         )
 
-    def _table(self, rows: Sequence[SampleRow]) -> Any:
+    def _table(self, rows: Sequence[SampleRow], numbers: Sequence[Mapping[str, float]]) -> Any:
         import pyarrow as pa
 
         same = ("doc_id", "doc_hash", "request_hash", "filter", *(name for name in TEXT_COLUMNS if name != "other"))
@@ -276,7 +266,6 @@ class SampleWriter:
         columns["other"] = [to_json(row.other) if row.other else None for row in rows]
         columns["flags"] = [list(row.flags) for row in rows]
         columns["cluster"] = [row.cluster for row in rows]
-        numbers = [row.numbers() for row in rows]
         for name in self._numbers:
             columns[name] = [of_row.get(name) for of_row in numbers]
         schema = self._schema()

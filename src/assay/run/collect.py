@@ -187,39 +187,37 @@ class Collector:
     ) -> None:
         assert self.writer is not None
         doc, kept = unit.requests, unit.kept
-        came_with: dict[str, Any] = (
-            {"stops": kept.stops, "tokens": kept.tokens, "extras": kept.extras}
-            if kept
-            else pack_responses(doc.instances)
-        )
-        shared: dict[str, Any] = {
-            "doc_id": doc.doc_id,
-            "doc_hash": doc.doc_hash,
-            "request_hash": asked,
-            "doc": kept.doc if kept else to_json(doc.doc),
-            "target": to_json(doc.target),
-            "arguments": kept.arguments if kept else pack_arguments(doc.instances),
-            "resps": kept.resps if kept else to_json([instance.resps for instance in doc.instances]),
-            "questions": pack_questions(doc.instances),
-            "failure": failure,
-            "cluster": cluster_of(doc, self.task.config.cluster, self.task.task_name),
-        }
+        if kept is not None:
+            text, arguments, resps = kept.doc, kept.arguments, kept.resps
+            came_with = {"stops": kept.stops, "tokens": kept.tokens, "extras": kept.extras}
+        else:
+            text, arguments = to_json(doc.doc), pack_arguments(doc.instances)
+            resps = to_json([instance.resps for instance in doc.instances])
+            came_with = pack_responses(doc.instances)
         for name in self.filter_names:
             metrics = values.get((doc.doc_id, name), {})
-            numbers = {metric: float(value) for metric, value in metrics.items() if is_number(value)}
+            numbers = {metric: float(value) for metric, value in metrics.items() if isinstance(value, int | float)}
+            other = {metric: value for metric, value in metrics.items() if metric not in numbers}
+            filtered = [instance.filtered_resps.get(name) for instance in doc.instances]
             self.writer.add(
                 SampleRow(
-                    **shared,
-                    **came_with,
+                    doc_id=doc.doc_id,
+                    doc_hash=doc.doc_hash,
+                    request_hash=asked,
                     filter=name,
-                    filtered_resps=to_json([instance.filtered_resps.get(name) for instance in doc.instances]),
+                    doc=text,
+                    target=to_json(doc.target),
+                    arguments=arguments,
+                    resps=resps,
+                    filtered_resps=to_json(filtered),
+                    **came_with,
+                    questions=pack_questions(doc.instances),
+                    failure=failure,
                     metrics=numbers,
-                    other={
-                        **{metric: value for metric, value in metrics.items() if metric not in numbers},
-                        **rules_of(doc.instances, name),
-                    },
                     labels=self._labels(doc.doc_id, name),
-                    flags=tuple(flag.name for flag in flags if flag.filter in (None, name)),
+                    other={**other, **rules_of(filtered)},
+                    flags=tuple([flag.name for flag in flags if flag.filter in (None, name)]) if flags else (),
+                    cluster=cluster_of(doc, self.task.config.cluster, self.task.task_name),
                 )
             )
 
@@ -231,9 +229,8 @@ class Collector:
         }
 
 
-def rules_of(instances: Sequence[Instance], filter_name: str) -> dict[str, Any]:
+def rules_of(filtered: Sequence[Any]) -> dict[str, Any]:
     """The rules by which a filter read the answers of a doc, where it says."""
-    filtered = [instance.filtered_resps.get(filter_name) for instance in instances]
     each = [one for value in filtered for one in (value if isinstance(value, list) else [value])]
     rules = [one.rule for one in each if isinstance(one, ReadLabel)]
     return {"read_by": rules} if rules else {}
@@ -245,7 +242,7 @@ def apply_filters(ensemble: FilterEnsemble, docs: Sequence[DocRequests]) -> None
         try:
             begin(DOC_SECONDS + len(docs) / 10)
             return ensemble.apply([instance for doc in docs for instance in doc.instances])
-        except Exception as error:
+        except Exception as error:  # a filter may be anybody's code
             failed = 0
             for doc in docs:
                 try:
@@ -296,10 +293,6 @@ def values_by_doc(result: ScoringResult) -> dict[tuple[int, str], dict[str, Any]
         for doc_id, value in zip(column.doc_ids, column.values):
             values.setdefault((doc_id, key.filter), {})[key.metric] = value
     return values
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float)
 
 
 def cluster_of(doc: DocRequests, column: str | None, task: str) -> str | None:

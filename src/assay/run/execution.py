@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from assay.config import RunConfig
 from assay.data import mirror_dir
 from assay.errors import ConfigError
+from assay.garbage import rare_collections
 from assay.instance import context_text
 from assay.metrics import allow_unsafe_code
 from assay.models import LM, CostLimit, load_model, load_when_asked
@@ -197,22 +197,6 @@ def prepare(config: RunConfig, stack: ExitStack) -> None:
     stack.enter_context(rare_collections())
     seed_everything(config.seed)
     allow_unsafe_code(config.confirm_run_unsafe_code, config.sandbox)
-
-
-@contextmanager
-def rare_collections(new_objects: int = 400_000) -> Iterator[None]:
-    """Look for reference cycles after every 400,000 new objects instead of every 700.
-
-    A window of docs is some hundred thousand objects that all live until it is scored and form no cycles. Searching
-    them again and again takes a third of the time of a run whose model answers at once.
-    """
-    before = gc.get_threshold()
-    if 0 < before[0] < new_objects:
-        gc.set_threshold(new_objects, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 # ---------------------------------------------------------------------- the model

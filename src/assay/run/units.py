@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from assay.instance import Instance
 from assay.results import kept_arguments, unpack_responses
@@ -13,9 +13,8 @@ from assay.store import request_key
 from assay.tasks import DocRequests
 
 
-@dataclass(frozen=True, slots=True)
-class KeptDoc:
-    """One doc as its sample row has it; texts are JSON."""
+class KeptDoc(NamedTuple):
+    """One doc as its sample row has it; texts are JSON. A named tuple because there is one for every row."""
 
     doc_hash: str
     request_hash: str

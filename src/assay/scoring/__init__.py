@@ -9,7 +9,7 @@ from assay.scoring.base import Scorer, ScoringContext, by_doc
 from assay.scoring.checks import check_filter, check_metric
 from assay.scoring.choices import LettersScorer, MultiChoiceScorer, MultipleChoiceScorer
 from assay.scoring.estimation import aggregate, chance_test, estimate, quietly, stderr_for_metric
-from assay.scoring.hooks import hooked
+from assay.scoring.hooks import hooked, is_draws
 from assay.scoring.judges import JudgeScorer, answer_hash, checked, label_rows, scale_from_json
 from assay.scoring.outcome import ScoringResult, declared
 from assay.scoring.resolve import (
@@ -103,6 +103,7 @@ __all__ = [
     "higher_is_better_of",
     "hooked",
     "idle_settings",
+    "is_draws",
     "label_rows",
     "may_be_right_or_wrong",
     "metric_configs",

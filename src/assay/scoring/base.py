@@ -309,5 +309,5 @@ def guarded(where: tuple[str, str, str, int], call: Any, *args: Any) -> Any:
         return call(*args)
     except AssayError as error:
         raise ScoringError(f"{place}: {error.message}", hint=error.hint) from error
-    except Exception as error:
+    except Exception as error:  # a metric may be anybody's code
         raise ScoringError(f"{place}: {type(error).__name__}: {error}") from error

@@ -135,7 +135,7 @@ def aggregate(values: Sequence[Any], aggregation: Aggregation) -> float | None:
         value = aggregation.fn(values)
     except AssayError as error:
         raise ScoringError(f"aggregation {aggregation.name}: {error.message}", hint=error.hint) from error
-    except Exception as error:
+    except Exception as error:  # an aggregation may be anybody's code
         shown = str(values[0])[:120]
         raise ScoringError(
             f"aggregation {aggregation.name} of {len(values)} values: {type(error).__name__}: {error}",

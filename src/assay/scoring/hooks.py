@@ -32,9 +32,13 @@ def hooked(
 
         def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
             value = compute_metric(create_result(instances, filter_name), metric)
-            is_draws = isinstance(value, list) and value and all(isinstance(each, int | float) for each in value)
-            return reduce_draws(metric, value) if is_draws else value
+            return reduce_draws(metric, value) if is_draws(value) else value
 
     made = copy.copy(scorer)
     made.__class__ = Hooked
     return made
+
+
+def is_draws(score: Any) -> bool:
+    """Whether a score is a list of the scores of repeated draws, and not a pair of texts."""
+    return isinstance(score, list) and bool(score) and all(isinstance(each, int | float) for each in score)

@@ -5,7 +5,7 @@ from assay.tasks.base import Task
 from assay.tasks.base_task import BaseTask
 from assay.tasks.check import check_docs, check_task, code_of_task, functions_in, may_be_registered
 from assay.tasks.conversation import ConversationTask
-from assay.tasks.expand import GroupSpec
+from assay.tasks.expansion import GroupSpec
 from assay.tasks.fewshot import SAMPLERS, Sampler
 from assay.tasks.index import Entry
 from assay.tasks.languages import Language, add_language

@@ -100,7 +100,7 @@ class ConversationTask(GenerateTask):
             state.asked.append(turn)
             context = self._next_context(requests, history, turn)
             made = self.construct_requests(requests.doc, context, target=requests.target, options=state.options)
-        except Exception as error:
+        except Exception as error:  # code of a task file may raise anything
             raise self._with_doc(error, requests.doc_id, requests.doc) from error
         for idx, instance in enumerate(made, len(requests.instances)):
             instance.idx, instance.doc_id, instance.task_name = idx, requests.doc_id, self.task_name

@@ -11,18 +11,14 @@ with other fields gets its own, `group::task`, then `group::task::2` and so on. 
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 from assay.config import (
     ConfigWarning,
-    GroupConfig,
     LoadedFile,
     Origin,
     TaskConfig,
@@ -33,97 +29,16 @@ from assay.config import (
     resolve_includes,
     split_group,
 )
-from assay.errors import ConfigError, did_you_mean
+from assay.errors import ConfigError
+from assay.tasks.expansion import Built, Expansion, GroupSpec, ReadyConfig, child_called
 from assay.tasks.formats import select_format, written_group
 from assay.tasks.index import Entry
+from assay.tasks.names import Names, split_path, with_variant
 from assay.tasks.styled import apply_variant
 
-_SINGLE_COLON = re.compile(r"(?<!:):(?!:)")
 _MEMBER_KEYS = frozenset({"task", "group", "if"})
 _DEFINES_TASK = frozenset({"dataset_path", "custom_dataset", "include", "class", "doc_to_text"})
 _GROUP_ONLY = frozenset({"group_alias", "aggregate_metric_list", "group_filter", "scorer"})
-
-Built: TypeAlias = dict[tuple[str, Path | None], tuple[TaskConfig, Mapping[str, Origin]]]
-"""Configs of tasks as their own files give them, with the origins of their fields, by name and file."""
-
-
-class ReadyConfig(NamedTuple):
-    """A task or group that a Python file defines, and the lines that set its fields."""
-
-    config: TaskConfig | GroupConfig
-    path: Path
-    origins: Mapping[str, Origin]
-
-
-@dataclass(frozen=True)
-class GroupSpec:
-    """A group with its members resolved; `children` are names of tasks or of other groups."""
-
-    name: str
-    config: GroupConfig
-    children: tuple[str, ...]
-    conditions: dict[str, str] = field(default_factory=dict)
-    """Child to the expression of its `if:`; a child without one always belongs."""
-
-    def renamed(self, name: str) -> GroupSpec:
-        if name == self.name:
-            return self
-        return replace(self, name=name, config=self.config.model_copy(update={"group": name}))
-
-
-@dataclass
-class Expansion:
-    """Everything that some names stand for, each task and group under a name that nothing else has."""
-
-    tasks: dict[str, TaskConfig] = field(default_factory=dict)
-    groups: dict[str, GroupSpec] = field(default_factory=dict)
-    tags: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    sources: dict[str, Path | None] = field(default_factory=dict)
-    origins: dict[str, Mapping[str, Origin]] = field(default_factory=dict)
-
-    def add_task(self, config: TaskConfig, parent: str | None, path: Path | None, origins: Mapping[str, Origin]) -> str:
-        """Keep a task that `parent` wants (None: that was asked for itself), and say under which name."""
-
-        def as_named(name: str) -> TaskConfig:
-            return config if name == config.task else config.override(task=name)
-
-        name = self._settle(config.task, parent, path, lambda name: self.tasks.get(name) == as_named(name))
-        self.tasks[name] = as_named(name)
-        self.sources[name], self.origins[name] = path, origins
-        return name
-
-    def add_group(self, spec: GroupSpec, parent: str | None, path: Path | None, origins: Mapping[str, Origin]) -> str:
-        """The same for a group."""
-        name = self._settle(spec.name, parent, path, lambda name: self.groups.get(name) == spec.renamed(name))
-        self.groups[name] = spec.renamed(name)
-        self.sources[name], self.origins[name] = path, origins
-        return name
-
-    def _settle(self, wanted: str, parent: str | None, path: Path | None, is_known: Callable[[str], bool]) -> str:
-        for name in _names(wanted, parent):
-            if (name not in self.tasks and name not in self.groups) or is_known(name):
-                return name
-        files = " and ".join(str(file) for file in (self.sources[wanted], path) if file is not None)
-        raise ConfigError(
-            f"{wanted!r} has several different definitions: {files}",
-            hint="Rename all but one, or run them one at a time.",
-        )
-
-
-def _names(wanted: str, parent: str | None) -> Iterator[str]:
-    """The names to try. What was asked for itself has only its own: results are looked up by it.
-
-    >>> from itertools import islice
-    >>> list(islice(_names("x", "g"), 4)), list(_names("x", None))
-    (['x', 'g::x', 'g::x::2', 'g::x::3'], ['x'])
-    """
-    yield wanted
-    if parent is None:
-        return
-    longer = wanted if wanted.startswith(f"{parent}::") else f"{parent}::{wanted}"
-    if longer != wanted:
-        yield longer
-    yield from (f"{longer}::{number}" for number in count(2))
 
 
 @dataclass(frozen=True)
@@ -154,7 +69,7 @@ class _Asked:
 
     @property
     def key(self) -> str:
-        return _with_variant(self.entry.name, self.variant)
+        return with_variant(self.entry.name, self.variant)
 
 
 class Expander:
@@ -173,7 +88,7 @@ class Expander:
 
         `overrides` are fields by the name of a task, or of a group, whose members then get them.
         """
-        self.entries = entries
+        self.names = Names(entries)
         self._ready = ready or {}
         self.metadata = dict(metadata or {})
         self._built = {} if built is None else built
@@ -182,6 +97,14 @@ class Expander:
         self._pending: dict[str, _Asked] = {}
         self._roots: dict[tuple[str, str | None], list[str]] = {}
 
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        return self.names.entries
+
+    def add_entries(self, entries: Mapping[str, Entry]) -> None:
+        """Know further names too, such as those in a directory that is asked for by its path."""
+        self.names = Names({**self.entries, **entries})
+
     def expand(self, asked: Iterable[str | Path | Mapping[str, Any]]) -> list[str]:
         """The keys of the tasks and groups that registered names (with variants), files, and mappings as a group's members
         are written, stand for, in order.
@@ -189,7 +112,7 @@ class Expander:
         What is asked for by itself keeps its name, also where an earlier group has a member of that name with other
         fields: `_entry` lets a root go first.
         """
-        wanted = [each if self._is_path(each) else self._asked(each) for each in asked]
+        wanted = [each if self.names.is_path(each) else self._asked(each) for each in asked]
         named = [target for each in wanted if isinstance(each, list) for target in each]
         self._pending = {each.key: each for each in reversed(named)}
         roots: list[str] = []
@@ -199,24 +122,18 @@ class Expander:
             )
         return list(dict.fromkeys(roots))
 
-    def _is_path(self, name: Any) -> bool:
-        """Whether it names a member of a group by the groups above it."""
-        return isinstance(name, str) and "::" in name and self.split_variant(name) is None
-
     def _path(self, path: str) -> str:
         """`group::subgroup::task`: what the group makes of this one of its members, under the name that was asked for."""
-        base, *variant = _SINGLE_COLON.split(path)
-        plain, at, chosen = base.rpartition("@")
-        head, *parts = (plain if at else base).split("::")
-        entry, _ = self.find(head)
+        head, parts, variant = split_path(path)
+        entry, _ = self.names.find(head)
         if entry.kind != "group":
             raise ConfigError(f"{path!r}: {head!r} is a {entry.kind}, expected a group before `::`")
         whole = Expander(
             self.entries, metadata=self.metadata, ready=self._ready, built=self._built, overrides=self._overrides
         )
-        (key,) = whole.expand([_with_variant(head, (*([f"@{chosen}"] if at else []), *variant))])
+        (key,) = whole.expand([with_variant(head, variant)])
         for part in parts:
-            key = _child_called(part, whole.result.groups.get(key), path)
+            key = child_called(part, whole.result.groups.get(key), path)
         return self._adopt(whole.result, key, path, None)
 
     def _adopt(self, expansion: Expansion, key: str, name: str, parent: str | None) -> str:
@@ -245,11 +162,11 @@ class Expander:
             loaded = load_yaml(asked)
             name, is_group = _name_in(loaded, asked)
             return [_Asked(Entry(name, "group" if is_group else "task", str(asked)), loaded=loaded)]
-        entry, variant = self.find(asked)
+        entry, variant = self.names.find(asked)
         if entry.kind != "tag":
             return [_Asked(entry, variant)]
         members = [_Asked(self.entries[name], variant) for name in entry.members]
-        self.result.tags[_with_variant(entry.name, variant)] = tuple(member.key for member in members)
+        self.result.tags[with_variant(entry.name, variant)] = tuple(member.key for member in members)
         return members
 
     def _written_out(self, entry: Mapping[str, Any]) -> list[_Asked]:
@@ -258,41 +175,13 @@ class Expander:
         if not isinstance(name, str):
             raise ConfigError(f"a task has neither `task` nor `group`: {entry!r}", hint='Write {"task": NAME, …}.')
         fields = {key: value for key, value in entry.items() if key not in _MEMBER_KEYS}
-        known = self.split_variant(name)
+        known = self.names.split(name)
         if known is not None and not isinstance(entry.get("task"), list):
             return [_Asked(self.entries[known[0]], known[1], overrides=fields)]
         is_group = "group" in entry
         if not is_group and not _DEFINES_TASK & {*fields}:
-            self.find(name)  # raises: nothing here says what the task would be
+            self.names.find(name)  # raises: nothing here says what the task would be
         return [_Asked(Entry(name, "group" if is_group else "task"), loaded=LoadedFile(dict(entry), {}))]
-
-    def find(self, name: str, *, place: str = "") -> tuple[Entry, tuple[str, ...]]:
-        """The entry, and the variant that follows the name after a colon."""
-        parts = self.split_variant(name)
-        if parts is None:
-            raise ConfigError(
-                f"{place}there is no task, group or tag named {name!r}",
-                hint=did_you_mean(name, self.entries) or "`assay ls` lists them; --include_path adds a directory.",
-            )
-        return self.entries[parts[0]], parts[1]
-
-    def split_variant(self, name: str) -> tuple[str, tuple[str, ...]] | None:
-        """The registered name, and what follows it: `@format` of lm-evaluation-harness 0.5, then `:variant` of ours."""
-        if name in self.entries:
-            return name, ()
-        base, *variant = _SINGLE_COLON.split(name)
-        if base in self.entries:
-            return base, tuple(variant)
-        plain, at, chosen = base.rpartition("@")
-        if at and plain in self.entries:
-            return plain, (f"@{chosen}", *variant)
-        # A file may choose for itself (`task: arc_easy@cloze`); it is the task's only one, so the bare name means it too.
-        own = [each for each in self._with_format if each.startswith(f"{plain if at else base}@")]
-        return (own[0], (*([f"@{chosen}"] if at else []), *variant)) if len(own) == 1 else None
-
-    @cached_property
-    def _with_format(self) -> list[str]:
-        return [name for name in self.entries if "@" in name]
 
     def _entry(self, entry: Entry, place: _Place, loaded: LoadedFile | None = None) -> list[str]:
         if entry.rivals:
@@ -302,9 +191,9 @@ class Expander:
             )
         if entry.kind == "tag":
             keys = [key for name in entry.members for key in self._entry(self.entries[name], place)]
-            self.result.tags[_with_variant(entry.name, place.variant)] = tuple(keys)
+            self.result.tags[with_variant(entry.name, place.variant)] = tuple(keys)
             return keys
-        if place.groups and (asked := self._pending.get(_with_variant(entry.name, place.variant))):
+        if place.groups and (asked := self._pending.get(with_variant(entry.name, place.variant))):
             self._root(asked)
         if told := self._overrides.get(entry.name):
             place = replace(place, overrides={**place.overrides, **told, **place.member})
@@ -354,7 +243,7 @@ class Expander:
         if variant := tuple(part for part in place.variant if not part.startswith("@")):
             config = apply_variant(config, variant)
         if place.variant:
-            config = config.override(task=_with_variant(config.task, place.variant))
+            config = config.override(task=with_variant(config.task, place.variant))
         return self.result.add_task(config, place.parent, path, origins)
 
     def _group(self, name: str, loaded: LoadedFile, path: Path | None, place: _Place) -> str:
@@ -364,7 +253,7 @@ class Expander:
         # An override may also replace a field of the group itself, such as its alias.
         pushed = {key: value for key, value in place.overrides.items() if key not in _GROUP_ONLY}
         own.update({key: value for key, value in place.overrides.items() if key in _GROUP_ONLY})
-        key = _with_variant(name, place.variant)
+        key = with_variant(name, place.variant)
         inner = _Place(
             groups=(*place.groups, name),
             overrides={**inherited, **pushed},
@@ -375,11 +264,11 @@ class Expander:
         config = written_group(build_group_config({**own, "group": key}, loaded.origins), place.variant)
         if self.metadata:
             config = config.model_copy(update={"metadata": {**(config.metadata or {}), **self.metadata}})
-        children: list[str] = []
+        children: dict[str, None] = {}
         conditions: dict[str, str] = {}
         for member in config.task:
             keys, condition = self._member(member, inner, loaded.origins.get("task"))
-            children.extend(key for key in keys if key not in children)
+            children.update(dict.fromkeys(keys))
             if condition is not None:
                 conditions.update(dict.fromkeys(keys, condition))
         spec = GroupSpec(key, config, tuple(children), conditions)
@@ -391,17 +280,17 @@ class Expander:
         where = f"{origin}: " if origin else ""
         where += f"group {place.groups[-1]!r}: "
         if isinstance(member, str):
-            entry, variant = self.find(member, place=where)
+            entry, variant = self.names.find(member, place=where)
             return self._entry(entry, _nest(place, {}, origin, variant)), None
         name, condition = _name_and_condition(member, where)
         overrides = {key: value for key, value in member.items() if key not in _MEMBER_KEYS}
-        known = self.split_variant(name)
+        known = self.names.split(name)
         if known is not None and not isinstance(member.get("task"), list):
             return self._entry(self.entries[known[0]], _nest(place, overrides, origin, known[1])), condition
         if "group" in member:
             return [self._inline_group(name, member, place, origin)], condition
         if not _DEFINES_TASK & {*overrides, *place.overrides}:
-            self.find(name, place=where)  # raises: nothing here says what the task would be
+            self.names.find(name, place=where)  # raises: nothing here says what the task would be
         return [self._inline_task(name, overrides, place, origin)], condition
 
     def _inline_group(self, name: str, member: dict[str, Any], place: _Place, origin: Origin | None) -> str:
@@ -466,29 +355,8 @@ def _nest(place: _Place, overrides: dict[str, Any], origin: Origin | None, varia
     )
 
 
-def _child_called(part: str, group: GroupSpec | None, asked: str) -> str:
-    """The member of a group that one part of a path names: by its name there, or without its format and variant."""
-    children = {} if group is None else {child.split("::")[-1]: child for child in group.children}
-    bare = {name.partition("@")[0].partition(":")[0]: child for name, child in reversed(children.items())}
-    found = children.get(part) or bare.get(part)
-    if found is None:
-        hint = did_you_mean(part, bare) or f"Members: {', '.join(children) or 'none, because it is a task'}."
-        raise ConfigError(f"{asked!r}: there is no member {part!r}", hint=hint)
-    return found
-
-
 def _all_from(origin: Origin | None, fields: Iterable[str]) -> dict[str, Origin]:
     return {} if origin is None else dict.fromkeys(fields, origin)
-
-
-def _with_variant(name: str, variant: tuple[str, ...]) -> str:
-    """
-    >>> _with_variant("arc_easy", ("@mcqa", "5shot")), _with_variant("arc_easy@cloze", ("@mcqa", "@cot"))
-    ('arc_easy@mcqa:5shot', 'arc_easy@cot')
-    """
-    formats = [part for part in variant if part.startswith("@")]
-    base = f"{name.rpartition('@')[0] or name}{formats[-1]}" if formats else name
-    return ":".join((base, *(part for part in variant if not part.startswith("@"))))
 
 
 def _name_in(loaded: LoadedFile, path: Path) -> tuple[str, bool]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
 from random import Random
 from typing import Any, NamedTuple, TypeAlias, cast, overload
@@ -65,8 +64,7 @@ def keep(cache: OrderedDict[int, Any], position: int, value: Any) -> None:
         cache.popitem(last=False)
 
 
-@dataclass(frozen=True)
-class EvalDoc:
+class EvalDoc(NamedTuple):
     """The doc that shots are drawn for."""
 
     doc_id: int

@@ -8,21 +8,21 @@ only when some file has changed, so that the others need not be read again.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
 import marshal
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from assay.errors import ConfigError
+from assay.garbage import rare_collections
 from assay.paths import assay_home
 from assay.tasks.scan import Facts, read_facts
 
@@ -74,7 +74,7 @@ class Index:
 def build_index(roots: Iterable[Path]) -> Index:
     """Index the roots in order; a later root takes names over from an earlier one, and tags collect from all."""
     snapshot = _take_snapshot(roots)
-    with _no_collector():
+    with rare_collections():
         return _load_index(snapshot) or _new_index(snapshot)
 
 
@@ -91,18 +91,6 @@ def _new_index(snapshot: _Snapshot) -> Index:
     index = Index(entries, reader.broken, reader.nameless)
     _save(snapshot, index, reader)
     return index
-
-
-@contextmanager
-def _no_collector() -> Iterator[None]:
-    """Tens of thousands of small objects, none of them garbage: looking for some takes a fifth of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class _Reader:

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from assay.config import ConfigWarning, GroupConfig, Origin, TaskConfig, add_lm_eval_root, add_task_root
 from assay.errors import ConfigError, did_you_mean
 from assay.tasks.base import Task
-from assay.tasks.expand import Built, Expander, GroupSpec, ReadyConfig
+from assay.tasks.expand import Expander
+from assay.tasks.expansion import Built, GroupSpec, ReadyConfig
 from assay.tasks.index import Entry, Index, build_index
 from assay.tasks.python_tasks import read_python_tasks
 
@@ -28,11 +29,14 @@ LM_EVAL_VARIABLE = "ASSAY_LM_EVAL_TASKS"
 Names: TypeAlias = str | Mapping[str, Any] | Iterable[str | Mapping[str, Any]]
 
 
-@dataclass(frozen=True)
-class Resolved:
-    """Names resolved to configs; nothing is built and no data are read."""
+T = TypeVar("T")
 
-    tasks: dict[str, TaskConfig]
+
+@dataclass(frozen=True)
+class _Unfolded(Generic[T]):
+    """What names stand for."""
+
+    tasks: dict[str, T]
     groups: dict[str, GroupSpec]
     roots: list[str]
     """What was asked for, as keys of `tasks` or `groups`, in order."""
@@ -42,16 +46,12 @@ class Resolved:
     """Where each field of each task or group was set."""
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """The same with tasks built. Building a task reads no data either."""
+class Resolved(_Unfolded[TaskConfig]):
+    """Names resolved to configs; nothing is built and no data are read."""
 
-    tasks: dict[str, Task]
-    groups: dict[str, GroupSpec]
-    roots: list[str]
-    tags: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    sources: dict[str, Path | None] = field(default_factory=dict)
-    origins: dict[str, Mapping[str, Origin]] = field(default_factory=dict)
+
+class Loaded(_Unfolded[Task]):
+    """The same with tasks built. Building a task reads no data either."""
 
 
 class TaskManager:
@@ -180,7 +180,7 @@ class TaskManager:
 
     def _find(self, name: str, expander: Expander) -> Sequence[str | Path]:
         """The registered names and the files that one word of the command line means."""
-        if expander.split_variant(name) is not None:
+        if expander.names.split(name) is not None:
             return [name]
         path = Path(name).expanduser()
         # Not `path.is_dir()`, which fails below a directory that may not be entered.
@@ -220,7 +220,7 @@ class TaskManager:
         index = build_index([folder.resolve()])
         if index.broken:
             raise ConfigError(next(iter(index.broken.values())))
-        expander.entries = {**expander.entries, **index.entries}
+        expander.add_entries(index.entries)
         named = [entry for entry in index.entries.values() if entry.file is not None]
         files = [Path(file) for entry in named for file in (entry.file, *entry.rivals) if file is not None]
         if not files:

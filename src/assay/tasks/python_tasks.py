@@ -46,7 +46,7 @@ from assay.config import (
 from assay.errors import AssayError, ConfigError
 from assay.tasks.base import Task
 from assay.tasks.base_task import BaseTask, hooked_config, is_worded_by_itself, unknown_attribute
-from assay.tasks.expand import GroupSpec, ReadyConfig
+from assay.tasks.expansion import GroupSpec, ReadyConfig
 from assay.tasks.languages import words_of
 from assay.tasks.questions import HookQuestions
 from assay.tasks.styled import style_config

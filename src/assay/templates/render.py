@@ -113,7 +113,7 @@ class Template:
                 return join_at_once(self._run(_DocContext(doc)))
             begin_rendering()
             return _environment.concat(self._run(_DocContext(doc)))
-        except Exception as error:
+        except Exception as error:  # what is called in a template may raise anything
             raise self._explain(error, doc) from error
 
     def value(self, doc: Doc) -> Any:
@@ -126,7 +126,7 @@ class Template:
             value = context.vars["result"]
             if isinstance(value, StrictUndefined):
                 str(value)  # raises, with the name that is missing
-        except Exception as error:
+        except Exception as error:  # what is called in a template may raise anything
             raise self._explain(error, doc) from error
         return value
 

@@ -14,8 +14,8 @@ from tests.models.vllm.asking import NGRAM, ask
 from assay.errors import ConfigError, ModelError
 from assay.instance import Response
 from assay.models import load_model
-from assay.models.base import Usage
 from assay.models.generation import GenerationSettings
+from assay.models.info import Usage
 from assay.models.vllm.protocol import (
     Request,
     generation_request,

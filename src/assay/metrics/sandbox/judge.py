@@ -42,7 +42,7 @@ def judge(channel: int, tests: str) -> str:
         module = types.ModuleType("__main__")
         module.__dict__.update(peer.ask("start", sorted(set(re.findall(r"[^\W\d]\w*", tests)))))
         exec(code, vars(module))
-    except BaseException as error:
+    except BaseException as error:  # tests may raise anything, SystemExit too: it is their verdict
         return describe(error)
     return "passed"
 

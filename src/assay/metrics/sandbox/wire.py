@@ -78,14 +78,14 @@ class Peer:
                 if not same(old, contents(each))
             ]
             reply = ["value", result, changed]
-        except BaseException as error:
+        except BaseException as error:  # the other side raises it
             reply = ["error", *self._describe(error)]
         self._send(reply)
 
     def _describe(self, error: BaseException) -> list[Any]:
         try:
             arguments = [ValueEncoder(self).encode(each) for each in error.args]
-        except BaseException:
+        except BaseException:  # the arguments or the constructor of the program's own class may raise anything
             arguments = []
         return [self.encode_exception_class(type(error)), arguments]
 
@@ -94,7 +94,7 @@ class Peer:
         values = [decoder.decode(each) for each in arguments]
         try:
             return made(*values)
-        except BaseException:
+        except BaseException:  # the arguments or the constructor of the program's own class may raise anything
             return ValueError(made.__name__)
 
     def _send(self, message: Any) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from assay.errors import ConfigError
-from assay.models.base import TokenDivergences
+from assay.models.info import TokenDivergences
 from assay.models.prefix_tree import PrefixTree, Step
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from assay.models.base import Usage
 from assay.models.hf.budget import TokenBudget, is_out_of_memory
 from assay.models.hf.state import StateRunner
 from assay.models.hf.tokenization import TextEncoder
 from assay.models.hf.tree import TreeRunner
+from assay.models.info import Usage
 
 
 @dataclass(frozen=True, slots=True)

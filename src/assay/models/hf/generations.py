@@ -94,7 +94,7 @@ class Generations:
                 for index, ids in self._generate_once([prompts[place] for place in pending]):
                     answered.add(index)
                     yield pending[index], ids
-            except Exception as error:
+            except Exception as error:  # raised again there, unless memory ran out
                 self.engine.recover(error)
                 self.max_rows = max(1, self.max_rows // 2)
             pending = [place for index, place in enumerate(pending) if index not in answered]

@@ -79,7 +79,7 @@ class LogLikelihoods:
                 for index, value in self._score_once([pairs[place] for place in pending]):
                     answered.add(index)
                     yield pending[index], value
-            except Exception as error:
+            except Exception as error:  # raised again there, unless memory ran out
                 self.engine.recover(error)
             pending = [place for index, place in enumerate(pending) if index not in answered]
 

@@ -5,120 +5,32 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import ConfigError
 from assay.instance import Instance, Response
-from assay.models.base import (
-    LM,
-    Capabilities,
-    ModelInfo,
-    Stop,
-    StreamingLM,
-    Usage,
-    check_arguments,
-    never,
-    split_arguments,
-    with_arguments,
-)
-from assay.models.generation import DEFAULT_TOKS, thinking_room, thoughts_named_in
-from assay.models.hf.chat import ChatFormatter, template_text, thinking_arguments
+from assay.models.arguments import check_arguments, split_arguments, with_arguments
+from assay.models.base import LM, Stop, StreamingLM, never
+from assay.models.generation import thoughts_named_in
+from assay.models.hf.arguments import IN_FINGERPRINT, HFArguments
+from assay.models.hf.chat import ChatFormatter, template_text
 from assay.models.hf.fingerprint import fingerprint, weights_in_memory
 from assay.models.hf.tokenization import TextEncoder, to_scored
+from assay.models.info import Capabilities, Check, ModelInfo, TokenDivergences, Usage
 from assay.models.letters import label_pairs, letters_by_likelihood
 from assay.models.prefix_tree import count_distinct
 
 if TYPE_CHECKING:
-    from assay.models.base import Check, TokenDivergences
     from assay.models.hf import loading
     from assay.models.hf.engine import HFEngine
     from assay.models.hf.selfcheck import SelfCheck
 
 logger = logging.getLogger(__name__)
 
-WITHOUT_EFFECT = {
-    "logits_cache": "every shared token is computed once anyway",
-    "max_batch_size": "passes are sized in tokens: see tokens_per_pass",
-    "softmax_dtype": "log-softmax is always in float32",
-    "truncation": "contexts are always cut on the left to max_length",
-}
-
-
 LIKELIEST = 200
 """Tokens listed for a prompt: more than servers list, so that theirs are found among them."""
-
-
-IN_FINGERPRINT = ("prefix_token_id", "add_bos_token", "peft", "think_end_token", "seed")
-
-
-@dataclass(frozen=True, kw_only=True)
-class HFArguments:
-    """What `--model_args` may say beside `pretrained`. Anything else goes to `from_pretrained`."""
-
-    tokenizer: Any = None
-    dtype: str = "auto"
-    device: str | None = None
-    max_length: int | None = None
-    max_gen_toks: int | None = None
-    revision: str = "main"
-    subfolder: str = ""
-    gguf_file: str | None = None
-    trust_remote_code: bool = False
-    peft: str | None = None
-    backend: str = "default"
-    add_bos_token: bool | None = None
-    prefix_token_id: int | None = None
-    attn_implementation: str | None = None
-    use_fast_tokenizer: bool = True
-    device_map: str | None = None
-    parallelize: bool = False
-    chat_template: str | None = None
-    chat_template_args: Mapping[str, Any] | None = None
-    think_end_token: str | int | None = None
-    enable_thinking: bool | None = None
-    reasoning_effort: str | None = None
-    seed: int = 0
-    batch_size: int | str | None = None
-    tokens_per_pass: int | None = None
-    max_rows: int | None = None
-    threads: int | None = None
-    tree: bool = True
-    logits_cache: bool | None = None
-    max_batch_size: int | None = None
-    softmax_dtype: str | None = None
-    truncation: bool | None = None
-
-    def __post_init__(self) -> None:
-        for name, why in WITHOUT_EFFECT.items():
-            if getattr(self, name) is not None:
-                logger.warning("the model argument %s has no effect: %s", name, why)
-
-    def source(self, pretrained: str, passed_on: Mapping[str, Any]) -> loading.Source:
-        from assay.models.hf import loading
-
-        return loading.Source.find(
-            pretrained,
-            revision=str(self.revision),
-            subfolder=self.subfolder,
-            gguf_file=self.gguf_file,
-            tokenizer=None if self.tokenizer is None else str(self.tokenizer),
-            peft=self.peft,
-            trust_remote_code=self.trust_remote_code,
-            use_fast_tokenizer=self.use_fast_tokenizer,
-            add_bos_token=self.add_bos_token,
-            attn_implementation=self.attn_implementation,
-            device_map=self.device_map or ("auto" if self.parallelize else None),
-            passed_on=passed_on,
-        )
-
-    def template_arguments(self) -> dict[str, Any]:
-        return {**(self.chat_template_args or {}), **thinking_arguments(self.enable_thinking, self.reasoning_effort)}
-
-    def answer_length(self, max_length: int, thoughts: tuple[str, str] | None) -> int:
-        thinks = self.think_end_token is not None or (thoughts is not None and self.enable_thinking is not False)
-        return int(self.max_gen_toks or (thinking_room(max_length) if thinks else DEFAULT_TOKS))
 
 
 class HFLM(StreamingLM):
@@ -214,7 +126,7 @@ class HFLM(StreamingLM):
             engine,
             max_gen_toks=self.max_gen_toks,
             max_rows=given.max_rows,
-            think_end_token=_number_or_text(given.think_end_token),
+            think_end_token=given.end_of_thought,
             seed=given.seed,
             thoughts=thoughts,
         )
@@ -407,7 +319,3 @@ class HFLM(StreamingLM):
 
 class _Stopped(BaseException):
     """Not an `Exception`: nothing on the way out may take it for a failure of the model and try again."""
-
-
-def _number_or_text(token: str | int | None) -> str | int | None:
-    return int(token) if isinstance(token, str) and token.isdigit() else token

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from assay.models.base import Check
 from assay.models.hf.engine import HFEngine
 from assay.models.hf.scoring import log_probabilities, score_by_tree, score_plainly
 from assay.models.hf.selfcheck import SelfCheck
 from assay.models.hf.state_scoring import score_by_state
 from assay.models.hf.tokenization import Scored, to_scored
+from assay.models.info import Check
 from assay.models.selftest import QUESTIONS, compare
 
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}

@@ -12,8 +12,9 @@ from typing import Any
 
 from assay.errors import ConfigError, ModelFileError
 from assay.instance import Instance, Response
-from assay.models.base import LM, ModelInfo, Stop, never
+from assay.models.base import LM, Stop, never
 from assay.models.generation import GenerationSettings, cut_at_stop
+from assay.models.info import ModelInfo
 from assay.models.ngram.distribution import END, ByteNgrams, choose_token, draw_generator
 
 _END = bytes([END])

@@ -162,7 +162,7 @@ def _serve(devices: str, arguments: dict[str, Any], lora: str | None, at_once: i
     try:
         for answered in OneEngine(arguments, lora).serve(take, at_once):
             outbox.put(answered)
-    except Exception as error:
+    except Exception as error:  # the process that asked raises it
         outbox.put((-1, f"{type(error).__name__}: {error}"))
 
 

@@ -11,21 +11,14 @@ from typing import Any
 
 from assay.errors import ConfigError
 from assay.instance import Instance, Response
-from assay.models.base import (
-    ModelInfo,
-    Stop,
-    StreamingLM,
-    Usage,
-    check_arguments,
-    never,
-    split_arguments,
-    with_arguments,
-)
+from assay.models.arguments import check_arguments, split_arguments, with_arguments
+from assay.models.base import Stop, StreamingLM, never
 from assay.models.catalog import resolve
 from assay.models.generation import GenerationSettings, draw_seed, room_for_prompt, thoughts_named_in
 from assay.models.hf.chat import ChatFormatter, template_text, thinking_arguments
 from assay.models.hf.fingerprint import fingerprint
 from assay.models.hf.tokenization import Pair, TextEncoder
+from assay.models.info import ModelInfo, Usage
 from assay.models.letters import as_requests, letters_by_likelihood
 from assay.models.vllm.engines import ManyEngines, OneEngine, VLLMEngine, import_vllm
 from assay.models.vllm.protocol import Output, Request, generation_request, read_generation, read_score, score_request

@@ -54,7 +54,7 @@ class JudgeKind:
 
     def parts(self, case: Case) -> list[Part]:
         """What is asked about one answer."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not say what it asks")
 
     def scores(self, verdicts: Mapping[str, float], case: Case) -> dict[str, Any]:
         """Part to verdict → metric to value, where all parts have a verdict."""
