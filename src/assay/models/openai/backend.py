@@ -323,13 +323,16 @@ class ServerLM(LM):
         positions: list[int] = []
         texts: list[str] = []
         wanted: list[GenerationSettings] = []
+        said = ""
         for position, instance in enumerate(instances):
             context, kwargs = instance.arguments[:2]
             text = context_text(context)
             if unsendable := why_unsendable(text):
                 yield position, Response(None, failure=unsendable.reason)
                 continue
-            wanted.append(GenerationSettings.parse(kwargs, max_gen_toks=self.max_gen_toks))
+            if said != (said := repr(kwargs)):  # nearly always the same as before
+                settings = GenerationSettings.parse(kwargs, max_gen_toks=self.max_gen_toks)
+            wanted.append(settings)
             positions.append(position)
             texts.append(text)
 
@@ -424,13 +427,13 @@ class ServerLM(LM):
 
     def count(self, reply: Mapping[str, Any]) -> TokenCounts | None:
         """Add up what a reply says it took; None where the server does not say."""
-        used = reply.get("usage")
+        used, usage = reply.get("usage"), self._usage
         prompt, generated = count_in(used, "prompt_tokens"), count_in(used, "completion_tokens")
         cached = min(prompt, count_in(used, "prompt_tokens_details", "cached_tokens"))
-        self._usage.prompt_tokens += prompt
-        self._usage.computed_tokens += prompt - cached
-        self._usage.generated_tokens += generated
-        self._usage.cost += (prompt * self.prices[0] + generated * self.prices[1]) / 1e6
+        usage.prompt_tokens += prompt
+        usage.computed_tokens += prompt - cached
+        usage.generated_tokens += generated
+        usage.cost += (prompt * self.prices[0] + generated * self.prices[1]) / 1e6
         return (prompt, generated) if prompt else None
 
     def stops_to_send(self, settings: GenerationSettings) -> list[str]:
@@ -445,12 +448,11 @@ class ServerLM(LM):
         return [*settings.until, *ends][:4]
 
     def _read_response(self, settings: GenerationSettings, reply: Any) -> Response:
-        until = [*settings.until, *([self.eos_string] if self.eos_string else [])]
-        response = read_response(reply, until, self.think_end_token)
-        thought = response.reasoning_tokens
-        if thought is None and response.reasoning and self.encoder is not None:
-            thought = len(self.encoder.encode(response.reasoning))
-        return response._replace(tokens=self.count(reply), reasoning_tokens=thought)
+        until = (*settings.until, self.eos_string) if self.eos_string else settings.until
+        response = read_response(reply, until, self.think_end_token, self.count)
+        if response.reasoning and response.reasoning_tokens is None and self.encoder is not None:
+            return response._replace(reasoning_tokens=len(self.encoder.encode(response.reasoning)))
+        return response
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
