@@ -114,6 +114,8 @@ def measure_cells(arguments: argparse.Namespace, folder: str) -> list[list[str]]
                 continue
             with stub(delay, tokens) as url:
                 cell: Cell = {"kind": kind, "url": url, "tokens": tokens, "folder": folder}
+                for client in clients:  # imports are no part of a request
+                    client.ask({**cell, "concurrent": 8, "requests": 64})
                 for concurrent in wanted:
                     asked = how_many(name, concurrent, delay, arguments.seconds)
                     cell |= {"concurrent": concurrent, "requests": asked}

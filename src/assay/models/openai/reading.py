@@ -114,16 +114,13 @@ def unread(reply: Mapping[str, Any], message: Mapping[str, Any], thoughts: str =
     {'reply': {'citations': ['a']}, 'choice': {'score': 3}, 'message': {'audio': 7}}
     """
     choice, *others = reply["choices"]
-    found = {
-        "reply": _rest("reply", reply),
-        "choice": _rest("choice", choice) if _is_chat(choice) else {},
-        "message": {
-            **_rest("message" if _is_chat(choice) else "completion", message),
-            **_odd_values(message, thoughts),
-        },
-        "usage": _without_counts(_rest("usage", reply.get("usage"))),
-        "choices": others,
-    }
+    if _is_chat(choice):
+        beside, own = _rest("choice", choice), _rest("message", message)
+    else:
+        beside, own = {}, _rest("completion", message)
+    own |= _odd_values(message, thoughts)
+    usage = _without_counts(_rest("usage", reply.get("usage")))
+    found = {"reply": _rest("reply", reply), "choice": beside, "message": own, "usage": usage, "choices": others}
     return {place: rest for place, rest in found.items() if rest}
 
 
@@ -141,10 +138,10 @@ def _without_counts(usage: dict[str, Any]) -> dict[str, Any]:
 def _rest(place: str, fields: Any) -> dict[str, Any]:
     if not isinstance(fields, dict):
         return {} if fields is None else {"value": fields}
-    rest = fields.keys() - _KNOWN[place]
-    return (
-        {str(name): fields[name] for name in fields if name in rest and not _is_nothing(fields[name])} if rest else {}
-    )
+    known = _KNOWN[place]
+    if fields.keys() <= known:
+        return {}
+    return {str(name): value for name, value in fields.items() if name not in known and not _is_nothing(value)}
 
 
 def _odd_values(message: Mapping[str, Any], thoughts: str) -> dict[str, Any]:

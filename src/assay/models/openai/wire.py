@@ -138,7 +138,7 @@ def count_in(usage: Any, *path: str) -> int:
     """
     for name in path:
         usage = usage.get(name) if isinstance(usage, dict) else None
-    is_count = isinstance(usage, int | float) and not isinstance(usage, bool) and 0 <= usage < 1e12
+    is_count = type(usage) in (int, float) and 0 <= usage < 1e12
     return int(usage) if is_count else 0
 
 
