@@ -140,6 +140,8 @@ def split_reasoning(text: str, think_end: str | None, *, cut_off: bool = False) 
         if not mark and cut_off:
             return text, ""
         return (reasoning, answer.lstrip()) if mark else (None, text)
+    if "<" not in text and "[" not in text:  # no mark without one of them
+        return None, text
     for opening, closing, answers in _THOUGHTS:
         if text.lstrip().startswith(opening):
             thoughts, _, answer = text.lstrip().removeprefix(opening).partition(closing)

@@ -5,32 +5,26 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, TypeVar
 
 from assay.errors import ConfigError, ModelError
 from assay.instance import Context, Instance, Response, TokenCounts, context_text
-from assay.models.base import ABILITIES, LM, Capabilities, ModelInfo, Stop, Usage, never, with_arguments
+from assay.models.base import Capabilities, ModelInfo, Stop, Usage, never, with_arguments
 from assay.models.generation import DEFAULT_TOKS, GenerationSettings, draw_seed, thinking_room
-from assay.models.identity import PROBE_TOKENS, PROBES, Identity, ProbeReply
 from assay.models.letters import letters_of
-from assay.models.openai.abilities import COMPLETION_ABILITIES, Ability, context_said
-from assay.models.openai.address import endpoint_address, is_azure, request_headers, sibling_address
+from assay.models.openai.address import endpoint_address
+from assay.models.openai.arguments import ServerArguments, prompts_together
 from assay.models.openai.batch import Batches
-from assay.models.openai.probing import LISTED, entry_of, only_entry, read_reply, read_tops
+from assay.models.openai.described import DescribedServer
+from assay.models.openai.probing import LISTED, read_tops
 from assay.models.openai.reading import read_response
 from assay.models.openai.sending import send_by_prefix
 from assay.models.openai.tokens import Encoder, make_encoder
 from assay.models.openai.transport import Transport
 from assay.models.openai.wire import (
-    BYTES_OF_A_TOKEN,
-    LARGEST_REPLY,
-    MOST_AT_ONCE,
-    SLOW_START,
-    Failed,
     Job,
     Settings,
     Unusable,
@@ -43,92 +37,21 @@ logger = logging.getLogger("assay.models")
 DEFAULT_LENGTH = 2048
 """Tokens of a context where neither the server nor anybody else says."""
 
-_NOT_THERE = "Start the server. With --offline, kept answers are scored without checking the server."
 
-
-@dataclass(frozen=True, kw_only=True)
-class ServerArguments:
-    """What `--model_args` may say of a server, beside its address and the model's name."""
-
-    pretrained: str | None = None
-    api_key_env: str = "OPENAI_API_KEY"
-    tokenizer: str | None = None
-    tokenizer_backend: str | None = None
-    tokenized_requests: bool | None = None
-    add_bos_token: bool = False
-    revision: str | None = None
-    trust_remote_code: bool = False
-    max_length: int | None = None
-    max_gen_toks: int | None = None
-    num_concurrent: int | None = None
-    """Requests under way at once, and fewer when the server complains. Without it, what the server bears is found out,
-    from two on up to 1,024."""
-    batch_size: int | str | None = None
-    """Prompts that go into one request to a completions server. Without it (or `auto`) the choices of a question do,
-    where the server is known to take them."""
-    max_retries: int = 6
-    timeout: float = 300
-    backoff: float = 0.5
-    seed: int | None = 1234
-    eos_string: str | None = None
-    think_end_token: str | None = None
-    enable_thinking: bool | None = None
-    reasoning_effort: str | None = None
-    header: Mapping[str, str] | None = None
-    verify_certificate: bool = True
-    ca_cert_path: str | None = None
-    price_in: float = 0.0
-    """Of a million tokens."""
-    price_out: float = 0.0
-    max_image_side: int | None = None
-    """Pixels: larger images are scaled down before they are sent."""
-    batch: bool = False
-    """Hand all requests to OpenAI's batch endpoint."""
-    batch_wait: float = 30.0
-    """Seconds between two looks whether a batch is answered."""
-    api_key: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.api_key is not None:
-            raise ConfigError(
-                "api_key was given as a model argument, where it would be written to the run's config",
-                hint=f"Put it in the environment: export {self.api_key_env}=…",
-            )
-
-    def settings(self, url: str, *, key_required: bool) -> Settings:
-        """How requests are sent to that address."""
-        at_once = None if self.num_concurrent is None else int(self.num_concurrent)
-        return Settings(
-            url=url,
-            headers=request_headers(self.header, self.api_key_env, key_required=key_required, azure=is_azure(url)),
-            timeout=float(self.timeout),
-            max_retries=int(self.max_retries),
-            ceiling=MOST_AT_ONCE if at_once is None else max(1, at_once),
-            begin_with=SLOW_START if at_once is None else at_once,
-            backoff=float(self.backoff),
-            verify=self.ca_cert_path or bool(self.verify_certificate),
-            max_reply=max(LARGEST_REPLY, BYTES_OF_A_TOKEN * int(self.max_length or 0)),
-        )
-
-
-class ServerLM(LM):
+class ServerLM(DescribedServer):
     """A model behind an address. Subclasses say which endpoint, and how a request is written and a reply read.
 
     The key comes from the environment (`OPENAI_API_KEY`, or the variable named by `api_key_env`) and is written
     nowhere: not into a file, not into a message, not into the fingerprint.
     """
 
-    ENDPOINT: ClassVar[str]
     DEFAULT_URL: ClassVar[str | None] = None
     NEEDS_KEY: ClassVar[bool] = False
     cuts_answers: ClassVar[bool] = True
-    TOP_LOGPROBS: ClassVar[Mapping[str, Any]]
-    """What asks for the log-probabilities of the likeliest tokens of an answer."""
-    PROBED: ClassVar[Mapping[str, Ability]] = COMPLETION_ABILITIES
-    """What only requests can tell, and those requests."""
 
     @with_arguments(ServerArguments)
     def __init__(self, model: str | None = None, base_url: str | None = None, **arguments: Any) -> None:
+        super().__init__()
         given = ServerArguments(**arguments)
         self._given_length = None if given.max_length is None else int(given.max_length)
         self._given_toks = None if given.max_gen_toks is None else int(given.max_gen_toks)
@@ -138,14 +61,11 @@ class ServerLM(LM):
         self.seed, self.eos_string, self.think_end_token = given.seed, given.eos_string, given.think_end_token
         self.enable_thinking, self.reasoning_effort = given.enable_thinking, given.reasoning_effort
         self.max_image_side = None if given.max_image_side is None else int(given.max_image_side)
-        self._able: dict[str, bool] = {}
-        self._context: int | None = None
-        self._counts_tokens = True
         self.prices = (float(given.price_in), float(given.price_out))
         headers = json.dumps(sorted((given.header or {}).items()))
         self._header_hash = hashlib.sha256(headers.encode()).hexdigest()[:16]
         self._usage = Usage()
-        self.batch_size = _given_size(given.batch_size)
+        self.batch_size = prompts_together(given.batch_size)
         named, wait = f"{self.url}\n{self.model}", float(given.batch_wait)
         self.batches = Batches(self.transport, self.ENDPOINT, named, wait, logger.warning) if given.batch else None
         self.encoder: Encoder | None = make_encoder(
@@ -228,79 +148,6 @@ class ServerLM(LM):
             parts += [{"max_image_side": self.max_image_side}]
         return "server-2:" + json.dumps(parts)
 
-    def identify(self, times: int) -> Identity:
-        try:
-            listing = self.transport.get(sibling_address(self.url, self.ENDPOINT, "/models"))
-        except ModelError as error:
-            raise ModelError(error.message, hint=_NOT_THERE) from error
-        builds: dict[str, None] = {}
-        replies = self._probe(times, builds, with_tops=True) or self._probe(times, builds, with_tops=False)
-        return Identity(entry_of(listing, self.model), tuple(builds), replies)
-
-    def parameter_count(self) -> int | None:
-        """What the server's list of models says, as llama.cpp does."""
-        said = entry_of(self.transport.get(sibling_address(self.url, self.ENDPOINT, "/models")), self.model)
-        size = said.get("meta.n_params")
-        return size if isinstance(size, int) else None
-
-    def capabilities(self, wanted: Collection[str] = ABILITIES, known: Collection[str] = ()) -> Capabilities:
-        stated = () if self.seed is not None else ("seeds",)
-        for name in ("top_logprobs", *self.PROBED):
-            if name in wanted and name not in self._able and name not in stated:
-                self._able[name] = name in known or (
-                    self._lists_tokens() if name == "top_logprobs" else self._takes(name)
-                )
-        return replace(self.info().capabilities, **self._able)
-
-    def context_length(self) -> int | None:
-        """What the server's list of models says, else what it was given."""
-        if self._context is None:
-            try:
-                listing = self.transport.get(sibling_address(self.url, self.ENDPOINT, "/models"))
-            except ModelError:  # whether it is there at all is for those to say who ask it something
-                listing = None
-            self._context = (
-                context_said(entry_of(listing, self.model) or only_entry(listing)) or self._given_length or 0
-            )
-        return self._context or None
-
-    def text_tokens(self, text: str) -> int | None:
-        """By the tokenizer that was named, else by the page that llama.cpp and vLLM have for it."""
-        if self.encoder is not None:
-            return len(self.encoder.encode(text))
-        if self._counts_tokens:
-            try:
-                address = f"{sibling_address(self.url, self.ENDPOINT, '').removesuffix('/v1')}/tokenize"
-                reply = self.transport.post(address, {"model": self.model, "prompt": text, "content": text}, tries=1)
-                return len(reply["tokens"])
-            except (ModelError, LookupError, TypeError):
-                self._counts_tokens = False
-        return None
-
-    def _takes(self, ability: str) -> bool:
-        """Whether requests with such a thing in them are answered, and not declined, and the answers show it."""
-        replies = []
-        for asked in self.PROBED[ability].asked:
-            body = {**self.write_generation(asked.shown, asked.settings, self.seed), **asked.beside}
-            reply = self._reply_to(body)
-            if reply is None:
-                return False
-            replies.append(reply)
-        return self.PROBED[ability].shows(replies)
-
-    def _reply_to(self, body: Mapping[str, Any]) -> Any:
-        """What it says to a request, or None where it declines it."""
-        outcome = self.transport.send(Job(body, lambda reply: reply if reply["choices"] else None))
-        if isinstance(outcome, Failed) and not outcome.refused:  # busy or broken, which says nothing of what it can do
-            raise ModelError(f"{self.url}: {outcome.reason}", hint=_NOT_THERE)
-        return None if isinstance(outcome, Failed) else outcome
-
-    def _lists_tokens(self) -> bool:
-        """Whether the likeliest tokens come with an answer; some servers list none beside half a character."""
-        body = {**self.write_generation("2 + 2 =", GenerationSettings(max_gen_toks=4), self.seed), **self.TOP_LOGPROBS}
-        reply = self._reply_to(body)
-        return reply is not None and bool(read_tops(reply["choices"][0]))
-
     def cancel(self) -> None:
         self.transport.cancel()
 
@@ -313,23 +160,22 @@ class ServerLM(LM):
 
     # -- for subclasses ----------------------------------------------------------------------------------------------
 
-    @abstractmethod
-    def write_generation(self, context: Context, settings: GenerationSettings, seed: int | None) -> dict[str, Any]:
-        """The body of a request."""
-
     def stream_generation(
         self, instances: Sequence[Instance], draws: Sequence[int], stop: Stop
     ) -> Iterator[tuple[int, Response]]:
         positions: list[int] = []
         texts: list[str] = []
         wanted: list[GenerationSettings] = []
+        said = ""
         for position, instance in enumerate(instances):
             context, kwargs = instance.arguments[:2]
             text = context_text(context)
             if unsendable := why_unsendable(text):
                 yield position, Response(None, failure=unsendable.reason)
                 continue
-            wanted.append(GenerationSettings.parse(kwargs, max_gen_toks=self.max_gen_toks))
+            if said != (said := repr(kwargs)):  # nearly always the same as before
+                settings = GenerationSettings.parse(kwargs, max_gen_toks=self.max_gen_toks)
+            wanted.append(settings)
             positions.append(position)
             texts.append(text)
 
@@ -424,13 +270,13 @@ class ServerLM(LM):
 
     def count(self, reply: Mapping[str, Any]) -> TokenCounts | None:
         """Add up what a reply says it took; None where the server does not say."""
-        used = reply.get("usage")
+        used, usage = reply.get("usage"), self._usage
         prompt, generated = count_in(used, "prompt_tokens"), count_in(used, "completion_tokens")
         cached = min(prompt, count_in(used, "prompt_tokens_details", "cached_tokens"))
-        self._usage.prompt_tokens += prompt
-        self._usage.computed_tokens += prompt - cached
-        self._usage.generated_tokens += generated
-        self._usage.cost += (prompt * self.prices[0] + generated * self.prices[1]) / 1e6
+        usage.prompt_tokens += prompt
+        usage.computed_tokens += prompt - cached
+        usage.generated_tokens += generated
+        usage.cost += (prompt * self.prices[0] + generated * self.prices[1]) / 1e6
         return (prompt, generated) if prompt else None
 
     def stops_to_send(self, settings: GenerationSettings) -> list[str]:
@@ -445,54 +291,11 @@ class ServerLM(LM):
         return [*settings.until, *ends][:4]
 
     def _read_response(self, settings: GenerationSettings, reply: Any) -> Response:
-        until = [*settings.until, *([self.eos_string] if self.eos_string else [])]
-        response = read_response(reply, until, self.think_end_token)
-        thought = response.reasoning_tokens
-        if thought is None and response.reasoning and self.encoder is not None:
-            thought = len(self.encoder.encode(response.reasoning))
-        return response._replace(tokens=self.count(reply), reasoning_tokens=thought)
-
-    # -- inside ------------------------------------------------------------------------------------------------------
-
-    def _probe(self, times: int, builds: dict[str, None], *, with_tops: bool) -> tuple[tuple[ProbeReply, ...], ...]:
-        """The replies to each probe; nothing where the server declines them, as it may log-probabilities."""
-
-        def read(reply: Any) -> ProbeReply:
-            if build := reply.get("system_fingerprint"):
-                builds[str(build)] = None
-            return read_reply(reply)
-
-        settings = GenerationSettings(max_gen_toks=PROBE_TOKENS)
-        tops = self.TOP_LOGPROBS if with_tops else {}
-        jobs = [Job({**self.write_generation(probe, settings, self.seed), **tops}, read) for probe in PROBES] * times
-        replies: list[list[ProbeReply]] = [[] for _ in PROBES]
-        for at, reply in self.transport.send_all(jobs):
-            if isinstance(reply, Failed):
-                return ()
-            replies[at % len(PROBES)].append(reply)
-        return tuple(map(tuple, replies))
+        until = (*settings.until, self.eos_string) if self.eos_string else settings.until
+        response = read_response(reply, until, self.think_end_token, self.count)
+        if response.reasoning and response.reasoning_tokens is None and self.encoder is not None:
+            return response._replace(reasoning_tokens=len(self.encoder.encode(response.reasoning)))
+        return response
 
     def _key_required(self) -> bool:
         return self.NEEDS_KEY and self.url.startswith("https://api.openai.com")
-
-    def _only_model(self) -> str:
-        """The name of the model when none was given and the server has just one."""
-        listing = self.transport.get(sibling_address(self.url, self.ENDPOINT, "/models"))
-        try:
-            names = [str(entry["id"]) for entry in (listing or {}).get("data", [])]
-        except (AttributeError, LookupError, TypeError):
-            names = []
-        if len(names) != 1:
-            found = f"it has {', '.join(names)}" if names else "it lists none"
-            raise ConfigError(f"no model was given for {self.url}, and {found}", hint="Add model=NAME to --model_args.")
-        return names[0]
-
-
-def _given_size(batch_size: int | str | None) -> int | None:
-    """`auto`, also with a number behind it as lm-evaluation-harness has it, says nothing about a server."""
-    if batch_size is None or str(batch_size).startswith("auto"):
-        return None
-    try:
-        return max(1, int(batch_size))
-    except ValueError as error:
-        raise ConfigError(f"batch_size is {batch_size!r}", hint="Use a number, or auto.") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, ClassVar, NoReturn
 
 from assay.instance import Context, Instance, Message, Response, context_text, is_chat
@@ -71,8 +72,10 @@ class LocalChat(ServerLM):
         return "the server's"
 
     def write_generation(self, context: Context, settings: GenerationSettings, seed: int | None) -> dict[str, Any]:
-        turns = context if is_chat(context) else (Message("user", context_text(context)),)
-        messages = [turn.to_dict() for turn in turns]
+        if is_chat(context):
+            messages = [turn.to_dict() for turn in context]
+        else:
+            messages = [{"role": "user", "content": context_text(context)}]
         body: dict[str, Any] = {
             "model": self.model,
             "messages": messages,
@@ -82,7 +85,7 @@ class LocalChat(ServerLM):
         body |= {**self.thinking_fields(), **sampling_fields(settings)}
         if stops := self.stops_to_send(settings):
             body["stop"] = stops
-        if turns[-1].role == "assistant":  # an answer that is to be continued, in the words of vLLM
+        if messages[-1]["role"] == "assistant":  # an answer that is to be continued, in the words of vLLM
             body |= {"add_generation_prompt": False, "continue_final_message": True}
         if self.is_reasoning_model:
             # They count their thoughts among the tokens, and take neither temperature nor stop strings; text is cut here.
@@ -91,7 +94,7 @@ class LocalChat(ServerLM):
                 body.pop(name, None)
         return body if seed is None else {**body, "seed": seed}
 
-    @property
+    @cached_property
     def is_reasoning_model(self) -> bool:
         """Whether it is one of OpenAI's, by its name here or at a gateway, or, at Azure, because it is told how much to
         think: deployments have names of their own."""

@@ -11,7 +11,6 @@ from assay.errors import ModelError
 from assay.instance import Context, Instance, Response
 from assay.models.base import ABILITIES, Capabilities, ModelInfo, NoLikelihoods, Stop, never
 from assay.models.generation import GenerationSettings, room_for_prompt
-from assay.models.openai.address import sibling_address
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.echo import EchoRequest, echoed_tokens, scored_tokens, sum_score
 from assay.models.openai.probing import TOPS, entry_of
@@ -141,7 +140,7 @@ class LocalCompletions(ServerLM):
             return self.batch_size
         if self._takes_lists is None:
             try:
-                listing = self.transport.get(sibling_address(self.url, self.ENDPOINT, "/models"))
+                listing = self.listing()
             except ModelError:  # a page that not every server has
                 listing = None
             self._takes_lists = entry_of(listing, self.model).get("owned_by") in TAKES_LISTS

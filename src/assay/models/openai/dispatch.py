@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from assay.errors import ModelError
 from assay.models.base import Stop
@@ -30,6 +30,7 @@ _GATHER = 0.005
 than the request itself."""
 _SOON, _SOON_TRIES = 1 / 8, 2
 """Share of the usual wait, and how many tries of a request come that soon while failures are rare."""
+_FIRST = Tries()
 _KEPT = "All answers so far are kept. Check the server, then run the same command again."
 
 
@@ -46,11 +47,18 @@ class Line(Protocol):
     def http(self) -> HttpClient: ...
 
 
+class Begun(NamedTuple):
+    """A try that is under way."""
+
+    since: float
+    worker: asyncio.Task[None]
+
+
 class Dispatch(Generic[T]):
     """One call of `send_all`. Each request is delivered once, or not at all when it was asked to stop before.
 
-    Nobody waits in line: whenever a try ends, `_send` begins as many as there is now room for, those that are due to
-    be tried again first. The work for a request is the same however many are under way.
+    Nobody waits in line: whenever a try ends, its worker goes on with the next, those that are due to be tried again
+    first, and others begin as there is room for them. The work for a request is the same however many are under way.
     """
 
     def __init__(
@@ -62,13 +70,15 @@ class Dispatch(Generic[T]):
     ) -> None:
         self.line, self.deliver, self.stop = line, deliver, stop
         self.settings, self.limit = line.settings, line.limit
+        self._no_answer = f"no answer within {self.settings.timeout:g} s"
         self.policy = RetryPolicy(self.settings.max_retries, self.settings.backoff)
         self.lost_in_a_row = 0
         self.refused_since: float | None = None
         self._new = enumerate(jobs)
         self._none_new = False
         self._again: list[tuple[float, int, Job[T], Tries]] = []  # a heap, by when they are due
-        self._under_way: dict[int, asyncio.Task[None]] = {}
+        self._under_way: dict[int, Begun] = {}  # oldest first
+        self._late: set[int] = set()
         self._outcomes: list[tuple[int, T | Failed]] = []
         self._stopped = False
         self._error: BaseException | None = None
@@ -81,6 +91,7 @@ class Dispatch(Generic[T]):
         self._create_task = asyncio.get_running_loop().create_task
         try:
             while self._error is None:
+                self._cancel_late()
                 self._send()
                 if not self._under_way and (self._stopped or (self._none_new and not self._again)):
                     return
@@ -89,7 +100,7 @@ class Dispatch(Generic[T]):
             raise self._error
         finally:
             self.line.batches.remove(self)
-            left = [*self._under_way.values()]
+            left = [begun.worker for begun in self._under_way.values()]
             for task in left:
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
@@ -107,33 +118,54 @@ class Dispatch(Generic[T]):
         moment = max(self.limit.paused_until, self._again[0][0] if self._again else 0.0)
         return min(max(moment - time.monotonic(), 0.001), _SLICE) if moment else _SLICE
 
+    def _cancel_late(self) -> None:
+        """One look at the oldest instead of a timer for each."""
+        longest_ago = time.monotonic() - self.settings.timeout
+        for position, begun in self._under_way.items():
+            if begun.since > longest_ago:
+                return
+            if position not in self._late:
+                self._late.add(position)
+                begun.worker.cancel()
+
     def _send(self) -> None:
         """Begin as many tries as there is room for."""
-        while sum(len(batch._under_way) for batch in self.line.batches) < self.limit.slots and self._error is None:
-            if self._stopped or self.stop():
-                self._stopped = True
-                return
-            if self.limit.paused_until > time.monotonic():
-                return
-            following = self._next()
-            if following is None:
-                return
-            self._under_way[following[0]] = self._create_task(self._answer(*following))
+        while (following := self._next()) is not None:
+            worker = self._create_task(self._work(*following))
+            self._under_way[following[0]] = Begun(time.monotonic(), worker)
 
     def _next(self) -> tuple[int, Job[T], Tries] | None:
-        if self._again and self._again[0][0] <= time.monotonic():
+        """The next try, if there is one, and room for it."""
+        if self._error is not None or sum([len(batch._under_way) for batch in self.line.batches]) >= self.limit.slots:
+            return None
+        if self._stopped or self.stop():
+            self._stopped = True
+            return None
+        now = time.monotonic()
+        if self.limit.paused_until > now:
+            return None
+        if self._again and self._again[0][0] <= now:
             self.line.retries += 1
             return heappop(self._again)[1:]
         for position, job in self._new:
-            return position, job, Tries()
+            return position, job, _FIRST
         self._none_new = True
         return None
+
+    async def _work(self, position: int, job: Job[T], tries: Tries) -> None:
+        """One try after the other, while there is room: a task for each would cost as much as reading its reply."""
+        worker = self._under_way[position].worker
+        await self._answer(position, job, tries)
+        while (after := self._go_on(worker)) is not None:
+            await self._answer(*after)
+        if self._error is not None or not self._under_way:
+            self._changed.set()
 
     async def _answer(self, position: int, job: Job[T], tries: Tries) -> None:
         """One try, and what follows from it."""
         try:
             epoch = self.limit.epoch
-            outcome = await self._try(job)
+            outcome = await self._try(position, job)
             if isinstance(outcome, Again):
                 self.limit.complained(epoch)
                 self._put_off(position, job, tries.plus(outcome), outcome)
@@ -145,18 +177,27 @@ class Dispatch(Generic[T]):
             self._error = self._error or error
         finally:
             del self._under_way[position]
-        for batch in [*self.line.batches]:
-            batch.fill()
-        if self._error is not None or not self._under_way:
-            self._changed.set()
+            self._late.discard(position)
 
-    def fill(self) -> None:
-        """Send what there is room for, after a request of any batch has ended."""
+    def _go_on(self, worker: asyncio.Task[None]) -> tuple[int, Job[T], Tries] | None:
+        """What a worker does next, after the older batches began what there is room for."""
+        after = None
+        for batch in [*self.line.batches]:
+            found = batch.fill(worker if batch is self else None)
+            after = found if batch is self else after
+        return after
+
+    def fill(self, worker: asyncio.Task[None] | None) -> tuple[int, Job[T], Tries] | None:
+        """Begin what there is room for, after a try of any batch has ended: first what the free worker is to do."""
+        following = None
         try:
+            if worker is not None and (following := self._next()) is not None:
+                self._under_way[following[0]] = Begun(time.monotonic(), worker)
             self._send()
         except BaseException as error:  # a job that cannot be made
             self._error = self._error or error
             self._changed.set()
+        return following
 
     def _put_off(self, position: int, job: Job[T], tries: Tries, last: Again) -> None:
         if self.stop():
@@ -181,7 +222,7 @@ class Dispatch(Generic[T]):
             some, self._outcomes = self._outcomes, []
             self.deliver(some)
 
-    async def _try(self, job: Job[T]) -> T | Failed | Again:
+    async def _try(self, position: int, job: Job[T]) -> T | Failed | Again:
         import aiohttp
 
         content = write_body(job.body)
@@ -189,11 +230,14 @@ class Dispatch(Generic[T]):
             return content
         try:
             reply = await self.line.http().post(content)
+        except asyncio.CancelledError:
+            if position not in self._late or self._under_way[position].worker.uncancel():
+                raise
+            return Again(self._no_answer)
         except TimeoutError as error:
-            reason = f"no answer within {self.settings.timeout:g} s"
             if isinstance(error, aiohttp.ConnectionTimeoutError):
-                self._check_still_there(reason)
-            return Again(reason)
+                self._check_still_there(self._no_answer)
+            return Again(self._no_answer)
         except TooLarge as error:
             return Again(str(error)) if error.together else Failed(str(error))
         except aiohttp.ClientError as error:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -20,6 +19,8 @@ _LONGEST_IDLE = 4.0
 """Seconds that an unused connection is kept: uvicorn, which most servers run on, hangs up after five."""
 _MOST_UNDER_WAY = 2**28
 """Bytes of all replies that are being read. More is answered like any overload: with fewer requests at once."""
+_BUFFER = 2**18
+"""Bytes of a reply that come before the socket is told to wait; an echo of 100 kB would be stopped several times."""
 _MOST_OF_A_REFUSAL = 2**16
 _FILES_OF_A_RUN = 1024
 
@@ -32,8 +33,7 @@ class TooLarge(Exception):
         self.together = together
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     status: int
     body: bytes = b""
     reason: str = ""
@@ -52,10 +52,14 @@ class HttpClient:
 
     def __init__(self, settings: Settings) -> None:
         import aiohttp
+        from yarl import URL
 
         self.settings = settings
         self._under_way = 0
-        timeout = aiohttp.ClientTimeout(total=settings.timeout, sock_connect=min(_LONGEST_CONNECT, settings.timeout))
+        connect = min(_LONGEST_CONNECT, settings.timeout / 2)
+        timeout = aiohttp.ClientTimeout(total=settings.timeout, sock_connect=connect)
+        self._without_timer = aiohttp.ClientTimeout(total=None, sock_connect=connect)
+        self._url = URL(settings.url)
         # No limit on connections: how many are open is decided by who sends.
         connector = aiohttp.TCPConnector(limit=0, ssl=_verification(settings), keepalive_timeout=_LONGEST_IDLE)
         self._session = aiohttp.ClientSession(
@@ -63,12 +67,18 @@ class HttpClient:
             timeout=timeout,
             headers={"Content-Type": "application/json", **settings.headers},
             cookie_jar=aiohttp.DummyCookieJar(),
+            read_bufsize=_BUFFER,
             proxy=_proxy_for(settings.url),  # asked for once, not with every request
         )
 
     async def post(self, content: bytes) -> Reply:
-        """Raises `TooLarge`, `TimeoutError`, or `aiohttp.ClientError`. A redirect is a reply: the key stays here."""
-        async with self._session.post(self.settings.url, data=content, allow_redirects=False) as response:
+        """Raises `TooLarge`, `TimeoutError`, or `aiohttp.ClientError`. A redirect is a reply: the key stays here.
+
+        Only connecting has a time limit here: whoever sends many keeps one clock for all of them.
+        """
+        async with self._session.post(
+            self._url, data=content, allow_redirects=False, timeout=self._without_timer
+        ) as response:
             return await self._read(response)
 
     async def get(self, url: str) -> Reply:
@@ -96,10 +106,10 @@ class HttpClient:
         await self._session.close()
 
     async def _read(self, response: aiohttp.ClientResponse) -> Reply:
-        announced = response.content_length
+        announced, headers = response.content_length, response.headers
         if response.status != 200:
             body = await self._read_pieces(response, _MOST_OF_A_REFUSAL)
-        elif announced is None or "Content-Encoding" in response.headers:
+        elif announced is None or "Content-Encoding" in headers:
             body = await self._read_pieces(response, None)
         else:
             try:
@@ -107,7 +117,7 @@ class HttpClient:
                 body = await response.read()
             finally:
                 self._under_way -= announced
-        return Reply(response.status, body, response.reason or "", response.headers.get("Retry-After"))
+        return Reply(response.status, body, response.reason or "", headers.get("Retry-After"))
 
     async def _read_pieces(self, response: aiohttp.ClientResponse, enough: int | None) -> bytes:
         """How long it is, or becomes when it is unpacked, is not known before. `enough` is where to stop reading."""

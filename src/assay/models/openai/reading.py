@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from assay.instance import Response
+from assay.instance import Response, TokenCounts
 from assay.models.generation import cut_at_stop, split_reasoning
 from assay.models.openai.wire import Unusable, whole_characters
 
@@ -46,29 +46,37 @@ _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 _MAY_BE_ODD = frozenset({"refusal", "tool_calls", *_THOUGHTS})
 
 
-def read_response(reply: Mapping[str, Any], until: Sequence[str] = (), think_end: str | None = None) -> Response:
-    """The response. A text that the server's content filter withheld is a failed request."""
+def read_response(
+    reply: Mapping[str, Any],
+    until: Sequence[str] = (),
+    think_end: str | None = None,
+    count: Callable[[Mapping[str, Any]], TokenCounts | None] = lambda reply: None,
+) -> Response:
+    """The response, with the tokens that `count` finds in the reply. A text that the server's content filter withheld
+    is a failed request."""
     choice = reply["choices"][0]
     reason = choice.get("finish_reason")
     if reason == "content_filter":
-        return Response(None, failure="the server's content filter withheld the answer")
+        return Response(None, failure="the server's content filter withheld the answer", tokens=count(reply))
     message = choice["message"] if _is_chat(choice) else choice  # completions have the same fields beside the text
     content, thoughts, parts = read_content(choice)
     reasoning, text = split_reasoning(whole_characters(content), think_end, cut_off=reason == "length")
     text, was_cut = cut_at_stop(text, until)
-    given = next((message[name] for name in _THOUGHTS if _is_text(message.get(name))), thoughts)
-    calls = message.get("tool_calls")
-    calls = calls if isinstance(calls, list | tuple) else []
-    refusal = message.get("refusal")
+    calls, refusal = None, None
+    if not message.keys().isdisjoint(_MAY_BE_ODD):
+        thoughts = next((message[name] for name in _THOUGHTS if _is_text(message.get(name))), thoughts)
+        calls, refusal = message.get("tool_calls"), message.get("refusal")
+    more = unread(reply, message, thoughts)
     return Response(
         text,
         "stop" if was_cut or not reason else str(reason),
-        reasoning=whole_characters(given) if given else reasoning,
-        tool_calls=tuple(call for call in calls if isinstance(call, dict)),
+        reasoning=whole_characters(thoughts) if thoughts else reasoning,
+        tool_calls=tuple(call for call in calls if isinstance(call, dict)) if isinstance(calls, list | tuple) else (),
         model=str(reply["model"]) if reply.get("model") else None,
-        refusal=whole_characters(refusal) if _is_text(refusal) else None,
+        refusal=whole_characters(refusal) if isinstance(refusal, str) and refusal else None,
         reasoning_tokens=_reasoning_tokens(reply),
-        more=_whole({**parts, **unread(reply, message, given)}),
+        more=_whole({**parts, **more}) if parts or more else more,
+        tokens=count(reply),
     )
 
 
@@ -106,16 +114,13 @@ def unread(reply: Mapping[str, Any], message: Mapping[str, Any], thoughts: str =
     {'reply': {'citations': ['a']}, 'choice': {'score': 3}, 'message': {'audio': 7}}
     """
     choice, *others = reply["choices"]
-    found = {
-        "reply": _rest("reply", reply),
-        "choice": _rest("choice", choice) if _is_chat(choice) else {},
-        "message": {
-            **_rest("message" if _is_chat(choice) else "completion", message),
-            **_odd_values(message, thoughts),
-        },
-        "usage": _without_counts(_rest("usage", reply.get("usage"))),
-        "choices": others,
-    }
+    if _is_chat(choice):
+        beside, own = _rest("choice", choice), _rest("message", message)
+    else:
+        beside, own = {}, _rest("completion", message)
+    own |= _odd_values(message, thoughts)
+    usage = _without_counts(_rest("usage", reply.get("usage")))
+    found = {"reply": _rest("reply", reply), "choice": beside, "message": own, "usage": usage, "choices": others}
     return {place: rest for place, rest in found.items() if rest}
 
 
@@ -133,10 +138,10 @@ def _without_counts(usage: dict[str, Any]) -> dict[str, Any]:
 def _rest(place: str, fields: Any) -> dict[str, Any]:
     if not isinstance(fields, dict):
         return {} if fields is None else {"value": fields}
-    rest = fields.keys() - _KNOWN[place]
-    return (
-        {str(name): fields[name] for name in fields if name in rest and not _is_nothing(fields[name])} if rest else {}
-    )
+    known = _KNOWN[place]
+    if fields.keys() <= known:
+        return {}
+    return {str(name): value for name, value in fields.items() if name not in known and not _is_nothing(value)}
 
 
 def _odd_values(message: Mapping[str, Any], thoughts: str) -> dict[str, Any]:

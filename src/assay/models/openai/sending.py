@@ -59,17 +59,15 @@ def send_by_prefix(
     groups = list(groups_of(prefix_order(prompts), belong, most))
     alone: list[int] = []
 
-    def write_group(group: list[int]) -> Job[list[Response]]:
-        jobs = [write(at) for at in group]
-        if len(jobs) > 1:
-            return bundle(jobs, spending.count)
-        return Job(jobs[0].body, lambda reply: [jobs[0].read(reply)], jobs[0].parse)
+    def write_group(group: list[int]) -> Job[Any]:
+        return write(group[0]) if len(group) == 1 else bundle([write(at) for at in group], spending.count)
 
     for group, outcome in _send_affordable(line, spending, groups, write_group, stop):
-        if isinstance(outcome, Failed) and len(group) > 1:
-            alone += group
+        if len(group) == 1:
+            failed = isinstance(outcome, Failed)
+            yield group[0], Response(None, failure=outcome.reason) if failed else outcome
         elif isinstance(outcome, Failed):
-            yield group[0], Response(None, failure=outcome.reason)
+            alone += group
         else:
             yield from zip(group, outcome)
     if alone:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -52,8 +52,7 @@ def read_json(content: bytes) -> Any:
         return json.loads(content)
 
 
-@dataclass(frozen=True, slots=True)
-class Job(Generic[T]):
+class Job(NamedTuple, Generic[T]):
     """What to send, and how to read the reply: a value, or `Unusable`."""
 
     body: Mapping[str, Any]
@@ -138,14 +137,14 @@ def count_in(usage: Any, *path: str) -> int:
     (7, 0, 0)
     """
     for name in path:
-        usage = usage.get(name) if isinstance(usage, Mapping) else None
-    is_count = isinstance(usage, int | float) and not isinstance(usage, bool) and 0 <= usage < 1e12
+        usage = usage.get(name) if isinstance(usage, dict) else None
+    is_count = type(usage) in (int, float) and 0 <= usage < 1e12
     return int(usage) if is_count else 0
 
 
 def in_order(reply: Any) -> Any:
     """A reply with its choices by `index`, which servers are free to mix up."""
-    choices = reply.get("choices") if isinstance(reply, Mapping) else None
+    choices = reply.get("choices") if isinstance(reply, dict) else None
     if not isinstance(choices, list) or len(choices) < 2:
         return reply
     if not all(isinstance(choice, Mapping) and isinstance(choice.get("index"), int) for choice in choices):
