@@ -40,6 +40,8 @@ class _TableRow:
     note_style: str
     narrow_note: str = ""
     """What the note begins with where some column is not shown."""
+    begins: bool = False
+    """Whether a line is drawn above it."""
 
 
 @dataclass
@@ -51,6 +53,11 @@ class FittedTable:
     notes: str = "notes"
     """The head of the last column, which holds what is said about a row."""
     rows: list[_TableRow] = field(default_factory=list)
+    section_begins: bool = False
+
+    def section(self) -> None:
+        """Draw a line above the next row."""
+        self.section_begins = bool(self.rows)
 
     def add(
         self,
@@ -62,7 +69,8 @@ class FittedTable:
     ) -> None:
         """One row; a cell is its text, or text and style. `narrow_note` is said where columns had to go."""
         both = [cell if isinstance(cell, tuple) else (cell, "") for cell in cells]
-        self.rows.append(_TableRow(both, note, note_style, narrow_note))
+        self.rows.append(_TableRow(both, note, note_style, narrow_note, self.section_begins))
+        self.section_begins = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.text import Text
@@ -82,11 +90,13 @@ class FittedTable:
         if beside:
             head.append(" " * GAP + self.notes, style="bold")
         yield head
-        yield Text(
-            "─" * min(width, sum(widths) + GAP * (len(widths) - 1) + (GAP + beside if beside else 0)), style="dim"
-        )
+        across = sum(widths) + GAP * (len(widths) - 1) + (GAP + beside if beside else 0)
+        rule = Text("─" * min(width, across), style="dim")
+        yield rule
         indent = sum(widths) + GAP * len(widths) if beside else 4
         for row in self.rows:
+            if row.begins:
+                yield rule
             line = _line(Text, [row.cells[i] for i in shown], [self.columns[i] for i in shown], widths)
             said = (row.narrow_note if is_narrow else "", row.note)
             notes = _wrapped("; ".join(part for part in said if part), beside or max(width - indent, 10))

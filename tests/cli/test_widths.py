@@ -10,7 +10,7 @@ from rich.console import Console
 
 import assay
 from assay.cli.matrix import matrix_tables
-from assay.cli.output import echo_sentence
+from assay.cli.output import echo
 from assay.comparison import comparison_table
 from assay.report import screen_table
 from assay.results import RunResult
@@ -105,10 +105,10 @@ def test_sentences_are_wrapped_between_words_in_a_window_alone(
         "PASS  capitals acc,none: 0.7857 vs 0.5714 (n = 112, paired), 95% bound on the difference +0.1326, margin -0.01"
     )
     monkeypatch.delenv("COLUMNS", raising=False)
-    echo_sentence(line)
+    echo(line)
     assert capsys.readouterr().out == line + "\n", "a file gets it whole"
     monkeypatch.setenv("COLUMNS", "60")
-    echo_sentence(line)
+    echo(line)
     shown = capsys.readouterr().out.splitlines()
     assert all(len(part) <= 60 for part in shown)
     assert all(part.startswith("  ") for part in shown[1:])

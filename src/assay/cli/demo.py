@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from assay.cli.output import echo
+from assay.cli.output import echo_as_is
 
 MODEL = "smollm2-135m"
 RUN_DIR = "runs/demo"
@@ -42,7 +42,7 @@ def command(model: str, limit: int | None, run_dir: str | None) -> None:
     report = result.path / "report.html"
     write_whole(report, html_report(result, RunDirectory(result.path).read_json("run.json")).encode())
     print_result(result)
-    echo(farewell(model, result.path, report))
+    echo_as_is(farewell(model, result.path, report))
 
 
 def default_directory(model: str, limit: int | None) -> str:

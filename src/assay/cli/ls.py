@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 import assay
-from assay.cli.output import echo, echo_json
+from assay.cli.output import echo, echo_as_is, echo_json
 from assay.cli.task_files import OpenManager, TaskFilesCommand, task_files
 from assay.signs import one_line
 from assay.tables import GAP, NARROWEST_NOTE, cell_width
@@ -70,7 +70,7 @@ def _kind_and_pattern(first: str | None, second: str | None) -> tuple[str | None
     if kind is None or kind in KINDS:
         return kind, second
     if second is not None:
-        raise click.UsageError(f"cannot list {kind!r}; one of {', '.join(KINDS)}")
+        raise click.UsageError(f"cannot list {kind!r}; choose one of {', '.join(KINDS)}")
     return None, kind
 
 
@@ -158,7 +158,7 @@ def _print(rows: Sequence[Listing], what: str, pattern: str | None) -> None:
         echo(f"no {what}" + (f" match {pattern!r}" if pattern else ""), err=True)
         return
     lines = [tuple(map(one_line, (row["name"], type_of(row), shots_of(row), about(row)))) for row in rows]
-    echo("\n".join(listed(("name", "type", "shots", "about"), lines, width_of(sys.stdout) or 80)))
+    echo_as_is("\n".join(listed(("name", "type", "shots", "about"), lines, width_of(sys.stdout) or 80)))
     broken = [row for row in rows if "error" in row]
     for row in broken:
         echo(f"broken: {row['error']}", err=True)

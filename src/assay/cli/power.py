@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.options import TASK_OPTIONS, names_in, resolve_config, with_options
-from assay.cli.output import echo, echo_json, echo_sentence
+from assay.cli.output import echo, echo_json
 from assay.signs import one_line
 
 if TYPE_CHECKING:
@@ -186,9 +186,7 @@ def _show(plans: list[SizePlan], wish: PowerAssumptions) -> None:
     console().print(table)
     draws = "" if wish.draws == 1 else f", {wish.draws} draws per doc"
     many = "" if wish.tests == 1 else f", corrected for {wish.tests} tests"
-    echo_sentence(
-        f"Power {wish.power:.0%} at a two-sided error rate of {wish.alpha:g}{draws}{many}; paired, doc by doc."
-    )
+    echo(f"Power {wish.power:.0%} at a two-sided error rate of {wish.alpha:g}{draws}{many}; paired, doc by doc.")
 
 
 def _repeats(plan: SizePlan) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.options import names_in
-from assay.cli.output import echo, echo_json, echo_sentence
+from assay.cli.output import echo, echo_as_is, echo_json
 
 if TYPE_CHECKING:
     from assay.comparison import ComparedRun, Ranking, RankOptions
@@ -64,13 +64,14 @@ def command(
     """Rank runs by their scores on the same docs, each with the range of ranks it may have.
 
     \b
-    assay rank runs/*                                 # a line for each run: 1–3, 1–3, 2–5
+    assay rank runs/*
     assay rank runs/* --tasks mmlu --metric acc --html ranks.html
-    assay rank scores.csv --min_difference 0.01       # a plain table: run, doc, score
+    assay rank scores.csv --min_difference 0.01
     assay rank runs/* --tasks gsm8k --thin 100 --thin_docs docs.json
 
     A run is one of our run directories, files of lm-evaluation-harness, lighteval or inspect, or a table of scores (CSV, Parquet,
-    npz) that holds several. Ranges of all runs hold together at 95 %.
+    npz) that holds several: run, doc, score. Each gets a line with its range of ranks, such as 1–3; the ranges of all runs hold
+    together at 95 %.
     """
     from assay.comparison import RankOptions, open_runs, rank, ranking_json, ranking_page
     from assay.results import write_whole
@@ -90,7 +91,7 @@ def command(
         return
     _show(rankings, markdown=markdown)
     if html:
-        echo(html)
+        echo_as_is(html)
 
 
 def _show(rankings: Sequence[Ranking], *, markdown: bool) -> None:
@@ -100,11 +101,11 @@ def _show(rankings: Sequence[Ranking], *, markdown: bool) -> None:
     out = console()
     for ranking in rankings:
         if markdown:
-            echo(ranking_markdown(ranking))
+            echo_as_is(ranking_markdown(ranking))
             continue
         out.print(ranking_table(ranking))
         for line in ranking_legend(ranking):
-            echo_sentence(line)
+            echo(line)
 
 
 def _thin(runs: list[ComparedRun], thin: int | None, file: str | None, options: RankOptions) -> None:
@@ -123,4 +124,4 @@ def _thin(runs: list[ComparedRun], thin: int | None, file: str | None, options: 
     if file:
         docs = {each.task: each.ids(each.sizes[0]) for each in chosen}
         write_whole(Path(file), json.dumps(docs).encode())
-        echo(file)
+        echo_as_is(file)

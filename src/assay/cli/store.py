@@ -12,7 +12,15 @@ import click
 
 from assay.cli.output import echo
 from assay.errors import ConfigError
+from assay.signs import one_line
+from assay.tables import Column, FittedTable
 
+COLUMNS = [
+    Column("run", shrinks=True),
+    Column("model", shrinks=True),
+    Column("since", rank=1),
+    Column("responses", right=True),
+]
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -34,18 +42,15 @@ def command(context: click.Context, path: Path | None) -> None:
 @command.command("stats", help="Count responses by run and model.")
 @click.pass_obj
 def show_stats(path: Path) -> None:
-    from rich.table import Table
-
     from assay.cli.display import console
     from assay.store import stats
 
     about = stats(path)
     echo(f"{about.path}: {about.responses:,} responses, {about.size / 1e6:,.1f} MB")
-    table = Table("run", "model", "since", box=None, header_style="bold")
-    table.add_column("responses", justify="right")
+    table = FittedTable(COLUMNS)
     for origin in about.origins:
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(origin.created)) if origin.created else "–"
-        table.add_row(origin.run or "–", origin.model or "–", since, f"{origin.responses:,}")
+        table.add([one_line(origin.run or "–"), one_line(origin.model or "–"), since, f"{origin.responses:,}"])
     if about.origins:
         console().print(table)
 
