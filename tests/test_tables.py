@@ -122,6 +122,34 @@ def test_a_name_that_fits_is_left_alone() -> None:
     assert without_middle("arc_challenge", 8) == "arc_…nge"
 
 
+def test_a_column_that_may_move_is_said_in_the_note() -> None:
+    columns = [Column("task", shrinks=True), Column("docs now", right=True, rank=1, moves=True), Column("value")]
+    table = FittedTable(columns)
+    table.add(["a_name_of_some_length", "120", "0.5"], "from two runs")
+    table.add(["b", "", "0.5"])
+    assert printed(table, 60)[2] == "a_name_of_some_length       120  0.5    from two runs"
+    assert printed(table, 35)[2:] == [
+        "a_name_of_some_length  0.5",
+        "    docs now: 120; from two runs",
+        "b                      0.5",
+    ]
+
+
+def test_a_title_is_wrapped_between_words_and_a_long_name_loses_its_middle() -> None:
+    table = FittedTable([Column("task")], title="A org/a-model-with-a-name-that-is-too-long dtype=float16")
+    table.add(["x"])
+    assert printed(table, 30)[:3] == ["A", "  org/a-model-w…at-is-too-long", "  dtype=float16"]
+
+
+def test_a_line_is_drawn_where_a_section_begins() -> None:
+    table = FittedTable([Column("run"), Column("tier")])
+    table.section()
+    table.add(["first", "1"])
+    table.section()
+    table.add(["second", "2"])
+    assert printed(table, 40) == ["run     tier", "─" * 12, "first   1", "─" * 12, "second  2"]
+
+
 def test_what_a_column_would_have_said_is_noted_where_it_had_to_go() -> None:
     table = FittedTable(COLUMNS)
     interval = "[0.3424, 1.0000]"

@@ -31,6 +31,8 @@ class Column:
     """Columns with the highest rank are the first to go where there is no room; None stays."""
     shrinks: bool = False
     """Whether its texts may lose their middle."""
+    moves: bool = False
+    """Whether the note of a row says what this column would have said, where there is no room for it."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,11 @@ class FittedTable:
         from rich.text import Text
 
         shown, widths, beside = self._fit(width)
-        is_narrow = any(self.columns[i].rank is not None for i in self._filled() if i not in shown)
+        hidden = [i for i in self._filled() if i not in shown]
+        moved = [i for i in hidden if self.columns[i].moves]
         for words in self.title.splitlines():
-            yield Text(words, style="italic", overflow="fold")
+            for line in _wrapped(words, width, indent="  "):
+                yield Text(without_middle(line, width), style="italic")
         heads = [self.columns[i].name for i in shown]
         head = _line(Text, [(name, "bold") for name in heads], [self.columns[i] for i in shown], widths)
         if beside:
@@ -98,7 +102,8 @@ class FittedTable:
             if row.begins:
                 yield rule
             line = _line(Text, [row.cells[i] for i in shown], [self.columns[i] for i in shown], widths)
-            said = (row.narrow_note if is_narrow else "", row.note)
+            cells = [_named(self.columns[i].name, row.cells[i][0]) for i in moved if row.cells[i][0]]
+            said = (row.narrow_note if hidden else "", *cells, row.note)
             notes = _wrapped("; ".join(part for part in said if part), beside or max(width - indent, 10))
             if beside and notes:
                 line.append(" " * GAP).append(notes.pop(0), style=row.note_style)
@@ -177,10 +182,15 @@ def without_middle(text: str, width: int) -> str:
     return f"{head}…{tail}"
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def _named(name: str, value: str) -> str:
+    return f"{name} {value}" if name.endswith("±") else f"{name}: {value}"
+
+
+def _wrapped(text: str, width: int, *, indent: str = "") -> list[str]:
+    """Lines of whole words. A word that is longer than a line is broken, unless lines are indented: then it is a name."""
     import textwrap
 
-    return textwrap.wrap(text, width, break_on_hyphens=False) if text else []
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=not indent, break_on_hyphens=False)
 
 
 def cell_width(text: str) -> int:

@@ -50,20 +50,19 @@ COLUMNS = [
     Column("task", shrinks=True),
     Column("metric", shrinks=True),
     Column("between", shrinks=True),
-    Column("measure", rank=2),
     Column("value", right=True),
-    Column("95 % interval", right=True),
-    Column("n", right=True, rank=3),
+    Column("95 % interval", right=True, rank=1, moves=True),
+    Column("n", right=True, rank=2),
 ]
 
 
 def agreement_table(agreements: Sequence[Agreement]) -> FittedTable:
-    table = FittedTable(COLUMNS)
+    table = FittedTable(COLUMNS, notes="measure")
     for each in agreements:
         e = each.estimate
         value = "–" if e.value is None else f"{e.value:.4f}"
         interval = "" if e.low is None or e.high is None else f"[{e.low:.4f}, {e.high:.4f}]"
-        cells = (each.task, each.metric, each.between, each.measure, value, interval, f"{e.n:,}")
-        reason = e.undefined or "" if e.value is None else ""
-        table.add([one_line(cell) for cell in cells], one_line(reason), narrow_note=each.measure)
+        cells = (each.task, each.metric, each.between, value, interval, f"{e.n:,}")
+        said = f"{each.measure}: {e.undefined}" if e.value is None else each.measure
+        table.add([one_line(cell) for cell in cells], one_line(said), "dim")
     return table

@@ -58,8 +58,8 @@ def command(
 CHECKS = [
     Column("check", shrinks=True),
     Column(""),
-    Column("largest difference", right=True, rank=1),
-    Column("flipped", right=True, rank=2),
+    Column("largest difference", right=True, rank=1, moves=True),
+    Column("flipped", right=True, rank=2, moves=True),
 ]
 
 
@@ -69,9 +69,7 @@ def check_table(checks: Sequence[Check], model: str) -> FittedTable:
         verdict = {True: ("ok", "green"), False: ("failed", "red"), None: ("skipped", "")}[check.passed]
         difference = "" if check.difference is None else f"{check.difference:.2g}"
         flipped = "" if check.flipped is None else f"{check.flipped:.0%}"
-        numbers = (("largest difference", difference), ("flipped", flipped))
-        hidden = ", ".join(f"{name} {number}" for name, number in numbers if number)
-        table.add([check.name, verdict, difference, flipped], one_line(check.note), "dim", narrow_note=hidden)
+        table.add([check.name, verdict, difference, flipped], one_line(check.note), "dim")
     return table
 
 

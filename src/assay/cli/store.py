@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import click
 
@@ -14,6 +15,9 @@ from assay.cli.output import echo
 from assay.errors import ConfigError
 from assay.signs import one_line
 from assay.tables import Column, FittedTable
+
+if TYPE_CHECKING:
+    from assay.store import OriginStats
 
 COLUMNS = [
     Column("run", shrinks=True),
@@ -47,12 +51,17 @@ def show_stats(path: Path) -> None:
 
     about = stats(path)
     echo(f"{about.path}: {about.responses:,} responses, {about.size / 1e6:,.1f} MB")
+    if about.origins:
+        console().print(origin_table(about.origins))
+
+
+def origin_table(origins: Sequence[OriginStats]) -> FittedTable:
+    """Which run asked which model, since when, and how many of its responses are kept."""
     table = FittedTable(COLUMNS)
-    for origin in about.origins:
+    for origin in origins:
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(origin.created)) if origin.created else "–"
         table.add([one_line(origin.run or "–"), one_line(origin.model or "–"), since, f"{origin.responses:,}"])
-    if about.origins:
-        console().print(table)
+    return table
 
 
 @command.command("verify", help="Check every page and every response; repair what can be repaired.")
