@@ -53,10 +53,10 @@ def test_at_120_columns_notes_stand_under_their_rows() -> None:
         "task                                         shots  metric        value  ± stderr     95 % interval",
         "─" * 99,
         "capitals                                         3  acc          0.5568  ± 0.0284  [0.4969, 0.6095]",
-        "    harmonic mean of 3",
+        "    ↳ harmonic mean of 3",
         "  capitals_of_european_countries_in_english      3  acc          0.9000  ± 0.0254  [0.8391, 0.9395]",
         "  capitals_of_european_countries_in_german       3  exact_match  0.0000  ± 0.0000  [0.0000, 0.0261]",
-        "    100% unparsed; 3 % truncated",
+        "    ↳ 100% unparsed; 3 % truncated",
     ]
 
 
@@ -66,10 +66,10 @@ def test_at_80_columns_the_interval_goes_before_a_name_is_cut() -> None:
         "task                                         metric        value  ± stderr",
         "─" * 74,
         "capitals                                     acc          0.5568  ± 0.0284",
-        "    harmonic mean of 3",
+        "    ↳ harmonic mean of 3",
         "  capitals_of_european_countries_in_english  acc          0.9000  ± 0.0254",
         "  capitals_of_european_countries_in_german   exact_match  0.0000  ± 0.0000",
-        "    100% unparsed; 3 % truncated",
+        "    ↳ 100% unparsed; 3 % truncated",
     ]
 
 
@@ -79,10 +79,10 @@ def test_at_60_columns_names_lose_their_middle() -> None:
         "task                           metric        value  ± stderr",
         "─" * 60,
         "capitals                       acc          0.5568  ± 0.0284",
-        "    harmonic mean of 3",
-        "  capitals_of_…ies_in_english  acc          0.9000  ± 0.0254",
-        "  capitals_of_…ries_in_german  exact_match  0.0000  ± 0.0000",
-        "    100% unparsed; 3 % truncated",
+        "    ↳ harmonic mean of 3",
+        " capitals_of_e…ies_in_english  acc          0.9000  ± 0.0254",
+        " capitals_of_e…ries_in_german  exact_match  0.0000  ± 0.0000",
+        "    ↳ 100% unparsed; 3 % truncated",
     ]
 
 
@@ -130,7 +130,7 @@ def test_a_column_that_may_move_is_said_in_the_note() -> None:
     assert printed(table, 60)[2] == "a_name_of_some_length       120  0.5    from two runs"
     assert printed(table, 35)[2:] == [
         "a_name_of_some_length  0.5",
-        "    docs now: 120; from two runs",
+        "    ↳ docs now: 120; from two runs",
         "b                      0.5",
     ]
 
@@ -155,4 +155,4 @@ def test_what_a_column_would_have_said_is_noted_where_it_had_to_go() -> None:
     interval = "[0.3424, 1.0000]"
     table.add(["right", "0", "acc", "1.0000", "± 0.0000", interval], "mean of 2", narrow_note=interval)
     assert printed(table, 80)[-1].endswith("± 0.0000  [0.3424, 1.0000]  mean of 2")
-    assert printed(table, 40)[-1].strip() == "[0.3424, 1.0000]; mean of 2"
+    assert printed(table, 40)[-1].strip() == "↳ [0.3424, 1.0000]; mean of 2"

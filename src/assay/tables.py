@@ -7,7 +7,7 @@ their row stand under it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 GAP = 2
 EDGE = 1
+UNDER = "    ↳ "
+"""What a note under its row begins with: names of members are indented too."""
 NARROWEST_NAME = 10
 NARROWEST_NOTE = 24
 """Cells beside a row that a note needs; with fewer it stands under the row."""
@@ -44,6 +46,25 @@ class _TableRow:
     """What the note begins with where some column is not shown."""
     begins: bool = False
     """Whether a line is drawn above it."""
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """What there is room for."""
+
+    shown: Sequence[int]
+    widths: Sequence[int]
+    """Of the columns that are shown."""
+    hidden: Sequence[int]
+    tight: Collection[int]
+    """Columns in which some text is cut."""
+    beside: int
+    """Room for notes beside the rows; 0: they stand under them."""
+
+    @property
+    def across(self) -> int:
+        columns = sum(self.widths) + GAP * (len(self.widths) - 1)
+        return columns + (GAP + self.beside if self.beside else 0)
 
 
 @dataclass
@@ -83,42 +104,47 @@ class FittedTable:
     def lines(self, width: int) -> Iterator[Text]:
         from rich.text import Text
 
-        shown, widths, beside = self._fit(width)
-        hidden = [i for i in self._filled() if i not in shown]
-        moved = [i for i in hidden if self.columns[i].moves]
+        fit = self._fit(width)
+        columns = [self.columns[i] for i in fit.shown]
         for words in self.title.splitlines():
             for line in _wrapped(words, width, indent="  "):
                 yield Text(without_middle(line, width), style="italic")
-        heads = [self.columns[i].name for i in shown]
-        head = _line(Text, [(name, "bold") for name in heads], [self.columns[i] for i in shown], widths)
-        if beside:
+        head = _line(Text, [(column.name, "bold") for column in columns], columns, fit.widths)
+        if fit.beside:
             head.append(" " * GAP + self.notes, style="bold")
+        head.rstrip()
         yield head
-        across = sum(widths) + GAP * (len(widths) - 1) + (GAP + beside if beside else 0)
-        rule = Text("─" * min(width, across), style="dim")
+        rule = Text("─" * min(width, fit.across), style="dim")
         yield rule
-        indent = sum(widths) + GAP * len(widths) if beside else 4
         for row in self.rows:
             if row.begins:
                 yield rule
-            line = _line(Text, [row.cells[i] for i in shown], [self.columns[i] for i in shown], widths)
-            cells = [_named(self.columns[i].name, row.cells[i][0]) for i in moved if row.cells[i][0]]
-            said = (row.narrow_note if hidden else "", *cells, row.note)
-            notes = _wrapped("; ".join(part for part in said if part), beside or max(width - indent, 10))
-            if beside and notes:
-                line.append(" " * GAP).append(notes.pop(0), style=row.note_style)
-            line.rstrip()
-            yield line
-            for note in notes:
-                yield Text(" " * indent).append(note, style=row.note_style)
+            texts = [_less_indented(row.cells[i]) if i in fit.tight else row.cells[i] for i in fit.shown]
+            yield from self._row_lines(row, _line(Text, texts, columns, fit.widths), fit, width)
+
+    def _row_lines(self, row: _TableRow, line: Text, fit: _Fit, width: int) -> Iterator[Text]:
+        """The row with its note beside it, or under it, or both where the note is long."""
+        from rich.text import Text
+
+        moved = [i for i in fit.hidden if self.columns[i].moves and row.cells[i][0]]
+        cells = [_named(self.columns[i].name, row.cells[i][0]) for i in moved]
+        said = (row.narrow_note if fit.hidden else "", *cells, row.note)
+        indent = fit.across - fit.beside if fit.beside else cell_width(UNDER)
+        notes = _wrapped("; ".join(part for part in said if part), fit.beside or max(width - indent, 10))
+        if fit.beside and notes:
+            line.append(" " * GAP).append(notes.pop(0), style=row.note_style)
+        line.rstrip()
+        yield line
+        for position, note in enumerate(notes):
+            start = UNDER if position == 0 and not fit.beside else " " * indent
+            yield Text(start).append(note, style=row.note_style)
 
     def fits(self, width: int) -> bool:
         """Whether nothing of what always stays is cut at this width, and names are whole."""
         shown, natural = self._shown(width)
         return self._needed(shown, natural) <= width
 
-    def _fit(self, width: int) -> tuple[list[int], list[int], int]:
-        """Which columns are shown, how wide each is, and the room for notes beside the rows (0: none)."""
+    def _fit(self, width: int) -> _Fit:
         shown, natural = self._shown(width)
         while (excess := self._needed(shown, natural) - width) > 0:
             long = [i for i in shown if self.columns[i].shrinks and natural[i] > NARROWEST_NAME]
@@ -131,7 +157,9 @@ class FittedTable:
         wanted = max(longest, cell_width(self.notes)) if longest else 0
         room = width - self._needed(shown, natural) - GAP
         beside = min(wanted, room) if wanted and room >= min(wanted, NARROWEST_NOTE) else 0
-        return shown, [natural[i] for i in shown], beside
+        hidden = [i for i in self._filled() if i not in shown]
+        tight = {i for i in shown if any(cell_width(row.cells[i][0]) > natural[i] for row in self.rows)}
+        return _Fit(shown, [natural[i] for i in shown], hidden, tight, beside)
 
     def _shown(self, width: int) -> tuple[list[int], dict[int, int]]:
         """The columns that there is room for, and those that stay all the same; with the widths of their texts."""
@@ -164,6 +192,13 @@ def _line(text: type[Text], cells: Sequence[tuple[str, str]], columns: Sequence[
         line.append(space if column.right else "").append(shown, style=style or column.style)
         line.append("" if column.right else space)
     return line
+
+
+def _less_indented(cell: tuple[str, str]) -> tuple[str, str]:
+    """With half of its indentation, which names of a column lose together before one loses its middle."""
+    text, style = cell
+    name = text.lstrip(" ")
+    return " " * ((len(text) - len(name)) // 2) + name, style
 
 
 def without_middle(text: str, width: int) -> str:

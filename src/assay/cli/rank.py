@@ -98,14 +98,21 @@ def _show(rankings: Sequence[Ranking], *, markdown: bool) -> None:
     from assay.cli.display import console
     from assay.comparison import ranking_legend, ranking_markdown, ranking_table
 
-    out = console()
-    for ranking in rankings:
-        if markdown:
+    if markdown:
+        for ranking in rankings:
             echo_as_is(ranking_markdown(ranking))
-            continue
+        return
+    out = console()
+    legends = [[*ranking_legend(ranking)] for ranking in rankings]
+    common = [line for line in legends[0] if all(line in legend for legend in legends)] if legends else []
+    for ranking, legend in zip(rankings, legends):
         out.print(ranking_table(ranking))
-        for line in ranking_legend(ranking):
-            echo(line)
+        for line in legend:
+            if line not in common:
+                echo(line)
+        echo()
+    for line in common:
+        echo(line)
 
 
 def _thin(runs: list[ComparedRun], thin: int | None, file: str | None, options: RankOptions) -> None:
