@@ -131,7 +131,7 @@ def _better(metric: Any) -> str:
 def catalog() -> str:
     from assay.tasks import TaskManager
 
-    manager = TaskManager()
+    manager = TaskManager(lm_eval=False)  # what ships, whatever ASSAY_LM_EVAL_TASKS adds
     found = manager.resolve([name for name, entry in manager.entries.items() if entry.kind == "group"])
     groups = [
         [f"`{name}`", str(len(spec.children)), (spec.config.metadata or {}).get("description", "")]

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from assay.errors import DISTRIBUTION, install_hint
+from assay.errors import DISTRIBUTION, EXTRA_OF_PACKAGE, install_hint
+from assay.registry import missing_package
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -45,6 +46,13 @@ def test_every_extra_that_a_hint_or_a_page_names_exists(folder: str) -> None:
 def test_a_hint_works_from_the_index_and_in_a_clone() -> None:
     assert "'assay-eval[view]'" in install_hint("view")
     assert "-e '.[view]'" in install_hint("view")
+
+
+def test_a_missing_package_of_an_extra_is_hinted_at_by_the_extra() -> None:
+    for package, extra in EXTRA_OF_PACKAGE.items():
+        assert any(re.match(rf"{package}\b", requirement) for requirement in EXTRAS[extra]), package
+    error = missing_package("the model 'hf'", ModuleNotFoundError(name="torch"))
+    assert "pip install 'assay-eval[hf]'" in str(error)
 
 
 def test_the_demo_installs_no_tools_of_developers() -> None:

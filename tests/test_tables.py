@@ -53,10 +53,10 @@ def test_at_120_columns_notes_stand_under_their_rows() -> None:
         "task                                         shots  metric        value  ± stderr     95 % interval",
         "─" * 99,
         "capitals                                         3  acc          0.5568  ± 0.0284  [0.4969, 0.6095]",
-        "    harmonic mean of 3",
+        "    ↳ harmonic mean of 3",
         "  capitals_of_european_countries_in_english      3  acc          0.9000  ± 0.0254  [0.8391, 0.9395]",
         "  capitals_of_european_countries_in_german       3  exact_match  0.0000  ± 0.0000  [0.0000, 0.0261]",
-        "    100% unparsed; 3 % truncated",
+        "    ↳ 100% unparsed; 3 % truncated",
     ]
 
 
@@ -66,10 +66,10 @@ def test_at_80_columns_the_interval_goes_before_a_name_is_cut() -> None:
         "task                                         metric        value  ± stderr",
         "─" * 74,
         "capitals                                     acc          0.5568  ± 0.0284",
-        "    harmonic mean of 3",
+        "    ↳ harmonic mean of 3",
         "  capitals_of_european_countries_in_english  acc          0.9000  ± 0.0254",
         "  capitals_of_european_countries_in_german   exact_match  0.0000  ± 0.0000",
-        "    100% unparsed; 3 % truncated",
+        "    ↳ 100% unparsed; 3 % truncated",
     ]
 
 
@@ -79,10 +79,10 @@ def test_at_60_columns_names_lose_their_middle() -> None:
         "task                           metric        value  ± stderr",
         "─" * 60,
         "capitals                       acc          0.5568  ± 0.0284",
-        "    harmonic mean of 3",
-        "  capitals_of_…ies_in_english  acc          0.9000  ± 0.0254",
-        "  capitals_of_…ries_in_german  exact_match  0.0000  ± 0.0000",
-        "    100% unparsed; 3 % truncated",
+        "    ↳ harmonic mean of 3",
+        " capitals_of_e…ies_in_english  acc          0.9000  ± 0.0254",
+        " capitals_of_e…ries_in_german  exact_match  0.0000  ± 0.0000",
+        "    ↳ 100% unparsed; 3 % truncated",
     ]
 
 
@@ -122,9 +122,37 @@ def test_a_name_that_fits_is_left_alone() -> None:
     assert without_middle("arc_challenge", 8) == "arc_…nge"
 
 
+def test_a_column_that_may_move_is_said_in_the_note() -> None:
+    columns = [Column("task", shrinks=True), Column("docs now", right=True, rank=1, moves=True), Column("value")]
+    table = FittedTable(columns)
+    table.add(["a_name_of_some_length", "120", "0.5"], "from two runs")
+    table.add(["b", "", "0.5"])
+    assert printed(table, 60)[2] == "a_name_of_some_length       120  0.5    from two runs"
+    assert printed(table, 35)[2:] == [
+        "a_name_of_some_length  0.5",
+        "    ↳ docs now: 120; from two runs",
+        "b                      0.5",
+    ]
+
+
+def test_a_title_is_wrapped_between_words_and_a_long_name_loses_its_middle() -> None:
+    table = FittedTable([Column("task")], title="A org/a-model-with-a-name-that-is-too-long dtype=float16")
+    table.add(["x"])
+    assert printed(table, 30)[:3] == ["A", "  org/a-model-w…at-is-too-long", "  dtype=float16"]
+
+
+def test_a_line_is_drawn_where_a_section_begins() -> None:
+    table = FittedTable([Column("run"), Column("tier")])
+    table.section()
+    table.add(["first", "1"])
+    table.section()
+    table.add(["second", "2"])
+    assert printed(table, 40) == ["run     tier", "─" * 12, "first   1", "─" * 12, "second  2"]
+
+
 def test_what_a_column_would_have_said_is_noted_where_it_had_to_go() -> None:
     table = FittedTable(COLUMNS)
     interval = "[0.3424, 1.0000]"
-    table.add(["right", "0", "acc", "1.0000", "± 0.0000", interval], "mean of 2", narrow_note=interval)
+    table.add(["right", "0", "acc", "1.0000", "± 0.0000", interval], "mean of 2", keeps=["95 % interval"])
     assert printed(table, 80)[-1].endswith("± 0.0000  [0.3424, 1.0000]  mean of 2")
-    assert printed(table, 40)[-1].strip() == "[0.3424, 1.0000]; mean of 2"
+    assert printed(table, 40)[-1].strip() == "↳ 95 % interval: [0.3424, 1.0000]; mean of 2"

@@ -28,12 +28,23 @@ DISTRIBUTION = "assay-eval"
 
 
 def install_hint(extra: str) -> str:
-    """What to type for an extra, from the index and in a clone.
+    """What to type for an extra, from the index and in a clone: a line each, to be copied.
 
-    >>> install_hint("hf")
-    "pip install 'assay-eval[hf]', or in a clone of the repository: pip install -e '.[hf]'"
+    >>> print(install_hint("hf"))
+    pip install 'assay-eval[hf]'
+      or, in a clone of the repository: pip install -e '.[hf]'
     """
-    return f"pip install '{DISTRIBUTION}[{extra}]', or in a clone of the repository: pip install -e '.[{extra}]'"
+    return f"pip install '{DISTRIBUTION}[{extra}]'\n  or, in a clone of the repository: pip install -e '.[{extra}]'"
+
+
+EXTRA_OF_PACKAGE = {
+    **dict.fromkeys(("torch", "transformers", "gguf", "accelerate", "safetensors"), "hf"),
+    **dict.fromkeys(("aiohttp", "orjson", "tiktoken"), "api"),
+    **dict.fromkeys(("starlette", "uvicorn", "duckdb", "plotly"), "view"),
+    "litellm": "litellm",
+    "ray": "ray",
+}
+"""The extra that brings a package which Assay itself imports."""
 
 
 class AssayError(Exception):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from typing import Generic, TypeVar, cast
 
-from assay.errors import ConfigError, MissingPackage, UnknownName, did_you_mean
+from assay.errors import EXTRA_OF_PACKAGE, ConfigError, MissingPackage, UnknownName, did_you_mean, install_hint
 
 T = TypeVar("T")
 
@@ -138,6 +138,6 @@ def missing_package(what: str, error: ModuleNotFoundError) -> MissingPackage:
     package = (error.name or "").partition(".")[0]
     return MissingPackage(
         f"{what} needs the package {error.name!r}, which is not installed",
-        hint=f"pip install {package}",
+        hint=install_hint(EXTRA_OF_PACKAGE[package]) if package in EXTRA_OF_PACKAGE else f"pip install {package}",
         package=package,
     )

@@ -7,7 +7,7 @@ their row stand under it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 GAP = 2
 EDGE = 1
+UNDER = "    ↳ "
+"""What a note under its row begins with: names of members are indented too."""
 NARROWEST_NAME = 10
 NARROWEST_NOTE = 24
 """Cells beside a row that a note needs; with fewer it stands under the row."""
@@ -31,6 +33,8 @@ class Column:
     """Columns with the highest rank are the first to go where there is no room; None stays."""
     shrinks: bool = False
     """Whether its texts may lose their middle."""
+    moves: bool = False
+    """Whether the note of a row says what this column would have said, where there is no room for it."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,29 @@ class _TableRow:
     cells: Sequence[tuple[str, str]]
     note: str
     note_style: str
-    narrow_note: str = ""
-    """What the note begins with where some column is not shown."""
+    keeps: Collection[str] = ()
+    """Columns whose text the note of this row says where they are not shown."""
+    begins: bool = False
+    """Whether a line is drawn above it."""
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """What there is room for."""
+
+    shown: Sequence[int]
+    widths: Sequence[int]
+    """Of the columns that are shown."""
+    hidden: Sequence[int]
+    tight: Collection[int]
+    """Columns in which some text is cut."""
+    beside: int
+    """Room for notes beside the rows; 0: they stand under them."""
+
+    @property
+    def across(self) -> int:
+        columns = sum(self.widths) + GAP * (len(self.widths) - 1)
+        return columns + (GAP + self.beside if self.beside else 0)
 
 
 @dataclass
@@ -51,6 +76,11 @@ class FittedTable:
     notes: str = "notes"
     """The head of the last column, which holds what is said about a row."""
     rows: list[_TableRow] = field(default_factory=list)
+    section_begins: bool = False
+
+    def section(self) -> None:
+        """Draw a line above the next row."""
+        self.section_begins = bool(self.rows)
 
     def add(
         self,
@@ -58,11 +88,13 @@ class FittedTable:
         note: str = "",
         note_style: str = "yellow",
         *,
-        narrow_note: str = "",
+        keeps: Collection[str] = (),
     ) -> None:
-        """One row; a cell is its text, or text and style. `narrow_note` is said where columns had to go."""
+        """One row; a cell is its text, or text and style. The note says the columns that it `keeps` where they had
+        to go."""
         both = [cell if isinstance(cell, tuple) else (cell, "") for cell in cells]
-        self.rows.append(_TableRow(both, note, note_style, narrow_note))
+        self.rows.append(_TableRow(both, note, note_style, keeps, self.section_begins))
+        self.section_begins = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.text import Text
@@ -73,37 +105,46 @@ class FittedTable:
     def lines(self, width: int) -> Iterator[Text]:
         from rich.text import Text
 
-        shown, widths, beside = self._fit(width)
-        is_narrow = any(self.columns[i].rank is not None for i in self._filled() if i not in shown)
+        fit = self._fit(width)
+        columns = [self.columns[i] for i in fit.shown]
         for words in self.title.splitlines():
-            yield Text(words, style="italic", overflow="fold")
-        heads = [self.columns[i].name for i in shown]
-        head = _line(Text, [(name, "bold") for name in heads], [self.columns[i] for i in shown], widths)
-        if beside:
+            for line in _wrapped(words, width, indent="  "):
+                yield Text(without_middle(line, width), style="italic")
+        head = _line(Text, [(column.name, "bold") for column in columns], columns, fit.widths)
+        if fit.beside:
             head.append(" " * GAP + self.notes, style="bold")
+        head.rstrip()
         yield head
-        yield Text(
-            "─" * min(width, sum(widths) + GAP * (len(widths) - 1) + (GAP + beside if beside else 0)), style="dim"
-        )
-        indent = sum(widths) + GAP * len(widths) if beside else 4
+        rule = Text("─" * min(width, fit.across), style="dim")
+        yield rule
         for row in self.rows:
-            line = _line(Text, [row.cells[i] for i in shown], [self.columns[i] for i in shown], widths)
-            said = (row.narrow_note if is_narrow else "", row.note)
-            notes = _wrapped("; ".join(part for part in said if part), beside or max(width - indent, 10))
-            if beside and notes:
-                line.append(" " * GAP).append(notes.pop(0), style=row.note_style)
-            line.rstrip()
-            yield line
-            for note in notes:
-                yield Text(" " * indent).append(note, style=row.note_style)
+            if row.begins:
+                yield rule
+            texts = [_less_indented(row.cells[i]) if i in fit.tight else row.cells[i] for i in fit.shown]
+            yield from self._row_lines(row, _line(Text, texts, columns, fit.widths), fit, width)
+
+    def _row_lines(self, row: _TableRow, line: Text, fit: _Fit, width: int) -> Iterator[Text]:
+        """The row with its note beside it, or under it, or both where the note is long."""
+        from rich.text import Text
+
+        moved = [i for i in fit.hidden if self.columns[i].moves or self.columns[i].name in row.keeps]
+        said = (*(_named(self.columns[i].name, row.cells[i][0]) for i in moved if row.cells[i][0]), row.note)
+        indent = fit.across - fit.beside if fit.beside else cell_width(UNDER)
+        notes = _wrapped("; ".join(part for part in said if part), fit.beside or max(width - indent, 10))
+        if fit.beside and notes:
+            line.append(" " * GAP).append(notes.pop(0), style=row.note_style)
+        line.rstrip()
+        yield line
+        for position, note in enumerate(notes):
+            start = UNDER if position == 0 and not fit.beside else " " * indent
+            yield Text(start).append(note, style=row.note_style)
 
     def fits(self, width: int) -> bool:
         """Whether nothing of what always stays is cut at this width, and names are whole."""
         shown, natural = self._shown(width)
         return self._needed(shown, natural) <= width
 
-    def _fit(self, width: int) -> tuple[list[int], list[int], int]:
-        """Which columns are shown, how wide each is, and the room for notes beside the rows (0: none)."""
+    def _fit(self, width: int) -> _Fit:
         shown, natural = self._shown(width)
         while (excess := self._needed(shown, natural) - width) > 0:
             long = [i for i in shown if self.columns[i].shrinks and natural[i] > NARROWEST_NAME]
@@ -116,7 +157,9 @@ class FittedTable:
         wanted = max(longest, cell_width(self.notes)) if longest else 0
         room = width - self._needed(shown, natural) - GAP
         beside = min(wanted, room) if wanted and room >= min(wanted, NARROWEST_NOTE) else 0
-        return shown, [natural[i] for i in shown], beside
+        hidden = [i for i in self._filled() if i not in shown]
+        tight = {i for i in shown if any(cell_width(row.cells[i][0]) > natural[i] for row in self.rows)}
+        return _Fit(shown, [natural[i] for i in shown], hidden, tight, beside)
 
     def _shown(self, width: int) -> tuple[list[int], dict[int, int]]:
         """The columns that there is room for, and those that stay all the same; with the widths of their texts."""
@@ -151,6 +194,13 @@ def _line(text: type[Text], cells: Sequence[tuple[str, str]], columns: Sequence[
     return line
 
 
+def _less_indented(cell: tuple[str, str]) -> tuple[str, str]:
+    """With half of its indentation, which names of a column lose together before one loses its middle."""
+    text, style = cell
+    name = text.lstrip(" ")
+    return " " * ((len(text) - len(name)) // 2) + name, style
+
+
 def without_middle(text: str, width: int) -> str:
     """The text, with an ellipsis for its middle where it is too long: what tells names apart stands at either end.
 
@@ -167,10 +217,15 @@ def without_middle(text: str, width: int) -> str:
     return f"{head}…{tail}"
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def _named(name: str, value: str) -> str:
+    return f"{name} {value}" if name.endswith("±") else f"{name}: {value}"
+
+
+def _wrapped(text: str, width: int, *, indent: str = "") -> list[str]:
+    """Lines of whole words. A word that is longer than a line is broken, unless lines are indented: then it is a name."""
     import textwrap
 
-    return textwrap.wrap(text, width, break_on_hyphens=False) if text else []
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=not indent, break_on_hyphens=False)
 
 
 def cell_width(text: str) -> int:

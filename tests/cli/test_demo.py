@@ -52,3 +52,15 @@ def test_demo_ends_with_a_table_a_report_and_what_to_do_next(
     assert CliRunner().invoke(command, [*words[:2], "--limit", "1"]).exit_code == 0, "another demo beside it"
     again = (tmp_path / "runs/demo-tiny-2/results.json").read_text(encoding="utf-8")
     assert json.loads(again)["results"] == json.loads(scores)["results"]
+
+
+def test_demo_without_torch_says_so_before_it_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch is hidden as it would be where it is not installed: nothing on the path has it."""
+    import assay.cli.demo as demo
+    from assay.errors import MissingPackage
+
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(demo, "find_spec", lambda name: None)
+    with pytest.raises(MissingPackage, match="the demo needs the package 'torch'"):
+        CliRunner().invoke(command, ["--run_dir", str(tmp_path / "run")], catch_exceptions=False)
+    assert not (tmp_path / "home").exists()

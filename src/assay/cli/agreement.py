@@ -9,6 +9,8 @@ import click
 
 from assay.cli.options import names_in
 from assay.cli.output import echo_json
+from assay.signs import one_line
+from assay.tables import Column, FittedTable
 
 if TYPE_CHECKING:
     from assay.comparison import Agreement
@@ -28,6 +30,7 @@ def command(run: str, tasks: tuple[str, ...], metric: str | None, as_json: bool)
 
     1 is full agreement, 0 is chance. Docs in a cluster, and docs with equal content, count as one.
     """
+    from assay.cli.display import console
     from assay.comparison import agreements_in, open_run
     from assay.errors import ConfigError
 
@@ -40,23 +43,26 @@ def command(run: str, tasks: tuple[str, ...], metric: str | None, as_json: bool)
     if as_json:
         echo_json([each.to_dict() for each in agreements], indent=2)
     else:
-        _show(agreements)
+        console().print(agreement_table(agreements))
 
 
-def _show(agreements: Sequence[Agreement]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
-    from rich.table import Table
+COLUMNS = [
+    Column("task", shrinks=True),
+    Column("metric", shrinks=True),
+    Column("between", shrinks=True),
+    Column("value", right=True),
+    Column("95 % interval", right=True, rank=1, moves=True),
+    Column("n", right=True, rank=2),
+]
 
-    from assay.cli.display import console
 
-    table = Table(header_style="bold", pad_edge=False, box=SIMPLE_HEAD)
-    for name in ("task", "metric", "between", "measure", "value", "95 % interval", "n"):
-        table.add_column(name, justify="right" if name in ("value", "n") else "left")
+def agreement_table(agreements: Sequence[Agreement]) -> FittedTable:
+    table = FittedTable(COLUMNS, notes="measure")
     for each in agreements:
         e = each.estimate
-        value = e.undefined or "" if e.value is None else f"{e.value:.4f}"
+        value = "–" if e.value is None else f"{e.value:.4f}"
         interval = "" if e.low is None or e.high is None else f"[{e.low:.4f}, {e.high:.4f}]"
-        row = (each.task, each.metric, each.between, each.measure, value, interval, f"{e.n:,}")
-        table.add_row(*map(escape, row))
-    console().print(table)
+        cells = (each.task, each.metric, each.between, value, interval, f"{e.n:,}")
+        said = f"{each.measure}: {e.undefined}" if e.value is None else each.measure
+        table.add([one_line(cell) for cell in cells], one_line(said), "dim")
+    return table

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.options import names_in
-from assay.cli.output import echo, echo_json, echo_sentence, tell_build_system
+from assay.cli.output import echo, echo_as_is, echo_json, tell_build_system
 
 if TYPE_CHECKING:
     from assay.comparison import CompareOptions, Comparison
@@ -131,7 +131,7 @@ def command(
         return
     _show(comparisons, flips)
     if html:
-        echo(html)
+        echo_as_is(html)
 
 
 def compare_options(tasks: tuple[str, ...], noise: str | None, **how: Any) -> CompareOptions:
@@ -149,6 +149,6 @@ def _show(comparisons: Sequence[Comparison], flips: int) -> None:
     for comparison in comparisons:
         out.print(comparison_table(comparison))
         for line in comparison_legend(comparison):
-            echo_sentence(line)
+            echo(line)
         for line in flip_lines(comparison, flips) if flips else ():
             echo(line)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
-from assay.cli.output import echo
+from assay.cli.output import echo_as_is
 
 MODEL = "smollm2-135m"
 RUN_DIR = "runs/demo"
@@ -29,9 +30,13 @@ def command(model: str, limit: int | None, run_dir: str | None) -> None:
     from assay.cli.models import pull_shown
     from assay.config import RunConfig
     from assay.models import CATALOG
+    from assay.registry import missing_package
     from assay.report import evaluate, html_report
     from assay.results import RunDirectory, write_whole
 
+    for package in ("torch", "transformers"):  # before anything is downloaded
+        if find_spec(package) is None:
+            raise missing_package("the demo", ModuleNotFoundError(name=package))
     if model in CATALOG:
         pull_shown(model)
     place = run_dir or default_directory(model, limit)
@@ -42,7 +47,7 @@ def command(model: str, limit: int | None, run_dir: str | None) -> None:
     report = result.path / "report.html"
     write_whole(report, html_report(result, RunDirectory(result.path).read_json("run.json")).encode())
     print_result(result)
-    echo(farewell(model, result.path, report))
+    echo_as_is(farewell(model, result.path, report))
 
 
 def default_directory(model: str, limit: int | None) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.options import load_named_model, names_in, resolve_config
+from assay.cli.output import echo, echo_as_is, echo_json
 
 if TYPE_CHECKING:
     from assay.comparison import Passage
@@ -85,13 +86,13 @@ def command(
     if html:
         write_whole(Path(html), drift_page([drift]).encode())
     if as_json:
-        click.echo(drift_json(drift))
+        echo_json(drift_json(drift))
     else:
         console().print(drift_table(drift))
         for line in drift_legend(drift):
-            click.echo(line)
+            echo(line)
         if html:
-            click.echo(html)
+            echo_as_is(html)
     code = {None: 0, "within": 0, "beyond": 1, "open": 4}[drift.verdict]
     if code:
         raise SystemExit(code)

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 import click
 
 from assay.cli.foreign_flags import foreign_flags
+from assay.cli.help import HelpContext, with_fitted_help
 from assay.cli.output import echo, secure_streams, speak_utf8, unwritten
 from assay.errors import DISTRIBUTION, AssayError, did_you_mean
 from assay.signs import hanging
@@ -57,6 +58,8 @@ VERBS: dict[str, tuple[str, str]] = {
 class Verbs(click.Group):
     """Knows all verbs and imports only the one that is used: `assay --help` imports none."""
 
+    context_class = HelpContext
+
     def list_commands(self, context: click.Context) -> list[str]:
         return [name for name, (target, _) in VERBS.items() if find_spec(target.partition(":")[0]) is not None]
 
@@ -65,7 +68,7 @@ class Verbs(click.Group):
             return None
         module, _, attribute = VERBS[name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
+        return with_fitted_help(command)
 
     def resolve_command(
         self, context: click.Context, args: list[str]
@@ -126,7 +129,7 @@ def _answer(given: Sequence[str]) -> int | str:
         echo(hanging(f"assay: {error}"), err=True)
         return error.exit_code
     except click.ClickException as error:
-        _explained(error).show()
+        _show(_explained(error))
         return 2
     except (KeyboardInterrupt, click.Abort):
         echo("assay: interrupted", err=True)
@@ -148,6 +151,17 @@ def _explained(error: click.ClickException) -> click.ClickException:
     if not isinstance(error, click.NoSuchOption) or not (sentence := foreign_flags().instead(error.option_name)):
         return error
     return click.UsageError(f"There is no {error.option_name} here. {sentence}", error.ctx)
+
+
+def _show(error: click.ClickException) -> None:
+    """As an error of our own: what is wrong, and what to do."""
+    if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):  # since click 8.2
+        error.show()
+        return
+    message = error.format_message()
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    hint = f"\n  See `{context.command_path} --help`." if context else ""
+    echo(hanging(f"assay: {message[:1].lower()}{message[1:]}{hint}"), err=True)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from assay.cli.output import echo, echo_as_is, echo_json
+
 
 @click.command("explain", short_help="Why do two numbers differ?")
 @click.argument("run_a")
@@ -50,7 +52,9 @@ def command(
     if html:
         write_whole(Path(html), explanation_page(explanation).encode())
     if as_json:
-        click.echo(explanation_json(explanation))
+        echo_json(explanation_json(explanation))
         return
     for line in explanation_lines(explanation):
-        click.echo(line)
+        echo(line)
+    if html:
+        echo_as_is(html)

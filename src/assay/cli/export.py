@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from assay.cli.output import echo
+from assay.cli.output import echo_as_is
 
 FORMS = ("lm-eval", "inspect", "csv", "jsonl", "parquet", "eval-results", "model-card", "eee")
 
@@ -34,4 +34,4 @@ def command(run: str, to: str, output: str | None, organization: str | None, rel
     if words and to != "eee":
         raise click.UsageError("--organization and --relationship are for --to eee.")
     for path in export_run(run, to, output or Path(run) / f"export-{to}", **words):
-        echo(path)
+        echo_as_is(path)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 
 import click
 
+from assay.cli.output import echo
 from assay.registry import Registry
 
 
@@ -55,5 +56,5 @@ class RunCommand(click.Command):
         repeatable = {flag for option in options for flag in option.opts}
         kept, notes = foreign_flags().unneeded(args)
         for note in notes:
-            click.echo(f"note: {note}", err=True)
+            echo(f"note: {note}", err=True)
         return super().parse_args(ctx, foreign_flags().repeat_flags(kept, repeatable))

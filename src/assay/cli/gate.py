@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.compare import compare_options
-from assay.cli.output import echo_json, echo_sentence, tell_build_system
+from assay.cli.output import echo, echo_json, tell_build_system
 
 if TYPE_CHECKING:
     from assay.comparison import CompareOptions, GateReport
@@ -107,10 +107,10 @@ def command(
         echo_json(report.to_dict(), indent=2)
     else:
         for check in report.checks:
-            echo_sentence(check.line())
+            echo(check.line())
         for note in report.notes:
-            echo_sentence(f"note: {note}")
-        echo_sentence(_last_line(report, run, against, options.alpha))
+            echo(f"note: {note}")
+        echo(_last_line(report, run, against, options.alpha))
     if code := exit_code(report, cannot_tell):
         context.exit(code)
 
@@ -121,8 +121,10 @@ def _decide(run: str, baseline: str | None, threshold: float | None, options: Co
 
     if baseline is not None and threshold is None:
         return gate_against(run, baseline, options)
-    if threshold is None or baseline is not None:
-        raise ConfigError("a gate needs either --baseline or --threshold, not both")
+    if threshold is None:
+        raise ConfigError("a gate needs --baseline or --threshold", hint="Name the run to compare with, or a score.")
+    if baseline is not None:
+        raise ConfigError("a gate takes --baseline or --threshold, not both")
     if not options.tasks:
         raise ConfigError("--threshold needs --tasks", hint="Name the tasks that must reach it.")
     least = {(name, metric): threshold for name in options.tasks for metric in options.metrics or ("",)}

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.output import echo, echo_json
+from assay.signs import one_line
+from assay.tables import Column, FittedTable
 
 if TYPE_CHECKING:
     from assay.comparison import CheckedJudge, WinScale
@@ -55,34 +57,42 @@ def scale(runs: tuple[Path, ...], tasks: tuple[str, ...], bootstrap_iters: int, 
     Strengths are in log-odds and average 0: a run that is 1 ahead wins 73 % of the games, one that is 2 ahead 88 %. Runs need
     not have met; a common opponent connects them. Games on one doc are one unit, and clusters stay together.
     """
-    import json
     from dataclasses import asdict
 
+    from assay.cli.display import console
     from assay.comparison import win_scales
 
     found = win_scales(runs, tasks, replicates=bootstrap_iters)
     if as_json:
-        click.echo(json.dumps([asdict(each) for each in found], indent=2, default=str))
+        echo_json([asdict(each) for each in found], indent=2, default=str)
         return
-    click.echo("\n\n".join("\n".join(_scale_lines(each)) for each in found))
+    for each in found:
+        console().print(scale_table(each))
+        for note in each.notes:
+            echo(f"note: {note}")
 
 
-def _scale_lines(scale: WinScale) -> list[str]:
+SCALE = [
+    Column("run", shrinks=True),
+    Column("strength", right=True),
+    Column("95 % interval", right=True),
+    Column("games won", right=True, rank=2),
+    Column("games", right=True, rank=1),
+]
+
+
+def scale_table(scale: WinScale) -> FittedTable:
     of_filter = "" if scale.filter == "none" else f", filter {scale.filter}"
-    lines = [f"{', '.join(scale.tasks)}: {len(scale.players)} players, {scale.docs:,} docs{of_filter}"]
-    lines += [f"  note: {note}" for note in scale.notes]
-    width = max(len(player.name) for player in scale.players)
+    title = f"{', '.join(scale.tasks)}: {len(scale.players)} players, {scale.docs:,} docs{of_filter}"
+    table = FittedTable(SCALE, title=one_line(title))
     for player in scale.players:
-        won = f"{player.wins / player.games:.0%} of {player.games:,} games won"
-        lines.append(f"  {player.name:<{width}}  {_strength(player.strength):<24}  {won}")
-    return lines
-
-
-def _strength(estimate: Estimate) -> str:
-    if estimate.value is None:
-        return f"undefined: {estimate.undefined}"
-    bounds = f" ({estimate.method})" if estimate.low is None else f" [{estimate.low:+.2f}, {estimate.high:+.2f}]"
-    return f"{estimate.value:+.2f}{bounds}"
+        e = player.strength
+        interval = "" if e.low is None or e.high is None else f"[{e.low:+.2f}, {e.high:+.2f}]"
+        note = e.undefined or "" if e.value is None else e.method if not interval else ""
+        value = "–" if e.value is None else f"{e.value:+.2f}"
+        won = f"{player.wins / player.games:.0%}"
+        table.add([one_line(player.name), value, interval, won, f"{player.games:,}"], one_line(note))
+    return table
 
 
 def _lines(judge: CheckedJudge) -> list[str]:

@@ -17,10 +17,10 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 import assay
-from assay.cli.output import echo, echo_json
+from assay.cli.output import echo, echo_as_is, echo_json
 from assay.cli.task_files import OpenManager, TaskFilesCommand, task_files
 from assay.signs import one_line
-from assay.tables import GAP, NARROWEST_NOTE, cell_width
+from assay.tables import GAP, cell_width
 
 if TYPE_CHECKING:
     from assay.metrics import Metric
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 KINDS = ("tasks", "groups", "tags", "models", "metrics", "filters")
 Listing = dict[str, Any]
+NARROWEST_ABOUT = 30
+WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 _NAMED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -70,7 +72,7 @@ def _kind_and_pattern(first: str | None, second: str | None) -> tuple[str | None
     if kind is None or kind in KINDS:
         return kind, second
     if second is not None:
-        raise click.UsageError(f"cannot list {kind!r}; one of {', '.join(KINDS)}")
+        raise click.UsageError(f"cannot list {kind!r}; choose one of {', '.join(KINDS)}")
     return None, kind
 
 
@@ -116,9 +118,13 @@ def _registered(kind: str) -> list[Listing]:
     }[kind]
     registry: Registry[Any] = getattr(importlib.import_module(module), name)
     rows = []
+    homes: dict[str, str] = {}
     for name in registry:
         home = registry.home(name)
+        first = homes.setdefault(home, name)
         said = metric_words(registry[name]) if kind == "metrics" else first_paragraph(home)
+        if first != name and kind != "metrics":
+            said = f"the same as {first}"
         rows.append({"name": name, "kind": kind.removesuffix("s"), "path": home, "about": said})
     return rows
 
@@ -126,8 +132,9 @@ def _registered(kind: str) -> list[Listing]:
 def metric_words(metric: Metric) -> str:
     """Which answers it takes, how docs become one number, and which way is better."""
     better = {True: "higher is better", False: "lower is better", None: ""}[metric.higher_is_better]
-    kinds = " and ".join(dict.fromkeys((metric.kind, *metric.forms)))
-    return "; ".join(part for part in (kinds, metric.aggregation, better) if part)
+    *kinds, last = dict.fromkeys((metric.kind, *metric.forms))
+    takes = f"{', '.join(kinds)} and {last}" if kinds else last
+    return "; ".join(part for part in (takes, metric.aggregation, better) if part)
 
 
 def first_paragraph(home: str) -> str:
@@ -157,8 +164,10 @@ def _print(rows: Sequence[Listing], what: str, pattern: str | None) -> None:
     if not rows:
         echo(f"no {what}" + (f" match {pattern!r}" if pattern else ""), err=True)
         return
-    lines = [tuple(map(one_line, (row["name"], type_of(row), shots_of(row), about(row)))) for row in rows]
-    echo("\n".join(listed(("name", "type", "shots", "about"), lines, width_of(sys.stdout) or 80)))
+    same_kind = what in ("groups", "tags", "models", "metrics", "filters")  # then a column for it says nothing
+    types = ["" if same_kind else type_of(row) for row in rows]
+    lines = [tuple(map(one_line, (row["name"], of, shots_of(row), about(row)))) for row, of in zip(rows, types)]
+    echo_as_is("\n".join(listed(("name", "type", "shots", "about"), lines, width_of(sys.stdout) or 80)))
     broken = [row for row in rows if "error" in row]
     for row in broken:
         echo(f"broken: {row['error']}", err=True)
@@ -180,7 +189,7 @@ def listed(head: Sequence[str], lines: Sequence[Sequence[str]], width: int) -> I
     filled = [any(line[i] for line in lines) for i in range(3)]
     widths[0] = min(widths[0], max(20, width // 2 - 4))
     before = sum(w + GAP for w, is_filled in zip(widths, filled) if is_filled)
-    beside = width - before >= NARROWEST_NOTE
+    beside = width - before >= NARROWEST_ABOUT
     yield row_of(head[: 4 if beside else 3], widths, filled)
     for line in lines:
         is_long = cell_width(line[0]) > widths[0]
@@ -188,7 +197,7 @@ def listed(head: Sequence[str], lines: Sequence[Sequence[str]], width: int) -> I
             yield line[0]
         *shown, note = line
         room = width - before if beside else width - 4
-        wrapped = textwrap.wrap(note, max(room, 10), break_on_hyphens=False) if cell_width(note) > room else [note]
+        wrapped = textwrap.wrap(note, max(room, 10), **WHOLE_WORDS) if cell_width(note) > room else [note]
         notes = [text for text in wrapped if text]
         first = [notes.pop(0) if notes else ""] if beside else []
         if row := row_of(["" if is_long else shown[0], *shown[1:], *first], widths, filled):

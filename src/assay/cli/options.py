@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from assay.cli.foreign_flags import foreign_flags
+from assay.cli.output import echo
 from assay.config import RunConfig, merge_settings, parse_roles, parse_settings
 from assay.errors import ConfigError, did_you_mean
 
@@ -272,7 +273,7 @@ def read_config_file(path: Path) -> dict[str, Any]:
     known = [*RunConfig.model_fields, *_OTHER_KEYS]
     for key in [key for key in content if key not in known]:
         if (reason := foreign_flags().not_needed(f"--{key}")) is not None:
-            click.echo(f"note: {path}: {key} is not needed: {reason}.", err=True)
+            echo(f"note: {path}: {key} is not needed: {reason}.", err=True)
             del content[key]
         else:
             hint = foreign_flags().instead(f"--{key}") or did_you_mean(str(key), known) or f"Known: {', '.join(known)}."

@@ -21,23 +21,33 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from assay.signs import json_with_escapes, with_signs
+from assay.tables import cell_width
 
 if TYPE_CHECKING:
     from assay.comparison import Finding
 
 
-def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print text of anybody: names, docs, messages of servers. Characters that act are shown as signs."""
+def echo(text: object = "", *, err: bool = False) -> None:
+    """Print sentences with names, docs and messages of anybody in them. Characters that act are shown as signs; lines
+    that are longer than the window is wide are wrapped between words. A file or a pipe gets them whole."""
+    shown = with_signs(str(text))
+    stream = sys.stderr if err else sys.stdout
+    if stream.isatty() or os.environ.get("COLUMNS"):
+        width = max(20, shutil.get_terminal_size().columns)
+        shown = "\n".join(_wrapped(line, width) for line in shown.split("\n"))
+    click.echo(shown, err=err)
+
+
+def echo_as_is(text: object, *, err: bool = False, nl: bool = True) -> None:
+    """Print what is copied from the window, or read by another program: a command, a file, a prompt."""
     click.echo(with_signs(str(text)), err=err, nl=nl)
 
 
-def echo_sentence(text: str) -> None:
-    """Print a long line, wrapped between words where a window is narrower; a file or a pipe gets it whole."""
-    shown = with_signs(text)
-    if sys.stdout.isatty() or os.environ.get("COLUMNS"):
-        width = max(20, shutil.get_terminal_size().columns)
-        shown = textwrap.fill(shown, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-    click.echo(shown)
+def _wrapped(line: str, width: int) -> str:
+    if cell_width(line) <= width:
+        return line
+    indent = " " * max(2, len(line) - len(line.lstrip(" ")))
+    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def echo_json(value: Any, **options: Any) -> None:
@@ -133,7 +143,7 @@ def tell_build_system(findings: Sequence[Finding], comment: Callable[[], str]) -
     from assay.results import write_whole
 
     for line in workflow_commands(findings, os.environ):
-        echo(line, err=True)
+        echo_as_is(line, err=True)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with open(summary, "a", encoding="utf-8") as page:
             page.write(comment())

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.options import TASK_OPTIONS, names_in, resolve_config, with_options
-from assay.cli.output import echo, echo_json, echo_sentence
+from assay.cli.output import echo, echo_json
 from assay.signs import one_line
+from assay.tables import Column, FittedTable
 
 if TYPE_CHECKING:
     from assay.comparison import PowerAssumptions, SizePlan
@@ -165,10 +166,22 @@ def _from_tasks(names: Sequence[str], files: dict[str, Any], wish: PowerAssumpti
 
 def _show(plans: list[SizePlan], wish: PowerAssumptions) -> None:
     from assay.cli.display import console
-    from assay.tables import Column, FittedTable
 
-    numbers = ("docs now", f"docs for {wish.effect:g}", "draws with docs now", "visible now")
-    columns = [Column("task", shrinks=True), Column("metric", shrinks=True), *(Column(n, right=True) for n in numbers)]
+    console().print(plan_table(plans, wish))
+    draws = "" if wish.draws == 1 else f", {wish.draws} draws per doc"
+    many = "" if wish.tests == 1 else f", corrected for {wish.tests} tests"
+    echo(f"Power {wish.power:.0%} at a two-sided error rate of {wish.alpha:g}{draws}{many}; paired, doc by doc.")
+
+
+def plan_table(plans: Sequence[SizePlan], wish: PowerAssumptions) -> FittedTable:
+    columns = [
+        Column("task", shrinks=True),
+        Column("metric", shrinks=True),
+        Column("docs now", right=True, rank=1, moves=True),
+        Column(f"docs for {wish.effect:g}", right=True),
+        Column("draws with docs now", right=True, rank=2, moves=True),
+        Column("visible now", right=True),
+    ]
     table = FittedTable(columns, notes="variance from")
     for plan in plans:
         table.add(
@@ -183,15 +196,10 @@ def _show(plans: list[SizePlan], wish: PowerAssumptions) -> None:
             one_line(plan.source),
             note_style="dim",
         )
-    console().print(table)
-    draws = "" if wish.draws == 1 else f", {wish.draws} draws per doc"
-    many = "" if wish.tests == 1 else f", corrected for {wish.tests} tests"
-    echo_sentence(
-        f"Power {wish.power:.0%} at a two-sided error rate of {wish.alpha:g}{draws}{many}; paired, doc by doc."
-    )
+    return table
 
 
 def _repeats(plan: SizePlan) -> str:
     if plan.noise.within_a + plan.noise.within_b == 0:
-        return "–"
+        return ""
     return "no number is enough" if plan.repeats is None else str(plan.repeats)

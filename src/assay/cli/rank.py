@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.options import names_in
-from assay.cli.output import echo, echo_json, echo_sentence
+from assay.cli.output import echo, echo_as_is, echo_json
 
 if TYPE_CHECKING:
     from assay.comparison import ComparedRun, Ranking, RankOptions
@@ -64,13 +64,14 @@ def command(
     """Rank runs by their scores on the same docs, each with the range of ranks it may have.
 
     \b
-    assay rank runs/*                                 # a line for each run: 1–3, 1–3, 2–5
+    assay rank runs/*
     assay rank runs/* --tasks mmlu --metric acc --html ranks.html
-    assay rank scores.csv --min_difference 0.01       # a plain table: run, doc, score
+    assay rank scores.csv --min_difference 0.01
     assay rank runs/* --tasks gsm8k --thin 100 --thin_docs docs.json
 
     A run is one of our run directories, files of lm-evaluation-harness, lighteval or inspect, or a table of scores (CSV, Parquet,
-    npz) that holds several. Ranges of all runs hold together at 95 %.
+    npz) that holds several: run, doc, score. Each gets a line with its range of ranks, such as 1–3; the ranges of all runs hold
+    together at 95 %.
     """
     from assay.comparison import RankOptions, open_runs, rank, ranking_json, ranking_page
     from assay.results import write_whole
@@ -90,21 +91,28 @@ def command(
         return
     _show(rankings, markdown=markdown)
     if html:
-        echo(html)
+        echo_as_is(html)
 
 
 def _show(rankings: Sequence[Ranking], *, markdown: bool) -> None:
     from assay.cli.display import console
     from assay.comparison import ranking_legend, ranking_markdown, ranking_table
 
+    if markdown:
+        for ranking in rankings:
+            echo_as_is(ranking_markdown(ranking))
+        return
     out = console()
-    for ranking in rankings:
-        if markdown:
-            echo(ranking_markdown(ranking))
-            continue
+    legends = [[*ranking_legend(ranking)] for ranking in rankings]
+    common = [line for line in legends[0] if all(line in legend for legend in legends)] if legends else []
+    for ranking, legend in zip(rankings, legends):
         out.print(ranking_table(ranking))
-        for line in ranking_legend(ranking):
-            echo_sentence(line)
+        for line in legend:
+            if line not in common:
+                echo(line)
+        echo()
+    for line in common:
+        echo(line)
 
 
 def _thin(runs: list[ComparedRun], thin: int | None, file: str | None, options: RankOptions) -> None:
@@ -123,4 +131,4 @@ def _thin(runs: list[ComparedRun], thin: int | None, file: str | None, options: 
     if file:
         docs = {each.task: each.ids(each.sizes[0]) for each in chosen}
         write_whole(Path(file), json.dumps(docs).encode())
-        echo(file)
+        echo_as_is(file)

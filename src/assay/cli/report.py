@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from assay.cli.display import console
-from assay.cli.output import echo
+from assay.cli.output import echo_as_is
 
 
 @click.command("report", short_help="Show a finished run as Markdown, LaTeX, CSV or HTML.")
@@ -46,7 +46,7 @@ def command(run: str, form: str, output: str | None) -> None:
         makers = {"text": render_text, "md": markdown_table, "latex": latex_table, "csv": csv_table}
         text = makers[form](result)
     if output is None:
-        echo(text, nl=False)
+        echo_as_is(text, nl=False)
     else:
         write_whole(Path(output), text.encode())
-        echo(output)
+        echo_as_is(output)

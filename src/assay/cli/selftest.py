@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from rich.table import Table
+from assay.signs import one_line
+from assay.tables import Column, FittedTable
 
+if TYPE_CHECKING:
     from assay.models import Capabilities, Check
 
 
@@ -47,23 +48,28 @@ def command(
         with ResponseStore() as store:
             able = abilities_of(lm, store)
     console().print(check_table(checks, model))
+    click.echo()
     console().print(ability_table(able))
     verdicts = {check.passed for check in checks}
     if False in verdicts or True not in verdicts:
         raise SystemExit(1)
 
 
-def check_table(checks: Sequence[Check], model: str) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
+CHECKS = [
+    Column("check", shrinks=True),
+    Column(""),
+    Column("largest difference", right=True, rank=1, moves=True),
+    Column("flipped", right=True, rank=2, moves=True),
+]
 
-    title = f"selftest of {escape(model)}"
-    table = Table("check", "", "largest difference", "flipped", "", title=title, title_justify="left")
+
+def check_table(checks: Sequence[Check], model: str) -> FittedTable:
+    table = FittedTable(CHECKS, title=f"selftest of {one_line(model)}")
     for check in checks:
-        verdict = {True: "[green]ok[/green]", False: "[red]failed[/red]", None: "skipped"}[check.passed]
+        verdict = {True: ("ok", "green"), False: ("failed", "red"), None: ("skipped", "")}[check.passed]
         difference = "" if check.difference is None else f"{check.difference:.2g}"
         flipped = "" if check.flipped is None else f"{check.flipped:.0%}"
-        table.add_row(check.name, verdict, difference, flipped, escape(check.note))
+        table.add([check.name, verdict, difference, flipped], one_line(check.note), "dim")
     return table
 
 
@@ -78,11 +84,9 @@ _WITHOUT = {
 }
 
 
-def ability_table(able: Capabilities) -> Table:
+def ability_table(able: Capabilities) -> FittedTable:
     """One row for each thing that a model may be asked for, and what follows where it is missing."""
-    from rich.table import Table
-
-    table = Table("can it do this?", "", "", title_justify="left")
+    table = FittedTable([Column("can it do this?"), Column("")], notes="without it")
     for name, there in able.named().items():
-        table.add_row(name.replace("_", " "), "yes" if there else "no", "" if there else _WITHOUT[name])
+        table.add([name.replace("_", " "), "yes" if there else "no"], "" if there else _WITHOUT[name], "dim")
     return table

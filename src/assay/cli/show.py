@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.output import echo, echo_json
+from assay.cli.output import echo_as_is, echo_json
 from assay.cli.task_files import OpenManager, TaskFilesCommand, task_files, trusting
 from assay.signs import one_line
 
@@ -68,11 +68,11 @@ def command(
     resolved = manager.resolve(name)
     if tree:
         for root in resolved.roots:
-            echo("\n".join(_tree(root, resolved)))
+            echo_as_is("\n".join(_tree(root, resolved)))
     elif as_json:
         echo_json([_as_json(root, resolved) for root in resolved.roots], indent=1)
     else:
-        echo("\n\n".join(_describe(root, resolved) for root in resolved.roots))
+        echo_as_is("\n\n".join(_describe(root, resolved) for root in resolved.roots))
 
 
 def _require_trust(resolved: Resolved) -> None:
@@ -198,7 +198,7 @@ def show_doc(
     if as_json:
         echo_json([plain_request(request) for request in requests], indent=1, default=str)
         return
-    echo(f"{one_line(task.task_name)}, doc {doc_id}: {len(requests)} × {requests[0].request_type}")
+    echo_as_is(f"{one_line(task.task_name)}, doc {doc_id}: {len(requests)} × {requests[0].request_type}")
     shown: Any = None
     for request in requests:
         _print_request(request, shown, tokenizer)
@@ -214,14 +214,14 @@ def _print_answer(task: Task, request: Instance) -> None:
     right = target if isinstance(target, list) else [target]
     if task.has_choices:
         choices = task.doc_to_choice(request.doc)
-        echo("── choices ──")
+        echo_as_is("── choices ──")
         for position, choice in enumerate(choices):
             is_right = any(each in (position, choice) and not isinstance(each, bool) for each in right)
-            echo(f"{'→' if is_right else ' '} {position}  {visible(str(choice))}")
+            echo_as_is(f"{'→' if is_right else ' '} {position}  {visible(str(choice))}")
     words = [each if isinstance(each, str) else json.dumps(each, ensure_ascii=False, default=str) for each in right]
-    echo("── target ──")
+    echo_as_is("── target ──")
     for word in words:
-        echo(visible(word))
+        echo_as_is(visible(word))
 
 
 def _print_request(request: Instance, shown: Any, tokenizer: Any) -> None:
@@ -229,14 +229,14 @@ def _print_request(request: Instance, shown: Any, tokenizer: Any) -> None:
 
     first, *rest = request.arguments
     if first != shown:
-        echo(f"── context ──\n{visible(str(first))}")
+        echo_as_is(f"── context ──\n{visible(str(first))}")
     for argument in rest:
         if isinstance(argument, str):
-            echo(f"── continuation {request.idx} ──\n{visible(argument)}")
+            echo_as_is(f"── continuation {request.idx} ──\n{visible(argument)}")
         else:
-            echo(f"── settings ──\n{json.dumps(argument, ensure_ascii=False, default=str)}")
+            echo_as_is(f"── settings ──\n{json.dumps(argument, ensure_ascii=False, default=str)}")
     if tokenizer is not None and rest and isinstance(rest[0], str):
-        echo(_boundary(str(first), rest[0], tokenizer))
+        echo_as_is(_boundary(str(first), rest[0], tokenizer))
 
 
 def _boundary(context: str, continuation: str, tokenizer: Any) -> str:

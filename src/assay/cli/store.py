@@ -5,14 +5,26 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import click
 
 from assay.cli.output import echo
 from assay.errors import ConfigError
+from assay.signs import one_line
+from assay.tables import Column, FittedTable
 
+if TYPE_CHECKING:
+    from assay.store import OriginStats
+
+COLUMNS = [
+    Column("run", shrinks=True),
+    Column("model", shrinks=True),
+    Column("since", rank=1),
+    Column("responses", right=True),
+]
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -34,20 +46,22 @@ def command(context: click.Context, path: Path | None) -> None:
 @command.command("stats", help="Count responses by run and model.")
 @click.pass_obj
 def show_stats(path: Path) -> None:
-    from rich.table import Table
-
     from assay.cli.display import console
     from assay.store import stats
 
     about = stats(path)
     echo(f"{about.path}: {about.responses:,} responses, {about.size / 1e6:,.1f} MB")
-    table = Table("run", "model", "since", box=None, header_style="bold")
-    table.add_column("responses", justify="right")
-    for origin in about.origins:
-        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(origin.created)) if origin.created else "–"
-        table.add_row(origin.run or "–", origin.model or "–", since, f"{origin.responses:,}")
     if about.origins:
-        console().print(table)
+        console().print(origin_table(about.origins))
+
+
+def origin_table(origins: Sequence[OriginStats]) -> FittedTable:
+    """Which run asked which model, since when, and how many of its responses are kept."""
+    table = FittedTable(COLUMNS)
+    for origin in origins:
+        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(origin.created)) if origin.created else "–"
+        table.add([one_line(origin.run or "–"), one_line(origin.model or "–"), since, f"{origin.responses:,}"])
+    return table
 
 
 @command.command("verify", help="Check every page and every response; repair what can be repaired.")

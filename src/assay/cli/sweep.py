@@ -10,10 +10,10 @@ import click
 from assay.cli.foreign_flags import RunCommand
 from assay.cli.options import RUN_OPTIONS, with_options
 from assay.cli.output import echo, echo_json
+from assay.signs import one_line
+from assay.tables import Column, FittedTable
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from assay.comparison import SweepDesign, SweptTask
     from assay.config import RunConfig
 
@@ -153,45 +153,47 @@ def _show(swept: list[SweptTask]) -> None:
 
     out = console()
     for task in swept:
-        out.print(_conditions(task))
-        out.print(_shares(task))
+        out.print(condition_table(task))
+        echo()
+        out.print(share_table(task))
         c = task.components
         low, high, mean, error = map(format_number, (c.low, c.high, c.mean, c.stderr))
         echo(f"Scores range from {low} to {high} over the prompts; mean {mean} ± {error}, prompts counted as draws.\n")
 
 
-def _conditions(task: SweptTask) -> Table:
-    """The score in each wording, with each number of shots, for each seed."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+CONDITIONS = [
+    Column("wording", shrinks=True),
+    Column("shots", right=True),
+    Column("seed", right=True),
+    Column("score", right=True),
+    Column("± stderr", right=True, style="dim"),
+]
+SHARES = [Column("source of variance"), Column("share", right=True)]
 
+
+def condition_table(task: SweptTask) -> FittedTable:
+    """The score in each wording, with each number of shots, for each seed."""
     from assay.report import format_number
 
-    title = f"{task.task} · {task.key} · {task.docs:,} docs"
-    table = Table(title=title, title_justify="left", header_style="bold", pad_edge=False, box=SIMPLE_HEAD)
-    for name in ("wording", "shots", "seed", "score", "± stderr"):
-        table.add_column(name, justify="left" if name == "wording" else "right")
+    table = FittedTable(CONDITIONS, title=one_line(f"{task.task} · {task.key} · {task.docs:,} docs"))
     for each in task.conditions:
         stderr = each.estimate.stderr
-        table.add_row(
-            each.style or "own",
-            "own" if each.shots is None else str(each.shots),
-            str(each.seed),
-            format_number(each.estimate.value or 0.0),
-            "" if stderr is None else format_number(stderr),
+        table.add(
+            [
+                one_line(each.style or "own"),
+                "own" if each.shots is None else str(each.shots),
+                str(each.seed),
+                format_number(each.estimate.value or 0.0),
+                "" if stderr is None else f"± {format_number(stderr)}",
+            ]
         )
     return table
 
 
-def _shares(task: SweptTask) -> Table:
+def share_table(task: SweptTask) -> FittedTable:
     """What the variance of a score is made of, without interactions that amount to nothing."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(header_style="bold", pad_edge=False, box=SIMPLE_HEAD)
-    table.add_column("source of variance")
-    table.add_column("share", justify="right")
+    table = FittedTable(SHARES)
     for effect, share in sorted(task.components.shares.items(), key=lambda item: -item[1]):
         if len(effect) == 1 or share >= 0.0005:
-            table.add_row(" × ".join(effect), f"{share:.1%}")
+            table.add([" × ".join(effect), f"{share:.1%}"])
     return table

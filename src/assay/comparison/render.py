@@ -40,7 +40,7 @@ COLUMNS = [
 
 
 def comparison_table(comparison: Comparison) -> FittedTable:
-    table = FittedTable(COLUMNS, title=with_signs(f"A {comparison.a.label}\nB {comparison.b.label}"))
+    table = FittedTable(COLUMNS, title=f"A {one_line(comparison.a.label)}\nB {one_line(comparison.b.label)}")
     seen = None
     for row in comparison.rows:
         name = "" if row.name == seen else f"{'  ' * row.depth}{one_line(row.alias)}"

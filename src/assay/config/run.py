@@ -204,9 +204,13 @@ class RunConfig(FrozenConfig):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.limit is not None and not 0 < self.limit < math.inf:
-            raise ConfigError(f"limit is {self.limit}", hint="Use a number of docs (10), or a fraction below 1 (0.1).")
+            raise ConfigError(
+                f"limit is {self.limit:g}", hint="Use a number of docs (10), or a fraction below 1 (0.1)."
+            )
         if self.limit is not None and self.limit > 1 and self.limit != int(self.limit):
-            raise ConfigError(f"limit is {self.limit}", hint="Use a whole number of docs, or a fraction below 1 (0.1).")
+            raise ConfigError(
+                f"limit is {self.limit:g}", hint="Use a whole number of docs, or a fraction below 1 (0.1)."
+            )
         if self.data_dir is not None and not os.path.isdir(os.path.expanduser(self.data_dir)):
             raise ConfigError(
                 f"data_dir: there is no directory {self.data_dir}", hint="Use the directory of a dataset mirror."

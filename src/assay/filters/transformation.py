@@ -42,12 +42,16 @@ class RemoveWhitespace(Transformation):
 
 @FILTERS.register("lowercase")
 class Lowercase(Transformation):
+    """The response in lower case."""
+
     def transform(self, response: Any) -> Any:
         return response.lower()
 
 
 @FILTERS.register("uppercase")
 class Uppercase(Transformation):
+    """The response in upper case."""
+
     def transform(self, response: Any) -> Any:
         return response.upper()
 

@@ -45,10 +45,12 @@ def interval_bar(dot: float | None, left: float | None, right: float | None, zer
 def html_rows(
     title: str, header: Sequence[str], rows: Iterable[Sequence[tuple[str, str]]], below: Iterable[str]
 ) -> str:
-    """A table of (style, HTML) cells, with a title and lines of remarks."""
-    head = "".join(f'<th style="{CELL}">{escape(name)}</th>' for name in header)
+    """A table of (style, HTML) cells, with a title and lines of remarks. A head stands where its cells stand."""
+    lines = [*rows]
+    styles = [NUMBER if style.startswith(NUMBER) else CELL for style, _ in lines[0]] if lines else [CELL] * len(header)
+    head = "".join(f'<th style="{style}">{escape(name)}</th>' for style, name in zip(styles, header))
     body = "".join(
-        "<tr>" + "".join(f'<td style="{style}">{cell}</td>' for style, cell in cells) + "</tr>" for cells in rows
+        "<tr>" + "".join(f'<td style="{style}">{cell}</td>' for style, cell in cells) + "</tr>" for cells in lines
     )
     remarks = "".join(f'<div style="font-size:.9em{QUIET}">{shown(line)}</div>' for line in below)
     return (
@@ -81,10 +83,20 @@ def html_table(result: RunResult) -> str:
                 (CELL, interval_bar(bar.dot, bar.left, bar.right, bar.chance)),
                 (NUMBER + QUIET, row.interval_text),
                 (NUMBER + QUIET, f"{row.estimate.n:,}" if row.key else ""),
-                (CELL.replace("nowrap", "normal"), shown(row.note)),
+                (CELL.replace("nowrap", "normal"), shown("; ".join(filter(None, (row.made_of, row.note))))),
             ]
         )
-    header = ["task", *(["filter"] if has_filters else []), "metric", "value", "", "", "95 % interval", "n", "notes"]
+    header = [
+        "task",
+        *(["filter"] if has_filters else []),
+        "metric",
+        "value",
+        "± stderr",
+        "",
+        "95 % interval",
+        "n",
+        "notes",
+    ]
     return html_rows(title_of(result), header, rows, result.remarks)
 
 

@@ -58,9 +58,8 @@ def screen_table(result: RunResult) -> FittedTable:
             f"{row.estimate.n:,}" if row.metric else "",
         ]
         note = one_line("; ".join(part for part in (row.made_of, row.note) if part))
-        # ± 0 alone would pass for certainty.
-        narrow = "" if row.estimate.stderr or not row.interval_text else f"95 % interval {row.interval_text}"
-        table.add(cells, note, red or ("yellow" if row.note or row.missing else "dim"), narrow_note=narrow)
+        keeps = () if row.estimate.stderr else ("95 % interval",)  # ± 0 alone would pass for certainty
+        table.add(cells, note, red or ("yellow" if row.note or row.missing else "dim"), keeps=keeps)
     return table
 
 

@@ -6,36 +6,35 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from assay.comparison.drift.engine import Drift, DriftPart
 from assay.comparison.page import page_template
-from assay.signs import with_signs
+from assay.signs import one_line
 from assay.stats import Estimate
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
+from assay.tables import Column, FittedTable
 
 _TITLES = {"all": "", "domain": "domain", "position": "position"}
 
 
-def drift_table(drift: Drift) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
-    from rich.table import Table
-
-    title = escape(with_signs(f"A {drift.a}\nB {drift.b}"))
-    table = Table(title=title, title_justify="left", header_style="bold", pad_edge=False, box=SIMPLE_HEAD)
-    kl = "KL(A‖B), nats" if drift.is_exact else "KL(A‖B) at least"
-    for name in ("", kl, "95 %", "same top token", "entropy A", "B − A", "tokens", "texts"):
-        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+def drift_table(drift: Drift) -> FittedTable:
+    columns = [
+        Column("", shrinks=True),
+        Column("KL(A‖B), nats" if drift.is_exact else "KL(A‖B) at least", right=True),
+        Column("95 % interval", right=True),
+        Column("same top token", right=True, rank=1),
+        Column("entropy A", right=True, rank=4),
+        Column("B − A", right=True, rank=4),
+        Column("tokens", right=True, rank=2),
+        Column("texts", right=True, rank=3),
+    ]
+    table = FittedTable(columns, title=f"A {one_line(drift.a)}\nB {one_line(drift.b)}")
     kind = "all"
     for part in drift.parts:
         if part.kind != kind:
-            table.add_section()
+            table.section()
         kind = part.kind
-        table.add_row(*(escape(with_signs(cell)) for cell in part_cells(part)))
+        table.add([one_line(cell) for cell in part_cells(part)])
     return table
 
 

@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from assay.comparison.page import page_template
 from assay.comparison.ranking.engine import RankedRun, Ranking
 from assay.comparison.render import signed
 from assay.report import format_number
-from assay.signs import with_signs
+from assay.signs import one_line, with_signs
+from assay.tables import Column, FittedTable
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-
-_HEAD = ("rank", "run", "score", "tier", "P(best)", "n")
+_COLUMNS = [
+    Column("rank", right=True),
+    Column("run", shrinks=True),
+    Column("score ± stderr", right=True),
+    Column("tier", right=True, rank=1),
+    Column("P(best)", right=True, rank=2),
+    Column("n", right=True, rank=3),
+]
+_HEAD = tuple(column.name for column in _COLUMNS)
 
 
 def _metric(ranking: Ranking) -> str:
@@ -27,21 +32,14 @@ def _metric(ranking: Ranking) -> str:
     )
 
 
-def ranking_table(ranking: Ranking) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
-    from rich.table import Table
-
-    title = escape(with_signs(f"{ranking.alias} · {_metric(ranking)}"))
-    table = Table(title=title, title_justify="left", header_style="bold", pad_edge=False, box=SIMPLE_HEAD)
-    for name in _HEAD:
-        table.add_column(name, justify="left" if name == "run" else "right", overflow="fold", no_wrap=name != "run")
+def ranking_table(ranking: Ranking) -> FittedTable:
+    table = FittedTable(_COLUMNS, title=one_line(f"{ranking.alias} · {_metric(ranking)}"))
     tier = 1
     for run in ranking.runs:
         if run.tier != tier:
-            table.add_section()
+            table.section()
         tier = run.tier
-        table.add_row(*(escape(with_signs(cell)) for cell in _cells(run)))
+        table.add([one_line(cell) for cell in _cells(run)])
     return table
 
 
