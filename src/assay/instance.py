@@ -111,7 +111,7 @@ class Response(NamedTuple):
     @property
     def is_bare(self) -> bool:
         """Whether nothing came with the answer."""
-        return self[1:4] == _NOTHING_WITH_IT and self[4:] == _NO_EXTRAS
+        return self[1:] == _NOTHING_WITH_IT
 
     def extras(self) -> dict[str, Any] | None:
         """The fields that most answers lack, as files keep them; None where this answer lacks all of them."""
@@ -141,7 +141,7 @@ class Response(NamedTuple):
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NO_EXTRAS = Response(None)[4:]
-_NOTHING_WITH_IT = Response(None)[1:4]
+_NOTHING_WITH_IT = Response(None)[1:]
 
 
 @dataclass(slots=True)

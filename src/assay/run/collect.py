@@ -160,7 +160,8 @@ class Collector:
         self.prompts.append(int(asked[:16], 16))
         self._digest.update(asked.encode())
         self.health.docs += 1
-        self.drawn_once &= all(instance.repeats == 1 for instance in doc.instances)
+        if self.drawn_once:
+            self.drawn_once = {instance.repeats for instance in doc.instances} <= {1}
         names = {flag.name for flag in flags} if flags else set()
         if doc.instances and doc.instances[0].choices is not None and not names & {"failed", "no_gold"}:
             # Guessing cannot be right where no choice is, and what was not answered was not guessed.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from assay.config import ConfigWarning, GroupConfig, Origin, TaskConfig, add_lm_eval_root, add_task_root
 from assay.errors import ConfigError, did_you_mean
@@ -29,14 +29,11 @@ LM_EVAL_VARIABLE = "ASSAY_LM_EVAL_TASKS"
 Names: TypeAlias = str | Mapping[str, Any] | Iterable[str | Mapping[str, Any]]
 
 
-T = TypeVar("T")
-
-
 @dataclass(frozen=True)
-class _Unfolded(Generic[T]):
-    """What names stand for."""
+class Resolved:
+    """Names resolved to configs; nothing is built and no data are read."""
 
-    tasks: dict[str, T]
+    tasks: dict[str, TaskConfig]
     groups: dict[str, GroupSpec]
     roots: list[str]
     """What was asked for, as keys of `tasks` or `groups`, in order."""
@@ -46,12 +43,16 @@ class _Unfolded(Generic[T]):
     """Where each field of each task or group was set."""
 
 
-class Resolved(_Unfolded[TaskConfig]):
-    """Names resolved to configs; nothing is built and no data are read."""
-
-
-class Loaded(_Unfolded[Task]):
+@dataclass(frozen=True)
+class Loaded:
     """The same with tasks built. Building a task reads no data either."""
+
+    tasks: dict[str, Task]
+    groups: dict[str, GroupSpec]
+    roots: list[str]
+    tags: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    sources: dict[str, Path | None] = field(default_factory=dict)
+    origins: dict[str, Mapping[str, Origin]] = field(default_factory=dict)
 
 
 class TaskManager:
