@@ -62,6 +62,19 @@ def test_a_reply_that_trickles_is_given_up_when_its_time_is_over() -> None:
         assert "no answer within 0.3 s" in ask_one(server, timeout=0.3)
 
 
+def test_one_that_hangs_is_given_up_while_the_others_are_answered_by_the_same_workers() -> None:
+    requests = generations(40)
+    poison = requests[7].args[0]
+    with FaultyServer(lambda seen, body: "hang" if body["prompt"] == poison else None) as server:
+        model = connect(server, timeout=1, max_retries=1, num_concurrent=4)
+        answers = list(model.stream("generate_until", requests, [0] * 40))
+        model.close()
+        asked = sum(body["prompt"] == poison for body in server.bodies)
+    assert sorted(at for at, _ in answers) == list(range(40))
+    assert [at for at, answer in answers if answer.failure] == [7]
+    assert asked == 2
+
+
 def test_replies_that_are_too_much_together_are_asked_for_again_with_fewer_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -121,6 +121,15 @@ def test_draws_have_their_own_seeds() -> None:
     assert again == first[2]
 
 
+def test_settings_that_only_python_takes_for_equal_are_sent_as_they_are() -> None:
+    with FaultyServer() as server:
+        model = connect(server)
+        model.generate_until([ask("generate_until", f"{i}", {"flag": value}) for i, value in enumerate([1, True, 1.0])])
+        model.close()
+        sent = {body["prompt"]: repr(body["flag"]) for body in server.bodies}
+    assert sent == {"0": "1", "1": "True", "2": "1.0"}
+
+
 def test_at_most_four_stops_are_sent_and_all_are_obeyed() -> None:
     request = ask("generate_until", "The river", {"until": ["Q", "W", "Z", "X", " "], "max_gen_toks": 30})
     with FaultyServer() as server:
