@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from assay.cli.entry import VERBS, assay, main
 
+from assay.cli.entry import VERBS, assay, main
 
 Help = Callable[[str, int], list[str]]
 
