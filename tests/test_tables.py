@@ -155,4 +155,7 @@ def test_what_a_column_would_have_said_is_noted_where_it_had_to_go() -> None:
     interval = "[0.3424, 1.0000]"
     table.add(["right", "0", "acc", "1.0000", "± 0.0000", interval], "mean of 2", keeps=["95 % interval"])
     assert printed(table, 80)[-1].endswith("± 0.0000  [0.3424, 1.0000]  mean of 2")
-    assert printed(table, 40)[-1].strip() == "↳ 95 % interval: [0.3424, 1.0000]; mean of 2"
+    assert printed(table, 50)[2:] == ["right  acc     1.0000  ± 0.0000  [0.3424, 1.0000]", "    ↳ mean of 2"], (
+        "not twice"
+    )
+    assert printed(table, 40)[3:] == ["    ↳ 95 % interval: [0.3424, 1.0000];", "      mean of 2"]

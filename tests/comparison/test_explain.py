@@ -400,6 +400,8 @@ def test_two_causes_of_a_choice_task_are_told_apart_by_asking_again(tmp_path: Pa
     apart = explain(a, b, ExplainOptions(metric="acc"), lm=lm)
     for cause in ("system text", "delimiters"):
         check_cause(apart, cause, -LOSS)
+    text = "\n".join(explanation_lines(apart))
+    assert re.search(r"A asked .* · likeliest: choice \d", text), "log-likelihoods say nothing to a reader"
 
 
 def test_another_metric_of_the_same_likelihoods_is_the_metrics_share(tmp_path: Path) -> None:

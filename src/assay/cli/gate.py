@@ -162,6 +162,6 @@ def _last_line(report: GateReport, run: str, against: str, alpha: float) -> str:
     words = {
         "passed": "passed",
         "failed": f"FAILED ({failed} of {len(report.checks)} checks)",
-        "cannot tell": f"CANNOT TELL ({unclear} of {len(report.checks)} checks have too few docs)",
+        "cannot tell": f"CANNOT TELL ({unclear} of {len(report.checks)} checks)",
     }
     return f"gate {words[report.outcome]}: {run} against {against}, error rate {alpha:g}"

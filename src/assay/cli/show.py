@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import assay
 from assay.cli.output import echo_as_is, echo_json
 from assay.cli.task_files import OpenManager, TaskFilesCommand, task_files, trusting
 from assay.signs import one_line
@@ -132,13 +133,18 @@ def _as_json(name: str, resolved: Resolved) -> dict[str, Any]:
 def _describe(name: str, resolved: Resolved) -> str:
     """One field a line, its origin at the end: readable as YAML."""
     origins: Mapping[str, Origin] = resolved.origins.get(name, {})
-    here = os.getcwd() + os.sep
     blocks = [
-        (_yaml({field: value}).partition("\n"), str(origins.get(field, "default")).removeprefix(here))
+        (_yaml({field: value}).partition("\n"), short_place(str(origins.get(field, "default"))))
         for field, value in fields_of(_config(name, resolved)).items()
     ]
     width = min(72, max((len(first) for (first, _, _), _ in blocks), default=0))
     return "\n".join(f"{first.ljust(width)}  # {origin}{end}{rest}" for (first, end, rest), origin in blocks)
+
+
+def short_place(place: str) -> str:
+    """Without the directory that one is in, and `assay/catalog/…` for what ships: the rest of those paths says nothing."""
+    package = os.path.dirname(os.path.dirname(assay.__file__))
+    return place.removeprefix(os.getcwd() + os.sep).removeprefix(package + os.sep)
 
 
 def _yaml(fields: dict[str, Any]) -> str:

@@ -85,7 +85,10 @@ def _html_row(mark: Whisker, *, is_named: bool) -> list[tuple[str, str]]:
         (CELL, interval_bar(mark.dot, mark.left, mark.right, 50.0)),
         (NUMBER, bounds),
         (NUMBER, mark.p),
-        (CELL.replace("nowrap", "normal"), escape(one_line("; ".join([mark.verdict, *row.notes]).strip("; ")))),
+        (
+            f"{CELL.replace('nowrap', 'normal')};min-width:18em",
+            escape(one_line("; ".join([mark.verdict, *row.notes]).strip("; "))),
+        ),
     ]
 
 

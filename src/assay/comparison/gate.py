@@ -80,9 +80,10 @@ class GateCheck:
         return f"{numbers}, {confidence} bound on the difference {bound}, margin {self.result.limit:+g}"
 
     def _too_few(self) -> str:
-        text = f"cannot tell with {self.n:,} docs"
         needed = self.result.docs_needed
-        return text if needed is None else f"{text}: about {needed:,} would tell, if it stays at this value"
+        if needed is None:
+            return f"cannot tell with {self.n:,} docs"
+        return f"about {needed:,} docs would tell, if it stays at this value"
 
     def to_dict(self) -> dict[str, Any]:
         return {

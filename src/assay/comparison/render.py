@@ -182,10 +182,21 @@ def answer_text(text: Any) -> str:
         answer = json.loads(text) if isinstance(text, str) else text
     except ValueError:
         return _short(text, 60)
-    if isinstance(answer, list) and answer and all(_is_likelihood(each) for each in answer):
-        likelihoods = [float(each[0]) for each in answer]
-        return f"choice {likelihoods.index(max(likelihoods))}"
+    if (choice := likeliest(answer)) is not None:
+        return f"choice {choice}"
     return _short(answer[0] if isinstance(answer, list) and len(answer) == 1 else answer, 60)
+
+
+def likeliest(answer: Any) -> int | None:
+    """The choice with the highest likelihood; None if these are no likelihoods.
+
+    >>> likeliest([[-1.5, False], [-0.3, True]]), likeliest(["B"])
+    (1, None)
+    """
+    if not isinstance(answer, list) or not answer or not all(_is_likelihood(each) for each in answer):
+        return None
+    likelihoods = [float(each[0]) for each in answer]
+    return likelihoods.index(max(likelihoods))
 
 
 def _is_likelihood(value: Any) -> bool:

@@ -26,6 +26,7 @@ from assay.signs import one_line
 
 CELL = "text-align:left;padding:.15em .8em .15em 0;white-space:nowrap"
 NUMBER = "text-align:right;padding:.15em .8em .15em 0;white-space:nowrap;font-variant-numeric:tabular-nums"
+NOTE = "text-align:left;padding:.15em .8em .15em 0;white-space:normal;min-width:18em"
 QUIET = ";opacity:.65"
 
 
@@ -55,7 +56,8 @@ def html_rows(
     remarks = "".join(f'<div style="font-size:.9em{QUIET}">{shown(line)}</div>' for line in below)
     return (
         f'<div><div style="font-weight:600;margin:.2em 0">{shown(title)}</div>'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{remarks}</div>"
+        f'<div style="overflow-x:auto"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        f"{remarks}</div>"
     )
 
 
@@ -76,14 +78,14 @@ def html_table(result: RunResult) -> str:
         rows.append(
             [
                 (CELL + weight + indent, shown(row.alias) if row.first else ""),
-                *([(CELL + QUIET, shown(row.filter))] if has_filters else []),
+                *([(CELL + QUIET, "" if row.filter == "none" else shown(row.filter))] if has_filters else []),
                 (CELL, f"{shown(row.metric)} {row.arrow}"),
                 (NUMBER + weight, row.value_text if row.key else ""),
                 (NUMBER + QUIET, row.stderr_text),
                 (CELL, interval_bar(bar.dot, bar.left, bar.right, bar.chance)),
                 (NUMBER + QUIET, row.interval_text),
                 (NUMBER + QUIET, f"{row.estimate.n:,}" if row.key else ""),
-                (CELL.replace("nowrap", "normal"), shown("; ".join(filter(None, (row.made_of, row.note))))),
+                (NOTE, shown("; ".join(filter(None, (row.made_of, row.note))))),
             ]
         )
     header = [
@@ -106,7 +108,7 @@ def health_table(health: dict[str, Health]) -> str:
         [
             (CELL, shown(name)),
             (NUMBER, f"{each.docs:,}"),
-            (CELL.replace("nowrap", "normal"), shown("; ".join(all_marks(each)) or "nothing to note")),
+            (NOTE, shown("; ".join(all_marks(each)) or "nothing to note")),
         ]
         for name, each in health.items()
     ]
@@ -161,7 +163,9 @@ class ForestPlot:
         for at, line in enumerate(self.lines):
             y = 46 + 30 * at
             weight = ' font-weight="600"' if line.bold else ""
-            parts.append(f'<text x="0" y="{y + 4}"{weight}>{shown(line.label)}</text>')
+            name = line.label.lstrip(" ")  # SVG collapses spaces
+            indent = 4 * (len(line.label) - len(name))
+            parts.append(f'<text x="{indent}" y="{y + 4}"{weight}>{shown(name)}</text>')
             if line.low is not None and line.high is not None:
                 ends = f'x1="{x(line.low)}" x2="{x(line.high)}"'
                 parts.append(f'<line {ends} y1="{y}" y2="{y}" stroke="{INK}" stroke-width="3"/>')

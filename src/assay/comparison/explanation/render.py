@@ -9,6 +9,7 @@ from typing import Any
 
 from assay.comparison.explanation.engine import UNEXPLAINED, CauseShare, Explanation
 from assay.comparison.page import page_template
+from assay.comparison.render import likeliest
 from assay.comparison.runs import AskedDoc
 from assay.instance import context_text
 from assay.signs import with_signs
@@ -56,7 +57,13 @@ def _example(a: AskedDoc, b: AskedDoc) -> Iterator[str]:
     for name, doc in (("A", a), ("B", b)):
         prompt = doc.requests[0].prompt if doc.requests else None
         text = "" if prompt is None else context_text(prompt)
-        yield f"    {name} asked …{_short(text[-80:])} · answered {_short(doc.responses[0] if doc.responses else None)} · parsed as {_short(doc.filtered)}"
+        yield f"    {name} asked …{_short(text[-80:])} · {_answered(doc)}"
+
+
+def _answered(doc: AskedDoc) -> str:
+    if (choice := likeliest(doc.filtered)) is not None:
+        return f"likeliest: choice {choice}"
+    return f"answered {_short(doc.responses[0] if doc.responses else None)} · parsed as {_short(doc.filtered)}"
 
 
 def _short(value: Any, most: int = 90) -> str:
