@@ -5,19 +5,20 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
 
 from assay.errors import ConfigError
 from assay.palette import PALETTE_FILE
+from assay.view.background import SMALL, Work
 from assay.view.comparisons import Compared, OpenedRuns, compare, compare_page
 from assay.view.library import RunEntry
 from assay.view.queries import SampleQuery
 from assay.view.render import render
 from assay.view.server import plotly_file, static_directory
-from assay.view.site import SMALL, PageValues, Site, run_page, runs_page
+from assay.view.site import PageValues, Site, run_page, runs_page
 from assay.view.task_pages import docs_page, place, samples_page, task_page
 from assay.view.trends import trend_page
 
@@ -70,10 +71,10 @@ class _Bundle:
             self._trend(self.trend)
         return self.pages
 
-    def _work(self, pair: tuple[str, str]) -> Callable[[Sequence[str]], Compared]:
+    def _work(self, pair: tuple[str, str]) -> Work[Compared]:
         """Small runs are read once for all their pairs; a large one leaves no trace in memory."""
         sizes = (self.site.library.summary(self.site.run_of(run_id)).samples for run_id in pair)
-        return self._compare_kept if max(sizes) <= SMALL else compare
+        return self._compare_kept if sum(sizes) <= SMALL else compare
 
     def _compare_kept(self, directories: Sequence[str]) -> Compared:
         return compare(directories, self.opened)

@@ -45,6 +45,11 @@ class TaskPlace:
         return self.node.config if isinstance(self.node, TaskResult) else {}
 
     @property
+    def falling(self) -> frozenset[str]:
+        """Metrics of which less is better: their numbers are neither right nor wrong."""
+        return frozenset(key.metric for key, score in self.node.scores.items() if score.higher_is_better is False)
+
+    @property
     def delimiter(self) -> str:
         return str(self.config.get("fewshot_delimiter") or "\n\n")
 
@@ -74,6 +79,7 @@ def base(site: Site, at: TaskPlace) -> PageValues:
         "config": at.config,
         "file": at.file,
         "shots": at.shots,
+        "falling": at.falling,
     }
 
 
