@@ -103,3 +103,32 @@ def test_one_palette_for_report_viewer_and_docs(page: str) -> None:
     assert not re.findall(r"--(?:accent|good|bad|ink|paper)\s*:", style), "colours are named in palette.css alone"
     ours = set(re.findall(r"#[0-9a-f]{6}", PALETTE_FILE.read_text()))
     assert set(re.findall(r"#[0-9a-f]{6}", (root / "docs/style.css").read_text())) <= ours
+
+
+WRITTEN_ON = {
+    "muted": ("paper", "surface", "soft", "accent-soft"),
+    "accent": ("paper", "surface", "accent-soft"),
+    "good": ("paper", "surface", "good-soft"),
+    "bad": ("paper", "surface", "bad-soft"),
+    "warn": ("paper", "surface", "warn-soft"),
+    "ink": ("paper", "surface", "soft", "warn-soft", "bad-soft"),
+    "paper": ("accent",),
+    "on-gold": ("gold",),
+}
+
+
+def luminance(colour: str) -> float:
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", [0, 1, 2], ids=["light", "dark by the system", "dark by choice"])
+def test_every_text_stands_out_from_what_it_is_written_on(scheme: int) -> None:
+    """4.5 to 1, as WCAG asks of text."""
+    blocks = re.findall(r":root[^{]*\{([^{}]*)\}", palette_css())
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", blocks[scheme]))
+    for text, grounds in WRITTEN_ON.items():
+        for ground in grounds:
+            low, high = sorted((luminance(colours[text]), luminance(colours[ground])))
+            assert (high + 0.05) / (low + 0.05) >= 4.5, f"{text} on {ground}"

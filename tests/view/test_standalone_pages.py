@@ -56,7 +56,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         (folder / f"{name}.yaml").write_text(TASK.format(name=name, folder=folder))
     (folder / "both.yaml").write_text(
         f"group: both\ntask: [{LONG}, short]\naggregate_metric_list:\n"
-        "  - {metric: exact_match, aggregation: geometric_mean, filter_list: [flexible]}\n"
+        "  - {metric: exact_match, aggregation: mean, filter_list: [flexible]}\n"
     )
     for seed in (0, 1):
         assay.evaluate(
