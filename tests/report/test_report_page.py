@@ -11,9 +11,11 @@ import pytest
 
 import assay
 from assay.comparison import compare_runs, comparison_page, open_run
+from assay.instance import Instance, Message
 from assay.palette import PALETTE_FILE, palette_css
 from assay.report import Axis, html_report
-from assay.results import RunDirectory, RunResult
+from assay.report.failures import _question
+from assay.results import RunDirectory, RunResult, pack_arguments
 
 HOSTILE = "<script>alert(1)</script>"
 TASKS = {
@@ -69,6 +71,15 @@ def test_the_report_leads_to_the_worst_docs_of_each_task(page: str) -> None:
     assert page.count('class="fail"') <= 3 * len(TASKS)
     assert "<script" not in page, "neither ours nor a doc's"
     assert "&lt;script&gt;alert(1)" in page
+
+
+def test_of_a_chat_the_report_shows_what_was_asked_last() -> None:
+    chat = (
+        Message("system", "Be brief."),
+        Message("user", ({"type": "text", "text": "Which?"}, {"type": "image_url"})),
+    )
+    assert _question(pack_arguments([Instance("generate_until", {}, (chat, {}), 0)])) == "Which? [image_url]"
+    assert _question(pack_arguments([Instance("generate_until", {}, ("Q: 1", {}), 0)])) == "Q: 1"
 
 
 def test_a_results_file_that_names_a_file_elsewhere_shows_none_of_it(folder: Path, tmp_path: Path) -> None:
