@@ -11,9 +11,11 @@ import pytest
 
 import assay
 from assay.comparison import compare_runs, comparison_page, open_run
+from assay.instance import Instance, Message
 from assay.palette import PALETTE_FILE, palette_css
 from assay.report import Axis, html_report
-from assay.results import RunDirectory, RunResult
+from assay.report.failures import _question
+from assay.results import RunDirectory, RunResult, pack_arguments
 
 HOSTILE = "<script>alert(1)</script>"
 TASKS = {
@@ -71,6 +73,15 @@ def test_the_report_leads_to_the_worst_docs_of_each_task(page: str) -> None:
     assert "&lt;script&gt;alert(1)" in page
 
 
+def test_of_a_chat_the_report_shows_what_was_asked_last() -> None:
+    chat = (
+        Message("system", "Be brief."),
+        Message("user", ({"type": "text", "text": "Which?"}, {"type": "image_url"})),
+    )
+    assert _question(pack_arguments([Instance("generate_until", {}, (chat, {}), 0)])) == "Which? [image_url]"
+    assert _question(pack_arguments([Instance("generate_until", {}, ("Q: 1", {}), 0)])) == "Q: 1"
+
+
 def test_a_results_file_that_names_a_file_elsewhere_shows_none_of_it(folder: Path, tmp_path: Path) -> None:
     result = RunResult.load(folder / "run0")
     elsewhere = replace(result, path=tmp_path, tasks=dict(RunResult.load(folder / "run0").tasks))
@@ -103,3 +114,32 @@ def test_one_palette_for_report_viewer_and_docs(page: str) -> None:
     assert not re.findall(r"--(?:accent|good|bad|ink|paper)\s*:", style), "colours are named in palette.css alone"
     ours = set(re.findall(r"#[0-9a-f]{6}", PALETTE_FILE.read_text()))
     assert set(re.findall(r"#[0-9a-f]{6}", (root / "docs/style.css").read_text())) <= ours
+
+
+WRITTEN_ON = {
+    "muted": ("paper", "surface", "soft", "accent-soft"),
+    "accent": ("paper", "surface", "accent-soft"),
+    "good": ("paper", "surface", "good-soft"),
+    "bad": ("paper", "surface", "bad-soft"),
+    "warn": ("paper", "surface", "warn-soft"),
+    "ink": ("paper", "surface", "soft", "warn-soft", "bad-soft"),
+    "paper": ("accent",),
+    "on-gold": ("gold",),
+}
+
+
+def luminance(colour: str) -> float:
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", [0, 1, 2], ids=["light", "dark by the system", "dark by choice"])
+def test_every_text_stands_out_from_what_it_is_written_on(scheme: int) -> None:
+    """4.5 to 1, as WCAG asks of text."""
+    blocks = re.findall(r":root[^{]*\{([^{}]*)\}", palette_css())
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", blocks[scheme]))
+    for text, grounds in WRITTEN_ON.items():
+        for ground in grounds:
+            low, high = sorted((luminance(colours[text]), luminance(colours[ground])))
+            assert (high + 0.05) / (low + 0.05) >= 4.5, f"{text} on {ground}"

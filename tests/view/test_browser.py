@@ -171,7 +171,7 @@ def test_dark_light_and_the_choice_is_kept(tab: Tab) -> None:
         ("/task/{run}/capitals", "[data-plot=calibration] .main-svg"),
         ("/task/{run}/general", "table.parts"),
         ("/samples/{run}/capitals", "table.samples"),
-        ("/samples/{run}/word_problems", "table.samples"),
+        ("/samples/{run}/word_problems?filter=*", "table.samples"),
         ("/sample/{run}/3/capitals", ".choices"),
         ("/sample/{run}/3/word_problems?against={other}", ".side.other .response"),
         ("/compare?run={run}&run={other}", "table.compare"),
@@ -188,6 +188,10 @@ def test_a_phone_shows_everything_without_scrolling_sideways(tab: Tab, path: str
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390
     wide = "[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth + 1).length"
     assert tab.page.evaluate(wide) == 0, "no table is cut off either"
+    over = (
+        "[...document.querySelectorAll('td')].filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.className)"
+    )
+    assert tab.page.evaluate(over) == [], "and no cell runs into the next"
     tab.picture("phone-" + (path.split("/")[1].partition("?")[0] or "runs"), full=False)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+import assay
 from assay.instance import Instance, Message
 from assay.results import SampleRow, SampleWriter, pack_arguments
 from assay.view import create_app
@@ -28,6 +29,24 @@ def test_the_list_shows_every_kind_of_run(client: TestClient) -> None:
     page = client.get("/").text
     for word in ("sharp-7b", "blunt-1b", "live-3b", "foreign-1b", "running 40 %", "imported", "General ability"):
         assert word in text_of(page)
+
+
+def test_with_every_filter_the_list_counts_rows_and_not_docs(client: TestClient, ids: dict[str, str]) -> None:
+    page = text_of(client.get(f"/samples/{ids['sharp-7b']}/word_problems?filter=*").text)
+    assert "120 of 120 rows, one a filter" in page
+    assert "60 of 60 docs" in text_of(client.get(f"/samples/{ids['sharp-7b']}/word_problems").text)
+
+
+def test_a_run_that_cannot_be_read_says_why_in_full_and_can_be_opened(tmp_path: Path) -> None:
+    (tmp_path / "runs" / "broken").mkdir(parents=True)
+    (tmp_path / "runs" / "broken" / "results.json").write_text('{"results": 3}')
+    (tmp_path / "runs" / "broken" / "run.json").write_text('{"status": "finished"}')
+    app = create_app([tmp_path / "runs"], scratch=tmp_path)
+    with TestClient(app, base_url="http://127.0.0.1:8000") as client:
+        page = client.get("/").text
+    assert re.search(r'<a href="/run/[^"]+" data-open>broken</a>', page), "it has no model to be named by"
+    assert 'class="pill bad whole"' in page
+    assert "<option selected></option>" not in page, "nobody can choose a model without a name"
 
 
 def test_the_list_narrows_and_sorts(client: TestClient) -> None:
@@ -80,7 +99,7 @@ def test_a_run_in_progress_shows_how_far_it_is(client: TestClient, ids: dict[str
             "word_problems",
             ["strict-match", "flexible-extract", "unparsed", "Filters disagree", "all wrong or all right"],
         ),
-        ("general", ["acc: mean of 2", "capitals", "missing: has no acc,none", "min"]),
+        ("general", ["acc: mean of 2", "capitals", "not in it: has no acc", "min"]),
     ],
 )
 def test_a_task_shows_scores_plots_and_what_a_group_is_made_of(
@@ -460,3 +479,38 @@ def test_runs_that_cannot_be_ranked_say_why(client: TestClient, ids: dict[str, s
     address = f"/rank?run={ids['foreign-1b']}&run={ids['sharp-7b']}"
     client.get(f"{address}&download=jsonl")
     assert "cannot be ranked" in client.get(address).text
+
+
+FALLING = """
+task: bits
+dataset_path: json
+dataset_kwargs: {data_files: {test: %s/bits.jsonl}}
+test_split: test
+output_type: multiple_choice
+style: bpb
+doc_to_text: "{{q}}"
+doc_to_choice: ["{{a}}"]
+doc_to_target: 0
+"""
+
+
+def test_what_is_better_when_smaller_is_neither_right_nor_wrong(tmp_path: Path) -> None:
+    rows = [{"q": f"Spiders number {i} have", "a": "eight legs"} for i in range(6)]
+    (tmp_path / "bits.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "bits.yaml").write_text(FALLING % tmp_path)
+    words = {"include_path": [str(tmp_path)], "include_defaults": False, "store": str(tmp_path / "s.db")}
+    assay.evaluate(model="dummy", tasks=["bits"], run_dir=str(tmp_path / "runs" / "one"), **words)
+    app = create_app([tmp_path / "runs"], scratch=tmp_path)
+    with TestClient(app, base_url="http://127.0.0.1:8000") as client:
+        run = json.loads(client.get("/?download=jsonl").text.splitlines()[0])["id"]
+        task, samples, sample = (
+            client.get(f"/{kind}/bits").text for kind in (f"task/{run}", f"samples/{run}", f"sample/{run}/0")
+        )
+    assert "Wrong only" not in task
+    assert '<option value="wrong"' not in samples
+    for page in (samples, sample):
+        assert 'class="score "' in page
+        assert "score good" not in page
+        assert "score bad" not in page
+    assert "Continuation" in sample, "one continuation is no choice: its share says nothing"
+    assert "100.0 %" not in sample

@@ -198,6 +198,22 @@ def test_a_chat_is_shown_as_its_turns() -> None:
     assert sample.counts["prompt characters"] == len(sample.prompt.question)
 
 
+def test_a_list_shows_what_the_last_turn_of_a_chat_asks() -> None:
+    chat = (Message("system", "Be brief."), Message("user", "Q: 1"), Message("assistant", "1"), Message("user", "Q: 2"))
+    assert question_of(chat_row(chat), 1, "") == "Q: 2"
+    assert question_of(chat_row(chat[:2]), 0, "") == "Q: 1"
+
+
+def test_an_image_beside_a_chat_stands_with_what_the_user_said() -> None:
+    inside = "data:image/png;base64,iVBORw0K"
+    asked = Instance(
+        "generate_until", {}, ((Message("system", "S"), Message("user", "What is it?")), {}, {"visual": [inside]}), 0
+    )
+    sample = present([row(arguments=pack_arguments([asked]), resps='[["a dot"]]')], {}, 0)
+    assert sample.pictures == ()
+    assert [len(turn.pictures) for turn in sample.prompt.turns] == [0, 1]
+
+
 def test_examples_of_a_chat_are_the_turns_before_the_last_question() -> None:
     shots = (Message("user", "Q: 1"), Message("assistant", "A: 1"))
     sample = present([chat_row((Message("system", "S"), *shots, Message("user", "Q: 2")))], {}, 1)

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from assay.config import parse_settings
+from assay.errors import ConfigError
+
 _SEEDS = {"python": 0, "numpy": 1234, "torch": 1234, "fewshot": 1234}
-_FLAGS = {
-    "num_fewshot": "--num_fewshot",
-    "limit": "--limit",
-    "repeats": "--repeats",
-    "system_instruction": "--system_instruction",
-    "style": "--style",
-    "reasoning_effort": "--reasoning_effort",
-    "until": "--until",
-}
-_SWITCHES = ("apply_chat_template", "fewshot_as_multiturn", "predict_only", "trust_remote_code")
+_FIELDS = (
+    *(
+        "model_args",
+        "roles",
+        "labels",
+        "tasks",
+        "include_path",
+        "lm_eval",
+        "data_dir",
+        "num_fewshot",
+        "limit",
+        "samples",
+    ),
+    *("gen_kwargs", "repeats", "apply_chat_template", "system_instruction", "fewshot_as_multiturn", "style"),
+    *("reasoning_effort", "until", "control", "metadata", "predict_only", "trust_remote_code"),
+    *("confirm_run_unsafe_code", "seed"),
+)
+"""Fields of a run's config that decide what is asked and how it is scored."""
 
 
 def marks_of(config: Mapping[str, Any], shots: Iterator[int] | tuple[int, ...] = ()) -> list[str]:
@@ -24,6 +36,8 @@ def marks_of(config: Mapping[str, Any], shots: Iterator[int] | tuple[int, ...] =
 
     >>> marks_of({"limit": 20, "apply_chat_template": True, "seed": {"python": 1}}, (0, 5))
     ['limit 20', '0 to 5 shots', 'chat', 'seed python 1']
+    >>> marks_of({"seed": {"python": 7, "numpy": 7, "torch": 7, "fewshot": 7}})
+    ['seed 7']
     """
     marks = []
     if limit := config.get("limit"):
@@ -42,34 +56,83 @@ def marks_of(config: Mapping[str, Any], shots: Iterator[int] | tuple[int, ...] =
         marks.append(f"{repeats} draws")
     seeds = config.get("seed")
     if isinstance(seeds, Mapping):
-        marks += [f"seed {name} {seed}" for name, seed in seeds.items() if _SEEDS.get(name, seed) != seed]
+        values = [*seeds.values()]
+        if len(values) == len(_SEEDS) and values == values[:1] * len(values):
+            marks.append(f"seed {values[0]}")
+        else:
+            marks += [f"seed {name} {seed}" for name, seed in seeds.items() if _SEEDS.get(name, seed) != seed]
     return marks
 
 
-def command_of(config: Mapping[str, Any]) -> str:
-    """The command of such a run. A secret that was left out of the config is left out here too.
+def command_of(config: Mapping[str, Any], model: Mapping[str, Any] | None = None) -> str:
+    """What to type for such a run. A secret that was left out of the config is left out here too.
+
+    A model that was handed over in Python, of which `model` tells, has no command; then it is the call in Python.
 
     >>> command_of({"model": "hf", "model_args": {"pretrained": "a b"}, "tasks": ["x", "y"], "limit": 5})
     "assay run --model hf --model_args 'pretrained=a b' --tasks x,y --limit 5"
+    >>> print(command_of({"model": "hf", "tasks": ["x"], "limit": 5}, {"is_object": True, "backend": "mine.Pupil"}))
+    # The model was a Python object of the class mine.Pupil, so this run has no command. In Python:
+    assay.evaluate(model=…, tasks=['x'], limit=5)
     """
+    if model and model.get("is_object"):
+        words = ["model=…", *(f"{name}={value!r}" for name, value in _chosen(config))]
+        about = f"# The model was a Python object of the class {model.get('backend')}, so this run has no command. In Python:"
+        return f"{about}\nassay.evaluate({', '.join(words)})"
     words = ["assay", "run", "--model", str(config.get("model"))]
-    if arguments := config.get("model_args"):
-        words += ["--model_args", _pairs(arguments)]
-    tasks = config.get("tasks")
-    words += ["--tasks", ",".join(map(str, tasks)) if isinstance(tasks, list) else str(tasks or "")]
-    for path in config.get("include_path") or ():
-        words += ["--include_path", str(path)]
-    for name, flag in _FLAGS.items():
-        if config.get(name) is not None:
-            words += [flag, str(config[name])]
-    if settings := config.get("gen_kwargs"):
-        words += ["--gen_kwargs", _pairs(settings)]
-    words += [f"--{name}" for name in _SWITCHES if config.get(name) is True]
-    seeds = config.get("seed")
-    if isinstance(seeds, Mapping) and any(_SEEDS.get(name, seed) != seed for name, seed in seeds.items()):
-        words += ["--seed", ",".join(str(seeds.get(name, default)) for name, default in _SEEDS.items())]
+    for name, value in _chosen(config):
+        words += _flags(name, value)
     return shlex.join(words)
 
 
+def _chosen(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What decides the answers and was not left as it was, in the order in which people type it."""
+    for name in _FIELDS:
+        value = config.get(name)
+        if name == "seed" and isinstance(value, Mapping):
+            value = {**_SEEDS, **value}
+            value = None if value == _SEEDS else value
+        is_off = value is None or (value is False and name != "fewshot_as_multiturn")
+        if not is_off and value not in ("", [], {}):  # 0 is a number of shots
+            yield name, value
+
+
+def _flags(name: str, value: Any) -> list[str]:
+    flag = f"--{name}"
+    if name == "seed" and isinstance(value, Mapping):
+        return [flag, ",".join(str(value[kind]) for kind in _SEEDS)]
+    if name == "roles" and isinstance(value, Mapping):
+        return [word for role, about in value.items() for word in ("--role", f"{role}={_role(about)}")]
+    if name in ("include_path", "labels") and isinstance(value, list | tuple):
+        return [word for path in value for word in (flag, str(path))]
+    if isinstance(value, Mapping):
+        return [flag, json.dumps(value) if name == "samples" else _pairs(value)]
+    if isinstance(value, list | tuple):
+        return [flag, ",".join(map(str, value))]
+    if value is True:
+        return [flag]
+    return [flag, "false" if value is False else str(value)]
+
+
+def _role(about: Any) -> str:
+    if not isinstance(about, Mapping):
+        return str(about)
+    arguments = about.get("model_args")
+    return ",".join(filter(None, (str(about.get("model")), _pairs(arguments) if arguments else "")))
+
+
 def _pairs(values: Any) -> str:
-    return ",".join(f"{key}={value}" for key, value in values.items()) if isinstance(values, Mapping) else str(values)
+    """`key=value,…`, with a value as JSON where it would not be read back as it is."""
+    if not isinstance(values, Mapping):
+        return str(values)
+    return ",".join(f"{key}={_value(value)}" for key, value in values.items())
+
+
+def _value(value: Any) -> str:
+    plain = str(value)
+    try:
+        if parse_settings(f"x={plain}") == {"x": value}:
+            return plain
+    except ConfigError:
+        pass
+    return json.dumps(value, ensure_ascii=False)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assay.instance import context_text, is_chat
+from assay.instance import is_chat
 from assay.results import RunResult, TaskResult, kept_arguments
 
 MOST_ROWS = 5_000
@@ -100,8 +100,17 @@ def _requests(text: str) -> list[list[Any]]:
 def _question(text: str) -> str:
     requests = _requests(text)
     first = requests[0][0] if requests else ""
-    shown = context_text(first) if is_chat(first) else str(first)
+    # Of a chat what was said last: the turns before it are the same for every doc.
+    shown = _said(first[-1].content) if is_chat(first) and first else str(first)
     return f"…{shown[-LONGEST:]}" if len(shown) > LONGEST else shown
+
+
+def _said(content: Any) -> str:
+    """The text of a message; of parts that are no text the kind."""
+    if isinstance(content, str):
+        return content
+    parts = [part if isinstance(part, Mapping) else {"text": str(part)} for part in content]
+    return " ".join(str(part["text"]) if "text" in part else f"[{part.get('type', 'part')}]" for part in parts)
 
 
 def _answer(row: Mapping[str, Any]) -> str:

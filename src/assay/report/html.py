@@ -117,7 +117,7 @@ def html_report(result: RunResult, run: dict[str, Any] | None = None) -> str:
         marks=marks_of(
             run.get("config", result.config), tuple(task.num_fewshot or 0 for task in result.tasks.values())
         ),
-        command=command_of(run.get("config", result.config)),
+        command=command_of(run.get("config", result.config), run.get("model", result.model)),
         place=str(result.path) if result.path is not None else None,
         failures=failures,
         anchors={name: number for number, name in enumerate(failures, 1)},

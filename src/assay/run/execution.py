@@ -78,7 +78,7 @@ def execute(
         plan = settled_plan(config, lm, manager, store, ready=ready)
         journal.counts.docs_total = plan.doc_total()
         journal.lap("load_tasks")
-        journal.model = describe_model(lm, config, name)
+        journal.model = describe_model(lm, config, name, model)
         journal.directory = RunDirectory.create(config, name)
         if journal.directory is not None:
             stack.enter_context(journal.directory.alone())
@@ -100,7 +100,9 @@ def execute(
             store.flush()
             answers_from = "; ".join([kept.summary(journal.counts), *roles.summaries()])
             journal.extra |= {"answers_from": answers_from} | ({"roles": roles.spent()} if config.roles else {})
-            journal.model = describe_model(lm, config, name)  # by now a model that loads late has said what it is
+            journal.model = describe_model(
+                lm, config, name, model
+            )  # by now a model that loads late has said what it is
         return replace(result, model=journal.model, answers_from=answers_from)
 
 

@@ -127,12 +127,17 @@ def package_version(name: str) -> str | None:
         return None
 
 
-def describe_model(lm: LM, config: RunConfig, name: str) -> dict[str, Any]:
-    """The model as the results file shows it; secrets among its arguments are left out."""
+def describe_model(lm: LM, config: RunConfig, name: str, handed_over: object | None = None) -> dict[str, Any]:
+    """The model as the results file shows it; secrets among its arguments are left out.
+
+    Of one that was handed over in Python the config knows nothing: its `backend` is its class.
+    """
     info = lm.info()
+    kind = type(handed_over)
+    given: dict[str, Any] = {"backend": f"{kind.__module__}.{kind.__qualname__}", "is_object": True}
     return {
         "name": name,
-        "backend": config.model,
+        **({"backend": config.model} if handed_over is None else given),
         "args": without_secrets(config.model_args),
         "fingerprint": info.fingerprint,
         "tokenizer": info.tokenizer,

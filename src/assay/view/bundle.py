@@ -5,20 +5,21 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
 
 from assay.errors import ConfigError
 from assay.palette import PALETTE_FILE
+from assay.view.background import SMALL, Work
 from assay.view.comparisons import Compared, OpenedRuns, compare, compare_page
 from assay.view.library import RunEntry
-from assay.view.queries import SampleQuery
+from assay.view.queries import SamplePage
 from assay.view.render import render
 from assay.view.server import plotly_file, static_directory
-from assay.view.site import SMALL, PageValues, Site, run_page, runs_page
-from assay.view.task_pages import docs_page, place, samples_page, task_page
+from assay.view.site import PageValues, Site, run_page, runs_page
+from assay.view.task_pages import docs_page, place, place_with_samples, samples_page, task_page
 from assay.view.trends import trend_page
 
 MOST_COMPARISONS = 28
@@ -60,9 +61,7 @@ class _Bundle:
             for name in self._nodes(run):
                 self._page(self.links.task(run.id, name), "task.html", task_page(self.site, run.id, name, {}))
         for (run_id, task), docs in self.docs.items():
-            self._page(self.links.samples(run_id, task), "samples.html", self._sample_list(run_id, task))
-            if docs:
-                self._page(self.links.docs(run_id, task), "docs.html", docs_page(self.site, run_id, task, docs))
+            self._samples(run_id, task, docs)
         for pair in self.pairs:
             context = compare_page(self.site, pair, patience=600, work=self._work(pair))
             self._page(self.links.compare(pair), "compare.html", context)
@@ -70,10 +69,10 @@ class _Bundle:
             self._trend(self.trend)
         return self.pages
 
-    def _work(self, pair: tuple[str, str]) -> Callable[[Sequence[str]], Compared]:
+    def _work(self, pair: tuple[str, str]) -> Work[Compared]:
         """Small runs are read once for all their pairs; a large one leaves no trace in memory."""
         sizes = (self.site.library.summary(self.site.run_of(run_id)).samples for run_id in pair)
-        return self._compare_kept if max(sizes) <= SMALL else compare
+        return self._compare_kept if sum(sizes) <= SMALL else compare
 
     def _compare_kept(self, directories: Sequence[str]) -> Compared:
         return compare(directories, self.opened)
@@ -101,9 +100,15 @@ class _Bundle:
         trend = self.links.trend(by=self.trend) if self.trend is not None else ""
         return context | {"total": len(kept), "pairs": pairs, "any_running": False, "trend": trend}
 
-    def _sample_list(self, run_id: str, task: str) -> PageValues:
-        """All docs that have a page, in one list: a file cannot be asked for the next page."""
-        return samples_page(self.site, run_id, task, {}, size=max(1, self.samples))
+    def _samples(self, run_id: str, task: str, docs: Sequence[int]) -> None:
+        """One list, since a file cannot be asked for the next page, and one page with all its docs, read once."""
+        at, file = place_with_samples(self.site, run_id, task)
+        rows = self.site.samples.docs(file, docs)
+        listed = [row for doc in docs for row in rows[doc] if row["filter"] == next(iter(file.filters), "")]
+        context = samples_page(self.site, run_id, task, {}, page=SamplePage(listed, len(listed), file.rows))
+        self._page(self.links.samples(run_id, task), "samples.html", context)
+        if docs:
+            self._page(self.links.docs(run_id, task), "docs.html", docs_page(self.site, at, rows))
 
     def _comparable(self) -> Iterator[tuple[str, str]]:
         """Pairs of runs with a task in common, the older one first."""
@@ -126,8 +131,7 @@ class _Bundle:
         at = place(self.site, run.id, task)
         if at.file is None or self.samples < 1:
             return []
-        query = SampleQuery(filter=next(iter(at.file.filters), ""), size=self.samples)
-        return [row["doc_id"] for row in self.site.samples.page(at.file, query).rows]
+        return self.site.samples.first_docs(at.file, self.samples)
 
 
 class BundleLinks:

@@ -4,34 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 from assay.comparison import ComparedRun, compare_runs, open_run
-from assay.errors import AssayError
 from assay.report import Axis
 from assay.results import MetricKey, write_key
-from assay.view.site import PATIENCE, PageValues, Site
+from assay.view.background import PATIENCE, Work
+from assay.view.site import PageValues, Site, several_runs_page
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Rows ready to show, or why there are none."""
+    """Rows ready to show."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     refusals: list[dict[str, str]] = field(default_factory=list)
     tests: int = 0
-    problem: str | None = None
-    hint: str | None = None
 
 
 def compare(directories: Sequence[str], opened: Callable[[str], ComparedRun] = open_run) -> Compared:
-    """Runs in a process of its own for large runs, so it takes and gives plain values."""
-    try:
-        comparisons = compare_runs([opened(directory) for directory in directories])
-    except AssayError as error:
-        return Compared(problem=error.message, hint=error.hint)
+    comparisons = compare_runs([opened(directory) for directory in directories])
     rows = [plain_row(row, number) for number, comparison in enumerate(comparisons) for row in comparison.rows]
     refusals = [{"name": r.name, "reason": r.reason} for comparison in comparisons for r in comparison.refusals]
     return Compared(rows, refusals, max((comparison.family for comparison in comparisons), default=0))
@@ -85,30 +79,18 @@ def compare_page(
     run_ids: Sequence[str],
     key: str = "",
     patience: float = PATIENCE,
-    work: Callable[[Sequence[str]], Compared] = compare,
+    work: Work[Compared] = compare,
 ) -> PageValues:
     """Every further run against the first. `key` is the text of one of the comparison's own metrics, or shows all."""
-    runs = [site.run_of(run_id) for run_id in dict.fromkeys(run_ids)]
-    summaries = [site.library.summary(run) for run in runs]
-    context = {"runs": summaries, "rows": [], "compared": None, "key": "", "keys": [], "all_runs": site.choices()}
-    if len(runs) < 2:
-        return context
-    for run in runs:
-        site.results_of(run)
-    directories = [site.library.directory(run) for run in runs]
-    compared = site.comparisons.get(work, directories, max(s.samples for s in summaries), patience)
-    if compared is None:
-        return context | {"pending": True}
-    problem = compared.problem
-    for directory, summary in zip(directories, summaries):
-        # The page may be shared; where things lie on this machine is nobody's business.
-        problem = problem and problem.replace(str(directory), summary.model)
+    context = several_runs_page(site, run_ids, work, patience)
+    compared = context["found"].value or Compared()
     keys = {write_key(key_of(row)): key_of(row) for row in compared.rows}
+    shown = [row for row in compared.rows if keys.get(key) in (None, key_of(row))]
     return context | {
-        "compared": asdict(compared) | {"problem": problem},
+        "compared": compared,
         "keys": list(keys),
         "key": key if key in keys else "",
-        "rows": forest([row for row in compared.rows if keys.get(key) in (None, key_of(row))], len(runs)),
+        "rows": forest(shown, len(context["runs"])),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
@@ -45,6 +45,11 @@ class PromptParts:
     @property
     def text(self) -> str:
         return self.examples + self.question
+
+    def with_pictures(self, pictures: tuple[Picture, ...]) -> PromptParts:
+        """With these in the last turn."""
+        *before, last = self.turns
+        return replace(self, turns=(*before, replace(last, pictures=(*last.pictures, *pictures))))
 
     @property
     def preamble(self) -> tuple[Turn, ...]:

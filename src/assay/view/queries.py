@@ -145,6 +145,12 @@ class Samples:
         by_number = {row["file_row_number"]: row for row in rows}
         return [by_number[n] for n in numbers if n in by_number]
 
+    def first_docs(self, file: SampleFile, most: int) -> list[int]:
+        """The first docs of the file, in its order."""
+        chosen = next(iter(file.filters), "")
+        sql = f"SELECT doc_id FROM {SAMPLES} WHERE filter = ? ORDER BY file_row_number LIMIT ?"
+        return [row["doc_id"] for row in self.database.rows(sql, [str(file.path), chosen, most])]
+
     def doc(self, file: SampleFile, doc_id: int) -> list[SampleRecord]:
         """All rows of a doc, one per filter."""
         return self.database.rows(

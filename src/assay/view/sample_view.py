@@ -104,6 +104,9 @@ def present(rows: Sequence[SampleRecord], config: Mapping[str, Any], shots: int)
     responses = read_cell(first["resps"], [])
     target = read_cell(first["target"], None)
     prompt = prompt_of(requests, shots, str(config.get("fewshot_delimiter") or "\n\n"))
+    pictures = tuple(pictures_of(requests))
+    if prompt.turns and pictures:  # they went with what the user said last
+        prompt, pictures = prompt.with_pictures(pictures), ()
     tokens = read_cell(first.get("tokens"), None)
     is_choice = config.get("output_type") == "multiple_choice"
     choices = choices_of(requests, responses, target, tokens) if is_choice else ()
@@ -117,7 +120,7 @@ def present(rows: Sequence[SampleRecord], config: Mapping[str, Any], shots: int)
         prompt=prompt,
         target=target,
         compared_as=reference_of(target, config),
-        pictures=tuple(pictures_of(requests)),
+        pictures=pictures,
         choices=with_picks(choices, metrics_of(first)),
         responses=texts,
         likelihoods=() if choices else likelihoods_of(requests, responses),
@@ -133,8 +136,9 @@ def present(rows: Sequence[SampleRecord], config: Mapping[str, Any], shots: int)
 
 
 def question_of(row: SampleRecord, shots: int, delimiter: str) -> str:
-    """The question alone, for lists."""
-    return prompt_of(requests_of(row), shots, delimiter).question
+    """The question alone, for lists: of a chat, what its last turn says."""
+    prompt = prompt_of(requests_of(row), shots, delimiter)
+    return prompt.turns[-1].text if prompt.turns else prompt.question
 
 
 def answer_of(row: SampleRecord) -> str:

@@ -23,12 +23,13 @@ from starlette.staticfiles import StaticFiles
 from assay.errors import AssayError, ConfigError, install_hint
 from assay.palette import PALETTE_FILE
 from assay.view import downloads
+from assay.view.background import PATIENCE
 from assay.view.comparisons import compare_page
 from assay.view.notes import Note, note_from
 from assay.view.ranks import rank_page, rank_rows
 from assay.view.render import render
 from assay.view.security import RequestGuard
-from assay.view.site import PATIENCE, NotFound, Site, live_part, run_page, runs_page
+from assay.view.site import NotFound, Site, live_part, run_page, runs_page
 from assay.view.task_pages import (
     TaskPlace,
     asked_query,
@@ -214,14 +215,14 @@ class Handlers:
         form = wants(request)
         context = compare_page(self.site, chosen, request.query_params.get("key", ""), 60.0 if form else PATIENCE)
         if form:
-            return attachment(context["compared"]["rows"] if context["compared"] else [], form, "comparison")
+            return attachment(context["compared"].rows, form, "comparison")
         return html("compare.html", **context)
 
     def rank(self, request: Request) -> Response:
         form = wants(request)
         context = rank_page(self.site, request.query_params.getlist("run"), 60.0 if form else PATIENCE)
         if form:
-            return attachment(rank_rows(context["ranked"]), form, "ranks")
+            return attachment(rank_rows(context["sections"]), form, "ranks")
         return html("rank.html", **context)
 
     def trend(self, request: Request) -> Response:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotYet
-from functools import partial
-from multiprocessing import get_context
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from assay.report import Bar, bars_of, command_of
 from assay.results import RunResult
 from assay.run import Counts
+from assay.view.background import Background, Computed, Result, Work
 from assay.view.database import Database
 from assay.view.library import Library, RunEntry, RunSummary
 from assay.view.notes import Notes
@@ -23,11 +19,6 @@ from assay.view.queries import Samples
 from assay.view.task_statistics import TaskStatistics
 
 PageValues = dict[str, Any]
-Result = TypeVar("Result")
-PATIENCE = 0.25
-"""Seconds a page waits before it says that the comparison is under way."""
-SMALL = 30_000
-"""Samples up to which a comparison runs in a thread; larger ones get a process, and their memory goes when it ends."""
 
 
 class NotFound(Exception):
@@ -42,11 +33,11 @@ class Site:
         self.database = Database([*self.library.roots, scratch])
         self.samples = Samples(self.database)
         self.statistics = TaskStatistics(self.database)
-        self.comparisons = Comparisons()
+        self.background = Background()
         self.notes = Notes(self.library)
 
     def close(self) -> None:
-        self.comparisons.close()
+        self.background.close()
         self.database.close()
 
     def run_of(self, run_id: str) -> RunEntry:
@@ -66,6 +57,25 @@ class Site:
         summaries = [self.library.summary(run) for run in self.library.runs()]
         return sorted((s for s in summaries if s.status in ("finished", "imported")), key=lambda s: -s.date)
 
+    def computed(self, work: Work[Result], runs: Sequence[RunSummary], patience: float) -> Computed[Result] | None:
+        """What `work` makes of finished runs; None while it is computed."""
+        for run in runs:
+            self.results_of(self.run_of(run.id))
+        names = self.names(runs)
+        found = self.background.get(work, [*names], sum(run.samples for run in runs), patience)
+        return found and found.naming(names)
+
+    def names(self, runs: Sequence[RunSummary]) -> dict[Path, str]:
+        """What people call the runs, by directory."""
+        return {self.library.directory(self.run_of(run.id)): run.model for run in runs}
+
+
+def several_runs_page(site: Site, run_ids: Sequence[str], work: Work[Any], patience: float) -> PageValues:
+    """What pages about some runs together have in common: `found` is what `work` makes of two or more of them."""
+    runs = [site.library.summary(site.run_of(run_id)) for run_id in dict.fromkeys(run_ids)]
+    found = site.computed(work, runs, patience) if len(runs) > 1 else Computed()
+    return {"runs": runs, "all_runs": site.choices(), "found": found or Computed(), "pending": found is None}
+
 
 def runs_page(site: Site, query: Mapping[str, str]) -> PageValues:
     """The list, narrowed and sorted as the URL says."""
@@ -76,7 +86,7 @@ def runs_page(site: Site, query: Mapping[str, str]) -> PageValues:
     return {
         "runs": shown,
         "total": len(everything),
-        "models": sorted({summary.model for summary in everything}),
+        "models": sorted({summary.model for summary in everything} - {""}),
         "query": {key: query.get(key, "") for key in ("q", "model", "task", "from", "to")},
         "sort": column if column in SORTS else "date",
         "descending": descending,
@@ -122,7 +132,7 @@ def run_page(site: Site, run_id: str) -> PageValues:
         "rows": tree_rows(bars_of(result)),
         "counts": about.counts,
         "noted": Counter(note.task for note in site.notes.of(run).notes),
-        "command": command_of(about.config) if about.config.get("tasks") else None,
+        "command": command_of(about.config, about.model) if about.config.get("tasks") else None,
         "saved": saved_share(about.counts),
     }
 
@@ -160,43 +170,3 @@ def tree_rows(bars: Sequence[Bar]) -> list[dict[str, Any]]:
 def saved_share(counts: Counts | None) -> float | None:
     """The part of the prompt tokens that did not have to be computed."""
     return 1 - counts.tokens_computed / counts.tokens_asked if counts is not None and counts.tokens_asked else None
-
-
-class Comparisons:
-    """Comparisons are computed beside the server, kept, and never waited for longer than a moment."""
-
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(1, "compare")
-        self._known: OrderedDict[tuple[Any, ...], Future[Any]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(
-        self,
-        work: Callable[[Sequence[str]], Result],
-        directories: Sequence[Path],
-        samples: int,
-        patience: float = PATIENCE,
-    ) -> Result | None:
-        """What `work` (`compare`, `rank_here`) says of these runs; None while it is computed."""
-        stamps = tuple((directory / "results.json").stat().st_mtime_ns for directory in directories)
-        key = (work.__name__, *directories, *stamps)
-        with self._lock:
-            if key not in self._known:
-                chosen = work if samples <= SMALL else partial(apart, work)
-                self._known[key] = self._threads.submit(chosen, [str(path) for path in directories])
-                while len(self._known) > 32:
-                    self._known.popitem(last=False)
-            future: Future[Result] = self._known[key]
-        try:
-            return future.result(timeout=patience)
-        except NotYet:
-            return None
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-def apart(work: Callable[[Sequence[str]], Result], directories: Sequence[str]) -> Result:
-    """In a process that ends with it."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-        return process.submit(work, directories).result()

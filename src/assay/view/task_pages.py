@@ -8,10 +8,10 @@ from typing import Any
 
 from assay.report import Axis, Bar, bars_of
 from assay.results import GroupResult, GroupScore, Health, RunResult, TaskResult
-from assay.view.database import SAMPLES
+from assay.view.database import SAMPLES, SampleRecord
 from assay.view.library import RunEntry
 from assay.view.notes import LONGEST_TAG, Note
-from assay.view.queries import FLAGS, METRIC, ONLY, SampleFile, SampleQuery, metrics_of
+from assay.view.queries import FLAGS, METRIC, ONLY, SampleFile, SamplePage, SampleQuery, metrics_of
 from assay.view.sample_view import SampleView, answer_of, present, question_of, target_of
 from assay.view.site import NotFound, PageValues, Site
 from assay.view.task_statistics import health_lines
@@ -45,6 +45,11 @@ class TaskPlace:
         return self.node.config if isinstance(self.node, TaskResult) else {}
 
     @property
+    def falling(self) -> frozenset[str]:
+        """Metrics of which less is better: their numbers are neither right nor wrong."""
+        return frozenset(key.metric for key, score in self.node.scores.items() if score.higher_is_better is False)
+
+    @property
     def delimiter(self) -> str:
         return str(self.config.get("fewshot_delimiter") or "\n\n")
 
@@ -74,6 +79,7 @@ def base(site: Site, at: TaskPlace) -> PageValues:
         "config": at.config,
         "file": at.file,
         "shots": at.shots,
+        "falling": at.falling,
     }
 
 
@@ -192,15 +198,14 @@ def other_file(site: Site, params: Mapping[str, str], task: str) -> tuple[RunEnt
 
 
 def samples_page(
-    site: Site, run_id: str, task: str, params: Mapping[str, str], *, size: int | None = None
+    site: Site, run_id: str, task: str, params: Mapping[str, str], *, page: SamplePage | None = None
 ) -> PageValues:
-    """One page of the list, of the size asked for or `size`."""
+    """One page of the list: what the URL asks for, or `page`."""
     at, own = place_with_samples(site, run_id, task)
     query = asked_query(site, at, params, own)
-    query = query if size is None else replace(query, size=size)
     notes = site.notes.of(at.run)
     other, file = other_file(site, params, task)
-    page = site.samples.page(own, query, file)
+    page = page or site.samples.page(own, query, file)
     noted = notes.of_task(task)
     rows = [list_row(row, at, query.offset + i, noted.get(row["doc_id"])) for i, row in enumerate(page.rows)]
     return base(site, at) | {
@@ -281,12 +286,10 @@ def sample_page(site: Site, run_id: str, task: str, doc_id: int, params: Mapping
     }
 
 
-def docs_page(site: Site, run_id: str, task: str, doc_ids: Sequence[int]) -> PageValues:
+def docs_page(site: Site, at: TaskPlace, rows: Mapping[int, Sequence[SampleRecord]]) -> PageValues:
     """Several docs on one page, which shows the one that its address names."""
-    at, own = place_with_samples(site, run_id, task)
-    rows = site.samples.docs(own, doc_ids)
-    samples = [present(rows[doc_id], at.config, at.shots) for doc_id in doc_ids]
-    notes = site.notes.of(at.run).of_task(task)
+    samples = [present(of_doc, at.config, at.shots) for of_doc in rows.values()]
+    notes = site.notes.of(at.run).of_task(at.node.name)
     return base(site, at) | {"samples": samples, "as_markdown": False, "notes": notes}
 
 

@@ -50,34 +50,43 @@ class TaskStatistics:
 
     def _compute(self, file: SampleFile, filter_name: str, metric: str, *, choices: bool) -> TaskStats:
         sample = self._sample(file, filter_name)
-        rows, flags = self._flags(file, filter_name)
+        about = self._about(file, filter_name, metric)
         return TaskStats(
-            distribution=self._distribution(file, filter_name, metric) if metric else None,
-            flags=flags,
-            rows=rows,
+            distribution=self._distribution(file, filter_name, metric, about) if metric else None,
+            flags={name: about[f"flag {name}"] for name in FLAGS if about.get(f"flag {name}")},
+            rows=about["rows"],
             calibration=calibration(sample, metric) if choices else None,
             lengths=by_length(sample, metric),
             sampled=len(sample),
         )
 
-    def _distribution(self, file: SampleFile, filter_name: str, metric: str) -> dict[str, Any] | None:
-        column = quoted(METRIC + metric)
-        where = f"WHERE filter = ? AND isfinite({column})"
-        about = self.database.one(
-            f"SELECT count(*) AS n, min({column}) AS low, max({column}) AS high, avg({column}) AS mean,"
-            f" bool_and({column} IN (0, 1)) AS binary FROM {SAMPLES} {where}",
-            [str(file.path), filter_name],
-        )
+    def _about(self, file: SampleFile, filter_name: str, metric: str) -> SampleRecord:
+        """Rows of the filter, how many of them carry each flag, and what the values of the metric span: in one pass."""
+        counts = ["count(*) AS rows"]
+        if "flags" in file.columns:
+            counts += [f"count(*) FILTER (list_contains(flags, '{name}')) AS \"flag {name}\"" for name in FLAGS]
+        if metric:
+            column = quoted(METRIC + metric)
+            numbers = {"n": "count(*)", "low": f"min({column})", "high": f"max({column})", "mean": f"avg({column})"}
+            numbers["is_binary"] = f"bool_and({column} IN (0, 1))"
+            counts += [f"{number} FILTER (isfinite({column})) AS {name}" for name, number in numbers.items()]
+        sql = f"SELECT {', '.join(counts)} FROM {SAMPLES} WHERE filter = ?"
+        return self.database.one(sql, [str(file.path), filter_name])
+
+    def _distribution(
+        self, file: SampleFile, filter_name: str, metric: str, about: SampleRecord
+    ) -> dict[str, Any] | None:
         if not about["n"]:
             return None
         low, high = float(about["low"]), float(about["high"])
-        if about["binary"]:
+        if about["is_binary"]:
             right = round(about["mean"] * about["n"])
             return {"kind": "binary", "n": about["n"], "right": right, "wrong": about["n"] - right}
         width = (high - low) / BINS or 1.0
+        column = quoted(METRIC + metric)
         rows = self.database.rows(
-            f"SELECT least(floor(({column} - ?) / ?), ?)::INT AS bin, count(*) AS n FROM {SAMPLES} {where}"
-            " GROUP BY bin ORDER BY bin",
+            f"SELECT least(floor(({column} - ?) / ?), ?)::INT AS bin, count(*) AS n FROM {SAMPLES}"
+            f" WHERE filter = ? AND isfinite({column}) GROUP BY bin ORDER BY bin",
             [low, width, BINS - 1, str(file.path), filter_name],
         )
         counts = {row["bin"]: row["n"] for row in rows}
@@ -88,16 +97,6 @@ class TaskStatistics:
             "edges": [low + i * width for i in range(BINS + 1)],
             "counts": [counts.get(i, 0) for i in range(BINS)],
         }
-
-    def _flags(self, file: SampleFile, filter_name: str) -> tuple[int, dict[str, int]]:
-        """Rows of the filter, and how many of them carry each flag."""
-        given = [str(file.path), filter_name]
-        rows = int(self.database.one(f"SELECT count(*) AS n FROM {SAMPLES} WHERE filter = ?", given)["n"])
-        if "flags" not in file.columns:
-            return rows, {}
-        inner = f"SELECT unnest(flags) AS flag FROM {SAMPLES} WHERE filter = ?"
-        counts = self.database.rows(f"SELECT flag, count(*) AS n FROM ({inner}) GROUP BY flag", given)
-        return rows, {row["flag"]: row["n"] for row in counts if row["flag"] in FLAGS}
 
     def _sample(self, file: SampleFile, filter_name: str) -> list[SampleRecord]:
         """Rows of a few places, evenly spread: only the row groups that hold them are decoded."""

@@ -8,30 +8,24 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
-from assay.errors import AssayError
+from assay.comparison import open_run
 from assay.report import Axis, rows_of
 from assay.results import MetricKey, read_key, write_key
 from assay.stats import Estimate, holm
-from assay.view.comparisons import key_of, plain_row
+from assay.view.background import PATIENCE, Computed, attempt
+from assay.view.comparisons import Compared, compare, key_of
 from assay.view.library import RunSummary
 from assay.view.render import when
-from assay.view.site import PATIENCE, NotFound, PageValues, Site
+from assay.view.site import NotFound, PageValues, Site
 
 ALPHA = 0.05
 MOST_RUNS = 60
 """Runs on one page, the last of them; each is compared with the one before it."""
-
-
-@dataclass(frozen=True)
-class Steps:
-    """What changed from each run to the next, or why that cannot be said."""
-
-    rows: list[list[dict[str, Any]]] = field(default_factory=list)
-    problems: list[str | None] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -73,22 +67,10 @@ class TrendLine:
         return [point for point in self.points if point.change]
 
 
-def steps_here(directories: Sequence[str]) -> Steps:
-    """Each run against the one before it. May run in a process of its own."""
-    from assay.comparison import compare_runs, open_run
-
-    rows: list[list[dict[str, Any]]] = []
-    problems: list[str | None] = []
-    opened = [open_run(directory) for directory in directories]
-    for before, after in pairwise(opened):
-        try:
-            (comparison,) = compare_runs([before, after])
-            rows.append([plain_row(row, 0) for row in comparison.rows])
-            problems.append(None)
-        except AssayError as error:
-            rows.append([])
-            problems.append(error.message)
-    return Steps(rows, problems)
+def compare_steps(directories: Sequence[str]) -> list[Computed[Compared]]:
+    """Each run against the one before it. Two that cannot be compared do not keep the others from it."""
+    work = partial(compare, opened=cache(open_run))
+    return [attempt(work, pair) for pair in pairwise(directories)]
 
 
 def trend_page(site: Site, params: Mapping[str, str], patience: float = PATIENCE) -> PageValues:
@@ -104,17 +86,17 @@ def trend_page(site: Site, params: Mapping[str, str], patience: float = PATIENCE
     context |= {"lines": [], "line": None, "problems": [], "pending": False}
     if len(runs) < 2:
         return context
-    directories = [site.library.directory(site.run_of(run.id)) for run in runs]
-    steps = site.comparisons.get(steps_here, directories, sum(run.samples for run in runs), patience)
-    lines = lines_of(site, runs, by, steps or Steps())
+    found = site.computed(compare_steps, runs, patience)
+    steps = [] if found is None else [step.naming(site.names(runs)) for step in found.value or ()]
+    lines = lines_of(site, runs, by, steps)
     if params.get("name"):
         wanted = read_key(params["key"]) if params.get("key") else None
         line = next((e for e in lines if e.name == params["name"] and wanted in (None, e.key)), None)
         if line is None:
             raise NotFound(f"No two of these runs have {params['name']!r}.")
         context["line"] = line
-    problems = [] if steps is None else [(a, b, p) for a, b, p in zip(runs, runs[1:], steps.problems) if p]
-    return context | {"lines": lines, "pending": steps is None, "problems": problems}
+    problems = [(a, b, step.problem) for a, b, step in zip(runs, runs[1:], steps) if step.problem]
+    return context | {"lines": lines, "pending": found is None, "problems": problems}
 
 
 def label_of(run: RunSummary, by: str) -> str | None:
@@ -130,9 +112,9 @@ def order_of(run: RunSummary, by: str) -> tuple[Any, ...]:
     return tuple((0, float(part), "") if i % 2 else (1, 0.0, part) for i, part in enumerate(parts))
 
 
-def lines_of(site: Site, runs: Sequence[RunSummary], by: str, steps: Steps) -> list[TrendLine]:
+def lines_of(site: Site, runs: Sequence[RunSummary], by: str, steps: Sequence[Computed[Compared]]) -> list[TrendLine]:
     """Tasks and groups in the order of the last run, each with the runs that have it, if those are two or more."""
-    changes = [{(row["name"], key_of(row)): row for row in rows} for rows in steps.rows]
+    changes = [{(row["name"], key_of(row)): row for row in (step.value or Compared()).rows} for step in steps]
     points: dict[tuple[str, MetricKey], list[Point]] = {}
     about: dict[tuple[str, MetricKey], Any] = {}
     for position, run in enumerate(runs):

@@ -121,4 +121,4 @@ def explanation_page(explanation: Explanation) -> str:
         for share in explanation.shares
     ]
     lines = [line for line in explanation_lines(explanation) if line][3:]
-    return page_template("explain.html").render(explanation=explanation, marks=marks, words=lines)
+    return page_template("explain.html").render(explanation=explanation, marks=marks, words=lines, reach=reach)
