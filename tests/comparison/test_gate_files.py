@@ -44,6 +44,23 @@ def test_the_comment_says_the_verdict_the_numbers_and_which_docs_are_newly_wrong
     assert sum(line.startswith("- doc ") for line in lines) == 5 + (FEW[0] == 1)
 
 
+def test_docs_that_are_newly_wrong_under_two_metrics_are_listed_once_with_the_metrics(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = [1.0] * 100 + [0.0] * 500
+    write_run(tmp_path / "base", {"easy": {"acc,none": GOOD, "acc_norm,none": GOOD, "f1,none": [1.0] * 600}})
+    bad = [0.0] * 600
+    write_run(tmp_path / "new", {"easy": {"acc,none": bad, "acc_norm,none": bad, "f1,none": other}})
+    call(capsys, "gate", tmp_path / "new", "--baseline", tmp_path / "base", "--markdown", tmp_path / "comment.md")
+    lines = (tmp_path / "comment.md").read_text(encoding="utf-8").splitlines()
+    heads = [line for line in lines if line.startswith("<details>")]
+    assert [head.split(": ")[0] for head in heads] == [
+        "<details><summary>easy acc,none and acc_norm,none",
+        "<details><summary>easy f1,none",
+    ]
+    assert sum(line.startswith("- doc ") for line in lines) == 10
+
+
 def test_junit_has_a_case_a_check_and_tells_failures_from_what_cannot_be_told(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -149,7 +149,8 @@ def _read_json(path: Path) -> dict[str, Any]:
 def _require_names(names: Iterable[str], run: ComparedRun) -> None:
     for name in names:
         if name not in run.result:
-            raise ConfigError(f"{run.path} has no task or group {name!r}", hint=did_you_mean(name, run.result))
+            hint = did_you_mean(name, run.result) or f"It has {', '.join(run.result)}."
+            raise ConfigError(f"{run.path} has no task or group {name!r}", hint=hint)
 
 
 def _listed(keys: Iterable[MetricKey]) -> str:

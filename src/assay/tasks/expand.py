@@ -33,7 +33,7 @@ from assay.config import (
     resolve_includes,
     split_group,
 )
-from assay.errors import ConfigError, did_you_mean
+from assay.errors import ConfigError, UnknownName, did_you_mean
 from assay.tasks.formats import select_format, written_group
 from assay.tasks.index import Entry
 from assay.tasks.styled import apply_variant
@@ -270,7 +270,7 @@ class Expander:
         """The entry, and the variant that follows the name after a colon."""
         parts = self.split_variant(name)
         if parts is None:
-            raise ConfigError(
+            raise UnknownName(
                 f"{place}there is no task, group or tag named {name!r}",
                 hint=did_you_mean(name, self.entries) or "`assay ls` lists them; --include_path adds a directory.",
             )
