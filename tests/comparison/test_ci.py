@@ -171,6 +171,10 @@ def test_a_score_that_is_no_mean_is_refused_and_never_checked_as_one(
     code, _, err = call(capsys, "ci", "--docs", "20")
     assert code == 2
     assert "prose perplexity,none is not a mean over docs" in " ".join(err.split())
+    (here / "prose.yaml").write_text(PERPLEXITY.replace(", {metric: acc}", ""))
+    (here / "assay.yaml").write_text(text.replace("prose perplexity", "prose"))
+    assert "no score of prose is a mean over docs" in " ".join(call(capsys, "ci", "--docs", "20")[2].split())
+    (here / "prose.yaml").write_text(PERPLEXITY)
     (here / "assay.yaml").write_text(text.replace("prose perplexity: at least 2", "prose: at least 0.01"))
     code, out, _ = call(capsys, "ci", "--docs", "20")
     assert "prose acc,none" in out

@@ -151,3 +151,29 @@ def test_a_comparison_is_annotated_where_a_build_system_is_around(
     (entry,) = json.loads((runs / "gl-code-quality-report.json").read_text(encoding="utf-8"))
     assert entry["severity"] == "minor"
     assert entry["description"].startswith("hard|<b> acc,none: worse")
+
+
+def test_one_doc_and_a_task_that_is_missing_are_said_in_words_that_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path / "base", {"one": {"acc,none": [1.0]}, "gone": {"acc,none": GOOD}})
+    write_run(tmp_path / "new", {"one": {"acc,none": [1.0]}})
+    _, out, _ = call(capsys, "gate", tmp_path / "new", "--baseline", tmp_path / "base")
+    assert "CANNOT TELL  one acc,none: 1.0000 vs 1.0000 (n = 1, paired), no error bar, margin -0.01" in out
+    assert "cannot tell with 1 doc\n" in out
+    assert "FAIL  gone: only in the baseline" in out
+
+
+def test_answers_are_shown_as_the_filter_of_the_row_left_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores = {"exact_match,strict": GOOD, "exact_match,loose": GOOD}
+    write_run(tmp_path / "base", {"sums": scores})
+    write_run(tmp_path / "new", {"sums": {key: [0.0] * 600 for key in scores}})
+    words = (tmp_path / "base", tmp_path / "new", "--flips", "1", "--markdown", tmp_path / "comment.md")
+    _, out, _ = call(capsys, "compare", *words)
+    assert "sums · exact_match (strict) · right → wrong" in out
+    strict, loose = out.split("sums · exact_match (loose)")
+    assert ("A by strict · B by strict" in strict, "A by loose · B by loose" in loose) == (True, True)
+    comment = (tmp_path / "comment.md").read_text(encoding="utf-8")
+    assert comment.count("was by loose, is by loose") == comment.count("was by strict, is by strict") == 5

@@ -62,10 +62,11 @@ def _flips(report: GateReport) -> Iterator[str]:
 
 def _newly_wrong(comparison: Comparison, rows: Sequence[ComparisonRow], before: str = "") -> Iterator[str]:
     """Once for all metrics of a task under which the same docs are newly wrong."""
-    groups: dict[tuple[str, bytes, bytes], list[ComparisonRow]] = {}
+    groups: dict[tuple[str, str, bytes, bytes], list[ComparisonRow]] = {}
     for row in rows:
         if row.flips is not None and len(row.flips.lost):
-            groups.setdefault((row.name, row.flips.lost.tobytes(), row.flips.gained.tobytes()), []).append(row)
+            place = (row.name, row.filter, row.flips.lost.tobytes(), row.flips.gained.tobytes())
+            groups.setdefault(place, []).append(row)
     for (name, *_), alike in groups.items():
         flips = alike[0].flips
         assert flips is not None
@@ -124,8 +125,8 @@ def comparison_junit(comparisons: Sequence[Comparison]) -> str:
 def _lost_docs(comparison: Comparison, row: ComparisonRow) -> Iterator[str]:
     assert row.flips is not None
     shown = row.flips.lost[:FLIPS_SHOWN]
-    before = comparison.a.shown_docs(row.name, shown[:, 0])
-    after = comparison.b.shown_docs(row.name, shown[:, 1])
+    before = comparison.a.shown_docs(row.name, shown[:, 0], row.filter)
+    after = comparison.b.shown_docs(row.name, shown[:, 1], row.filter)
     for (_, doc_id), old, new in zip(shown.tolist(), before, after, strict=True):
         doc, target = (_text(new.get(name) or old.get(name)) for name in ("doc", "target"))
         yield f"- doc {doc_id}: {doc}<br>target {target}, was {_answer(old)}, is {_answer(new)}"

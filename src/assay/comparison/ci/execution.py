@@ -375,9 +375,9 @@ def means_of(run: ComparedRun, task: str) -> list[MetricKey]:
 def _no_mean(rule: CIRule, task: str, columns: Columns, means: Sequence[MetricKey]) -> ConfigError:
     others = [] if rule.metric is None else matching(rule.metric, columns)
     if others or rule.metric is None:
-        what = f"{task} {others[0]} is" if others else f"no score of {task} is"
+        what = f"{task} {others[0]} is not" if others else f"no score of {task} is"
         hint = "`assay ci` checks means only; `assay gate RUN --baseline RUN` compares every score."
-        return ConfigError(f"the rule {rule.text!r}: {what} not a mean over docs", hint=hint)
+        return ConfigError(f"the rule {rule.text!r}: {what} a mean over docs", hint=hint)
     hint = f"It has {', '.join(map(str, means)) or 'none'}."
     return ConfigError(f"the rule {rule.text!r}: {task} has no metric {rule.metric}", hint=hint)
 
