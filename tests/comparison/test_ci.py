@@ -113,6 +113,17 @@ def test_explain_asks_nothing_and_says_what_the_budget_shows(here: Path, capsys:
     assert call(capsys, "ci", "--docs", "80")[0] == 0
 
 
+def test_explain_names_no_score_that_cannot_be_and_says_that_clusters_tell_less(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call(capsys, "ci", "--record")
+    out = call(capsys, "ci", "--explain", "--docs", "2")[1]
+    assert "2 docs are too few for any score; the baseline has" in out
+    assert "clusters" not in out
+    (here / "colours.yaml").write_text(TASK + "cluster: a\n")
+    assert "docs come in clusters of up to 300, which tell less" in call(capsys, "ci", "--explain")[1]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

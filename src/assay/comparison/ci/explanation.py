@@ -58,7 +58,10 @@ def _prospect(plan: CIPlan, task: str, rule: CIRule) -> Prospect:
     if rule.kind == "not worse" and not floor:
         # A score interval without a loss reaches z²/(n + z²).
         same = math.ceil(normal_quantile(1 - plan.config.alpha / 2) ** 2 * (1 - rule.limit) / rule.limit)
-    return Prospect(rule.text, task, n, needed, shows, _words(rule, mean, n, needed, same, shows))
+    words = _words(rule, mean, n, needed, same, shows)
+    if (largest := plan.docs[task].largest) > 1:
+        words += f"; docs come in clusters of up to {largest:,}, which tell less than docs that stand alone"
+    return Prospect(rule.text, task, n, needed, shows, words)
 
 
 def _words(rule: CIRule, mean: float | None, n: int, needed: int | None, same: int | None, shows: float) -> str:
@@ -80,7 +83,10 @@ def _words(rule: CIRule, mean: float | None, n: int, needed: int | None, same: i
             f"one that is as good with other answers is likely undecided: {takes}"
         )
     if rule.kind == "at least":
-        told = f"{n:,} docs can tell scores above {rule.limit + shows:.3f} or below {rule.limit - shows:.3f}"
+        above, below = rule.limit + shows, rule.limit - shows
+        ends = [f"above {above:.3f}"] if above <= 1 or rule.limit > 1 else []
+        ends += [f"below {below:.3f}"] if below >= 0 else []
+        told = f"{n:,} docs can tell scores {' or '.join(ends)}" if ends else f"{n:,} docs are too few for any score"
         here = (
             ""
             if mean is None
