@@ -210,6 +210,9 @@ def test_where_no_doc_differs_the_docs_asked_for_are_those_that_tell(n: int) -> 
     assert needed == pytest.approx(268, rel=0.15)
     score = mean_estimate([1.0] * (needed + 1), level=0.9)
     assert above_threshold(ends(score), 0.99, estimate=score).passed
+    wrong = mean_estimate([0.0] * n, level=0.9)
+    missed = above_threshold(ends(wrong), 0.01, estimate=wrong)
+    assert (missed.unclear, missed.docs_needed) == (True, needed)
 
 
 @pytest.mark.parametrize("clusters", [10, 40])

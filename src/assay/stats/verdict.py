@@ -146,7 +146,8 @@ def above_threshold(
         return GateResult(passed, bound, threshold, alpha)
     needed = None
     if estimate is not None and estimate.bounded and estimate.stderr == 0 and not floor and estimate.value in (0, 1):
-        needed = _docs_without_spread(abs(estimate.value - bound), abs(estimate.value - threshold), estimate.n)
+        far = bound if (estimate.value > threshold) == higher_is_better else best
+        needed = _docs_without_spread(abs(estimate.value - far), abs(estimate.value - threshold), estimate.n)
     elif estimate is not None and estimate.value is not None:
         one_sided = normal_quantile(1 - alpha)
         doc_variance = estimate.n * max(0.0, (high - low) ** 2 / (2 * one_sided) ** 2 - floor)
