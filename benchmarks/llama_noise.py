@@ -49,11 +49,9 @@ SETTINGS = [
     Setting(4, 2),
     Setting(8, 2),
     Setting(8, 2, prompt_cache=False),
-    Setting(2, 2),
     Setting(8, 2, one_cache=True),
     Setting(1, 2),
     Setting(4, 1),
-    Setting(8, 1),
     Setting(1, 1),
 ]
 
@@ -132,6 +130,7 @@ def main() -> None:
     parser.add_argument("--replays", type=int, default=5)
     parser.add_argument("--keep", type=Path, default=None)
     parser.add_argument("--only", help="One setting and task, as in '4 slots, 2 threads/letters'; nothing is written.")
+    parser.add_argument("--kept_only", action="store_true", help="Write what --keep holds; ask nothing.")
     given = parser.parse_args()
     keep = given.keep or Path(tempfile.mkdtemp())
     cells = {f"{setting}/{short}": (setting, task) for setting in SETTINGS for task, short in TASKS.items()}
@@ -139,6 +138,8 @@ def main() -> None:
     for name, (setting, task) in cells.items():
         if given.only in (None, name):
             place = keep / name.replace(", ", "-").replace(" ", "-").replace("/", "-")
+            if given.kept_only and not (place / "noise.json").exists():
+                continue
             measure(setting, task, given.model, given.limit, given.replays, place)
             rows.append(row(setting, task, place))
             print(" | ".join(rows[-1]), flush=True)

@@ -118,6 +118,10 @@ def test_the_plugin_fails_a_test_with_the_rules_that_do_not_hold(repository: Pat
     mistyped = run(repository, *ask, **alone)
     assert "1 failed" in mistyped.stdout
     assert "doks" in mistyped.stdout
+    (repository / "test_it.py").write_text("def test_quality(assay_gate):\n    assay_gate('nowhere.yaml')\n")
+    missing = run(repository, *ask, **alone).stdout
+    assert "nowhere.yaml" in missing
+    assert "src/assay/" not in missing  # no traceback into Assay for what a user can mend
 
 
 def test_the_plugin_costs_a_start_of_pytest_nothing() -> None:

@@ -36,13 +36,17 @@ def assay_gate(request: pytest.FixtureRequest) -> Callable[..., GateReport]:
     def decide(file: str | Path | None = None, **budget: Any) -> GateReport:
         from assay.comparison import joined, plan_ci, run_ci
         from assay.config import Budget, load_ci
+        from assay.errors import AssayError
         from assay.run import Quiet
 
         path = request.config.rootpath / (file or request.config.getoption("--assay-file"))
-        config = load_ci(path)
-        limits = Budget(**{**config.budget.model_dump(), **budget})
-        plan = plan_ci(config.model_copy(update={"budget": limits}), path)
-        report = joined(run_ci(plan, progress=lambda: nullcontext(Quiet()), notify=lambda text: None))
+        try:
+            config = load_ci(path)
+            limits = Budget(**{**config.budget.model_dump(), **budget})
+            plan = plan_ci(config.model_copy(update={"budget": limits}), path)
+            report = joined(run_ci(plan, progress=lambda: nullcontext(Quiet()), notify=lambda text: None))
+        except AssayError as error:  # says what to do; where in Assay it was found helps nobody
+            pytest.fail(str(error), pytrace=False)
         lines = "\n".join(f"{check.line()}  [{check.rule}]" for check in report.checks if check.outcome != "passed")
         undecided = request.config.getoption("--assay-cannot-tell") or config.cannot_tell or "skip"
         if report.outcome == "failed" or (report.outcome == "cannot tell" and undecided == "fail"):

@@ -245,6 +245,17 @@ def test_validate_really_checks(run: Run, root: Path, case: str) -> None:
     assert f"{root / 'wrong.yaml'}:" in failure["reason"] or case in ("include", "dataset", "split")
 
 
+def test_a_group_file_finds_the_tasks_of_the_files_beside_it(run: Run, root: Path) -> None:
+    """As the pre-commit hook names them: each changed file by its path, and no directory."""
+    code, out, err = run("validate", str(root / "g.yaml"), str(root / "a.yaml"), "--no-defaults")
+    assert code == 0, out + err
+    assert "groups: 1 loaded, 0 failed" in out
+    put(root, "g.yaml", "group: g\ntask: [a, c]\n")
+    code, out, _ = run("validate", str(root / "g.yaml"), "--no-defaults")
+    assert code == 2
+    assert "there is no task, group or tag named 'c'" in out
+
+
 def test_validate_renders_the_first_doc_where_the_data_are_at_hand(run: Run, root: Path, tmp_path: Path) -> None:
     put(tmp_path, "data/d/default/test.jsonl", '{"question": "One?", "a": "1"}\n')
     code, found = validate(run, root, "a", "--data_dir", str(tmp_path / "data"))

@@ -115,7 +115,7 @@ def write_samples(
                     target='"yes"',
                     arguments="[]",
                     resps="[]",
-                    filtered_resps='["no"]',
+                    filtered_resps='["no"]' if name == "none" else f'["by {name}"]',
                     metrics=numbers,
                     other={k: v for k, v in values.items() if k not in numbers and v is not None},
                     cluster=None if clusters is None else clusters[i],

@@ -104,9 +104,28 @@ def test_explain_asks_nothing_and_says_what_the_budget_shows(here: Path, capsys:
     call(capsys, "ci", "--record")
     (here / "skilled.py").write_text(MODEL.replace("found = []", "raise RuntimeError"))
     code, out, _ = call(capsys, "ci", "--explain", "--docs", "40")
+    out = " ".join(out.split())
     assert code == 0
     assert "40 docs can tell a loss of" in out
     assert "likely undecided: it takes about" in out
+    assert "a model with the same answers takes 73, one" in out
+    out = " ".join(call(capsys, "ci", "--explain", "--docs", "80")[1].split())
+    assert "a model with the same answers passes, one" in out
+    (here / "skilled.py").write_text(MODEL)
+    assert call(capsys, "ci", "--docs", "80")[0] == 0
+
+
+def test_explain_names_no_score_that_cannot_be_and_says_that_clusters_tell_less(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call(capsys, "ci", "--record")
+    out = " ".join(call(capsys, "ci", "--explain", "--docs", "2")[1].split())
+    assert "2 docs can tell scores below 0.0" in out  # no score is so far above 0.6
+    assert "above 1" not in out
+    assert "clusters" not in out
+    (here / "colours.yaml").write_text(TASK + "cluster: a\n")
+    out = " ".join(call(capsys, "ci", "--explain")[1].split())
+    assert "docs come in clusters of up to 300, which tell less" in out
 
 
 @pytest.mark.parametrize(
@@ -115,6 +134,7 @@ def test_explain_asks_nothing_and_says_what_the_budget_shows(here: Path, capsys:
         ("at least 0.6", "above 0.6", r"assay\.yaml:7: the rule 'colours: above 0.6' is not understood"),
         ("budget: {docs: 600}", "budget: {doks: 600}", r"assay\.yaml:9: unknown key 'budget\.doks'"),
         ("not worse than 0.05", "not worse than 5", r"assay\.yaml:6: .* must lie between 0 and 1"),
+        ("at least 0.6", "at least 0.6.1", r"assay\.yaml:7: the rule 'colours: at least 0.6.1' is not understood"),
         ("baseline: base", "bazeline: base", r"assay\.yaml:4: unknown key 'bazeline'"),
     ],
 )
@@ -132,6 +152,90 @@ def test_a_rule_on_an_unknown_task_is_refused_before_anything_is_asked(
     code, _, err = call(capsys, "ci", "--record")
     assert code == 2
     assert "colours" in err
+
+
+def test_paths_in_the_file_are_as_seen_from_it(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "elsewhere").mkdir()
+    monkeypatch.chdir(here / "elsewhere")
+    assert call(capsys, "ci", "--file", "../assay.yaml", "--record", "--docs", "8")[0] == 0
+    code, out, err = call(capsys, "ci", "--file", "../assay.yaml", "--docs", "8")
+    assert code == 4, out + err
+
+
+PERPLEXITY = """
+task: prose
+dataset_path: json
+dataset_kwargs: {data_files: {test: docs.jsonl}}
+test_split: test
+output_type: loglikelihood
+doc_to_text: "{{q}}"
+doc_to_target: "red"
+metric_list: [{metric: perplexity}, {metric: acc}]
+"""
+
+
+def test_a_score_that_is_no_mean_is_refused_and_never_checked_as_one(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The docs' values of a perplexity are log-likelihoods; their mean, −1.5, is not what `at least` is about."""
+    (here / "prose.yaml").write_text(PERPLEXITY)
+    text = CI.split("tasks:")[0].format(skill=0.9) + "tasks: [prose.yaml]\nrules: ['prose perplexity: at least 2']\n"
+    (here / "assay.yaml").write_text(text)
+    code, _, err = call(capsys, "ci", "--docs", "20")
+    assert code == 2
+    assert "prose perplexity,none is not a mean over docs" in " ".join(err.split())
+    (here / "prose.yaml").write_text(PERPLEXITY.replace(", {metric: acc}", ""))
+    (here / "assay.yaml").write_text(text.replace("prose perplexity", "prose"))
+    assert "no score of prose is a mean over docs" in " ".join(call(capsys, "ci", "--docs", "20")[2].split())
+    (here / "prose.yaml").write_text(PERPLEXITY)
+    (here / "assay.yaml").write_text(text.replace("prose perplexity: at least 2", "prose: at least 0.01"))
+    code, out, _ = call(capsys, "ci", "--docs", "20")
+    assert "prose acc,none" in out
+
+
+FILTERED = """
+task: names
+dataset_path: json
+dataset_kwargs: {data_files: {test: docs.jsonl}}
+test_split: test
+output_type: generate_until
+doc_to_text: "{{q}}"
+doc_to_target: "{{a}}"
+metric_list: [{metric: exact_match}]
+filter_list:
+  - {name: strict, filter: [{function: take_first}]}
+  - {name: loose, filter: [{function: take_first}]}
+"""
+
+
+def test_a_metric_under_two_filters_is_checked_under_the_first_and_the_other_is_named(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "names.yaml").write_text(FILTERED)
+    rules = "tasks: [names.yaml]\nrules: ['names exact_match: at least 0.5']\n"
+    (here / "assay.yaml").write_text(f"models: [{{model: dummy}}]\n{rules}")
+    _, out, _ = call(capsys, "ci", "--docs", "20")
+    assert "note: names: exact_match,strict was checked, but not exact_match,loose" in out
+    (here / "assay.yaml").write_text(f"models: [{{model: dummy}}]\n{rules}".replace("match: at", "match,loose: at"))
+    _, out, _ = call(capsys, "ci", "--docs", "20")
+    assert "was checked, but not" not in out
+    assert "names exact_match,loose: " in out
+
+
+def test_a_loss_is_relative_where_scores_lie_beyond_one() -> None:
+    """As in `assay gate`: 0.05 of a score of about 8 is 0.4."""
+    rng = np.random.default_rng(3)
+    before = rng.uniform(7, 9, 200)
+    ids = np.arange(200, dtype=np.uint64)
+    key = MetricKey("grade", "none")
+    now, then = (SampleColumn(key, ids, None, values, np.arange(200)) for values in (before - 0.2, before))
+    evidence = RuleEvidence("t", now, then, {i: i for i in range(200)})
+    rule = CIRule.parse("t: not worse than 0.05")
+    assert decide(rule, evidence, 0.05, last=True).outcome == "passed"
+    worse = RuleEvidence("t", SampleColumn(key, ids, None, before - 0.6, np.arange(200)), then, evidence.place)
+    assert decide(rule, worse, 0.05, last=True).outcome == "failed"
 
 
 def test_schemas_are_printed(capsys: pytest.CaptureFixture[str]) -> None:

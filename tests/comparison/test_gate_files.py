@@ -44,6 +44,23 @@ def test_the_comment_says_the_verdict_the_numbers_and_which_docs_are_newly_wrong
     assert sum(line.startswith("- doc ") for line in lines) == 5 + (FEW[0] == 1)
 
 
+def test_docs_that_are_newly_wrong_under_two_metrics_are_listed_once_with_the_metrics(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = [1.0] * 100 + [0.0] * 500
+    write_run(tmp_path / "base", {"easy": {"acc,none": GOOD, "acc_norm,none": GOOD, "f1,none": [1.0] * 600}})
+    bad = [0.0] * 600
+    write_run(tmp_path / "new", {"easy": {"acc,none": bad, "acc_norm,none": bad, "f1,none": other}})
+    call(capsys, "gate", tmp_path / "new", "--baseline", tmp_path / "base", "--markdown", tmp_path / "comment.md")
+    lines = (tmp_path / "comment.md").read_text(encoding="utf-8").splitlines()
+    heads = [line for line in lines if line.startswith("<details>")]
+    assert [head.split(": ")[0] for head in heads] == [
+        "<details><summary>easy acc,none and acc_norm,none",
+        "<details><summary>easy f1,none",
+    ]
+    assert sum(line.startswith("- doc ") for line in lines) == 10
+
+
 def test_junit_has_a_case_a_check_and_tells_failures_from_what_cannot_be_told(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,3 +151,29 @@ def test_a_comparison_is_annotated_where_a_build_system_is_around(
     (entry,) = json.loads((runs / "gl-code-quality-report.json").read_text(encoding="utf-8"))
     assert entry["severity"] == "minor"
     assert entry["description"].startswith("hard|<b> acc,none: worse")
+
+
+def test_one_doc_and_a_task_that_is_missing_are_said_in_words_that_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path / "base", {"one": {"acc,none": [1.0]}, "gone": {"acc,none": GOOD}})
+    write_run(tmp_path / "new", {"one": {"acc,none": [1.0]}})
+    _, out, _ = call(capsys, "gate", tmp_path / "new", "--baseline", tmp_path / "base")
+    assert "CANNOT TELL  one acc,none: 1.0000 vs 1.0000 (n = 1, paired), no error bar, margin -0.01" in out
+    assert "cannot tell with 1 doc\n" in out
+    assert "FAIL  gone: only in the baseline" in out
+
+
+def test_answers_are_shown_as_the_filter_of_the_row_left_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores = {"exact_match,strict": GOOD, "exact_match,loose": GOOD}
+    write_run(tmp_path / "base", {"sums": scores})
+    write_run(tmp_path / "new", {"sums": {key: [0.0] * 600 for key in scores}})
+    words = (tmp_path / "base", tmp_path / "new", "--flips", "1", "--markdown", tmp_path / "comment.md")
+    _, out, _ = call(capsys, "compare", *words)
+    assert "sums · exact_match (strict) · right → wrong" in out
+    strict, loose = out.split("sums · exact_match (loose)")
+    assert ("A by strict · B by strict" in strict, "A by loose · B by loose" in loose) == (True, True)
+    comment = (tmp_path / "comment.md").read_text(encoding="utf-8")
+    assert comment.count("was by loose, is by loose") == comment.count("was by strict, is by strict") == 5

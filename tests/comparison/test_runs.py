@@ -138,7 +138,7 @@ def test_lighteval_details_of_both_layouts(tmp_path: Path, prefix: str) -> None:
     (found,) = compare_runs([run, open_run(b)], CompareOptions(metrics=("em",)))
     row = found.row("gsm8k|5", "em,none")
     assert (row.difference.gained, row.difference.lost, row.paired) == (1, 0, True)
-    assert found.a.show_docs("gsm8k|5", np.array([1]))[0]["filtered_resps"] == '["a"]'
+    assert found.a.shown_docs("gsm8k|5", np.array([1]), "none")[0]["filtered_resps"] == '["a"]'
 
 
 def test_lighteval_takes_the_newest_details_and_sees_other_prompts(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import ssl
 import subprocess
 import sys
 import time
@@ -160,6 +161,34 @@ def test_a_body_that_is_cut_off_goes_on_where_it_broke(hub: FakeHub, tmp_path: P
     fill_mirror(tmp_path, [found(hub, "own/plain", None, "test")], client(hub))
     assert (tmp_path / "own/plain/default/test.jsonl").read_text() == ROWS
     assert hub.downloads().count("test.jsonl") == 3
+
+
+def test_a_card_that_is_cut_off_is_read_whole(hub: FakeHub) -> None:
+    """Half of it names no configs, and the data files would be guessed."""
+    whole = found(hub, "own/shards", "main", "test", "train")
+    hub.faults["README.md"] = ["cut", "cut"]
+    assert found(hub, "own/shards", "main", "test", "train") == whole
+    hub.faults["README.md"] = ["cut"] * 6
+    with pytest.raises(DataError, match=r"own/shards/README\.md was cut off 6 times"):
+        found(hub, "own/shards", "main", "test")
+
+
+def test_a_connection_that_breaks_in_its_encryption_goes_on_where_it_broke(hub: FakeHub, tmp_path: Path) -> None:
+    """A cut shows so where the hub is reached by https; it was taken for a full disk."""
+
+    class Broken(HubClient):
+        broke = False
+
+        def download(self, *words: Any) -> Iterator[int]:
+            for count in super().download(*words):
+                yield count
+                if not self.broke:
+                    self.broke = True
+                    raise ssl.SSLEOFError("EOF occurred in violation of protocol")
+
+    hub.faults["test.jsonl"] = ["cut"]
+    fill_mirror(tmp_path, [found(hub, "own/plain", None, "test")], Broken(hub.address, sleep=lambda seconds: None))
+    assert (tmp_path / "own/plain/default/test.jsonl").read_text() == ROWS
 
 
 def test_what_a_kill_left_of_a_file_is_gone_on_with(hub: FakeHub, tmp_path: Path) -> None:

@@ -115,6 +115,38 @@ def test_it_is_verified_where_neither_data_nor_task_files_of_the_run_are(bench: 
     assert "train.jsonl" in found.why_not
 
 
+def test_data_files_named_beside_the_task_file_are_sealed_and_verified_where_they_are_not(
+    bench: Path,  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A results file names them by where they were; elsewhere they lie in another directory, or nowhere."""
+    for task in (bench / "colours.yaml", bench / "sums.yaml"):
+        task.write_text(task.read_text().replace(f"{bench}/", ""))
+    run(bench, run_dir=str(bench / "run"))
+    sealed = bench / "sealed.zip"
+    assert code_of("seal", str(bench / "run"), "-o", str(sealed)) == 0
+    assert "does not carry" not in capsys.readouterr().err
+    elsewhere = bench.rename(bench.with_name("elsewhere"))
+    found = verify(elsewhere / "sealed.zip")
+    assert found.passed, [str(each) for each in found.differences]
+    assert not found.from_dataset
+    found = verify(elsewhere / "sealed.zip", include_path=(str(elsewhere),))
+    assert found.passed, [str(each) for each in found.differences]
+    assert found.from_dataset
+
+
+def test_a_bundle_without_the_task_files_it_needs_says_how_to_pass_them(bundle: Path) -> None:
+    def strip(files: dict[str, bytes]) -> None:
+        about = json.loads(files["seal.json"])
+        files["seal.json"] = json.dumps({**about, "task_roots": []}).encode()
+        for name in [name for name in files if name.startswith("tasks/")]:
+            del files[name]
+
+    with pytest.raises(ConfigError, match="does not carry its task files") as refused:
+        verify(tampered(bundle, strip, sealed=True))
+    assert "--include_path" in str(refused.value.hint)
+
+
 def test_the_same_run_gives_the_same_bytes(sealed: Path, tmp_path: Path) -> None:
     again, _ = seal_run(sealed.parent / "run", tmp_path / "again.zip")
     assert again.read_bytes() == sealed.read_bytes()

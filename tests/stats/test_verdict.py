@@ -197,6 +197,37 @@ def test_the_docs_that_a_gate_asks_for_tell_in_four_of_five_cases(
     assert np.mean(passes) == pytest.approx(0.8, abs=0.06)
 
 
+@pytest.mark.parametrize("n", [2, 12, 80])
+def test_where_no_doc_differs_the_docs_asked_for_are_those_that_tell(n: int) -> None:
+    """By the spread of two docs, as it was before, it took 15,457."""
+    asked = non_inferiority(paired_difference(np.ones(n), np.ones(n)), 0.01)
+    assert asked.unclear
+    assert asked.docs_needed == pytest.approx(268, abs=2)
+    enough = np.ones(asked.docs_needed + 1)
+    assert non_inferiority(paired_difference(enough, enough), 0.01).passed
+    score = mean_estimate([1.0] * n, level=0.9)
+    needed = above_threshold(ends(score), 0.99, estimate=score).docs_needed
+    assert needed == pytest.approx(268, rel=0.15)
+    score = mean_estimate([1.0] * (needed + 1), level=0.9)
+    assert above_threshold(ends(score), 0.99, estimate=score).passed
+    wrong = mean_estimate([0.0] * n, level=0.9)
+    missed = above_threshold(ends(wrong), 0.01, estimate=wrong)
+    assert (missed.unclear, missed.docs_needed) == (True, needed)
+
+
+@pytest.mark.parametrize("clusters", [10, 40])
+def test_where_no_doc_differs_in_clusters_no_more_docs_are_asked_for_than_tell(clusters: int) -> None:
+    same, units = np.ones(4 * clusters), np.repeat(np.arange(clusters), 4)
+    asked = non_inferiority(paired_difference(same, same, units), 0.02)
+    assert asked.unclear
+    assert asked.docs_needed is not None
+    more = math.ceil(asked.docs_needed / 4)
+    enough, units = np.ones(4 * more), np.repeat(np.arange(more), 4)
+    assert non_inferiority(paired_difference(enough, enough, units), 0.02).passed
+    half, units = enough[: 2 * more], units[: 2 * more]
+    assert non_inferiority(paired_difference(half, half, units), 0.02).unclear
+
+
 def test_a_threshold_near_the_score_asks_for_more_docs() -> None:
     score = mean_estimate([1.0] * 60 + [0.0] * 40, level=0.9)
     near, far = (above_threshold(ends(score), limit, estimate=score) for limit in (0.58, 0.53))

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from assay.tasks import TaskManager
 
 F = TypeVar("F", bound=Callable[..., Any])
-OpenManager = Callable[[], "TaskManager"]
+OpenManager = Callable[..., "TaskManager"]
+"""May be given further directories."""
 
 
 def task_files(function: F) -> F:
@@ -43,11 +44,11 @@ def task_files(function: F) -> F:
     return cast(F, call)
 
 
-def _open_manager(include_path: tuple[str, ...], lm_eval: str | None, no_defaults: bool) -> TaskManager:
+def _open_manager(include_path: tuple[str, ...], lm_eval: str | None, no_defaults: bool, *more: str) -> TaskManager:
     from assay.tasks import TaskManager
 
     installed_or_folder = True if lm_eval == _INSTALLED else lm_eval
-    return TaskManager([*include_path], include_defaults=not no_defaults, lm_eval=installed_or_folder)
+    return TaskManager([*include_path, *more], include_defaults=not no_defaults, lm_eval=installed_or_folder)
 
 
 def trusting(function: F) -> F:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import sys
 import warnings
@@ -20,7 +21,7 @@ from assay.cli.output import echo, echo_json
 from assay.cli.task_data import check_data, print_data
 from assay.cli.task_files import OpenManager, TaskFilesCommand, task_files, trusting
 from assay.config import ConfigWarning
-from assay.errors import AssayError, ConfigError, MissingPackage, UntrustedCode
+from assay.errors import AssayError, ConfigError, MissingPackage, UnknownName, UntrustedCode
 from assay.run import check_group
 from assay.scoring import idle_settings
 from assay.signs import hanging, one_line
@@ -116,7 +117,7 @@ def command(
         if model is not None:
             _validate_model(model, model_args, tally)
         if chosen or model is None:
-            _validate(manager, chosen, tally, mirror)
+            _validate(manager, chosen, tally, mirror, open_manager)
         report = check_data(manager, chosen, mirror) if data else None
     tally.warnings = _config_warnings(caught)
     if as_json:
@@ -143,9 +144,11 @@ def _validate_model(name: str, model_args: tuple[str, ...], tally: ValidationTal
     tally.add("models", name, None, found)
 
 
-def _validate(manager: TaskManager, names: list[str], tally: ValidationTally, data_dir: Path | None) -> None:
+def _validate(
+    manager: TaskManager, names: list[str], tally: ValidationTally, data_dir: Path | None, open_manager: OpenManager
+) -> None:
     index = manager.index
-    check = _Checker(manager, tally, data_dir)
+    check = _Checker(manager, tally, data_dir, open_manager)
     if names:
         for name in names:
             check(name)
@@ -164,14 +167,16 @@ def _validate(manager: TaskManager, names: list[str], tally: ValidationTally, da
 class _Checker:
     """Checks a name and all that it stands for, each task and group once."""
 
-    def __init__(self, manager: TaskManager, tally: ValidationTally, data_dir: Path | None) -> None:
-        self.manager, self.tally, self.data_dir = manager, tally, data_dir
+    def __init__(
+        self, manager: TaskManager, tally: ValidationTally, data_dir: Path | None, open_manager: OpenManager
+    ) -> None:
+        self.manager, self.tally, self.data_dir, self.open_manager = manager, tally, data_dir, open_manager
         self.done: set[str] = set()
         self.failed: set[str] = set()
 
     def __call__(self, name: str) -> None:
         try:
-            resolved = self.manager.resolve(name)
+            resolved = self._resolved(name)
         except Exception as error:  # a report over a directory says what is wrong with one file, and goes on
             entry = self.manager.entries.get(name)
             kind = "groups" if entry is not None and entry.kind == "group" else "tasks"
@@ -184,6 +189,15 @@ class _Checker:
             if "::" not in key and key not in self.done:
                 self.done.add(key)
                 self.tally.add("groups", key, _text(resolved.sources.get(key)), blamed[key])
+
+    def _resolved(self, name: str) -> Resolved:
+        """A group's file names tasks of files beside it, which whoever names the file alone need not add by hand."""
+        try:
+            return self.manager.resolve(name)
+        except UnknownName:
+            if not os.path.isfile(name):
+                raise
+            return self.open_manager(os.path.dirname(name) or ".").resolve(name)
 
     def _check_tasks(self, resolved: Resolved) -> dict[str, list[ConfigError]]:
         """What groups are to blame for: faults of the tasks that they write out or change."""

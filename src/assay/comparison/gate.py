@@ -67,22 +67,21 @@ class GateCheck:
         confidence = f"{1 - self.result.alpha:.0%}"
         value = "undefined" if self.value is None else f"{self.value:.4f}"
         if self.kind == "newly failed":
-            bound = "no error bar" if self.result.bound is None else f"{self.result.bound:.2%}"
+            bound = "no error bar" if self.result.bound is None else f"{confidence} bound {self.result.bound:.2%}"
             share = "undefined" if self.value is None else f"{self.value:.2%}"
-            return (
-                f"{share} of {self.n:,} docs newly failed, {confidence} bound {bound}, at most {self.result.limit:.2%}"
-            )
+            return f"{share} of {self.n:,} docs newly failed, {bound}, at most {self.result.limit:.2%}"
         if self.kind == "threshold":
-            bound = "no error bar" if self.result.bound is None else f"{self.result.bound:.4f}"
-            return f"{value} (n = {self.n:,}), {confidence} bound {bound}, threshold {self.result.limit:g}"
-        bound = "no error bar" if self.result.bound is None else f"{self.result.bound:+.4f}"
-        numbers = f"{value} vs {self.against:.4f} (n = {self.n:,}, {self.kind})"
-        return f"{numbers}, {confidence} bound on the difference {bound}, margin {self.result.limit:+g}"
+            bound = "no error bar" if self.result.bound is None else f"{confidence} bound {self.result.bound:.4f}"
+            return f"{value} (n = {self.n:,}), {bound}, threshold {self.result.limit:g}"
+        bound = "no error bar"
+        if self.result.bound is not None:
+            bound = f"{confidence} bound on the difference {self.result.bound:+.4f}"
+        return f"{value} vs {self.against:.4f} (n = {self.n:,}, {self.kind}), {bound}, margin {self.result.limit:+g}"
 
     def _too_few(self) -> str:
         needed = self.result.docs_needed
         if needed is None:
-            return f"cannot tell with {self.n:,} docs"
+            return f"cannot tell with {self.n:,} doc{'' if self.n == 1 else 's'}"
         return f"about {needed:,} docs would tell, if it stays at this value"
 
     def to_dict(self) -> dict[str, Any]:
@@ -150,7 +149,8 @@ def _read_json(path: Path) -> dict[str, Any]:
 def _require_names(names: Iterable[str], run: ComparedRun) -> None:
     for name in names:
         if name not in run.result:
-            raise ConfigError(f"{run.path} has no task or group {name!r}", hint=did_you_mean(name, run.result))
+            hint = did_you_mean(name, run.result) or f"It has {', '.join(run.result)}."
+            raise ConfigError(f"{run.path} has no task or group {name!r}", hint=hint)
 
 
 def _listed(keys: Iterable[MetricKey]) -> str:
@@ -174,7 +174,9 @@ def _against_run(new: ComparedRun, base: ComparedRun, options: CompareOptions) -
     # What cannot be compared has not been shown to be no worse; a number that is new, or that nobody has, is no loss.
     refusals = [r for r in comparison.refusals if not asked or r.name in asked]
     lost = [r for r in refusals if r.kind in ("differs", "only_a")]
-    checks += [GateCheck.failed(r.name, None, r.reason, options) for r in lost]
+    checks += [
+        GateCheck.failed(r.name, None, r.reason.replace("only in A", "only in the baseline"), options) for r in lost
+    ]
     seen = {(check.name, check.key) for check in checks}
     refused = {r.name for r in refusals}
     rest = [(name, key) for name, key in wanted if name not in refused and (name, key) not in seen]

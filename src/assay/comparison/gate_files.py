@@ -56,13 +56,26 @@ def _flips(report: GateReport) -> Iterator[str]:
     """Docs of checks that did not pass which the baseline had right and the new run has wrong."""
     wanted = {(check.name, check.key) for check in report.checks if check.outcome != "passed"}
     for before, comparison in report.comparisons.items():
-        for row in comparison.rows:
-            name = before + row.name
-            if (name, row.key) in wanted and row.flips is not None and len(row.flips.lost):
-                lost, gained = len(row.flips.lost), len(row.flips.gained)
-                yield f"\n<details><summary>{escape(one_line(name))}: {lost:,} docs newly wrong, {gained:,} newly right</summary>\n"
-                yield from _lost_docs(comparison, row)
-                yield "\n</details>"
+        rows = [row for row in comparison.rows if (before + row.name, row.key) in wanted]
+        yield from _newly_wrong(comparison, rows, before)
+
+
+def _newly_wrong(comparison: Comparison, rows: Sequence[ComparisonRow], before: str = "") -> Iterator[str]:
+    """Once for all metrics of a task under which the same docs are newly wrong."""
+    groups: dict[tuple[str, str, bytes, bytes], list[ComparisonRow]] = {}
+    for row in rows:
+        if row.flips is not None and len(row.flips.lost):
+            place = (row.name, row.filter, row.flips.lost.tobytes(), row.flips.gained.tobytes())
+            groups.setdefault(place, []).append(row)
+    for (name, *_), alike in groups.items():
+        flips = alike[0].flips
+        assert flips is not None
+        several = sum(row.name == name for row in comparison.rows) > 1
+        under = f" {' and '.join(str(row.key) for row in alike)}" if several else ""
+        named = escape(one_line(f"{before}{name}{under}"))
+        yield f"\n<details><summary>{named}: {len(flips.lost):,} docs newly wrong, {len(flips.gained):,} newly right</summary>\n"
+        yield from _lost_docs(comparison, alike[0])
+        yield "\n</details>"
 
 
 _VERDICTS = {"better": "🟢", "worse": "❌", "equivalent": "✅", "same": "✅", "undecided": "❔"}
@@ -88,11 +101,7 @@ def comparison_markdown(comparison: Comparison, link: str | None = None) -> str:
         cells = [row.name, str(row.key), f"{d.a:.4f}", f"{d.b:.4f}", change, ends, f"{e.n:,}", said]
         lines.append(f"| {_VERDICTS[kind]} | " + " | ".join(map(_escaped, cells)) + " |")
     lines += [f"\nNot compared: {_escaped(f'{each.name}: {each.reason}')}" for each in comparison.refusals]
-    for row, kind in rows:
-        if kind == "worse" and row.flips is not None and len(row.flips.lost):
-            yielded = f"{len(row.flips.lost):,} docs newly wrong, {len(row.flips.gained):,} newly right"
-            lines.append(f"\n<details><summary>{escape(one_line(row.name))}: {yielded}</summary>\n")
-            lines += [*_lost_docs(comparison, row), "\n</details>"]
+    lines += _newly_wrong(comparison, [row for row, kind in rows if kind == "worse"])
     if link:
         lines += ["", f"[The full comparison]({link})"]
     return "\n".join(lines) + "\n"
@@ -116,8 +125,8 @@ def comparison_junit(comparisons: Sequence[Comparison]) -> str:
 def _lost_docs(comparison: Comparison, row: ComparisonRow) -> Iterator[str]:
     assert row.flips is not None
     shown = row.flips.lost[:FLIPS_SHOWN]
-    before = comparison.a.shown_docs(row.name, shown[:, 0])
-    after = comparison.b.shown_docs(row.name, shown[:, 1])
+    before = comparison.a.shown_docs(row.name, shown[:, 0], row.filter)
+    after = comparison.b.shown_docs(row.name, shown[:, 1], row.filter)
     for (_, doc_id), old, new in zip(shown.tolist(), before, after, strict=True):
         doc, target = (_text(new.get(name) or old.get(name)) for name in ("doc", "target"))
         yield f"- doc {doc_id}: {doc}<br>target {target}, was {_answer(old)}, is {_answer(new)}"

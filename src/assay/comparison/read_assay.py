@@ -31,7 +31,7 @@ def read_assay(path: Path) -> ComparedRun:
         read=lambda task: read_sample_columns(
             files[task], result.tasks[task].scores, str(result.tasks[task].config.get("cluster") or "")
         ),
-        show_docs=lambda task, ids: read_docs(files[task], ids),
+        show_docs=lambda task, ids, name: read_docs(files[task], ids, name),
         asked=lambda task, filter_name: read_asked(files[task], filter_name),
     )
 
@@ -106,8 +106,8 @@ def _values(table: Any, metric: str, other: list[dict[str, Any]]) -> NDArray[Any
     return values
 
 
-def read_docs(path: Path, doc_ids: NDArray[np.int64]) -> list[dict[str, Any]]:
-    """What was asked and answered on these docs, in their order; the first filter's row of each."""
+def read_docs(path: Path, doc_ids: NDArray[np.int64], filter_name: str) -> list[dict[str, Any]]:
+    """What was asked and answered on these docs, in their order, as one filter left it."""
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
@@ -115,7 +115,8 @@ def read_docs(path: Path, doc_ids: NDArray[np.int64]) -> list[dict[str, Any]]:
     table = ds.dataset(path).to_table(columns=columns, filter=pc.field("doc_id").isin(doc_ids.tolist()))
     rows: dict[int, dict[str, Any]] = {}
     for row in table.to_pylist():
-        rows.setdefault(row["doc_id"], row)
+        if row["filter"] == filter_name or row["doc_id"] not in rows:
+            rows[row["doc_id"]] = row
     return [rows.get(int(i), {}) for i in doc_ids]
 
 

@@ -159,10 +159,11 @@ def flip_lines(comparison: Comparison, most: int) -> Iterator[str]:
         for word, pairs in (("right → wrong", row.flips.lost), ("wrong → right", row.flips.gained)):
             if len(pairs) == 0:
                 continue
-            yield f"\n{with_signs(row.name)} · {with_signs(row.metric)} · {word}: {len(pairs):,} docs"
+            under = "" if row.filter == "none" else f" ({with_signs(row.filter)})"
+            yield f"\n{with_signs(row.name)} · {with_signs(row.metric)}{under} · {word}: {len(pairs):,} docs"
             shown = pairs[:most]
-            left = comparison.a.shown_docs(row.name, shown[:, 0])
-            right = comparison.b.shown_docs(row.name, shown[:, 1])
+            left = comparison.a.shown_docs(row.name, shown[:, 0], row.filter)
+            right = comparison.b.shown_docs(row.name, shown[:, 1], row.filter)
             for ids, a, b in zip(shown.tolist(), left, right, strict=True):
                 yield from _flip(ids, a, b)
             if len(pairs) > most:

@@ -97,7 +97,8 @@ class AskedDoc:
 Columns = dict[MetricKey, SampleColumn]
 ReadAsked = Callable[[str, str], list[AskedDoc]]
 """Task and filter to all docs, in the order of the columns."""
-ShowDocs = Callable[[str, NDArray[np.int64]], list[dict[str, Any]]]
+ShowDocs = Callable[[str, NDArray[np.int64], str], list[dict[str, Any]]]
+"""Task, doc ids and filter to the docs with what was answered, as that filter left it."""
 """Task and doc ids to what was asked and answered."""
 
 
@@ -137,9 +138,9 @@ class ComparedRun:
             f"{label} is withheld: {withheld}" if withheld is not None else "",
         )
 
-    def shown_docs(self, task: str, ids: NDArray[np.int64]) -> list[dict[str, Any]]:
+    def shown_docs(self, task: str, ids: NDArray[np.int64], filter_name: str) -> list[dict[str, Any]]:
         """The docs with what was answered, as far as the format keeps them."""
-        return self.show_docs(task, ids) if self.show_docs else [{}] * len(ids)
+        return self.show_docs(task, ids, filter_name) if self.show_docs else [{}] * len(ids)
 
     def columns(self, task: str) -> Columns:
         """A task's columns, with what the result says about how each became a number."""
@@ -332,7 +333,7 @@ def named_like(a: ComparedRun, b: ComparedRun) -> tuple[ComparedRun, dict[str, s
         result=replace(b.result, tasks=renamed(b.result.tasks), groups=groups, roots=roots),
         tasks=tuple(new.get(name, name) for name in b.tasks),
         read=lambda task: b.read(back.get(task, task)),
-        show_docs=None if show is None else lambda task, ids: show(back.get(task, task), ids),
+        show_docs=None if show is None else lambda task, ids, name: show(back.get(task, task), ids, name),
     )
     return run, back
 

@@ -49,7 +49,7 @@ def read_inspect(path: Path) -> ComparedRun:
         path=path,
         model=str(first.get("model", "")),
         origin="inspect",
-        show_docs=lambda task, ids: _docs(by_task[task], ids),
+        show_docs=lambda task, ids, _: _docs(by_task[task], ids),
         asked=lambda task, _: _asked(by_task[task], headers[by_task[task]]),
     )
 

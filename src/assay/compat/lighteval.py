@@ -41,7 +41,7 @@ def read_lighteval(path: Path) -> ComparedRun:
         path=path,
         model=_model(next(iter(files.values()))),
         origin="lighteval",
-        show_docs=lambda task, ids: _docs(files[task], ids),
+        show_docs=lambda task, ids, _: _docs(files[task], ids),
         asked=lambda task, _: [_asked(number, row) for number, row in enumerate(_rows(files[task]))],
     )
 

@@ -14,7 +14,7 @@ from assay.config.run import RunConfig
 from assay.errors import ConfigError, did_you_mean
 
 RuleKind = Literal["not worse", "at least", "newly failed"]
-_NUMBER = r"(?P<number>[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(?P<unit>%|points?)?"
+_NUMBER = r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(?P<unit>%|points?)?"
 _RULES: dict[RuleKind, re.Pattern[str]] = {
     "not worse": re.compile(rf"not worse than\s+{_NUMBER}"),
     "at least": re.compile(rf"at least\s+{_NUMBER}"),

@@ -7,6 +7,7 @@ claim to be checked. The token goes to the hub alone: not to the host that it re
 from __future__ import annotations
 
 import email.utils
+import io
 import json
 import re
 import time
@@ -107,13 +108,21 @@ class HubClient:
                 yield len(block)
 
     def text(self, kind: str, repo: str, commit: str, file: HubFile) -> str:
-        """A small text file, such as a README."""
-        import io
-
+        """A small text file, such as a README, whole: half a card would name other data files."""
         out = io.BytesIO()
-        for _ in self.download(kind, repo, commit, file, out, 0):
-            pass
-        return out.getvalue().decode("utf-8", "replace")
+        for attempt in range(ATTEMPTS):
+            try:
+                for _ in self.download(kind, repo, commit, file, out, out.tell()):
+                    pass
+            except (HTTPException, OSError):
+                pass  # as much as came stays, and the rest is asked for
+            if out.tell() >= file.size:
+                return out.getvalue().decode("utf-8", "replace")
+            self._sleep(2.0**attempt)
+        raise DataError(
+            f"{repo}/{file.path} was cut off {ATTEMPTS} times",
+            hint="Run the same command again; what was fetched stays.",
+        )
 
     def _json(self, path: str) -> tuple[Any, str | None]:
         """The answer, and where its next page is."""

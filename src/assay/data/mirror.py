@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from http.client import HTTPException
 from pathlib import Path
+from ssl import SSLError
 from typing import IO, Any
 
 from assay.data.finding import FoundDataset, WantedFile
@@ -156,7 +157,7 @@ def _fetch_rest(partial: Path, wanted: WantedFile, client: HubClient, progress: 
                     progress.add(count)
             out.flush()
             os.fsync(out.fileno())
-    except (HTTPException, TimeoutError, ConnectionError):
+    except (HTTPException, TimeoutError, ConnectionError, SSLError):
         pass
     except OSError as error:
         raise DataError(f"cannot write {partial}: {error.strerror or error}", hint="Is the disk full?") from error

@@ -89,7 +89,7 @@ class KeptAnswerer:
             shown = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else "")
             notes.append(f"{task}: {reason} for {len(ids)} docs ({shown}); they are left out")
         if not self.rebuilt:
-            notes.append("prompts made with a chat template were taken as kept, not built again")
+            notes.append("prompts were taken as kept, not built again")
         return notes
 
     def _answer(self, unit: Unit) -> None:

@@ -79,6 +79,16 @@ def _docs_to_show(distance: float, doc_variance: float | None, n: int, reach: fl
     return max(n + 1, math.ceil(doc_variance / room)) if room > 0 else None
 
 
+def _docs_without_spread(unseen: float, allowed: float, n: int) -> int | None:
+    """Docs at which a score interval reaches no further than `allowed`, if all go on as they did: not one differs, all are right.
+
+    Such an interval reaches z²/(n + z²), so it shrinks with n and not with its root. `unseen` is how far it reaches now.
+    """
+    if not 0 < unseen < 1 or not 0 < allowed < 1:
+        return None
+    return max(n + 1, math.ceil(n * unseen / (1 - unseen) * (1 - allowed) / allowed))
+
+
 @dataclass(frozen=True)
 class GateResult:
     """`bound` is the worst value that the data allow at this error rate; it passes on the right side of `limit`."""
@@ -103,10 +113,13 @@ def non_inferiority(
     bound, best = bounds if higher_is_better else (-bounds[1], -bounds[0])
     if bound > -margin or best <= -margin:
         return GateResult(bound > -margin, bound, -margin, alpha)
-    value = difference.estimate.value or 0.0
-    distance = (value if higher_is_better else -value) + margin
-    reach = normal_quantile(1 - alpha) + normal_quantile(_POWER)
-    needed = _docs_to_show(distance, difference.doc_variance, difference.estimate.n, reach, difference.floor)
+    n, value = difference.estimate.n, difference.estimate.value or 0.0
+    if value == 0 and difference.estimate.stderr == 0 and not difference.floor:
+        needed = _docs_without_spread(-bound, margin, n)
+    else:
+        distance = (value if higher_is_better else -value) + margin
+        reach = normal_quantile(1 - alpha) + normal_quantile(_POWER)
+        needed = _docs_to_show(distance, difference.doc_variance, n, reach, difference.floor)
     return GateResult(False, bound, -margin, alpha, unclear=True, docs_needed=needed)
 
 
@@ -132,7 +145,10 @@ def above_threshold(
     if passed or (best < threshold if higher_is_better else best > threshold):
         return GateResult(passed, bound, threshold, alpha)
     needed = None
-    if estimate is not None and estimate.value is not None:
+    if estimate is not None and estimate.bounded and estimate.stderr == 0 and not floor and estimate.value in (0, 1):
+        far = bound if (estimate.value > threshold) == higher_is_better else best
+        needed = _docs_without_spread(abs(estimate.value - far), abs(estimate.value - threshold), estimate.n)
+    elif estimate is not None and estimate.value is not None:
         one_sided = normal_quantile(1 - alpha)
         doc_variance = estimate.n * max(0.0, (high - low) ** 2 / (2 * one_sided) ** 2 - floor)
         reach = one_sided + normal_quantile(_POWER)

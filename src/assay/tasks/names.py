@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import cached_property
 
-from assay.errors import ConfigError, did_you_mean
+from assay.errors import UnknownName, did_you_mean
 from assay.tasks.index import Entry
 
 _SINGLE_COLON = re.compile(r"(?<!:):(?!:)")
@@ -26,7 +26,7 @@ class Names:
         """The entry, and what follows the name."""
         parts = self.split(name)
         if parts is None:
-            raise ConfigError(
+            raise UnknownName(
                 f"{place}there is no task, group or tag named {name!r}",
                 hint=did_you_mean(name, self.entries) or "`assay ls` lists them; --include_path adds a directory.",
             )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,11 +17,12 @@ from assay.comparison.gate import GateCheck, GateReport, noise_note
 from assay.comparison.model import CompareOptions, Comparison
 from assay.comparison.noise_file import NoiseFile
 from assay.comparison.runs import Columns, ComparedRun, SampleColumn, open_run
+from assay.comparison.task_difference import repeatable_aggregation
 from assay.config import CIConfig, CIRule, RunConfig
 from assay.errors import AssayError, ConfigError, did_you_mean
 from assay.models import CostReached
 from assay.report import evaluate
-from assay.results import matching, sanitize
+from assay.results import MetricKey, matching, sanitize
 from assay.run import Cell, draw_units, manager_for, model_for, units_of
 from assay.stats import GateResult
 
@@ -31,6 +33,8 @@ GROWTH = 2.0
 WORTHWHILE = 1.1
 """Growth below which a further look is not worth its overhead."""
 SEED = "assay ci"
+MODEL_FILES = ("pretrained", "tokenizer", "peft", "delta", "text_file")
+"""Arguments of models that may be paths."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +81,7 @@ class CIPlan:
 def plan_ci(config: CIConfig, path: Path, *, record: bool = False) -> CIPlan:
     """Find tasks, docs and baseline. Paths in the file are as seen from it."""
     here = path.parent
-    models = {
-        name: run.model_copy(update={"include_path": [str(here / each) for each in run.include_path]})
-        for name, run in config.run_configs(path).items()
-    }
+    models = {name: _from_here(run, here) for name, run in config.run_configs(path).items()}
     places = {name: sanitize(name) for name in models}
     if shared := [name for name, place in places.items() if Counter(places.values())[place] > 1]:
         raise ConfigError(
@@ -109,6 +110,25 @@ def plan_ci(config: CIConfig, path: Path, *, record: bool = False) -> CIPlan:
     baseline = None if record else _baseline(config, here, path)
     noise = None if config.noise is None else NoiseFile.load(here / config.noise)
     return CIPlan(config, models, docs, baseline, noise, here / config.output)
+
+
+def _from_here(run: RunConfig, here: Path) -> RunConfig:
+    """Paths of a model's settings as seen from the file. What does not exist there may be a name on a hub, and stays."""
+
+    def located(value: Any) -> Any:
+        if not isinstance(value, str) or not value or here.samefile(Path.cwd()):
+            return value
+        return os.path.relpath(here / value) if (here / value).exists() else value
+
+    file, is_class, name = run.model.rpartition(".py:") if isinstance(run.model, str) else ("", "", "")
+    return run.model_copy(
+        update={
+            "include_path": [str(here / each) for each in run.include_path],
+            "model": f"{located(f'{file}.py')}:{name}" if is_class else run.model,
+            "model_args": {k: located(v) if k in MODEL_FILES else v for k, v in run.model_args.items()},
+            "data_dir": located(run.data_dir),
+        }
+    )
 
 
 def _baseline(config: CIConfig, here: Path, path: Path) -> ComparedRun | None:
@@ -182,6 +202,8 @@ class _Looks:
         self.progress, self.notify = progress, notify
         self.asked = dict.fromkeys(plan.docs, 0)
         self.decided: dict[tuple[str, str], GateCheck] = {}
+        self.unchecked: dict[str, None] = {}
+        """Notes on filters that a rule might have meant too."""
         self.cost = 0.0
         self.rate = 0.0
         """Seconds a doc took."""
@@ -216,6 +238,7 @@ class _Looks:
         yield f"docs asked: {', '.join(counts)}"
         if self.ended_by:
             yield f"the budget of {self.ended_by} ended it"
+        yield from self.unchecked
         yield from noise_note(latest, self.plan.noise)
         if self.plan.noise is not None:
             there = {row.name for row in self.plan.noise.rows}
@@ -305,23 +328,24 @@ class _Looks:
         """One check a rule and task. What was decided at a look stays decided: it was shown at that look."""
         checks = []
         for task in self.plan.docs:
-            columns = latest.columns(task)
             for rule in self.plan.rules_of(task):
                 known = self.decided.get((task, rule.text))
-                check = known or decide(rule, self._evidence(rule, task, columns), self.plan.config.alpha, last=last)
+                check = known or decide(rule, self._evidence(rule, task, latest), self.plan.config.alpha, last=last)
                 if check.outcome != "cannot tell" and not last:
                     self.decided[task, rule.text] = check
                 checks.append(check)
         return checks
 
-    def _evidence(self, rule: CIRule, task: str, columns: Columns) -> RuleEvidence:
-        numeric = [key for key, column in columns.items() if column.is_numeric]
-        keys = numeric[:1] if rule.metric is None else matching(rule.metric, numeric)
+    def _evidence(self, rule: CIRule, task: str, latest: ComparedRun) -> RuleEvidence:
+        columns = latest.columns(task)
+        means = means_of(latest, task)
+        keys = means if rule.metric is None else matching(rule.metric, means)
         if not keys:
-            known = ", ".join(map(str, numeric)) or "none"
-            raise ConfigError(
-                f"the rule {rule.text!r}: {task} has no metric {rule.metric or ''}", hint=f"It has {known}."
-            )
+            raise _no_mean(rule, task, columns, means)
+        if others := [key for key in keys[1:] if key.metric == keys[0].metric]:
+            named = ", ".join(map(str, others))
+            note = f"{task}: {keys[0]} was checked, but not {named}; a rule can name METRIC,FILTER"
+            self.unchecked.setdefault(note)
         before: SampleColumn | None = None
         if self.plan.baseline is not None and task in self.plan.baseline.tasks:
             before = self.plan.baseline.columns(task).get(keys[0])
@@ -337,6 +361,25 @@ class _Looks:
         except AssayError:  # nothing in common: the checks say so already
             return {}
         return {"": comparison}
+
+
+def means_of(run: ComparedRun, task: str) -> list[MetricKey]:
+    """The metrics whose score is the mean of the docs' values; along the way no other number can be bounded."""
+    return [
+        key
+        for key, column in run.columns(task).items()
+        if column.is_numeric and repeatable_aggregation(column, run.score(task, key)) == "mean"
+    ]
+
+
+def _no_mean(rule: CIRule, task: str, columns: Columns, means: Sequence[MetricKey]) -> ConfigError:
+    others = [] if rule.metric is None else matching(rule.metric, columns)
+    if others or rule.metric is None:
+        what = f"{task} {others[0]} is not" if others else f"no score of {task} is"
+        hint = "`assay ci` checks means only; `assay gate RUN --baseline RUN` compares every score."
+        return ConfigError(f"the rule {rule.text!r}: {what} a mean over docs", hint=hint)
+    hint = f"It has {', '.join(map(str, means)) or 'none'}."
+    return ConfigError(f"the rule {rule.text!r}: {task} has no metric {rule.metric}", hint=hint)
 
 
 def joined(reports: Mapping[str, GateReport]) -> GateReport:

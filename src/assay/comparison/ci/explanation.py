@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assay.comparison.ci.execution import CIPlan
+from assay.comparison.ci.execution import CIPlan, means_of
 from assay.config import CIRule
 from assay.results import matching
 from assay.stats import normal_quantile
@@ -54,10 +54,17 @@ def _prospect(plan: CIPlan, task: str, rule: CIRule) -> Prospect:
     shows = reach * math.sqrt(variance / max(1, n) + floor)
     room = (distance / reach) ** 2 - floor
     needed = math.ceil(variance / room) if room > 0 else None
-    return Prospect(rule.text, task, n, needed, shows, _words(rule, mean, n, needed, shows))
+    same = None
+    if rule.kind == "not worse" and not floor:
+        # A score interval without a loss reaches z²/(n + z²).
+        same = math.ceil(normal_quantile(1 - plan.config.alpha / 2) ** 2 * (1 - rule.limit) / rule.limit)
+    words = _words(rule, mean, n, needed, same, shows)
+    if (largest := plan.docs[task].largest) > 1:
+        words += f"; docs come in clusters of up to {largest:,}, which tell less than docs that stand alone"
+    return Prospect(rule.text, task, n, needed, shows, words)
 
 
-def _words(rule: CIRule, mean: float | None, n: int, needed: int | None, shows: float) -> str:
+def _words(rule: CIRule, mean: float | None, n: int, needed: int | None, same: int | None, shows: float) -> str:
     enough = needed is not None and needed <= n
     takes = (
         "no number of docs would be enough: it lies at the limit, or serving noise hides it"
@@ -66,10 +73,20 @@ def _words(rule: CIRule, mean: float | None, n: int, needed: int | None, shows: 
     )
     if rule.kind == "not worse":
         told = f"{n:,} docs can tell a loss of {rule.limit + shows:.3f} or more from the allowed {rule.limit:g}"
-        passes = "an unchanged model passes" if enough else f"an unchanged model is likely undecided: {takes}"
-        return f"{told}; {passes}"
+        if enough:
+            return f"{told}; a model that is as good passes"
+        if same is None:
+            return f"{told}; a model that is as good is likely undecided: {takes}"
+        alike = "passes" if same <= n else f"takes {same:,}"
+        return (
+            f"{told}; a model with the same answers {alike}, "
+            f"one that is as good with other answers is likely undecided: {takes}"
+        )
     if rule.kind == "at least":
-        told = f"{n:,} docs can tell scores above {rule.limit + shows:.3f} or below {rule.limit - shows:.3f}"
+        above, below = rule.limit + shows, rule.limit - shows
+        ends = [f"above {above:.3f}"] if above <= 1 or rule.limit > 1 else []
+        ends += [f"below {below:.3f}"] if below >= 0 else []
+        told = f"{n:,} docs can tell scores {' or '.join(ends)}" if ends else f"{n:,} docs are too few for any score"
         here = (
             ""
             if mean is None
@@ -77,14 +94,14 @@ def _words(rule: CIRule, mean: float | None, n: int, needed: int | None, shows: 
         )
         return told + here
     told = f"{n:,} docs can tell shares above {rule.limit + shows:.3f} from the allowed {rule.limit:g}"
-    return f"{told}; a model that loses half of that passes: {'yes' if enough else takes}"
+    return f"{told}; a model that loses half of that {'passes' if enough else f'is likely undecided: {takes}'}"
 
 
 def _baseline_mean(plan: CIPlan, task: str, rule: CIRule) -> float | None:
     if plan.baseline is None or task not in plan.baseline.tasks:
         return None
     columns = plan.baseline.columns(task)
-    numeric = [key for key, column in columns.items() if column.is_numeric]
-    keys = numeric[:1] if rule.metric is None else matching(rule.metric, numeric)
+    means = means_of(plan.baseline, task)
+    keys = means if rule.metric is None else matching(rule.metric, means)
     values = columns[keys[0]].scored().values if keys else np.empty(0)
     return float(values.mean()) if len(values) else None

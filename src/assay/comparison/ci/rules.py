@@ -123,6 +123,7 @@ def _not_worse(margin: float, evidence: RuleEvidence, alpha: float, last: bool) 
         difference = replace(difference, interval=said, cautious=None)
     if evidence.noise is not None:
         difference, _ = evidence.noise.add_to(difference, evidence.task, key)
+    margin = CompareOptions(margin=margin).margin_for(difference.a, difference.b)
     result = non_inferiority(difference, margin, alpha=alpha, higher_is_better=up)
     return GateCheck(evidence.task, key, result, "paired", difference.b, difference.a, len(now))
 

@@ -93,7 +93,7 @@ def _runs(
             at = np.flatnonzero(names == task)
             of_task = None if groups is None else groups[at]
             columns[task] = {KEY: SampleColumn(KEY, keys[at], None, values[at], at, of_task)}
-        runs.append(run_of_columns(columns, path=file, model=run, origin="table", show_docs=lambda task, ids: []))
+        runs.append(run_of_columns(columns, path=file, model=run, origin="table", show_docs=lambda task, ids, name: []))
     return runs
 
 

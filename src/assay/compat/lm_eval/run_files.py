@@ -61,7 +61,7 @@ def read_lm_eval(path: Path) -> ComparedRun:
         path,
         tasks,
         read=lambda task: _columns(files[task], task, result.tasks[task].output_type or "generate_until"),
-        show_docs=lambda task, ids: _docs(files[task], ids),
+        show_docs=lambda task, ids, name: _docs(files[task], ids, name),
         format=result.origin,
         asked=lambda task, name: _asked(files[task], task, result.tasks[task].output_type or "generate_until", name),
     )
@@ -100,14 +100,15 @@ def _columns(path: Path, task: str, kind: str) -> Columns:
     return builder.columns()
 
 
-def _docs(path: Path, doc_ids: NDArray[np.int64]) -> list[dict[str, Any]]:
+def _docs(path: Path, doc_ids: NDArray[np.int64], filter_name: str) -> list[dict[str, Any]]:
     wanted = set(doc_ids.tolist())
     names = ("doc", "target", "resps", "filtered_resps")
     rows: dict[int, dict[str, Any]] = {}
     for sample in _lines(path):
-        if sample["doc_id"] in wanted:
+        doc_id, its_filter = sample["doc_id"], sample.get("filter")
+        if doc_id in wanted and (doc_id not in rows or its_filter == filter_name):
             shown = {name: json.dumps(sample.get(name), ensure_ascii=False) for name in names}
-            rows.setdefault(sample["doc_id"], {"doc_id": sample["doc_id"], "filter": sample.get("filter"), **shown})
+            rows[doc_id] = {"doc_id": doc_id, "filter": its_filter, **shown}
     return [rows.get(int(i), {}) for i in doc_ids]
 
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
+from pathlib import PurePath
 from typing import Any
 
 ROUNDING = 1e-9
@@ -94,8 +95,10 @@ def _derived(results: Mapping[str, Any], left_out: frozenset[str]) -> dict[str, 
     block = results.get("assay")
     block = block if isinstance(block, Mapping) else {}
     tasks = block.get("tasks")
+    configs = results.get("configs")
     return {
         **{key: value for key, value in results.items() if key not in NOT_NUMBERS and key != "assay"},
+        "configs": _without_places(configs) if isinstance(configs, Mapping) else configs,
         **{key: value for key, value in block.items() if key not in NOT_DERIVED and key != "tasks"},
         "tasks": {
             name: _without(task, OF_TASKS, left_out)
@@ -103,6 +106,26 @@ def _derived(results: Mapping[str, Any], left_out: frozenset[str]) -> dict[str, 
             if isinstance(task, Mapping)
         },
     }
+
+
+def _without_places(configs: Mapping[str, Any]) -> dict[str, Any]:
+    """Task configs with data files by their names: in which directory they were is not what a number follows from; the docs' hashes
+    say what was in them."""
+
+    def named(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: named(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [named(each) for each in value]
+        return PurePath(value).name if isinstance(value, str) else value
+
+    shown: dict[str, Any] = {}
+    for name, config in configs.items():
+        shown[name] = config
+        if isinstance(config, Mapping) and isinstance(kwargs := config.get("dataset_kwargs"), Mapping):
+            files = {"data_files": named(kwargs["data_files"])} if "data_files" in kwargs else {}
+            shown[name] = {**config, "dataset_kwargs": {**kwargs, **files}}
+    return shown
 
 
 def _without(task: Mapping[str, Any], fields: frozenset[str], of_health: frozenset[str]) -> dict[str, Any]:

@@ -43,25 +43,26 @@ def seal_run(
     files = collect_task_files(config, manager_for(config))
     with tempfile.TemporaryDirectory(prefix="assay-seal-") as place:
         draft = Path(place) / "draft.zip"
-        reasons = []
+        reasons: dict[str, str] = {}
         for with_docs, with_files, sources in _ways(config, docs=docs):
+            part = "docs" if with_docs else "task files"
             _write(draft, directory, result, about, config, files if with_files else _bare(files), with_docs)
             try:
                 found = verify_bundle(draft, sources, progress)
             except AssayError as error:
-                reasons.append(error.message)
+                reasons[part] = error.message
                 continue
             if found.passed:
                 break
-            reasons.append(str(found.differences[0]))
+            reasons[part] = str(found.differences[0])
         else:
             raise ConfigError(
                 f"{directory.path} cannot be sealed: its numbers cannot be computed again from what it kept "
-                f"({'; '.join(dict.fromkeys(reasons))})",
+                f"({'; '.join(dict.fromkeys(reasons.values()))})",
                 hint="Did task files or data change since? `assay score RUN --run_dir NEW` scores it with the current ones; seal that run.",
             )
-        for reason in dict.fromkeys(reasons):
-            notify(f"left out of the bundle, because it would not work without other files here: {reason}")
+        for part, reason in reasons.items():
+            notify(f"The bundle does not carry the {part}; with them alone it could not be verified: {reason}")
         _write(path, directory, result, about, config, files if with_files else _bare(files), with_docs)
     return path, found
 

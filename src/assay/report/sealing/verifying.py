@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from assay.config import RunConfig, reading_only
-from assay.errors import ConfigError, DataError
+from assay.errors import ConfigError, DataError, UnknownName
 from assay.report.sealing.archive import OpenBundle, open_bundle
 from assay.report.sealing.comparing import SealComparison, SealedDifference, compare_results, compare_rows
 from assay.report.sealing.rows import read_rows, sealed_docs, write_samples, wrong_doc_hashes
@@ -160,7 +160,15 @@ def verify_bundle(
     """Checks a bundle: its files, settings, docs and requests, and every number, computed again from its answers."""
     sources = sources or Sources()
     with unpacked(path, sources) as bundle, reading_only(not sources.trust):
-        return verify_unpacked(bundle, sources, progress)
+        try:
+            return verify_unpacked(bundle, sources, progress)
+        except UnknownName as error:
+            if bundle.bundle.about.get("task_roots") or sources.has_task_files:
+                raise
+            raise ConfigError(
+                f"the bundle does not carry its task files: {error.message}",
+                hint="Pass the run's task files with --include_path DIR.",
+            ) from error
 
 
 def verify_unpacked(bundle: Unpacked, sources: Sources, progress: Progress | None = None) -> SealVerification:
