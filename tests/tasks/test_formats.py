@@ -130,7 +130,7 @@ def test_several_formats_in_a_file_are_rows_of_their_own(tmp_path: Path) -> None
     assert first(load(manager, "cap"))[0][0] == "What is the capital of France?\nAnswer:"
     assert first(load(manager, "cap@mcqa"))[0][0] == MCQA
     assert first(load(manager, "cap@plain"))[0][0] == "Question: What is the capital of France?\nAnswer:"
-    with pytest.raises(ConfigError, match="there is no format 'cot'") as error:
+    with pytest.raises(ConfigError, match="has no format 'cot'") as error:
         manager.load(["cap@cot"])
     assert "short, mcqa, plain" in str(error.value)
     found = assay.evaluate(model="dummy", tasks=["cap@mcqa", "cap@plain", "cap"], include_path=str(tmp_path))

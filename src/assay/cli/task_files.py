@@ -65,6 +65,12 @@ def trusting(function: F) -> F:
     return cast(F, call)
 
 
+def _is_meant_as_directory(word: str | None) -> bool:
+    """Also where there is none, so that the error names it; a task file is what the verb is about."""
+    path = os.path.expanduser(word or "")
+    return os.path.isdir(path) or (os.sep in path and not path.endswith((".yaml", ".yml", ".py")))
+
+
 class TaskFilesCommand(click.Command):
     """A verb of task files. `--lm_eval` may have a directory behind it; anything else there is the verb's own."""
 
@@ -72,7 +78,7 @@ class TaskFilesCommand(click.Command):
         given = [*args]
         for place, argument in enumerate(args):
             follower = args[place + 1] if place + 1 < len(args) else None
-            if argument == "--lm_eval" and (follower is None or not os.path.isdir(os.path.expanduser(follower))):
+            if argument == "--lm_eval" and not _is_meant_as_directory(follower):
                 given[place] = f"--lm_eval={_INSTALLED}"
         return super().parse_args(ctx, given)
 

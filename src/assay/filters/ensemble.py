@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from assay.config import FilterConfig, FilterStep, FunctionRef
-from assay.errors import AssayError, ConfigError, ScoringError
+from assay.errors import AssayError, ConfigError, ScoringError, did_you_mean
 from assay.filters.base import DROPPED, FILTERS, Filter
 from assay.instance import Doc, Instance, Response
 
@@ -24,11 +25,26 @@ def build_filter(step: FilterStep) -> Filter:
         make = FILTERS[make]
     elif isinstance(make, FunctionRef):
         make = make.load()
+    name = str(step.function)
+    takes = _arguments(make)
+    for given in step.kwargs:
+        if takes and given not in takes:
+            hint = did_you_mean(given, takes) or f"It takes: {', '.join(takes)}."
+            raise ConfigError(f"the filter {name} has no argument {given!r}", hint=hint)
     try:
         return make(**step.kwargs)  # type: ignore[no-any-return]
     except (TypeError, KeyError) as error:
-        name = step.function if isinstance(step.function, str) else str(step.function)
         raise ConfigError(f"filter {name}: {error}", hint=f"Given: {sorted(step.kwargs) or 'no arguments'}.") from error
+
+
+def _arguments(make: Any) -> list[str]:
+    """Names of what a filter is made from; none where it takes any, or does not say."""
+    try:
+        parameters = inspect.signature(make).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    is_open = any(p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in parameters)
+    return [] if is_open else [p.name for p in parameters]
 
 
 def _made(given: Filter | Callable[[], Filter]) -> Filter:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from assay.config import ScorerConfig, TaskConfig
+from assay.config import FilterStep, ScorerConfig, TaskConfig
 from assay.errors import ConfigError
 from assay.request_types import OUTPUT_TYPES
 from assay.scoring.base import Scorer, ScoringContext, by_doc
@@ -57,6 +57,15 @@ def with_scorer_defaults(config: TaskConfig) -> TaskConfig:
     return config.override(**given) if given else config
 
 
+def check_scorer(config: TaskConfig) -> None:
+    """Whether the scorer that a task names exists, and it and the filter that it brings take their settings."""
+    if config.scorer is None or config.process_results is not None:
+        return
+    if isinstance(named := _named_scorer(config.scorer, config.task, None), Scorer):
+        for step in named.default_filter():
+            check_filter(FilterStep.model_validate(step))
+
+
 def _named_scorer(config: ScorerConfig, task: str, multiple_target: bool | None) -> Scorer:
     """The scorer with its settings; a setting that it does not take is an error of the task file."""
     try:
@@ -94,6 +103,7 @@ __all__ = [
     "chance_test",
     "check_filter",
     "check_metric",
+    "check_scorer",
     "checked",
     "declared",
     "ensembles_of",

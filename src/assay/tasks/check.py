@@ -24,10 +24,10 @@ from assay.data import iter_docs, mirror_dir
 from assay.errors import AssayError, ConfigError, ConfigWarning, UnknownName, UntrustedCode, did_you_mean
 from assay.instance import Doc
 from assay.metrics import get_reducer
-from assay.scoring import check_filter, check_metric, filters_of, gold_indices
+from assay.scoring import check_filter, check_metric, check_scorer, filters_of, gold_indices
 from assay.tasks.base import Task
 from assay.tasks.fewshot import SAMPLERS
-from assay.tasks.formats import apply_format
+from assay.tasks.formats import apply_format, offer_choices
 from assay.tasks.perturbation import read_perturbation
 from assay.tasks.requests import RequestOptions
 from assay.tasks.styled import StyledField, apply_style
@@ -216,6 +216,7 @@ def _looks(config: TaskConfig, data_dir: Path | None) -> Iterator[Look]:
         for j, step in enumerate(chain.filter):
             yield ("filter_list", i, "filter", j), partial(check_filter, step)
         yield from _metric_looks(chain.metric_list or [], config, ("filter_list", i, "metric_list"))
+    yield ("scorer",), lambda: check_scorer(offer_choices(config))
     yield from _metric_looks(config.metric_list or [], config, ("metric_list",))
     yield ("filter_list" if config.filter_list else "metric_list",), lambda: filters_of(config)
     yield ("formats",), lambda: apply_format(config)

@@ -239,7 +239,7 @@ class Expander:
         named, at, own = config.task.rpartition("@")
         chosen = [part[1:] for part in place.variant if part.startswith("@")] or ([own] if at and named else [])
         if chosen:
-            config = config.override(formats=select_format(config.formats, chosen[-1]))
+            config = config.override(formats=select_format(config, chosen[-1]))
         if variant := tuple(part for part in place.variant if not part.startswith("@")):
             config = apply_variant(config, variant)
         if place.variant:

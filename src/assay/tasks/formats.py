@@ -174,13 +174,15 @@ class FormattedShot(FormattedTarget):
 # ---------------------------------------------------------------------- which format, and a task in it
 
 
-def select_format(formats: Any, name: str) -> Any:
+def select_format(config: TaskConfig, name: str) -> Any:
     """What `formats:` says once one of them is chosen; where a file lists none, the chosen name itself is the format."""
+    formats = config.formats
     if not isinstance(formats, Mapping) or "type" in formats:
         return name
     if name not in formats:
         raise ConfigError(
-            f"there is no format {name!r}", hint=did_you_mean(name, formats) or f"The task has: {', '.join(formats)}."
+            f"task {config.task} has no format {name!r}",
+            hint=did_you_mean(name, formats) or f"The task has: {', '.join(formats)}.",
         )
     return {name: formats[name]}
 
@@ -285,8 +287,9 @@ def format_config(config: TaskConfig, chosen: PromptFormat) -> TaskConfig:
     if chosen.scorer is not None:
         worded["scorer"] = _scorer(chosen, config, questions)
     if config.output_type != chosen.output_type:
-        # Metrics, filters and code for another kind of answer say nothing about this one.
+        # Metrics, filters, scorers and code for another kind of answer say nothing about this one.
         worded |= dict.fromkeys(("metric_list", "filter_list", "process_results"))
+        worded.setdefault("scorer", None)
     return config.override(**worded)
 
 

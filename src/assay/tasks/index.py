@@ -30,7 +30,7 @@ Kind: TypeAlias = Literal["task", "group", "tag"]
 Stamp: TypeAlias = tuple[int, int, int]
 """Modification time, change time and size of a file."""
 
-VERSION = 4
+VERSION = 5
 _IGNORED = frozenset({"__pycache__", ".ipynb_checkpoints", ".git"})
 _TICK_NS = 50_000_000
 """File times advance in ticks: a file this young may change again without its time changing."""

@@ -179,7 +179,9 @@ def facts_of(data: dict[str, Any]) -> Facts:
         group=str(group) if isinstance(group, str | int | float) else None,
         is_class="class" in data,
         tags=None if tag is None else tuple(str(item) for item in (tag if isinstance(tag, list) else [tag])),
-        include=tuple(str(item) for item in (include if isinstance(include, list) else [include] if include else [])),
+        include=tuple(str(item) for item in (include if isinstance(include, list) else [include] if include else []))
+        if not isinstance(include, dict)  # fields for the members of a group, and no file
+        else (),
         output_type=str(data["output_type"]) if "output_type" in data else None,
         shots=shots if isinstance(shots, int) and not isinstance(shots, bool) else None,
         dataset=dataset if isinstance(dataset, str) else None,

@@ -140,14 +140,3 @@ def test_an_argument_that_nobody_knows_is_refused_with_the_nearest(llama_directo
     with pytest.raises(ConfigError, match="has no argument 'load_in_4bits'") as error:
         load(llama_directory, load_in_4bits=True)
     assert "load_in_4bit" in str(error.value)
-
-
-def test_bits_and_bytes_are_gathered_into_one_config() -> None:
-    from assay.models.hf.loading import _quantization
-
-    found = _quantization({"load_in_8bit": True, "llm_int8_threshold": 5.0, "variant": "fp16"})
-    assert found["variant"] == "fp16"
-    assert found["quantization_config"].load_in_8bit
-    assert found["quantization_config"].llm_int8_threshold == 5.0
-    with pytest.raises(ConfigError, match="load_in_4bit cannot be combined with quantization_config"):
-        _quantization({"load_in_4bit": True, "quantization_config": {}})

@@ -56,6 +56,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 SLICE = ("chat",)
 """What `make test` runs; `make parity` and `make test-wide` run all."""
 
+BOOTSTRAP_ITERS = 10
+"""With none, lm-evaluation-harness leaves out every standard error, those of means too."""
+
 ROOTS = ["live_contexts", "live_drawn", "live_target", "live_text", "live_group"]
 
 

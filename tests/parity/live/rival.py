@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import json
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +52,11 @@ def main() -> None:
         model=Hashing(),
         tasks=cases.ROOTS,
         task_manager=TaskManager(include_path=folder, include_defaults=False),
-        bootstrap_iters=0,
+        bootstrap_iters=cases.BOOTSTRAP_ITERS,
         log_samples=True,
         **json.loads(Path(settings).read_text()),
     )
-    kept = {name: found.get(name) for name in ("results", "groups", "samples")}
+    kept = {"version": version("lm_eval"), **{name: found[name] for name in ("results", "samples")}}
     Path(out).write_text(json.dumps(kept, default=str))
 
 

@@ -126,6 +126,8 @@ def pack_linear_layers(model: Any) -> int:
 
 
 def _can_pack(layer: torch.nn.Linear) -> bool:
+    if type(layer.weight) is not torch.nn.Parameter:  # quantised, behind the face of a tensor
+        return False
     if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return False
     dtype = layer.weight.dtype

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.data import hub_or_cache
-from assay.errors import ConfigError, ModelError, ModelFileError, did_you_mean
+from assay.errors import AssayError, ConfigError, MissingPackage, ModelError, ModelFileError, did_you_mean
 from assay.models.catalog import resolve
 from assay.models.hf.local_files import check_config, check_gguf, check_weights
 
@@ -161,7 +162,7 @@ def load_network(source: Source, *, dtype: str, device: str, seq2seq: bool) -> A
 
     given = {"attn_implementation": source.attn_implementation, "device_map": source.device_map}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    options |= _quantization(source.passed_on)
+    options |= quantization_options(source.passed_on)
     if source.gguf_file:
         options["gguf_file"] = source.gguf_file
         if hasattr(transformers, "GgufConfig"):
@@ -204,28 +205,45 @@ PASSED_ON = frozenset(
         "bnb_4bit_quant_type",
         "bnb_4bit_use_double_quant",
         "bnb_4bit_quant_storage",
-        "llm_int8_threshold",
+        "llm_int8_enable_fp32_cpu_offload",
+        "llm_int8_has_fp16_weight",
         "llm_int8_skip_modules",
+        "llm_int8_threshold",
     ]
 )
 """Arguments of `from_pretrained` that a model may be given beside ours, and those of a bitsandbytes config."""
-_BITSANDBYTES = ("load_in_4bit", "load_in_8bit", "bnb_4bit_", "llm_int8_")
+_BITS = ("load_in_4bit", "load_in_8bit")
+_BITSANDBYTES = (*_BITS, "bnb_4bit_", "llm_int8_")
 
 
-def _quantization(passed_on: Mapping[str, Any]) -> dict[str, Any]:
+def quantization_options(passed_on: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments with those of bitsandbytes gathered into the config that transformers takes."""
     own = {name: value for name, value in passed_on.items() if name.startswith(_BITSANDBYTES)}
     rest = {name: value for name, value in passed_on.items() if name not in own}
-    if not own:
-        return rest
-    if "quantization_config" in rest:
+    config = rest.get("quantization_config")
+    if isinstance(config, str):
+        raise ConfigError(
+            f"quantization_config is the text {config!r}; expected a mapping",
+            hint='Write all arguments as JSON: {"pretrained": …, "quantization_config": {"quant_method": …}}.',
+        )
+    if own and config is not None:
         raise ConfigError(
             f"{', '.join(own)} cannot be combined with quantization_config",
             hint="Put everything into quantization_config.",
         )
+    if not any(own.get(name) for name in _BITS):
+        if unused := [name for name in own if name not in _BITS]:
+            raise ConfigError(
+                f"{', '.join(unused)}: has no effect, because nothing is quantised",
+                hint="Add load_in_4bit=True or load_in_8bit=True.",
+            )
+        return rest
     from transformers import BitsAndBytesConfig
 
-    return {**rest, "quantization_config": BitsAndBytesConfig(**own)}
+    try:
+        return {**rest, "quantization_config": BitsAndBytesConfig(**own)}
+    except Exception as error:  # whatever it says to a value that it does not take
+        raise ConfigError(f"{', '.join(own)}: {_one_line(error)}") from error
 
 
 def check_dtype(dtype: str) -> None:
@@ -250,10 +268,16 @@ def _with_adapter(model: Any, source: Source) -> Any:
 
 
 def _to_device(model: Any, device: str) -> Any:
+    """A model that is there already is left alone: some that are quantised refuse any move."""
+    if {str(part.device) for part in (*model.parameters(), *model.buffers())} == {device}:
+        return model
     try:
         return model.to(device)
-    except (RuntimeError, AssertionError) as error:
-        raise ModelError(f"the model cannot be moved to device {device!r}: {_one_line(error)}") from error
+    except (RuntimeError, AssertionError, ValueError) as error:
+        raise ModelError(
+            f"the model cannot be moved to device {device!r}: {_one_line(error)}",
+            hint=f"Load it there at once: --model_args device_map={device}.",
+        ) from error
 
 
 def choose_device(device: str | None) -> str:
@@ -283,11 +307,16 @@ def find_max_length(config: Any, tokenizer: Any) -> int:
     return int(limit) if limit is not None and limit < _UNSET_LENGTH else DEFAULT_MAX_LENGTH
 
 
-def _explain(what: str, source: Source, error: Exception) -> ModelError:
+def _explain(what: str, source: Source, error: Exception) -> AssayError:
     name = f"{source.pretrained}/{source.gguf_file}" if source.gguf_file else source.pretrained
     text = _one_line(error)
+    if isinstance(error, ImportError):
+        named = re.search(r"pip install [^`\n]+", str(error))
+        return MissingPackage(f"{what} {name}: {text}", hint=named.group() if named else None)
     if "trust_remote_code" in str(error):
         hint = "The model comes with its own code. If you trust it, add --trust_remote_code."
+    elif source.passed_on:
+        hint = f"Does it load without {', '.join(source.passed_on)}?"
     elif source.directory is not None:
         hint = "Is the download complete? Compare file sizes with the source, or download the model again."
     else:

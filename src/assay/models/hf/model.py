@@ -67,10 +67,11 @@ class HFLM(StreamingLM):
     @classmethod
     def _passed_on(cls, given: Mapping[str, Any], *, say: bool = False) -> Mapping[str, Any]:
         """Arguments that transformers takes; any other is an error, with the nearest of ours and of theirs."""
-        from assay.models.hf.loading import PASSED_ON
+        from assay.models.hf.loading import PASSED_ON, quantization_options
 
         if unknown := {name: value for name, value in given.items() if name not in PASSED_ON}:
             check_arguments(cls.__name__, unknown, [*cls._own_arguments(), *sorted(PASSED_ON)])
+        quantization_options(given)
         if given and say:
             logger.warning("model arguments passed on to transformers: %s", ", ".join(given))
         return given
