@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain, repeat
+from itertools import repeat
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -119,12 +119,25 @@ def unpack_responses(resps: str, stops: str | None, tokens: str | None, extras: 
     answers = json.loads(resps)
     if stops is None and tokens is None and extras is None:  # as of most models that are not servers
         return [[Response(tuple(each) if isinstance(each, list) else each) for each in draws] for draws in answers]
-    columns = (repeat(()) if text is None else json.loads(text) for text in (stops, tokens, extras))
-    # A request that was never answered has nothing that came with it, so these may be shorter than the answers.
+    nothing: list[list[Any]] = [[None] * len(each) for each in answers]
+    reasons, counts, more = (nothing if text is None else json.loads(text) for text in (stops, tokens, extras))
     return [
-        [_response(*each) for each in zip(draws, *(chain(column, repeat(None)) for column in came_with))]
-        for draws, *came_with in zip(answers, *columns)
+        [
+            _response(answer, *came_with)
+            for answer, *came_with in zip(
+                answers[i],
+                _filled(reasons[i], answers[i]),
+                _filled(counts[i], answers[i]),
+                _filled(more[i], answers[i]),
+            )
+        ]
+        for i in range(len(answers))
     ]
+
+
+def _filled(values: list[Any], answers: list[Any]) -> list[Any]:
+    """As long as the answers: a request that was never answered has nothing that came with it."""
+    return [*values, *[None] * (len(answers) - len(values))]
 
 
 def _response(answer: Any, reason: str | None, counts: list[int] | None, extras: dict[str, Any] | None) -> Response:

@@ -53,10 +53,6 @@ class FewshotPool(Sequence[Doc]):
             keep(self._read, position, cast(Doc, self.docs[self.place(position)]))
         return self._read[position]
 
-    def look_up(self, shots: Sequence[Chosen]) -> list[Doc]:
-        known = self._read
-        return [shot if isinstance(shot, dict) else known.get(shot) or self[shot] for shot in shots]
-
     def place(self, position: int) -> int:
         """Where in the split the doc stands."""
         return position if self._indices is None else self._indices[position]
@@ -82,12 +78,6 @@ class EvalDoc(NamedTuple):
         if isinstance(shot, dict):
             return shot == self.doc
         return (self.pool.is_evaluated and self.pool.place(shot) == self.doc_id) or self.pool[shot] == self.doc
-
-    def places_in(self, shots: Sequence[Chosen]) -> list[int]:
-        """Where among shots the doc itself stands. Every doc asks, and hardly any is there: one look at all of them."""
-        if not self.pool.is_evaluated and self.doc not in self.pool.look_up(shots):
-            return []
-        return [k for k, shot in enumerate(shots) if self.is_shot(shot)]
 
 
 class Draw(NamedTuple):
@@ -139,7 +129,8 @@ class LmEvalSampler(Sampler):
 
     def draw(self, n: int, asked: EvalDoc) -> Draw:
         drawn = [*(self.draw_others(n, asked) if asked.is_excluded else self.draw_blindly(n))]
-        if own := asked.places_in(drawn):
+        own = [k for k, shot in enumerate(drawn) if asked.is_shot(shot)]
+        if own:
             self.replace(drawn, own, asked)
         return Draw(drawn, replaced=bool(own))
 
