@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.output import echo
+from assay.cli.output import WIDTH_OF_FILES, echo
 from assay.signs import hanging, one_line, with_signs
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def console(*, stderr: bool = False) -> Console:
 
 def width_of(stream: IO[str]) -> int | None:
     """Columns to print on; None leaves it to the terminal. Tables piped to a file are not squeezed into 80 columns."""
-    return None if stream.isatty() else int(os.environ.get("COLUMNS", "140"))
+    return None if stream.isatty() else int(os.environ.get("COLUMNS", WIDTH_OF_FILES))
 
 
 def _signs() -> Any:

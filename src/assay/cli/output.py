@@ -27,13 +27,18 @@ if TYPE_CHECKING:
     from assay.comparison import Finding
 
 
+WIDTH_OF_FILES = 140
+"""Columns of tables that are not printed on a terminal."""
+
+
 def echo(text: object = "", *, err: bool = False) -> None:
     """Print sentences with names, docs and messages of anybody in them. Characters that act are shown as signs; lines
-    that are longer than the window is wide are wrapped between words. A file or a pipe gets them whole."""
+    that are longer than the window is wide are wrapped between words. A file or a pipe gets them whole, unless COLUMNS
+    asks for less than tables take there."""
     shown = with_signs(str(text))
     stream = sys.stderr if err else sys.stdout
-    if stream.isatty() or os.environ.get("COLUMNS"):
-        width = max(20, shutil.get_terminal_size().columns)
+    width = max(20, shutil.get_terminal_size().columns)
+    if stream.isatty() or (os.environ.get("COLUMNS") and width < WIDTH_OF_FILES):
         shown = "\n".join(_wrapped(line, width) for line in shown.split("\n"))
     click.echo(shown, err=err)
 
