@@ -68,7 +68,7 @@ def test_a_quantised_model_is_another_model_and_shares_prefixes(
     arguments: dict[str, Any], llama_directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = load(llama_directory, **arguments)
-    assert f"passed on to transformers: {', '.join(sorted(arguments))}" in caplog.text
+    assert f"passed on to transformers: {', '.join(arguments)}" in caplog.text
     whole = load(llama_directory)
     assert 1e-4 < abs(score(model) - score(whole)) < 0.5
     assert model.fingerprint() != whole.fingerprint()
