@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli.gate import exit_code, write_files
-from assay.cli.output import echo, echo_json, echo_sentence
+from assay.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
     from assay.comparison import GateReport, Prospect
@@ -99,9 +99,9 @@ def _show(report: GateReport, root: Path, *, as_json: bool) -> None:
         echo_json(report.to_dict(), indent=2)
         return
     for check in report.checks:
-        echo_sentence(f"{check.line()}  [{check.rule}]")
+        echo(f"{check.line()}  [{check.rule}]")
     for note in report.notes:
-        echo_sentence(f"note: {note}")
+        echo(f"note: {note}")
     echo(f"{report.outcome}: reports in {root}")
 
 
@@ -113,7 +113,7 @@ def _explain(prospects: list[Prospect], *, as_json: bool) -> None:
         return
     for each in prospects:
         echo(f"{each.task}: {each.rule}")
-        echo_sentence(f"  {each.words}.")
-    echo_sentence(
+        echo(f"  {each.words}.")
+    echo(
         "At 80 % power; models are assumed to correlate by 0.5 over docs. Time and cost may allow fewer docs. Nothing was sent."
     )

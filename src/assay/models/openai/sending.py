@@ -63,11 +63,12 @@ def send_by_prefix(
         return write(group[0]) if len(group) == 1 else bundle([write(at) for at in group], spending.count)
 
     for group, outcome in _send_affordable(line, spending, groups, write_group, stop):
-        if len(group) == 1:
-            failed = isinstance(outcome, Failed)
-            yield group[0], Response(None, failure=outcome.reason) if failed else outcome
-        elif isinstance(outcome, Failed):
+        if isinstance(outcome, Failed) and len(group) > 1:
             alone += group
+        elif isinstance(outcome, Failed):
+            yield group[0], Response(None, failure=outcome.reason)
+        elif len(group) == 1:
+            yield group[0], outcome
         else:
             yield from zip(group, outcome)
     if alone:
