@@ -352,7 +352,7 @@ def test_the_verb_says_it_in_a_sentence_with_examples(tmp_path: Path) -> None:
     assert "task.generation_kwargs" in text
     done = CliRunner().invoke(command, [str(a.path), str(b.path), "--html", str(tmp_path / "page.html")])
     assert done.exit_code == 0
-    assert "<td>stop strings</td>" in (tmp_path / "page.html").read_text()
+    assert ">stop strings</td>" in (tmp_path / "page.html").read_text()
     assert "from stop strings" in done.output
     data = json.loads(explanation_json(explain(a, b)))
     assert data["shares"][0]["cause"] == "stop strings"
