@@ -58,7 +58,6 @@ needs_bitsandbytes = pytest.mark.skipif(find_spec("bitsandbytes") is None, reaso
 WAYS = [
     pytest.param({"quantization_config": {"quant_method": "rounded"}}, id="mapping"),
     pytest.param(NF4, id="bitsandbytes", marks=needs_bitsandbytes),
-    pytest.param({**NF4, "bnb_4bit_compute_dtype": "bfloat16"}, id="bitsandbytes-bfloat16", marks=needs_bitsandbytes),
 ]
 
 
