@@ -55,6 +55,13 @@ def test_empty_and_truncated_answers_are_counted():
     assert (health.empty, health.truncated) == (1, 1)
 
 
+def test_a_call_of_a_tool_without_text_is_no_empty_answer():
+    call = {"id": "1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+    called = generation("", target="x", responses=[Response("", "tool_calls", tool_calls=(call,))])
+    silent = generation("", target="x", doc_id=1, responses=[Response("", "stop")])
+    assert flagged(score(config(), called, silent), "empty") == {1}
+
+
 def test_ties_and_missing_gold_are_counted():
     docs = [choice([-1.0, -1.0], 0), choice([-1.0, -2.0], 9, 1), choice([-1.0, -2.0], "neither", 2)]
     found = score(config("multiple_choice", lm_eval_version="0.4"), *docs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Protocol
 
 from assay.config import TaskConfig
@@ -202,9 +203,17 @@ def _is_sound(doc_id: int, instances: Sequence[Instance], flag: TakeNote) -> boo
             flag(doc_id, "unfinished_thought")
         elif any(each is not None and each.refusal for each in instance.responses):
             flag(doc_id, "refused")
-        elif any(isinstance(response, str) and not response.strip() for response in instance.resps):
+        elif _has_empty_answer(instance):
             flag(doc_id, "empty")
     return True
+
+
+def _has_empty_answer(instance: Instance) -> bool:
+    """Whether one of its answers is no text, and not a call of a tool either."""
+    said = zip_longest(instance.resps, instance.responses)
+    return any(
+        isinstance(text, str) and not text.strip() and not (response and response.tool_calls) for text, response in said
+    )
 
 
 def flag_filtered(
