@@ -173,7 +173,9 @@ def run_rival(arguments: argparse.Namespace) -> None:
 def ask_rival(arguments: argparse.Namespace, load: Workload, model: str, requests: list[Any]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "requests.json"
-        path.write_text(json.dumps({"kind": load.kind, "requests": requests, "batches": arguments.batches or load.batches}))
+        path.write_text(
+            json.dumps({"kind": load.kind, "requests": requests, "batches": arguments.batches or load.batches})
+        )
         words = [arguments.rival, __file__, "--model", model, "--run-rival", str(path), "--dtype", arguments.dtype]
         subprocess.run([*words, "--threads", str(arguments.threads)], check=True)
         found: dict[str, Any] = json.loads(path.with_suffix(".out").read_text())
@@ -280,7 +282,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=0, help="0: as many as cores")
     parser.add_argument("--repeat", type=int, help="by default 5 times, in bfloat16 2 times")
     parser.add_argument("--workloads", nargs="+", help="those whose names begin so")
-    parser.add_argument("--batches", nargs="+", type=int, help="of lm-evaluation-harness, instead of the workload's own")
+    parser.add_argument(
+        "--batches", nargs="+", type=int, help="of lm-evaluation-harness, instead of the workload's own"
+    )
     parser.add_argument("--run-rival", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.run_rival:
