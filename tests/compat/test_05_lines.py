@@ -70,3 +70,31 @@ def test_a_directory_of_lm_eval_that_is_not_there_is_named(
     words = ["tasks"] if verb == "ls" else []
     assert run(verb, *words, "demo_agreement", "--lm_eval", tmp_path / "gone") == 2
     assert f"{tmp_path / 'gone'}" in capsys.readouterr().err
+
+
+def test_a_group_whose_members_write_their_answers_has_a_number_and_no_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    choose = (
+        "output_type: multiple_choice\ndoc_to_choice: choices\ndoc_to_target: answer\nmetric_list: [{metric: acc}]\n"
+    )
+    write_task(tmp_path, "cap", choose, CAPITALS)
+    (tmp_path / "g.yaml").write_text(
+        "group: g\ntask: [cap]\naggregate_metric_list: [{metric: acc, weight_by_size: true}]\n"
+    )
+    kept = ("--run_dir", tmp_path / "run", "--store", tmp_path / "store.sqlite")
+    assert run("run", "--model", "dummy", "--tasks", "g@generate", "--include_path", tmp_path, *kept) == 0
+    said = capsys.readouterr()
+    assert "g@generate" in said.out
+    assert "no member reports" not in said.err
+
+
+def test_a_format_that_lists_choices_is_not_for_a_task_without(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_task(tmp_path, "sums")
+    assert run("run", "--model", "dummy", "--tasks", "sums@generate", "--include_path", tmp_path) == 2
+    assert "task sums@generate has no choices, which this format needs" in capsys.readouterr().err
+    own = "formats: {type: generate, instruction: 'Add.', answer_prompt: '', gen_prefix: null}\n"
+    write_task(tmp_path, "own", own)
+    assert load_task(tmp_path, "own").build_all_requests()[0].args[0].startswith("Add.Question: 1+1=?")

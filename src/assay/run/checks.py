@@ -11,8 +11,17 @@ from typing import Any
 from assay.config import AggMetricConfig, Origin
 from assay.errors import ConfigError, ConfigWarning, did_you_mean
 from assay.groups import AGGREGATORS, names_in
-from assay.scoring import filters_of, metric_configs
-from assay.tasks import GroupSpec, Resolved, TaskManager, check_task, code_of_task, functions_in, may_be_registered
+from assay.scoring import filters_of, metric_configs, scorer_class
+from assay.tasks import (
+    GroupSpec,
+    Resolved,
+    TaskManager,
+    check_task,
+    code_of_task,
+    functions_in,
+    may_be_registered,
+    worded,
+)
 
 
 def require_sound(
@@ -88,8 +97,11 @@ def _check_entry(entry: AggMetricConfig, spec: GroupSpec, resolved: Resolved) ->
     reported: dict[str, set[str]] = {}
     for name in _tasks_below(spec, resolved):
         config = resolved.tasks[name]
-        if config.process_results is not None or config.class_ is not None:
+        if (config.process_results is not None and config.formats is None) or config.class_ is not None:
             return  # nobody but its code knows what it reports
+        config = worded(config)
+        if config.scorer is not None and scorer_class(config.scorer).has_own_metrics:
+            return
         for each in filters_of(config):
             for metric in metric_configs(config, each):
                 if not isinstance(metric.metric, str):

@@ -122,6 +122,7 @@ __all__ = [
     "resolve_metrics",
     "right_or_wrong_metrics",
     "scale_from_json",
+    "scorer_class",
     "scorer_for",
     "stderr_for_metric",
     "with_scorer_defaults",

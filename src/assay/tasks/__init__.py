@@ -1,7 +1,7 @@
 """Docs to instances: tasks and their types, templates, few-shot, chat, stylers, Python tasks, and finding them all."""
 
 from assay.tasks.answer_styles import CoTStyle, GenerateStyle, LettersStyle
-from assay.tasks.base import Task
+from assay.tasks.base import Task, worded
 from assay.tasks.base_task import BaseTask
 from assay.tasks.check import check_docs, check_task, code_of_task, functions_in, may_be_registered
 from assay.tasks.conversation import ConversationTask
@@ -97,4 +97,5 @@ __all__ = [
     "shuffle_correct_with_distractors",
     "tasks_of",
     "visible",
+    "worded",
 ]

@@ -24,6 +24,11 @@ from assay.tasks.scores import TaskScores
 from assay.tasks.styled import StyledField, apply_style, check_perturbation
 
 
+def worded(config: TaskConfig) -> TaskConfig:
+    """The config as it is asked and scored: in its format or style, with the filter and metrics of its scorer."""
+    return with_scorer_defaults(offer_choices(check_perturbation(apply_style(apply_format(config)))))
+
+
 class Task(TaskScores):
     """One task. A new type needs only `OUTPUT_TYPE`, `construct_requests` and a default scorer."""
 
@@ -53,7 +58,7 @@ class Task(TaskScores):
     def from_config(config: TaskConfig, *, data_dir: str | Path | None = None, name: str | None = None) -> Task:
         """The task type that fits the config: by `class`, by `turns`, else by `output_type`."""
         if config.class_ is None:
-            config = with_scorer_defaults(offer_choices(check_perturbation(apply_style(apply_format(config)))))
+            config = worded(config)
         if config.class_ is not None:
             make = load_object("assay.tasks.types:build_class_task")
         elif config.turns:

@@ -43,6 +43,11 @@ class PromptFormat:
     fewshot_delimiter: str = "\n\n"
     scorer: Any = None
 
+    @property
+    def needs_choices(self) -> bool:
+        texts = (self.instruction, self.answer_instruction, self.answer_prompt)
+        return self.output_type == "multiple_choice" or any("_choice" in (text or "") for text in texts)
+
     def labels(self, choices: Sequence[str]) -> list[str]:
         """
         >>> PromptFormat(choice_labels="numbers").labels(["yes", "no"]), PromptFormat(choice_labels=None).labels(["yes"])
@@ -232,7 +237,8 @@ def apply_format(config: TaskConfig) -> TaskConfig:
         chosen = read_format(config.formats)
     except ConfigError as error:
         raise ConfigError(f"task {config.task}: formats: {error.message}", hint=error.hint) from error
-    if config.doc_to_choice is None and chosen.output_type == "multiple_choice":
+    is_open = config.doc_to_choice is None and not isinstance(config.doc_to_text, StyledField)
+    if (is_open and chosen.needs_choices) or (config.doc_to_choice is None and chosen.output_type == "multiple_choice"):
         raise ConfigError(
             f"task {config.task} has no choices, which this format needs", hint="Set doc_to_choice, or use @cot."
         )

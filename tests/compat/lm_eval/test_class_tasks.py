@@ -89,3 +89,13 @@ def test_its_own_scoring_is_in_the_config() -> None:
 def test_a_class_that_is_no_task() -> None:
     with pytest.raises(ConfigError, match="is 'dict', expected a task class"):
         Task.from_config(TaskConfig(**{"task": "t", "class": dict}))
+
+
+def test_a_class_of_05_may_set_its_name_before_it_has_a_config() -> None:
+    class Named(Written):
+        def __init__(self, config: Any = None) -> None:
+            self.task = "named"
+            super().__init__()
+
+    task = Task.from_config(TaskConfig(**{"task": "named", "class": Named}))
+    assert (task.task_name, task.task) == ("named", "named")

@@ -72,6 +72,10 @@ class ConfigurableTask(GenerateTask, LoglikelihoodTask, RollingTask, MultipleCho
     def task(self) -> str:
         return self.config.task
 
+    @task.setter
+    def task(self, name: str) -> None:
+        """Classes of 0.5 set it before they have a config, and say the same in that."""
+
     @property
     def _config(self) -> TaskConfig:
         return self.config
