@@ -138,3 +138,13 @@ def test_a_sibling_is_one_module_also_when_it_is_named_itself(tmp_path: Path) ->
     module(tmp_path, "seen = []\ndef f():\n    return seen\n", "words.py")
     module(tmp_path, "from .words import seen\ndef f():\n    return seen\n")
     assert load_function("utils.f", tmp_path)() is load_function("words.f", tmp_path)()
+
+
+def test_the_language_of_a_text_is_the_same_each_time_it_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    langdetect = pytest.importorskip("langdetect")
+    monkeypatch.setattr(langdetect.DetectorFactory, "seed", None)
+    text = "import langdetect\n\ndef language(text):\n    return str(langdetect.detect_langs(text))\n"
+    language = FunctionRef("speech.language", module(tmp_path, text, "speech.py"))
+    assert len({language("choice1 de la") for _ in range(30)}) == 1

@@ -206,6 +206,14 @@ def _run(module: ModuleType, file: Path) -> None:
         raise
     except (Exception, SystemExit) as error:  # a task module may do anything at all, also exit
         raise import_failure(error, file) from error
+    _seed_langdetect()
+
+
+def _seed_langdetect() -> None:
+    """It draws at random unless it is given a seed: the same answers would be scored otherwise each time."""
+    langdetect = sys.modules.get("langdetect")
+    if langdetect is not None and langdetect.DetectorFactory.seed is None:
+        langdetect.DetectorFactory.seed = 0
 
 
 def import_failure(error: BaseException, file: Path, doing: str = "importing it") -> ConfigError:
