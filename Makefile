@@ -116,7 +116,8 @@ $(RIVAL)/.installed: constraints.txt
 
 docs: venv ## build the documentation as a web site in site/
 	$(BIN)/python docs/_reference.py build/docs
-	$(BIN)/zensical build --strict --clean
+	rm -rf site  # --clean would take .cache with it, where the task files of lm-evaluation-harness are
+	$(BIN)/zensical build --strict
 
 clean: ## remove what the targets created, except the environments
 	rm -rf site .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
