@@ -70,7 +70,7 @@ def test_a_task_or_metric_that_only_the_baseline_has_fails(runs: Path, capsys: p
     write_run(runs / "one", {"easy": {"acc,none": GOOD}, "hard": SCORES["hard"]}, groups=GROUP)
     code, out, _ = call(capsys, "gate", runs / "one", "--baseline", runs / "base")
     assert code == 1
-    assert "FAIL  easy: acc_norm,none is only in A" in out
+    assert "FAIL  easy: acc_norm,none is only in the baseline" in out
 
 
 def test_an_undefined_number_fails_unless_the_baseline_has_none_either(

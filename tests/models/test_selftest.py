@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -175,7 +176,7 @@ def test_the_exit_code_and_the_table_say_what_failed(
     assert result.exit_code == code, result.output
     rows: dict[str, Any] = {}
     for line in result.output.splitlines():
-        cells = [cell.strip() for cell in line.strip("│ ").split("│")]
+        cells = re.split(" {2,}", line.strip())
         rows[cells[0]] = cells[1:]
     assert {check: rows[check][0] for check in found} == found
     if name == "FailsSome":

@@ -55,11 +55,14 @@ def test_empty_and_truncated_answers_are_counted():
     assert (health.empty, health.truncated) == (1, 1)
 
 
-def test_a_call_of_a_tool_without_text_is_no_empty_answer():
+def test_a_call_of_a_tool_that_was_offered_is_no_empty_answer():
     call = {"id": "1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
     called = generation("", target="x", responses=[Response("", "tool_calls", tool_calls=(call,))])
     silent = generation("", target="x", doc_id=1, responses=[Response("", "stop")])
-    assert flagged(score(config(), called, silent), "empty") == {1}
+    uncalled_for = generation("", target="x", doc_id=2, responses=called[0].responses)
+    for instance in (*called, *silent):
+        instance.arguments = (instance.args[0], {"tools": [call]})
+    assert flagged(score(config(), called, silent, uncalled_for), "empty") == {1, 2}
 
 
 def test_ties_and_missing_gold_are_counted():

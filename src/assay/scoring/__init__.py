@@ -3,7 +3,7 @@
 from typing import Any
 
 from assay.config import FilterStep, ScorerConfig, TaskConfig
-from assay.errors import ConfigError
+from assay.errors import ConfigError, UnknownName, UntrustedCode
 from assay.request_types import OUTPUT_TYPES
 from assay.scoring.base import Scorer, ScoringContext, by_doc
 from assay.scoring.checks import check_filter, check_metric
@@ -70,8 +70,11 @@ def _named_scorer(config: ScorerConfig, task: str, multiple_target: bool | None)
     """The scorer with its settings; a setting that it does not take is an error of the task file."""
     try:
         scorer: Scorer = scorer_class(config)(**config.kwargs, multiple_target=multiple_target)
+    except UntrustedCode:
+        raise
     except ConfigError as error:
-        raise ConfigError(f"task {task!r}, scorer: {error.message}", hint=error.hint) from error
+        kind = UnknownName if isinstance(error, UnknownName) else ConfigError
+        raise kind(f"task {task!r}, scorer: {error.message}", hint=error.hint) from error
     except TypeError as error:
         hint = "Check the settings under scorer."
         raise ConfigError(f"task {task!r}, scorer {config.type}: {error}", hint=hint) from error

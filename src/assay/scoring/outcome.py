@@ -209,10 +209,12 @@ def _is_sound(doc_id: int, instances: Sequence[Instance], flag: TakeNote) -> boo
 
 
 def _has_empty_answer(instance: Instance) -> bool:
-    """Whether one of its answers is no text, and not a call of a tool either."""
+    """Whether one of its answers is no text, and not a call of a tool that was offered either."""
+    offered = bool(instance.args[1].get("tools"))
     said = zip_longest(instance.resps, instance.responses)
     return any(
-        isinstance(text, str) and not text.strip() and not (response and response.tool_calls) for text, response in said
+        isinstance(text, str) and not text.strip() and not (offered and response and response.tool_calls)
+        for text, response in said
     )
 
 

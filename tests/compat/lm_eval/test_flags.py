@@ -27,7 +27,7 @@ def test_no_verb_means_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_a_former_flag_is_answered_with_what_to_type(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("run", flag, "x") == 2
     shown = " ".join(capsys.readouterr().err.split())
-    assert f"There is no {flag} here." in shown
+    assert f"there is no {flag} here." in shown
     assert INSTEAD[flag] in shown
 
 
