@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
-from assay.results import GroupResult, GroupScore, MetricKey, RunResult, Share, TaskResult, shots
+from assay.results import GroupResult, GroupScore, MetricKey, RunResult, Share, TaskResult
 from assay.stats import Estimate
 
 if TYPE_CHECKING:
@@ -98,9 +99,24 @@ def format_number(value: float) -> str:
 
 def rows_of(result: RunResult) -> Iterator[TableRow]:
     """Rows in the order of the tree. A task in several groups appears under each."""
-    all_shots = shots(result.tasks, result.groups)
+    shots = _shots(result)
     for depth, node in result.tree():
-        yield from _rows_of_node(node, depth, all_shots.get(node.name))
+        known = shots(node.name)
+        yield from _rows_of_node(node, depth, next(iter(known)) if len(known) == 1 else None)
+
+
+def _shots(result: RunResult) -> Callable[[str], frozenset[int | None]]:
+    """Of a task, or of all tasks below a group: the `n-shot` of lm-evaluation-harness's files looks only at those tasks
+    that are direct children."""
+
+    @cache
+    def shots(name: str) -> frozenset[int | None]:
+        if name in result.tasks:
+            return frozenset({result.tasks[name].num_fewshot})
+        children = result.groups[name].children if name in result.groups else ()
+        return frozenset().union(*map(shots, children))
+
+    return shots
 
 
 def _rows_of_node(node: TaskResult | GroupResult, depth: int, num_fewshot: int | None) -> Iterator[TableRow]:

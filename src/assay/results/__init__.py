@@ -14,7 +14,7 @@ from assay.results.directory import (
 )
 from assay.results.health import Chance, Flag, Health
 from assay.results.keys import MetricKey, matching, read_key, read_numbers, the_one, write_key
-from assay.results.lm_eval_schema import config_entry, group_entry, shots
+from assay.results.lm_eval_schema import config_entry, group_entry
 from assay.results.nodes import GroupResult, TaskResult
 from assay.results.run_result import RunResult
 from assay.results.samples import (
@@ -67,7 +67,6 @@ __all__ = [
     "recorded",
     "sanitize",
     "self_preference",
-    "shots",
     "shown_settings",
     "the_one",
     "to_json",
