@@ -17,7 +17,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -120,10 +120,10 @@ class Lab:
     def moved(self, steps: float) -> HFLM:
         import torch
 
-        network = self.network()
+        network, step = self.network(), self.step  # the step needs gradients
         with torch.no_grad():
             for name, each in network.named_parameters():
-                each.add_(steps * self.step[name])
+                each.add_(steps * step[name])
         return HFLM(network, tokenizer=self.base.tokenizer)
 
     def drift(self, a: LM, b: LM, tokens: int, continuations: int = 0) -> Drift:
@@ -138,7 +138,10 @@ def served(path: Path) -> Iterator[LM]:
     params.model.path = str(path)
     params.n_ctx, params.n_parallel, params.port, params.warmup = 2048, 1, 0, False
     server = xllamacpp.Server(params)
-    yield load_model("local-completions", {"base_url": server.listening_address, "model": "m", "num_concurrent": 1})
+    with closing(
+        load_model("local-completions", {"base_url": server.listening_address, "model": "m", "num_concurrent": 1})
+    ) as lm:
+        yield lm
     del server
 
 

@@ -50,14 +50,18 @@ def both(folder: Path, docs: list[dict[str, Any]], monkeypatch: pytest.MonkeyPat
         [{"a": "2020-01-01"}, {"a": "2020-01-02T00:00:00"}, {"a": "not a date"}],
         [{"a": 1, "b": 2}, {"a": 1}, {"a": 3, "c": 4}],
         [{"c": 1}, {"b": 1, "a": 1}, {"a": 2, "z": "x"}, {}],
+        [{}, {}, {"a": 1}],
     ],
 )
 def test_blocks_infer_what_the_whole_would(
     docs: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     large, small = both(tmp_path, docs, monkeypatch)
-    assert list(large) == list(small)
-    assert large.features == small.features
+    whole = datasets.Dataset.from_dict(
+        {name: [doc.get(name) for doc in docs] for name in {k: 0 for doc in docs for k in doc}}
+    )
+    assert list(large) == list(small) == list(whole)
+    assert large.features == small.features == whole.features
     names = list(dict.fromkeys(name for doc in docs for name in doc))
     assert list(small) == [dict.fromkeys(names) | doc for doc in complete(docs)]
     assert list(small.features) == names
@@ -114,7 +118,8 @@ def test_walking_respects_selection_and_nested_values() -> None:
 def test_a_mapped_file_is_read_through_mappings_that_are_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: int
 ) -> None:
-    mapped, _ = both(tmp_path, [{"i": i, "t": f"é{i}"} for i in range(40)], monkeypatch)
+    large, _ = both(tmp_path, [{"i": i, "t": f"é{i}"} for i in range(40)], monkeypatch)
+    mapped = as_dataset(large)
     monkeypatch.setattr(docs_module, "MAPPED_ROWS", 3)
     opened: list[Any] = []
     loads = pickle.loads
@@ -125,7 +130,20 @@ def test_a_mapped_file_is_read_through_mappings_that_are_given_up(
         opened.clear()
 
 
-def test_rows_of_a_file_are_a_dataset_to_code_that_wants_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("start", [0, 1, 2, 7, 39, 40, 41])
+def test_a_large_file_is_read_block_by_block_and_never_mapped_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: int
+) -> None:
+    large, small = both(tmp_path, [{"i": i, "t": f"é{i}"} for i in range(40)], monkeypatch)
+    monkeypatch.setattr("pyarrow.memory_map", None)
+    assert list(iter_docs(large, start)) == list(small)[start:]
+
+
+@pytest.mark.parametrize("in_memory", [2**20, 0])
+def test_rows_of_a_file_are_a_dataset_to_code_that_wants_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: int
+) -> None:
+    monkeypatch.setattr(files, "IN_MEMORY_BYTES", in_memory)
     docs = read_file(write(tmp_path, [{"i": i, "d": {"x": [i]}} for i in range(600)]))
     library = datasets.Dataset.from_list([{"i": i, "d": {"x": [i]}} for i in range(600)])
     assert list(docs) == list(iter_docs(docs)) == list(library)
@@ -140,9 +158,10 @@ def test_rows_of_a_file_are_a_dataset_to_code_that_wants_one(tmp_path: Path) -> 
         docs[600]
 
 
-def test_a_run_on_local_json_does_not_import_the_library(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_memory", [2**20, 0])
+def test_a_run_on_local_json_does_not_import_the_library(tmp_path: Path, in_memory: int) -> None:
     path = write(tmp_path, [{"a": 1}])
-    code = f"import sys; from assay.data.files import *; print(list(read_file(Path({str(path)!r}))), 'datasets' in sys.modules)"
+    code = f"import sys; from assay.data import files; from assay.data.files import *; files.IN_MEMORY_BYTES = {in_memory}; print(list(read_file(Path({str(path)!r}))), 'datasets' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[{'a': 1}] False"
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from assay.compact_json import compact_encoder
@@ -71,6 +72,36 @@ class TableDocs(Sequence[Doc]):
         if name.startswith("__") or name == "table":  # not there yet while a copy is being made
             raise AttributeError(name)
         return getattr(self.dataset, name)
+
+
+class FileDocs(TableDocs):
+    """The rows of an Arrow file. They are read from it block by block and let go of: pages of a mapped file would stay
+    with the process. A single row is looked up in a mapping."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @cached_property
+    def table(self) -> pa.Table:
+        import pyarrow as pa
+
+        with pa.memory_map(str(self.path)) as source:
+            return pa.ipc.open_stream(source).read_all()
+
+    @cached_property
+    def dataset(self) -> datasets.Dataset:
+        import datasets
+
+        return datasets.Dataset.from_file(str(self.path))
+
+    def rows(self, start: int = 0) -> Iterator[Doc]:
+        import pyarrow as pa
+
+        with pa.OSFile(str(self.path)) as source:
+            for batch in pa.ipc.open_stream(source):
+                for first in range(min(start, batch.num_rows), batch.num_rows, BLOCK):
+                    yield from batch.slice(first, BLOCK).to_pylist()
+                start = max(0, start - batch.num_rows)
 
 
 def as_dataset(docs: Docs) -> Any:

@@ -4,7 +4,7 @@ JSON lines become what `datasets.Dataset.from_dict` makes of the parsed rows (th
 needs more than the rows): a column for every key of any row (None
 where a row lacks it), types inferred by Arrow from the values, and no string turned into a date on the way (which the
 library's own JSON reader does). Small files are held in memory; large ones are converted in blocks to an Arrow file
-that is then mapped, not loaded. Of a file that is not what it should be, the error says which line, and why.
+that is read block by block. Of a file that is not what it should be, the error says which line, and why.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from assay.data.docs import Docs, TableDocs, as_dataset
+from assay.data.docs import Docs, FileDocs, TableDocs, as_dataset
 from assay.errors import DataError
 from assay.instance import Doc
 from assay.paths import assay_home
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".jsonl", ".json", ".parquet", ".csv", ".tsv")
 IN_MEMORY_BYTES = 32 * 2**20
-BLOCK_ROWS = 10_000
+BLOCK_ROWS = 2_000
 ARROW_FORM = 2
 """Counts up when the same JSON lines become another Arrow file, so that no older copy is taken for it."""
 _FORM = "Write one object per line, or one array of objects."
@@ -88,12 +88,28 @@ def _read_json(path: Path) -> Docs:
 
     try:
         if path.stat().st_size <= IN_MEMORY_BYTES // (8 if path.suffix == ".gz" else 1):
-            return TableDocs(pa.table(_columns(list(json_rows(path)))))
-        import datasets
-
-        return datasets.Dataset.from_file(str(_arrow_copy(path)))
+            return TableDocs(_table(path))
+        return FileDocs(_arrow_copy(path))
     except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
         raise explain_unfit(path, error) from error
+
+
+def _table(path: Path) -> Any:
+    """All rows, put together from blocks: as Python objects they would take several times the memory of the file, and it
+    would stay with the process."""
+    import pyarrow as pa
+
+    parts, rows = [], 0
+    for block in _blocks(path):
+        parts.append(pa.table(_columns(block)))
+        rows += len(block)
+    try:
+        table = pa.concat_tables(parts, promote_options="permissive")
+        if table.num_rows == rows:  # a block of empty objects has no columns, and so no rows
+            return table
+    except pa.ArrowException:
+        pass  # what fails for all rows at once says why
+    return pa.table(_columns(list(json_rows(path))))
 
 
 def _columns(rows: list[Doc]) -> dict[str, list[Any]]:

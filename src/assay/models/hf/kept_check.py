@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from assay.models.hf.processor import describe_processor
 from assay.models.hf.selfcheck import SelfCheck, self_check
 from assay.paths import assay_home
 
@@ -35,17 +36,16 @@ def _key(model: Any, fingerprint: str) -> str:
 
     device = model.get_input_embeddings().weight.device
     chip = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
-    facts = [fingerprint, str(model.dtype), str(model.config._attn_implementation), device.type, chip, _processor()]
+    facts = [
+        fingerprint,
+        str(model.dtype),
+        str(model.config._attn_implementation),
+        device.type,
+        chip,
+        describe_processor(),
+    ]
     facts += [version("torch"), version("transformers"), _our_code(), torch.get_num_threads()]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.node()
-    return next((line for line in lines if line.startswith(("model name", "Hardware"))), "")
 
 
 def _our_code() -> str:

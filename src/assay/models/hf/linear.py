@@ -26,6 +26,7 @@ import torch
 from torch.nn.functional import linear
 
 from assay.models.hf.budget import free_memory
+from assay.models.hf.processor import cpuinfo, multiplies_bfloat16
 
 _FEW = 64
 """Rows up to which the packed product is used for every layer while text is generated."""
@@ -135,18 +136,13 @@ def _can_pack(layer: torch.nn.Linear) -> bool:
 
 
 def is_slow(dtype: Any) -> bool:
-    """Half precision that this processor has no product for.
+    """Half precision whose product is slower than float32's on this processor.
 
-    oneDNN says that it supports bfloat16 where it has kernels: on an x86 processor with AVX-512 but without its bfloat16
+    oneDNN says that it supports bfloat16 where it has kernels: on an x86 processor with AVX-512 but without fast bfloat16
     instructions they widen the numbers one by one, and are slower than float32.
     """
     if dtype == torch.bfloat16:
-        return not (torch.ops.mkldnn._is_mkldnn_bf16_supported() and _multiplies_bfloat16())
+        is_x86 = torch.backends.cpu.get_cpu_capability().startswith("AVX")
+        fast = torch.ops.mkldnn._is_mkldnn_bf16_supported() and (not is_x86 or multiplies_bfloat16(cpuinfo()))
+        return not fast
     return dtype == torch.float16 and not torch.ops.mkldnn._is_mkldnn_fp16_supported()
-
-
-def _multiplies_bfloat16() -> bool:
-    if not torch.backends.cpu.get_cpu_capability().startswith("AVX"):
-        return True  # not an x86 processor; there oneDNN's word is good
-    found = [getattr(torch.cpu, f"_is_{name}_supported", None) for name in ("avx512_bf16", "amx_tile")]
-    return any(ask is None or ask() for ask in found)  # an older torch does not know
