@@ -94,7 +94,8 @@ class Lab:
         """What copies are compared with on so many tokens."""
         if tokens not in self._unmoved:
             lm = self.moved(0.0)
-            lm.loglikelihoods.engine.runner = Remembered(lm.loglikelihoods.engine.runner)
+            engine = lm.loglikelihoods.engine
+            lm.loglikelihoods.engine = replace(engine, runner=Remembered(engine.runner))
             self._unmoved[tokens] = lm
         return self._unmoved[tokens]
 

@@ -107,6 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     3 data, model or server failed, 4 a gate cannot tell, 130 interrupted."""
     if arguments is None:
         speak_utf8()
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # Arrow's own pool holds on to tens of MB
     secure_streams()
     end_in_order()
     code = _answer(sys.argv[1:] if arguments is None else arguments)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import datasets
 
 SUFFIXES = (".jsonl", ".json", ".parquet", ".csv", ".tsv")
-IN_MEMORY_BYTES = 32 * 2**20
+IN_MEMORY_BYTES = 8 * 2**20
 BLOCK_ROWS = 2_000
 ARROW_FORM = 2
 """Counts up when the same JSON lines become another Arrow file, so that no older copy is taken for it."""

@@ -221,9 +221,11 @@ def without_no_gold(collector: Collector) -> dict[MetricKey, float]:
     """What each score would be without the docs whose right answer is none of their choices, where they count."""
     scores: dict[MetricKey, float] = {}
     goldless = collector.no_gold_docs
+    if not goldless:
+        return scores
     for key, column in collector.columns.items():
         kept = [value for doc_id, value in zip(column.doc_ids, column.values) if doc_id not in goldless]
-        if goldless and kept and len(kept) < len(column) and column.aggregation.name != "bypass":
+        if kept and len(kept) < len(column) and column.aggregation.name != "bypass":
             scores[key] = quietly(column.aggregation, kept)
     return {key: value for key, value in scores.items() if value == value}
 

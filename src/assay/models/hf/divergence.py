@@ -50,7 +50,8 @@ def _first_tokens(sequences: Sequence[Sequence[int]], most: int) -> list[list[in
     """Whole texts until `most` tokens are reached; the last one is cut."""
     kept: list[list[int]] = []
     for tokens in sequences:
-        kept.append(list(tokens[: max(0, most - sum(map(len, kept)))]))
+        kept.append(list(tokens[:most]))
+        most -= len(kept[-1])
     return kept
 
 
