@@ -39,6 +39,7 @@ from assay.comparison import (
 from assay.comparison.drift.engine import mean_kl
 from assay.models import LM, TokenDivergences, load_model, pull
 from assay.models.hf import HFLM
+from assay.results import MetricKey
 from assay.stats import mcnemar, mean_estimate
 
 MODEL = "smollm2-135m"
@@ -82,7 +83,6 @@ class Lab:
     def __init__(self, tokens: int, requests: int) -> None:
         self.tokens, self.requests = tokens, requests
         self.directory = pull(MODEL).path
-        self._unmoved: dict[int, HFLM] = {}
         sample = bundled_passages()
         self.trained_on, self.passages = sample[:TRAINED_ON], sample[TRAINED_ON:] + passages_of_tasks(READ, None)
 
@@ -90,14 +90,13 @@ class Lab:
     def base(self) -> HFLM:
         return HFLM(MODEL)
 
-    def unmoved(self, tokens: int) -> HFLM:
-        """What copies are compared with on so many tokens."""
-        if tokens not in self._unmoved:
-            lm = self.moved(0.0)
-            engine = lm.loglikelihoods.engine
-            lm.loglikelihoods.engine = replace(engine, runner=Remembered(engine.runner))
-            self._unmoved[tokens] = lm
-        return self._unmoved[tokens]
+    @cached_property
+    def unmoved(self) -> HFLM:
+        """What copies are compared with."""
+        lm = self.moved(0.0)
+        engine = lm.loglikelihoods.engine
+        lm.loglikelihoods.engine = replace(engine, runner=Remembered(engine.runner))
+        return lm
 
     def network(self) -> Any:
         from transformers import AutoModelForCausalLM
@@ -166,14 +165,17 @@ def rights(lm: HFLM) -> dict[str, Any]:
 
     before, values = tokens(), []
     greedy: dict[str, Any] = {"gen_kwargs": {"do_sample": False, "temperature": 0.0}, "repeats": 1}
-    for tasks, metric, more in ((CHOICES, "acc", {}), (WRITTEN, "exact_match,flexible", greedy)):
+    for tasks, metric, more in (
+        (CHOICES, MetricKey("acc"), {}),
+        (WRITTEN, MetricKey("exact_match", "flexible"), greedy),
+    ):
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
             assay.evaluate(
                 model=lm, tasks=tasks, run_dir=str(folder / "run"), store=str(folder / "answers.sqlite"), **more
             )
             run = open_run(folder / "run")
-            columns = [run.columns(task)[key] for task in run.tasks for key in run.columns(task) if str(key) == metric]
+            columns = [run.columns(task)[key] for task in run.tasks for key in run.columns(task) if key == metric]
             values += [int(value) for column in columns for value in column.values]
     return {"right": values, "tokens": tokens() - before}
 
@@ -201,17 +203,18 @@ def coverage(blocks: Sequence[TokenDivergences]) -> dict[str, Any]:
     tokens_of = [np.flatnonzero(owners == text) for text in np.unique(owners)]
     generator, held = np.random.default_rng(29), {}
     for count in DRAWN:
-        inside = np.zeros(2)
+        inside, shown = np.zeros(2), np.zeros(2)
         for _ in range(TRIES):
             drawn = [tokens_of[i] for i in generator.integers(0, len(tokens_of), count)]
             clusters = np.repeat(np.arange(count), [len(tokens) for tokens in drawn])
             at = np.concatenate(drawn)
             estimates = mean_kl(kl[at], clusters), mean_estimate(same[at], clusters)
+            shown += [one.low is not None for one in estimates]
             inside += [
-                one.low <= every.mean() <= one.high if one.low is not None and one.high is not None else 0
+                one.low is not None and one.low <= every.mean() <= one.high
                 for one, every in zip(estimates, (kl, same), strict=True)
             ]
-        held[str(count)] = list(inside / TRIES)
+        held[str(count)] = [[one / of if of else None, of / TRIES] for one, of in zip(inside, shown, strict=True)]
     return {"held": held, "texts": len(tokens_of)}
 
 
@@ -224,15 +227,15 @@ def measurements(lab: Lab, page: Path | None) -> dict[str, Callable[[], dict[str
             return facts(measure_drift(lab.base, server, lab.passages[::SERVED], options))
 
     def in_bfloat16() -> dict[str, Any]:
-        drift = lab.drift(lab.base, HFLM(MODEL, dtype="bfloat16"), FEW)
+        drift = lab.drift(lab.base, HFLM(MODEL, dtype="bfloat16"), lab.tokens)
         if page is not None:
             page.write_text(drift_page([replace(drift, a=MODEL, b=f"{MODEL} in bfloat16")]), encoding="utf-8")
         return facts(drift)
 
     def after(steps: float) -> dict[str, Any]:
-        other, tokens = lab.moved(steps), lab.tokens if steps < 0.1 else FEW
-        base = Noted(lab.unmoved(tokens))
-        found = facts(lab.drift(base, other, tokens))
+        other = lab.moved(steps)
+        base = Noted(lab.unmoved)
+        found = facts(lab.drift(base, other, lab.tokens))
         if steps >= 3:
             found["accuracy"] = rights(other)
         if steps == 0.01:
@@ -262,7 +265,7 @@ def report(found: dict[str, dict[str, Any]]) -> str:
         (
             "trained for one step" if name == "1 steps" else name,
             f"{'' if one['exact'] else '≥ '}{one['kl'][0]:.2g}",
-            f"[{one['kl'][1]:.2g}, {one['kl'][2]:.2g}]",
+            ends(one),
             f"{one['same']:.2%}",
             "" if one["continued"] is None else f"{one['continued']:.0%}",
             f"{one['tokens']:,}",
@@ -277,10 +280,10 @@ def report(found: dict[str, dict[str, Any]]) -> str:
     by_accuracy: list[tuple[float, float, bool]] = []
     for many in STEPS:
         one = found[f"{many:g} steps"]
-        value, low, high = one["kl"]
-        by_drift.append((many, value, low > noise))
-        cells = [f"{many:g}", f"{one['tokens']:,}", f"{value:.2g}", f"[{low:.2g}, {high:.2g}]"]
-        cells += ["yes" if low > noise else "no", "", "", ""]
+        value, low, _ = one["kl"]
+        seen = low is not None and low > noise
+        by_drift.append((many, value, seen))
+        cells = [f"{many:g}", f"{one['tokens']:,}", f"{value:.2g}", ends(one), "yes" if seen else "no", "", "", ""]
         if "accuracy" in one:
             then = np.array(one["accuracy"]["right"])
             gained, lost = int((then > right).sum()), int((then < right).sum())
@@ -303,14 +306,26 @@ def report(found: dict[str, dict[str, Any]]) -> str:
             f"Do the intervals hold? After a hundredth of a step, with the {found['0.01 steps']['coverage']['texts']} texts taken as the truth and texts "
             f"drawn from them {TRIES:,} times:",
             markdown_table(
-                ["texts drawn", "KL covered", "same top token covered"],
+                ["texts drawn", "KL: has an interval", "that covers", "same top token: has an interval", "that covers"],
                 [
-                    (n, *(f"{share:.1%}" for share in shares))
+                    (
+                        n,
+                        *(
+                            cell
+                            for share, of in shares
+                            for cell in (f"{of:.1%}", "" if share is None else f"{share:.1%}")
+                        ),
+                    )
                     for n, shares in found["0.01 steps"]["coverage"]["held"].items()
                 ],
             ),
         ]
     )
+
+
+def ends(one: dict[str, Any]) -> str:
+    _, low, high = one["kl"]
+    return "none: texts too uneven" if low is None else f"[{low:.2g}, {high:.2g}]"
 
 
 def smallest(seen: Sequence[tuple[float, float, bool]]) -> str:
@@ -329,7 +344,7 @@ def smallest(seen: Sequence[tuple[float, float, bool]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tokens", type=int, default=10_000)
+    parser.add_argument("--tokens", type=int, default=12_000, help="to read; those that texts share count once")
     parser.add_argument("--requests", type=int, default=1_000, help="to the server")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep what is measured, and do not measure it again")
     parser.add_argument("--minutes", type=float, help="begin nothing after that; a later start goes on")

@@ -234,6 +234,29 @@ def test_intervals_of_every_column_cover_for_all_tokens_and_by_domain(tries: int
     assert {key: count / tries for key, count in held.items() if count / tries < least} == {}
 
 
+@pytest.mark.parametrize("count", [30, 60, 200])
+@pytest.mark.parametrize("tries", [100, pytest.param(1000, marks=pytest.mark.wide)])
+def test_long_texts_among_short_ones_leave_no_interval_that_misses(count: int, tries: int) -> None:
+    """One text in seven is long and drifts otherwise, as where files are read together with docs of tasks."""
+    generator = np.random.default_rng(3)
+    shown = missed = 0
+    of_long, of_short = 89.5 / 7, 8 * 6 / 7  # tokens, on average
+    truth = (of_long + 0.8 * of_short) / (of_long + of_short)
+    for _ in range(tries):
+        is_long = generator.random(count) < 1 / 7
+        lengths = np.where(is_long, generator.integers(40, 140, count), generator.integers(5, 12, count))
+        means = np.where(is_long, generator.lognormal(-0.32, 0.8, count), 0.8)
+        texts = np.repeat(np.arange(count), lengths)
+        estimate = mean_kl(means[texts] * generator.exponential(1, len(texts)), texts)
+        if estimate.low is None:
+            assert "differ so much in length" in estimate.method
+        else:
+            shown += 1
+            missed += not estimate.low <= truth <= estimate.high
+    assert (shown > 0.9 * tries) == (count == 200)
+    assert missed / tries < 0.05 + 2.6 * math.sqrt(0.05 * 0.95 / tries) + 0.01
+
+
 def test_texts_come_from_files_tasks_and_the_sample(tmp_path: Path) -> None:
     plain, lines = tmp_path / "story.txt", tmp_path / "more.jsonl"
     plain.write_text("One.\nStill one.\n\nTwo.\n\n\n")

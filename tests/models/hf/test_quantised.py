@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from assay.errors import ConfigError
 from assay.models.hf import HFLM
 from assay.models.hf.linear import pack_linear_layers
 from assay.models.hf.loading import quantization_options
+from assay.models.hf.selfcheck import self_check
 
 
 class RoundedConfig(QuantizationConfigMixin):
@@ -72,6 +75,19 @@ def test_a_quantised_model_is_another_model_and_shares_prefixes(
     assert 1e-4 < abs(score(model) - score(whole)) < 0.5
     assert model.fingerprint() != whole.fingerprint()
     assert model.check.way == "tree", model.check.reason
+
+
+def test_four_bits_that_are_multiplied_in_half_precision_are_judged_by_its_noise(llama: HFLM) -> None:
+    """As bitsandbytes does with `bnb_4bit_compute_dtype`: the rest of the model stays in float32, and says so."""
+    model = copy.deepcopy(llama.model)
+    for layer in [part for part in model.modules() if isinstance(part, torch.nn.Linear)]:
+        weight = layer.weight.data.bfloat16()
+        layer.forward = lambda states, weight=weight: torch.nn.functional.linear(states.bfloat16(), weight).float()
+    assert model.dtype == torch.float32
+    assert self_check(model).way != "tree"
+    model.config.quantization_config = SimpleNamespace(load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16)
+    check = self_check(model)
+    assert check.way == "tree", check.reason
 
 
 @pytest.mark.usefixtures("rounded")

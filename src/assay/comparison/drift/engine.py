@@ -129,12 +129,24 @@ def _interleaved(passages: Sequence[Passage]) -> list[Passage]:
     return [passage for turn in turns for passage in turn if passage is not None]
 
 
+_FEW_TEXTS, _UNEVEN = 40, 0.5
+"""Texts of equal length that would weigh as much, and their share of all texts, below which there is no interval."""
+
+
 def mean_kl(kl: NDArray[np.float64], texts: NDArray[np.int64], level: float = 0.95) -> Estimate:
-    """The mean of divergences, which have no upper limit: values that happen to lie in [0, 1] are no shares of anything."""
+    """The mean of divergences, which have no upper limit: values that happen to lie in [0, 1] are no shares of anything.
+
+    Among mostly short texts, a few long ones hold most of the tokens, and often have another drift. With fewer than about
+    forty texts' worth of tokens, intervals then hold the mean in 78 to 90 % of cases, so there is none.
+    """
     shift = 2 * float(kl.max(initial=0.0))
     if shift == 0:
         return Estimate(0.0, 0.0, 0.0, 0.0, len(kl), "no drift on any token", level=level)
     moved = mean_estimate(kl - shift, texts, level=level)
+    count, worth = len(np.unique(texts)), 1 + (moved.df or 0.0)
+    if moved.low is not None and worth < min(_FEW_TEXTS, _UNEVEN * count):
+        reason = f"the {count} texts differ so much in length that they are worth {worth:.0f}; use more of them"
+        return Estimate.bare(float(kl.mean()), len(kl), reason)
     ends = (None if end is None else end + shift for end in (moved.value, moved.low, moved.high))
     value, low, high = ends
     return replace(moved, value=value, low=None if low is None else max(0.0, low), high=high)

@@ -77,6 +77,8 @@ def share(estimate: Estimate) -> str:
 def drift_legend(drift: Drift) -> Iterator[str]:
     """What the reader must know beside the table."""
     yield "Means over tokens; intervals treat the tokens of one text as a cluster."
+    if drift.whole.kl.low is None:
+        yield f"No interval for the mean KL: {drift.whole.kl.method}."
     if not drift.is_exact:
         yield "The server lists only its most likely tokens, so KL is a lower bound (all other tokens count as one); there is no upper bound."
     if drift.variation is not None and drift.variation[0].value is not None and drift.variation[1].value is not None:

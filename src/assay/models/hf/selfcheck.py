@@ -4,12 +4,12 @@
     state    a shared prefix once, its cache copied for each who continues it
     batch    every request by itself, in padded batches
 
-The first that agrees with plain scoring is taken. In full precision the two must agree to rounding. In half precision plain
-scoring does not agree with itself: the same tokens in another batch, or behind an embedding that was rounded the other way,
-come out differently, in mixtures of experts by a whole route. So the noise of plain scoring is measured on the same probes,
-and a way passes if its differences are of that kind. A route that flips in a prefix moves all that follows, and the first probes
-share theirs; what fails on them is asked again behind many prefixes. Noise can hide what is wrong, so where there is memory
-for it the same weights are first compared in float32.
+The first that agrees with plain scoring is taken. In full precision the two must agree to rounding. In half precision, and in
+quantised models, plain scoring does not agree with itself: the same tokens in another batch, or behind an embedding that was
+rounded the other way, come out differently, in mixtures of experts by a whole route. So the noise of plain scoring is measured
+on the same probes, and a way passes if its differences are of that kind. A route that flips in a prefix moves all that follows,
+and the first probes share theirs; what fails on them is asked again behind many prefixes. Noise can hide what is wrong, so where
+there is memory for it the same weights are first compared in float32.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _compare(
     if exact and (wrong := _wrong_in_full_precision(model, plain.probes, scores)) is not None:
         return None, wrong
     difference, reason = _judge(model, plain.probes, plain, scores)
-    if reason is None or difference is None or model.dtype not in _HALF:
+    if reason is None or difference is None or not plain.is_noisy:
         return difference, reason
     groups = [separate_probes(_vocabulary(model)), [] if exact else beyond]
     for group in filter(None, groups):
@@ -122,15 +122,16 @@ def _judge(
         # Whatever a model's own code raises when it is run in this way, plain scoring is right for it.
         return None, f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
     worst = float(np.max(differences))  # unlike Python's max, NaN if any of them is
-    if model.dtype not in _HALF:
-        tolerance = _TOLERANCE.get(model.dtype, 3e-4)
-        return worst, None if worst <= tolerance else f"log-likelihoods differ by up to {worst:.2g} per token"
+    if worst <= _TOLERANCE.get(model.dtype, 0.0):
+        return worst, None
+    if not plain.is_noisy:
+        return worst, f"log-likelihoods differ by up to {worst:.2g} per token"
     for share in (0.5, 0.95):
         found, allowed = np.quantile(differences, share), _TIMES_NOISE * plain.noise(share)
         if not found <= allowed:
             return worst, (
                 f"log-likelihoods differ by {found:.2g} per token ({share:.0%} quantile), "
-                f"{found / allowed * _TIMES_NOISE:.1f} times the noise of plain scoring in {str(model.dtype)[6:]}"
+                f"{found / allowed * _TIMES_NOISE:.1f} times the noise of plain scoring"
             )
     return worst, None
 
@@ -144,6 +145,8 @@ def _wrong_in_full_precision(model: Any, probes: Sequence[Probe], scores: Callab
 
 def _fits_in_full(model: Any) -> bool:
     """Only for a model that is whole on one device, in the numbers that it says."""
+    if _is_quantised(model):
+        return False
     tensors = [*model.parameters(), *model.buffers()]
     plain = all(part.dtype in (*_HALF, torch.float32) or not part.is_floating_point() for part in tensors)
     size = 4 * sum(part.numel() for part in tensors)
@@ -163,6 +166,10 @@ def in_full_precision(model: Any) -> Iterator[None]:
             part.data = data
 
 
+def _is_quantised(model: Any) -> bool:
+    return getattr(model.config, "quantization_config", None) is not None
+
+
 class _Plain:
     """What plain scoring gives for the probes, and how far it is from itself."""
 
@@ -171,15 +178,20 @@ class _Plain:
         self.values = self._score(256)
         self._noise: Any = None
 
+    @property
+    def is_noisy(self) -> bool:
+        """Half precision is. So are quantised models, whatever they say their numbers are: products may have fewer bits."""
+        return self.model.dtype in _HALF or _is_quantised(self.model)
+
     def noise(self, share: float) -> float:
         """This quantile of the differences in another batch, and with embeddings that are off by a rounding."""
+        half = self.model.dtype if self.model.dtype in _HALF else torch.bfloat16
         if self._noise is None:
             other = np.abs(self._score(1) - self.values)
-            with rounded_otherwise(self.model):
+            with rounded_otherwise(self.model, half):
                 moved = np.abs(self._score(256) - self.values)
             self._noise = (other, moved)
-        smallest = float(torch.finfo(self.model.dtype).eps)
-        return max(smallest, *(float(np.quantile(noise, share)) for noise in self._noise))
+        return max(float(torch.finfo(half).eps), *(float(np.quantile(noise, share)) for noise in self._noise))
 
     def _score(self, budget: int) -> Any:
         return np.concatenate(
@@ -188,14 +200,14 @@ class _Plain:
 
 
 @contextlib.contextmanager
-def rounded_otherwise(model: Any) -> Iterator[None]:
-    """Within this, each number of an embedding is half a unit in the last place larger or smaller."""
-    embedding = model.get_input_embeddings()
+def rounded_otherwise(model: Any, dtype: torch.dtype) -> Iterator[None]:
+    """Within this, each number of an embedding is larger or smaller by half a unit in the last place of that type."""
+    embedding, unit = model.get_input_embeddings(), torch.finfo(dtype).eps
     generator = torch.Generator().manual_seed(0)
 
     def move(_module: Any, _args: Any, output: Any) -> Any:
         sign = torch.randint(0, 2, output.shape, generator=generator).to(output.device) * 2 - 1
-        return (output.float() * (1 + sign * torch.finfo(output.dtype).eps / 2)).to(output.dtype)
+        return (output.float() * (1 + sign * unit / 2)).to(output.dtype)
 
     hook = embedding.register_forward_hook(move)
     try:

@@ -89,28 +89,35 @@ def _scored_at_the_end(request: EchoRequest, text: Any, logprobs: dict[str, Any]
     says.
     """
     prompt = request.prompt
-    names = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
-    texts, values, tops, offsets = (logprobs.get(name) for name in names)
     if not (isinstance(prompt, str) and isinstance(text, str) and text.startswith(prompt)):
         return None
-    if not (isinstance(values, UnreadList) and isinstance(tops, UnreadList) and texts and offsets):
+    values, tops = logprobs.get("token_logprobs"), logprobs.get("top_logprobs")
+    if not (isinstance(values, UnreadList) and isinstance(tops, UnreadList)):
         return None
     if values.probable_length() != tops.probable_length():
         return None
+    ends = zip(
+        reversed(values.tail),
+        reversed(tops.tail),
+        reversed(_tail_of(logprobs.get("tokens"))),
+        reversed(_tail_of(logprobs.get("text_offset"))),
+    )
     scored: list[EchoedToken] = []
-    end, at = len(text), 0
-    try:
-        while end > request.start:
-            at -= 1
-            start = end - len(texts[at])
-            if start == end or offsets[at] != start or not text.startswith(texts[at], start) or is_piece(texts[at]):
-                return None
-            if start < len(prompt):
-                scored.append(_token(values[at], tops[at]))
-            end = start
-    except LookupError:  # further back than was read
-        return None
-    return scored[::-1] or None
+    end = len(text)
+    for value, top, token, offset in ends:
+        start = end - len(token)
+        if start == end or offset != start or not text.startswith(token, start) or is_piece(token):
+            return None
+        if start < len(prompt):
+            scored.append(_token(value, top))
+        end = start
+        if end <= request.start:
+            return scored[::-1] or None
+    return None  # further back than was read
+
+
+def _tail_of(entries: Any) -> list[Any]:
+    return entries.tail if isinstance(entries, UnreadList) else entries or []
 
 
 def echoed_tokens(reply: Any) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 from assay.models.openai.wire import read_json
@@ -24,14 +23,26 @@ _TAIL = 1024
 
 
 class UnreadList:
-    """A list as JSON. Its last entries can be looked at by negative index; `whole` is all of it."""
+    """A list as JSON. `tail` has its last entries; `whole` is all of it."""
+
+    __slots__ = ("_between", "_tail", "_written")
 
     def __init__(self, written: bytes, between: bytes) -> None:
         self._written, self._between = written, between
+        self._tail: list[Any] | None = None
 
-    def __getitem__(self, from_end: int) -> Any:
-        """Raises `LookupError` beyond the entries that are read."""
-        return self._tail[from_end]
+    @property
+    def tail(self) -> list[Any]:
+        """As many of the last entries as are read; none where the end is not as servers write it."""
+        if self._tail is None:
+            at = self._written.find(self._between, len(self._written) - _TAIL)
+            try:
+                # Begun inside a text, it would end inside one too, and not be JSON.
+                found = read_json(b"[" + self._written[at + len(self._between) // 2 + 1 :]) if at >= 0 else []
+            except ValueError:
+                found = []
+            self._tail = found
+        return self._tail
 
     def probable_length(self) -> int:
         """The length, if no text in it looks like what stands between two entries."""
@@ -42,16 +53,6 @@ class UnreadList:
         for at, code in enumerate(self._between[1:], start=1):
             found = found[:-1] & (codes[at:] == code)
         return int(np.count_nonzero(found)) + 1 + (len(self._between) > 1 and self._written.startswith(b"[null,"))
-
-    @cached_property
-    def _tail(self) -> list[Any]:
-        at = self._written.find(self._between, len(self._written) - _TAIL)
-        try:
-            # Begun inside a text, it would end inside one too, and not be JSON.
-            entries: list[Any] = read_json(b"[" + self._written[at + len(self._between) // 2 + 1 :]) if at >= 0 else []
-        except ValueError:
-            return []
-        return entries
 
     @property
     def whole(self) -> list[Any]:
