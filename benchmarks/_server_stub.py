@@ -34,20 +34,27 @@ class Replies:
         self.chat = _reply({"index": 0, "message": message, "finish_reason": "stop"}, tokens)
         self.text = orjson.dumps({"text": TEXT, "finish_reason": "stop", "index": 0})
 
-    def completion(self, prompts: list[object], echo: bool) -> bytes:
-        written = [self.echo(prompt) for prompt in prompts] if echo else [self.text] * len(prompts)
-        choices = b",".join(choice[:-2] + b"%d}" % at for at, choice in enumerate(written))
-        usage = b'"usage":{"prompt_tokens":%d,"completion_tokens":%d}' % (self.tokens * len(prompts), len(prompts))
-        return b'{"id":"c","object":"text_completion","model":"stub","choices":[%s],%s}' % (choices, usage)
+    def completion(self, prompts: list[object], echo: bool) -> list[bytes]:
+        """In parts: an echo is large, and is put together once."""
+        parts = [b'{"id":"c","object":"text_completion","model":"stub","choices":[']
+        for at, prompt in enumerate(prompts):
+            parts += self.echo(prompt) if echo else [self.text]
+            parts[-1] = parts[-1][:-2] + b"%d}" % at
+            parts.append(b",")
+        parts[-1] = b'],"usage":{"prompt_tokens":%d,"completion_tokens":%d}}' % (
+            self.tokens * len(prompts),
+            len(prompts),
+        )
+        return parts
 
-    def echo(self, prompt: object) -> bytes:
+    def echo(self, prompt: object) -> list[bytes]:
         if isinstance(prompt, str) and len(prompt) != self.length:  # not one of ours: someone tries what it can do
-            return orjson.dumps(_echo(re.findall(r"\s*\S+", prompt)))
+            return [orjson.dumps(_echo(re.findall(r"\s*\S+", prompt)))]
         number, choice = (prompt[:8], prompt[-1]) if isinstance(prompt, str) else ("00000000", "A")
         one, two = number.encode(), choice.encode()
         # The text has both in it, so have the tokens, and the most likely ones have the choice.
-        between = (one, two, one, two, two, b"")
-        return b"".join([part for pair in zip(self.pieces, between) for part in pair])
+        between = (one, two, one, two, two)
+        return [*(part for pair in zip(self.pieces, between) for part in pair), self.pieces[-1]]
 
 
 def _echo(words: list[str]) -> dict[str, object]:
@@ -119,7 +126,7 @@ class Connection(asyncio.Protocol):
         asked = orjson.loads(body)
         if "messages" in asked:
             prompts: list[object] = [asked["messages"][-1]["content"]]
-            reply = state.replies.chat
+            reply = [state.replies.chat]
         else:
             given = asked["prompt"]
             prompts = given if isinstance(given, list) and not isinstance(given[0], int) else [given]
@@ -128,9 +135,9 @@ class Connection(asyncio.Protocol):
         if state.count:
             state.answered.update(map(str, prompts))
         if state.delay:
-            self.loop.call_later(state.delay, self.write, b"200 OK", reply)
+            self.loop.call_later(state.delay, self.write, b"200 OK", *reply)
         else:
-            self.write(b"200 OK", reply)
+            self.write(b"200 OK", *reply)
 
     def fail(self, kind: str) -> None:
         if kind == "cut":
@@ -139,10 +146,9 @@ class Connection(asyncio.Protocol):
         else:
             self.write(kind.encode(), b'{"error": {"message": "busy"}}')
 
-    def write(self, status: bytes, body: bytes) -> None:
-        self.transport.write(
-            b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body)
-        )
+    def write(self, status: bytes, *body: bytes) -> None:
+        head = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        self.transport.write(b"".join([head % (status, sum(map(len, body))), *body]))
 
 
 async def serve(state: State) -> None:

@@ -34,7 +34,7 @@ KINDS = {
     "echo, 2 kB": ("echo", 40),
     "echo, 100 kB": ("echo", 2080),
 }
-SPEED = {"generation": 2500, "chat": 2500, "echo, 2 kB": 2500, "echo, 100 kB": 500}
+SPEED = {"generation": 2500, "chat": 2500, "echo, 2 kB": 2500, "echo, 100 kB": 1500}
 """Requests a second that a client may reach, to choose how many to ask for."""
 CONCURRENT = (64, 512, 2048)
 DELAYS = (0.0, 0.05, 0.2)
@@ -95,7 +95,7 @@ class Client:
 def how_many(name: str, concurrent: int, delay: float, seconds: float) -> int:
     """As many as take about so long, and at least four round trips; one where replies are large."""
     reachable = min(SPEED[name], concurrent / delay) if delay else SPEED[name]
-    trips = 1 if SPEED[name] < 1000 else 4
+    trips = 1 if SPEED[name] < 2000 else 4
     return max(trips * concurrent, int(reachable * seconds)) // 4 * 4
 
 

@@ -18,41 +18,50 @@ _END = re.compile(rb'\]\}?,"[a-z_]+":')
 """The end of a list, and the next key. No token's text looks like it: a quote inside a text has a backslash before it."""
 _BETWEEN = {b"tokens": b'","', b"top_logprobs": b"},{"}
 _SHORT = 2048
-_TAIL = 1024
-"""Bytes of a list that is read whole, and of the end that is read of a longer one."""
+"""Bytes of a list that is read whole."""
+TAILS = (256, 2048)
+"""Bytes that are read of the end of a longer one: for a choice of a few words, and for a sentence or two."""
+_BRACE = ord("}")
 
 
 class UnreadList:
-    """A list as JSON. `tail` has its last entries; `whole` is all of it."""
+    """A list as JSON, a part of the bytes of a reply. `tail` has its last entries; `whole` is all of it."""
 
-    __slots__ = ("_between", "_tail", "_written")
+    __slots__ = ("_between", "_length", "_written")
 
-    def __init__(self, written: bytes, between: bytes) -> None:
+    def __init__(self, written: memoryview, between: bytes) -> None:
         self._written, self._between = written, between
-        self._tail: list[Any] | None = None
+        self._length = 0
 
-    @property
-    def tail(self) -> list[Any]:
-        """As many of the last entries as are read; none where the end is not as servers write it."""
-        if self._tail is None:
-            at = self._written.find(self._between, len(self._written) - _TAIL)
-            try:
-                # Begun inside a text, it would end inside one too, and not be JSON.
-                found = read_json(b"[" + self._written[at + len(self._between) // 2 + 1 :]) if at >= 0 else []
-            except ValueError:
-                found = []
-            self._tail = found
-        return self._tail
+    def tail(self, size: int) -> list[Any]:
+        """The last entries, out of so many bytes; none where the end is not as servers write it."""
+        end = bytes(self._written[-size:])
+        at = end.find(self._between)
+        try:
+            # Begun inside a text, it would end inside one too, and not be JSON.
+            return read_json(b"[" + end[at + len(self._between) // 2 + 1 :]) if at >= 0 else []
+        except ValueError:
+            return []
 
     def probable_length(self) -> int:
         """The length, if no text in it looks like what stands between two entries."""
+        if not self._length:
+            import numpy as np
+
+            codes = np.frombuffer(self._written, np.uint8)
+            found = codes == self._between[0]
+            for at, code in enumerate(self._between[1:], start=1):
+                found = found[:-1] & (codes[at:] == code)
+            starts_with_null = len(self._between) > 1 and bytes(self._written[:6]) == b"[null,"
+            self._length = int(np.count_nonzero(found)) + 1 + starts_with_null
+        return self._length
+
+    def has_braces(self, count: int) -> bool:
+        """Whether it has so many objects, the first of which may be null: true only if no text in it holds a brace."""
         import numpy as np
 
-        codes = np.frombuffer(self._written, np.uint8)
-        found = codes == self._between[0]
-        for at, code in enumerate(self._between[1:], start=1):
-            found = found[:-1] & (codes[at:] == code)
-        return int(np.count_nonzero(found)) + 1 + (len(self._between) > 1 and self._written.startswith(b"[null,"))
+        braces = np.count_nonzero(np.frombuffer(self._written, np.uint8) == _BRACE)
+        return bool(braces + (bytes(self._written[:6]) == b"[null,") == count)
 
     @property
     def whole(self) -> list[Any]:
@@ -63,18 +72,18 @@ class UnreadList:
 def read_echo(content: bytes) -> Any:
     """A reply as `read_json` reads it, with long lists beside its log-probabilities as `UnreadList`."""
     lists: list[UnreadList] = []
-    rest: list[bytes] = []
-    at = 0
+    rest: list[bytes | memoryview] = []
+    view, at = memoryview(content), 0
     for name, begin, end in _long_lists(content):
         # The number stands for the list: no number stands there otherwise.
-        rest += [content[at:begin], b"%d" % len(lists)]
-        lists.append(UnreadList(content[begin:end], _BETWEEN.get(name, b",")))
+        rest += [view[at:begin], b"%d" % len(lists)]
+        lists.append(UnreadList(view[begin:end], _BETWEEN.get(name, b",")))
         at = end
     if not lists:
         return read_json(content)
     put_back = 0
     try:
-        reply = read_json(b"".join([*rest, content[at:]]))
+        reply = read_json(b"".join([*rest, view[at:]]))
         for choice in reply["choices"]:
             logprobs = choice["logprobs"]
             for name, value in logprobs.items():

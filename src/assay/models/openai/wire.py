@@ -42,14 +42,14 @@ class Again:
     throttled: bool = False
 
 
-def read_json(content: bytes) -> Any:
+def read_json(content: bytes | memoryview) -> Any:
     """What servers send as JSON, NaN and half characters included, which only the standard library takes."""
     import orjson
 
     try:
         return orjson.loads(content)
     except ValueError:
-        return json.loads(content)
+        return json.loads(bytes(content))
 
 
 class Job(NamedTuple, Generic[T]):
