@@ -33,7 +33,7 @@ def test_the_list_shows_every_kind_of_run(client: TestClient) -> None:
 
 def test_with_every_filter_the_list_counts_rows_and_not_docs(client: TestClient, ids: dict[str, str]) -> None:
     page = text_of(client.get(f"/samples/{ids['sharp-7b']}/word_problems?filter=*").text)
-    assert "120 of 120 rows, one a filter" in page
+    assert "120 of 120 rows, one per filter" in page
     assert "60 of 60 docs" in text_of(client.get(f"/samples/{ids['sharp-7b']}/word_problems").text)
 
 
