@@ -270,7 +270,7 @@ def test_a_conversation_with_reasoning_tools_and_a_judge_is_shown_whole(runs: Pa
         "Reasoning · 18 characters Oslo is in Norway.",
         "1 tool call",
         "look_up",
-        "judge Yes, it is. Question · 12 characters Is it right?",
+        "judge Yes, it is. What it was asked · 12 characters Is it right?",
     ):
         assert words in shown
     assert rows[0]["arguments"][0][0] == '[{"role": "user", "content": "Name a city."}]'  # type: ignore[index]
