@@ -23,7 +23,7 @@ LM_EVAL := .cache/lm-eval
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-wide parity lint format types layers tests bench docs clean
+.PHONY: help venv demo test test-wide parity lint format types layers tests bench docs pictures clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -118,6 +118,9 @@ docs: venv ## build the documentation as a web site in site/
 	$(BIN)/python docs/_reference.py build/docs
 	rm -rf site  # --clean would take .cache with it, where the task files of lm-evaluation-harness are
 	$(BIN)/zensical build --strict
+
+pictures: venv ## make the pictures of the documentation anew, from runs of the small model
+	$(BIN)/python docs/_pictures.py
 
 clean: ## remove what the targets created, except the environments
 	rm -rf site .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

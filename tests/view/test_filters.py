@@ -116,7 +116,7 @@ def test_what_a_filter_could_not_parse_stands_on_its_own_row_only(client: TestCl
 def test_the_task_page_counts_the_docs_on_which_filters_disagree(client: TestClient, ids: dict[str, str]) -> None:
     page = text_of(client.get(f"/task/{ids['Scripted']}/sums").text)
     assert "Filters disagree 2" in page
-    assert "Filters disagree on exact_match of 2 docs" in page
+    assert "On 2 docs the filters give different values of exact_match" in page
     listed = client.get(f"/samples/{ids['Scripted']}/sums?only=disagree&filter=*&download=jsonl").text.splitlines()
     assert {json.loads(line)["doc_id"] for line in listed} == {1, 2}
     assert "Filters disagree 0" in text_of(client.get(f"/task/{ids['Improved']}/sums").text)

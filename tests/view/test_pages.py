@@ -33,7 +33,7 @@ def test_the_list_shows_every_kind_of_run(client: TestClient) -> None:
 
 def test_with_every_filter_the_list_counts_rows_and_not_docs(client: TestClient, ids: dict[str, str]) -> None:
     page = text_of(client.get(f"/samples/{ids['sharp-7b']}/word_problems?filter=*").text)
-    assert "120 of 120 rows, one a filter" in page
+    assert "120 of 120 rows, one per filter" in page
     assert "60 of 60 docs" in text_of(client.get(f"/samples/{ids['sharp-7b']}/word_problems").text)
 
 
@@ -270,7 +270,7 @@ def test_a_conversation_with_reasoning_tools_and_a_judge_is_shown_whole(runs: Pa
         "Reasoning · 18 characters Oslo is in Norway.",
         "1 tool call",
         "look_up",
-        "judge Yes, it is. Question · 12 characters Is it right?",
+        "judge Yes, it is. What it was asked · 12 characters Is it right?",
     ):
         assert words in shown
     assert rows[0]["arguments"][0][0] == '[{"role": "user", "content": "Name a city."}]'  # type: ignore[index]

@@ -109,6 +109,8 @@ def point(p: float | None, value: float = 0.1, label: str = "1") -> Point:
 def test_p_values_are_corrected_over_the_steps_of_a_line() -> None:
     assert [p.change for p in with_changes([point(None), point(0.03)], True)] == ["", "better"]
     assert [p.change for p in with_changes([point(None), point(0.03), point(0.9), point(0.8)], True)] == [""] * 4
+    shown = with_changes([point(None), point(0.03), point(0.9)], True)
+    assert [None if p.step is None else p.step["p_adjusted"] for p in shown] == [None, 0.06, 0.9], "what the page shows"
     assert [p.change for p in with_changes([point(None), point(0.001, -1.0)], False)] == ["", "better"]
     assert [p.change for p in with_changes([point(None), point(0.001, -1.0)], True)] == ["", "worse"]
     assert [p.change for p in with_changes([point(None), point(0.001, -1.0)], None)] == ["", "changed"]

@@ -75,7 +75,7 @@ def check_table(checks: Sequence[Check], model: str) -> FittedTable:
 
 _WITHOUT = {
     "likelihoods": "choice tasks run as :letters, :gen or :cot",
-    "top_logprobs": "no :letters; :gen and :cot",
+    "top_logprobs": "no :letters; use :gen or :cot",
     "images": "tasks with doc_to_image are refused",
     "tools": "tasks with tools: are refused",
     "seeds": "a sampled draw cannot be reproduced",

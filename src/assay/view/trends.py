@@ -159,7 +159,8 @@ def with_changes(points: Sequence[Point], higher_is_better: bool | None) -> list
         if point.step is not None and p is not None and p < ALPHA and point.step["value"]:
             rose = point.step["value"] > 0
             change = "changed" if higher_is_better is None else "better" if rose == higher_is_better else "worse"
-        marked.append(replace(point, change=change))
+        step = None if point.step is None else {**point.step, "p_adjusted": p}
+        marked.append(replace(point, change=change, step=step))
     return marked
 
 

@@ -75,10 +75,11 @@ def _escaped(text: str) -> str:
 def ranking_legend(ranking: Ranking) -> Iterator[str]:
     """What the reader must know beside the table."""
     runs, pairs = len(ranking.runs), len(ranking.runs) * (len(ranking.runs) - 1) // 2
+    over = "one pair" if pairs == 1 else f"{pairs:,} pairs"
     matters = f"; ahead means by more than {ranking.min_difference:g}" if ranking.min_difference else ""
-    yield f"rank: the ranks a run may have; all {runs} ranges hold together at {ranking.level:.0%} (max-t over {pairs:,} pairs on the same docs{matters})."
+    yield f"rank: the ranks a run may have; {'both' if runs == 2 else f'all {runs}'} ranges hold together at {ranking.level:.0%} (max-t over {over} on the same docs{matters})."
     yield (
-        f"tier: runs that cannot be told apart from their tier's first run (Holm over {pairs:,} pairs). "
+        f"tier: runs that cannot be told apart from their tier's first run (Holm over {over}). "
         "P(best): share of bootstrap replicates in which no run is better."
     )
     # Holm steps down and max-t bounds all at once, so a tier may divide what the ranges leave open.
