@@ -109,7 +109,7 @@ class Roles:
             template = self._chat_template(role)
             words: dict[str, Any] = {"model": named.model, "model_args": arguments, "apply_chat_template": template}
             words["reasoning_effort"] = None  # meant for the model under test
-            self.progress.message(f"loading the {role}")
+            self.progress.message(f"loading the {role} model")
             lm = self._load(self.config.model_copy(update=words))
             if template:
                 lm.chat_template(template)
