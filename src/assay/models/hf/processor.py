@@ -26,7 +26,7 @@ def limit_instructions() -> None:
     """Keep oneDNN, which torch multiplies with, off AMX where it would crash. An `ONEDNN_MAX_CPU_ISA` of one's own stays.
 
     Some virtual machines announce AMX but hide the leaf that describes its tiles. oneDNN then configures none, and the
-    first product in half precision ends the process with an illegal instruction. Read when oneDNN is first used.
+    first product in half precision ends the process with an illegal instruction. The variable is read at that moment.
     """
     if hides_tiles(cpuinfo()):
         os.environ.setdefault(_ISA, "AVX512_CORE_FP16")
@@ -46,8 +46,8 @@ def hides_tiles(about: str) -> bool:
 def multiplies_bfloat16(about: str) -> bool:
     """Whether an x86 processor has instructions with which bfloat16 is faster than float32.
 
-    AMX is. AVX-512's own are on AMD's processors; on Intel's they do no more multiplications a cycle than float32's, and
-    the product takes 1.7 times as long (Xeon of the fifth generation, 64 rows and more).
+    With AMX it is. With AVX-512's own it is on AMD's processors; on Intel's they do no more multiplications a cycle than
+    float32's, and the product takes 1.7 times as long (Xeon of the fifth generation, 64 rows and more).
 
     >>> multiplies_bfloat16("vendor_id : GenuineIntel\\nflags : avx512_bf16")
     False
