@@ -166,6 +166,14 @@ def test_their_filter_on_our_answers_is_the_filters_share(tmp_path: Path) -> Non
     assert share.examples
 
 
+@pytest.mark.parametrize(("cause", "detail"), [("shots", "0 → 2"), ("stop strings", '["\\n"] → ["\\n", "</s>"]')])
+def test_what_the_runs_say_of_a_cause_stands_beside_it(cause: str, detail: str, tmp_path: Path) -> None:
+    dislike, task, _ = CAUSES[cause]
+    share = explain(sums(tmp_path, "a", Fragile(dislike)), sums(tmp_path, "b", Fragile(dislike), task)).share(cause)
+    assert share is not None
+    assert share.detail == detail
+
+
 def test_our_metric_on_their_answers_is_the_metrics_share(tmp_path: Path) -> None:
     text = {"filter_list": [{"name": "read", "filter": [{"function": "take_first"}]}]}
     kind = {**text, "doc_to_target": " The answer is {{answer}}."}

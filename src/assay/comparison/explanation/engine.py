@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.comparison.explanation.causes import Hints, RequestChange, causes_of, compare_requests, with_tokens
-from assay.comparison.explanation.facts import FieldDifference, config_differences, hints_of, model_differences
+from assay.comparison.explanation.facts import (
+    FieldDifference,
+    config_differences,
+    hints_of,
+    model_differences,
+    settings_of,
+)
 from assay.comparison.explanation.intervals import Alone, docs_estimate, share_estimate
 from assay.comparison.explanation.rescoring import MOST_CAUSES, Rules, shapley_requests, shapley_scores
 from assay.comparison.model import Floats
@@ -291,9 +297,9 @@ class _Inquiry:
         estimate = share_estimate(part, self.clusters, self.bounded)
         order = np.argsort(-np.abs(part), kind="stable")[: self.options.examples]
         ids = self.columns[0].doc_ids[self.pairs.a]
-        return CauseShare(
-            cause, estimate, int(self.touched[cause].sum()), "", tuple(int(ids[i]) for i in order if part[i])
-        )
+        examples = tuple(int(ids[i]) for i in order if part[i])
+        detail = settings_of(cause, *self.runs, self.task)
+        return CauseShare(cause, estimate, int(self.touched[cause].sum()), detail, examples)
 
     def _of_docs(self) -> list[CauseShare]:
         """Docs that only one run has move its mean."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -52,6 +53,19 @@ def _shots(run: ComparedRun, config: Mapping[str, Any]) -> int | None:
     given = run.result.config.get("num_fewshot")
     shots = given if given is not None else config.get("num_fewshot")
     return shots if isinstance(shots, int) else None
+
+
+def settings_of(cause: str, a: ComparedRun, b: ComparedRun, task: str) -> str:
+    """What the two runs say of a cause, as `0 → 3`; empty where no field says it, or both say the same."""
+    if cause == "shots":
+        sides: list[Any] = list(hints_of(a, b, task).shots)
+    elif cause == "stop strings":
+        sides = [(run.result.tasks[task].config.get("generation_kwargs") or {}).get("until") for run in (a, b)]
+    else:
+        return ""
+    if None in sides or sides[0] == sides[1]:
+        return ""
+    return " → ".join(json.dumps(side, ensure_ascii=False) for side in sides)
 
 
 def config_differences(a: ComparedRun, b: ComparedRun, task: str) -> list[FieldDifference]:
