@@ -10,6 +10,7 @@ from tests.comparison.made import flipped, right, write_run
 from tests.report.spoiled import write_tasks
 
 from assay.cli.entry import main
+from assay.report import evaluate
 
 RNG = np.random.default_rng(5)
 BASE = {"easy": {"acc,none": right(RNG, 400, 0.8)}, "hard": {"acc,none": right(RNG, 400, 0.3)}}
@@ -38,6 +39,15 @@ def test_compare_prints_a_table_with_verdicts(runs: Path, capsys: pytest.Capture
     assert out.count("better") >= 4  # three rows and the title
     assert "corrected (Holm) over 3 rows" in out
     assert "mcnemar" in out
+
+
+def test_compare_says_why_a_difference_has_no_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A harmonic mean of accuracies near 0 is undefined in many replicates."""
+    for name, seed in (("a", 0), ("b", 7)):
+        arguments = {"seed": seed}
+        evaluate(model="dummy", model_args=arguments, tasks=["demo_capitals"], limit=20, run_dir=str(tmp_path / name))
+    _, out, _ = call(capsys, "compare", tmp_path / "a", tmp_path / "b")
+    assert "no interval: undefined in" in " ".join(out.split())
 
 
 def test_compare_lists_flipped_docs(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
