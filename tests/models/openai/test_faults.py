@@ -153,6 +153,16 @@ def test_a_server_that_is_gone_stops_the_run_and_what_was_answered_is_kept() -> 
     assert len(server.answered) == 20
 
 
+@pytest.mark.parametrize("count", [8, 40])
+def test_a_server_that_answers_with_nothing_but_garbage_stops_the_run(count: int) -> None:
+    """Also where it is the last request that says so."""
+    with FaultyServer(lambda seen, body: "garbage") as server:
+        model = connect(server, max_retries=0)
+        with pytest.raises(ModelError, match="8 requests in a row"):
+            list(model.stream("generate_until", generations(count), [0] * count))
+        model.close()
+
+
 def test_nobody_listens() -> None:
     with FaultyServer() as server:
         url = server.url

@@ -271,6 +271,8 @@ class ServerLM(DescribedServer):
     def count(self, reply: Mapping[str, Any]) -> TokenCounts | None:
         """Add up what a reply says it took; None where the server does not say."""
         used, usage = reply.get("usage"), self._usage
+        if used is None:
+            return None
         prompt, generated = count_in(used, "prompt_tokens"), count_in(used, "completion_tokens")
         cached = min(prompt, count_in(used, "prompt_tokens_details", "cached_tokens"))
         usage.prompt_tokens += prompt

@@ -44,6 +44,8 @@ _KNOWN = {place: READ[place] | LEFT_OUT[place].keys() for place in READ}
 
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 _MAY_BE_ODD = frozenset({"refusal", "tool_calls", *_THOUGHTS})
+_PLAIN = {place: known - _MAY_BE_ODD for place, known in _KNOWN.items()}
+"""Fields of a reply in which nothing but a text was said."""
 
 
 def read_response(
@@ -58,26 +60,41 @@ def read_response(
     reason = choice.get("finish_reason")
     if reason == "content_filter":
         return Response(None, failure="the server's content filter withheld the answer", tokens=count(reply))
-    message = choice["message"] if _is_chat(choice) else choice  # completions have the same fields beside the text
     content, thoughts, parts = read_content(choice)
     reasoning, text = split_reasoning(whole_characters(content), think_end, cut_off=reason == "length")
     text, was_cut = cut_at_stop(text, until)
-    calls, refusal = None, None
-    if not message.keys().isdisjoint(_MAY_BE_ODD):
-        thoughts = next((message[name] for name in _THOUGHTS if _is_text(message.get(name))), thoughts)
-        calls, refusal = message.get("tool_calls"), message.get("refusal")
+    stop_reason = "stop" if was_cut or not reason else str(reason)
+    model = str(reply["model"]) if reply.get("model") else None
+    if not thoughts and not parts and _is_plain(reply):
+        return Response(text, stop_reason, None, count(reply), reasoning, (), model)
+    message = choice["message"] if _is_chat(choice) else choice  # completions have the same fields beside the text
+    thoughts = next((message[name] for name in _THOUGHTS if _is_text(message.get(name))), thoughts)
+    calls, refusal = message.get("tool_calls"), message.get("refusal")
     more = unread(reply, message, thoughts)
     return Response(
         text,
-        "stop" if was_cut or not reason else str(reason),
+        stop_reason,
         reasoning=whole_characters(thoughts) if thoughts else reasoning,
         tool_calls=tuple(call for call in calls if isinstance(call, dict)) if isinstance(calls, list | tuple) else (),
-        model=str(reply["model"]) if reply.get("model") else None,
+        model=model,
         refusal=whole_characters(refusal) if isinstance(refusal, str) and refusal else None,
         reasoning_tokens=_reasoning_tokens(reply),
         more=_whole({**parts, **more}) if parts or more else more,
         tokens=count(reply),
     )
+
+
+def _is_plain(reply: Mapping[str, Any]) -> bool:
+    """Whether a text is all that it says, which most replies do: one look at the names in each place tells."""
+    choices, usage = reply["choices"], reply.get("usage")
+    if len(choices) != 1 or not reply.keys() <= _PLAIN["reply"]:
+        return False
+    if usage is not None and not (isinstance(usage, dict) and usage.keys() <= _PLAIN["usage"]):
+        return False
+    choice = choices[0]
+    if not _is_chat(choice):
+        return bool(choice.keys() <= _PLAIN["completion"])
+    return bool(choice.keys() <= _PLAIN["choice"] and choice["message"].keys() <= _PLAIN["message"])
 
 
 def read_content(choice: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:

@@ -138,6 +138,8 @@ def count_in(usage: Any, *path: str) -> int:
     """
     for name in path:
         usage = usage.get(name) if isinstance(usage, dict) else None
+    if usage is None:
+        return 0
     is_count = type(usage) in (int, float) and 0 <= usage < 1e12
     return int(usage) if is_count else 0
 
