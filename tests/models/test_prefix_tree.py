@@ -18,11 +18,11 @@ def distinct_prefixes(rows: list[list[int]]) -> set[tuple[int, ...]]:
     return {tuple(row[:length]) for row in rows for length in range(1, len(row) + 1)}
 
 
-def replay(tree: PrefixTree, budget: int) -> tuple[list[tuple[int, ...]], list[Step]]:
+def replay(tree: PrefixTree, budget: int, first: int | None = None) -> tuple[list[tuple[int, ...]], list[Step]]:
     """Run a schedule as a backend would, and write down for each computed token everything it could see."""
     path: list[int] = []
     seen: list[tuple[int, ...]] = []
-    steps = list(tree.schedule(budget))
+    steps = list(tree.schedule(budget, first))
     for step in steps:
         assert step.depth <= len(path), "a step may only build on what was kept"
         path = path[: step.depth]
@@ -33,22 +33,30 @@ def replay(tree: PrefixTree, budget: int) -> tuple[list[tuple[int, ...]], list[S
     return seen, steps
 
 
-@given(beginnings, sequences, budgets)
+@given(beginnings, sequences, budgets, st.none() | st.integers(0, 20))
 @settings(max_examples=500, deadline=None)
 def test_each_distinct_prefix_is_computed_once_and_sees_only_itself(
-    beginning: list[int], rows: list[list[int]], budget: int
+    beginning: list[int], rows: list[list[int]], budget: int, first: int | None
 ) -> None:
     rows = [beginning + row for row in rows]
     tree = PrefixTree(rows)
-    seen, _ = replay(tree, budget)
+    seen, _ = replay(tree, budget, first)
     assert len(seen) == len(set(seen)) == tree.size
     assert set(seen) == distinct_prefixes(rows)
 
 
-@given(sequences, budgets)
+@given(sequences, budgets, st.none() | st.integers(0, 20))
 @settings(deadline=None)
-def test_no_step_passes_the_budget(rows: list[list[int]], budget: int) -> None:
-    assert all(0 < len(step) <= budget for step in PrefixTree(rows).schedule(budget))
+def test_no_step_passes_the_budget(rows: list[list[int]], budget: int, first: int | None) -> None:
+    assert all(0 < len(step) <= budget for step in PrefixTree(rows).schedule(budget, first))
+
+
+@pytest.mark.parametrize("beginning", [[], [9] * 30], ids=["nothing shared", "a shared beginning"])
+def test_a_small_first_step_answers_something_and_delays_no_other(beginning: list[int]) -> None:
+    rows = [[*beginning, *([question] * 10)] for question in range(100, 140)]
+    sizes = [len(step) for step in PrefixTree(rows).schedule(100, first=25)]
+    assert sizes[0] == len(beginning) + 20
+    assert len(sizes) == len(list(PrefixTree(rows).schedule(100))) + 1
 
 
 @given(beginnings, sequences, budgets, st.integers(1, 40))

@@ -204,8 +204,11 @@ class PrefixTree:
             stack.extend(reversed(self.children[node]))
         return order
 
-    def schedule(self, budget: int) -> Iterator[Step]:
-        """Steps of at most `budget` tokens that compute every token of the tree once, parents first."""
+    def schedule(self, budget: int, first: int | None = None) -> Iterator[Step]:
+        """Steps of at most `budget` tokens that compute every token of the tree once, parents first.
+
+        With `first`, subtrees of about so many tokens go ahead of the others: their sequences are ready that much sooner.
+        """
         stack: list[tuple[int, list[int]]] = [(0, [])]
         while stack:
             node, beside = stack.pop()
@@ -215,7 +218,13 @@ class PrefixTree:
             filled = self._weight_of(beside) + (chains[-1].length if chains else 0)
             below, *packs = self._packs(node, budget, filled)
             if chains:
-                yield self._step(self.nodes[node].start + chains[-1].offset, chains[-1], beside, below)
+                ahead, rest = self._split(below, first)
+                yield self._step(self.nodes[node].start + chains[-1].offset, chains[-1], beside, ahead)
+                packs = [rest, *packs] if rest else packs
+                first = None if below else first
+            elif packs and first is not None:
+                packs = [pack for pack in (*self._split(packs[0], first), *packs[1:]) if pack]
+                first = None
             # The tokens of a heavy child ride in a pack that hangs from the same path, the lightest if it has room.
             waiting = []
             for child in (child for child in self.children[node] if self._weights[child] > budget):
@@ -252,6 +261,16 @@ class PrefixTree:
                 return [first, *(pack for _, index, pack in sorted(packs, reverse=True) if index and pack)]
             count += 1 + count // 8
         return [[]]
+
+    def _split(self, tops: list[int], first: int | None) -> tuple[list[int], list[int]]:
+        """The lightest subtrees of a pack, at least one and about `first` tokens, and the others; all if few are left."""
+        if not first or self._weight_of(tops) < 2 * first:
+            return tops, []
+        rest = list(tops)
+        ahead = [rest.pop()]
+        while rest and self._weight_of(ahead) + self._weights[rest[-1]] <= first:
+            ahead.append(rest.pop())
+        return ahead, rest
 
     def _weight_of(self, tops: Sequence[int]) -> int:
         return sum(self._weights[top] for top in tops)

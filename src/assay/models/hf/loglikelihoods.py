@@ -107,6 +107,8 @@ class LogLikelihoods:
     def _score_shared(self, scored: list[Scored]) -> Iterator[tuple[int, LogLikelihood]]:
         engine = self.engine
         if engine.runner is not None:
-            return score_by_tree(engine.runner, scored, engine.budget.tokens)
+            # Whoever has just started it waits for a first answer, and is told sooner if something is wrong.
+            first = None if engine.usage.computed_tokens else engine.budget.tokens // 4
+            return score_by_tree(engine.runner, scored, engine.budget.tokens, first)
         assert engine.states is not None
         return score_by_state(engine.states, scored, engine.budget.tokens)

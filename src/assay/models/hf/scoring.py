@@ -47,13 +47,15 @@ class Tally:
                 yield int(request), (float(self.total[request]), bool(self.greedy[request]))
 
 
-def score_by_tree(runner: TreeRunner, requests: Sequence[Scored], budget: int) -> Iterator[tuple[int, LogLikelihood]]:
+def score_by_tree(
+    runner: TreeRunner, requests: Sequence[Scored], budget: int, first: int | None = None
+) -> Iterator[tuple[int, LogLikelihood]]:
     """Yield `(position, (log-likelihood, is_greedy))` as the steps that hold the last target of a request finish."""
     tree = PrefixTree([request.tokens for request in requests])
     wanted = wanted_by_node(tree, requests)
     tally = Tally(requests)
     runner.path.cut(0)
-    for step in tree.schedule(budget):
+    for step in tree.schedule(budget, first):
         places, targets, owners = _lookups(tree, step, wanted, requests)
         distinct, rows = np.unique(places, return_inverse=True)
         logits, _ = runner.run(step, distinct)
