@@ -1,7 +1,9 @@
-"""How long until the tasks are known: the index cold and warm, `ls tasks` and `--help`, beside lm-evaluation-harness.
+"""How long until something happens: the index of tasks cold and warm, `ls tasks`, `--help`, and a local model's first
+answers, beside lm-evaluation-harness.
 
     make bench                                    with an lm-evaluation-harness in .venv-rival
     python benchmarks/startup.py --rival PYTHON   with one of your own
+    python benchmarks/startup.py --rival PYTHON --first SRC      also the start of hf in another tree of Assay
 
 Both sides index the same task files: those of the rival's installation. Each measurement runs in a fresh process;
 assay's and the rival's take turns, and the smallest of the repeats counts, because noise only ever adds.
@@ -10,6 +12,7 @@ assay's and the rival's take turns, and the smallest of the repeats counts, beca
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -35,6 +38,83 @@ began = time.perf_counter()
 manager = TaskManager()
 print(time.perf_counter() - began, len(manager.all_tasks))
 """
+
+
+TASK = """
+task: bench_start
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {folder}/test.jsonl}}}}
+test_split: test
+output_type: multiple_choice
+doc_to_text: "Question: {{{{question}}}}\\nAnswer:"
+doc_to_choice: choices
+doc_to_target: 0
+metric_list: [{{metric: acc, aggregation: mean, higher_is_better: true}}]
+"""
+ASK = """
+import os, sys, time
+from assay.store import ResponseStore
+put = ResponseStore.put
+def first(*args, **kwargs):
+    print("FIRST", time.time() - float(os.environ["BEGAN"]), flush=True)
+    ResponseStore.put = put
+    return put(*args, **kwargs)
+ResponseStore.put = first
+from assay.cli import main
+main()
+"""
+"""Runs the command line, and says when the first answer was kept."""
+
+
+def ask_a_model(
+    assay: str, lm_eval: str, first: str | None, repeats: int
+) -> list[tuple[str, float, float | None, str]]:
+    """From the command to the result of one question, and to the first answer of forty."""
+    from assay.models.pulling import pull
+
+    model = pull("smollm2-135m").path
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "start.yaml").write_text(TASK.format(folder=folder))
+        with open(Path(folder) / "test.jsonl", "w", encoding="utf-8") as file:
+            for i in range(40):
+                question = f"A man stands at door number {i} of a long street and rings. Then he " + "waits and " * 12
+                choices = [
+                    "opens it with a key and goes in.",
+                    f"counts to {i} and leaves.",
+                    "sings loudly.",
+                    "sits down.",
+                ]
+                file.write(json.dumps({"question": question, "choices": choices}) + "\n")
+        common = ["--model", "hf", "--tasks", "bench_start", "--include_path", folder]
+        theirs = [lm_eval, "run", *common, "--model_args", f"pretrained={model},dtype=float32", "--limit", "1"]
+        ours = [*common, "--model_args", f"pretrained={model}"]
+
+        def first_answer(source: str | None, home: str) -> float:
+            more = {} if source is None else {"PYTHONPATH": source}
+            command = [sys.executable, "-c", ASK, "run", *ours, "--fresh", "--run_dir", f"{home}/run"]
+            given = {**environment(home), **more, "BEGAN": str(time.time()), "ASSAY_LEAN_IMPORTS": "1"}
+            done = subprocess.run(command, check=True, capture_output=True, text=True, env=given)
+            return float(next(line.split()[1] for line in done.stdout.splitlines() if line.startswith("FIRST")))
+
+        one = [assay, "run", *ours, "--limit", "1", "--fresh"]
+        result = take_turns(
+            lambda: timed([*one, "--run_dir", f"{folder}/one"], folder), lambda: timed(theirs, folder), repeats
+        )
+        rows: list[tuple[str, float, float | None, str]] = [
+            ("`run --model hf`, one question, to its result", *result, "")
+        ]
+        homes = [f"{folder}/now", f"{folder}/first"]
+        for home in homes:
+            first_answer(first if home == homes[1] else None, home)  # what is kept of a model from run to run
+        if first is not None:
+            began = take_turns(lambda: first_answer(None, homes[0]), lambda: first_answer(first, homes[1]), repeats)
+            print(
+                f"first answer of 40 questions: {began[0]:.2f} s, in {first} {began[1]:.2f} s: {began[0] / began[1]:.2f}"
+            )
+        else:
+            began = (min(first_answer(None, homes[0]) for _ in range(repeats)), 0.0)
+        rows.append(("`run --model hf`, 40 questions, to the first answer", began[0], None, ""))
+    return rows
 
 
 def timed(command: list[str], home: str) -> float:
@@ -72,6 +152,7 @@ def main() -> None:
         help="an interpreter that has lm-evaluation-harness; else ASSAY_RIVAL",
     )
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--first", metavar="SRC", help="another version's src/, to start hf in turn with this one")
     given = parser.parse_args()
     if not given.rival:
         parser.error("give --rival PYTHON, or run `make bench`, which makes one")
@@ -108,13 +189,23 @@ def main() -> None:
             given.repeats * 3,
         )
 
-    measured = [
+    measured: list[tuple[str, float, float | None, str]] = [
         (f"index of all task files, cold ({counts['assay']:,} names)", *cold, "8"),
         ("index of all task files, warm", warm, cold[1], "50"),
         ("`ls tasks`", *ls, "20"),
         ("`--help`", *help_, "3"),
+        *ask_a_model(assay, lm_eval, given.first, given.repeats),
     ]
-    rows = [[what, f"{a:.3f} s", f"{b:.2f} s", f"{b / a:.1f}×", f"{wanted}×"] for what, a, b, wanted in measured]
+    rows = [
+        [
+            what,
+            f"{a:.3f} s",
+            "" if b is None else f"{b:.2f} s",
+            "" if b is None else f"{b / a:.1f}×",
+            f"{wanted}×" if wanted else "",
+        ]
+        for what, a, b, wanted in measured
+    ]
     table = markdown_table(["", "assay", "lm-evaluation-harness", "faster", "at least"], rows)
     same = (
         "both found the same number of names"
