@@ -110,6 +110,15 @@ def test_a_task_shows_scores_plots_and_what_a_group_is_made_of(
         assert word in page
 
 
+def test_a_task_that_is_called_by_its_name_is_named_once(client: TestClient, ids: dict[str, str]) -> None:
+    def facts(task: str) -> str:
+        page = client.get(f"/task/{ids['sharp-7b']}/{task}").text
+        return text_of("".join(re.findall(r'<p class="facts muted">.*?</p>', page))).strip()
+
+    assert facts("capitals") == "112 docs"
+    assert facts("knowledge") == "knowledge"
+
+
 def sample_rows(client: TestClient, path: str) -> list[dict[str, object]]:
     return [
         json.loads(line)
