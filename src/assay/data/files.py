@@ -20,6 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from assay.arrow import arrow_table
 from assay.data.docs import Docs, FileDocs, TableDocs, as_dataset
 from assay.errors import DataError
 from assay.instance import Doc
@@ -101,7 +102,7 @@ def _table(path: Path) -> Any:
 
     parts, rows = [], 0
     for block in _blocks(path):
-        parts.append(pa.table(_columns(block)))
+        parts.append(arrow_table(_columns(block)))
         rows += len(block)
     try:
         table = pa.concat_tables(parts, promote_options="permissive")
@@ -109,7 +110,7 @@ def _table(path: Path) -> Any:
             return table
     except pa.ArrowException:
         pass  # what fails for all rows at once says why
-    return pa.table(_columns(list(json_rows(path))))
+    return arrow_table(_columns(list(json_rows(path))))
 
 
 def _columns(rows: list[Doc]) -> dict[str, list[Any]]:
@@ -138,8 +139,8 @@ def _arrow_copy(path: Path) -> Path:
         pa.ipc.new_stream(file, schema) as writer,
     ):
         for block in _blocks(path):
-            table = {f.name: pa.array([row.get(f.name) for row in block], f.type) for f in schema}
-            writer.write_table(pa.table(table, schema=schema))
+            columns = {name: [row.get(name) for row in block] for name in schema.names}
+            writer.write_table(arrow_table(columns, schema))
     os.replace(file.name, target)
     return target
 
@@ -150,8 +151,7 @@ def _schema(path: Path) -> Any:
 
     schema = pa.schema([])
     for block in _blocks(path):
-        own = pa.table({name: pa.array(values) for name, values in _columns(block).items()}).schema
-        schema = pa.unify_schemas([schema, own], promote_options="permissive")
+        schema = pa.unify_schemas([schema, arrow_table(_columns(block)).schema], promote_options="permissive")
     return schema
 
 

@@ -19,6 +19,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from assay.arrow import arrow_table
 from assay.compact_json import compact_encoder
 from assay.errors import StoreError
 from assay.instance import Instance, Message, Response, context_text, is_chat
@@ -259,8 +260,6 @@ class SampleWriter:
         )
 
     def _table(self, rows: Sequence[SampleRow], numbers: Sequence[Mapping[str, float]]) -> Any:
-        import pyarrow as pa
-
         same = ("doc_id", "doc_hash", "request_hash", "filter", *(name for name in TEXT_COLUMNS if name != "other"))
         columns: dict[str, list[Any]] = {name: [*map(attrgetter(name), rows)] for name in same}
         columns["other"] = [to_json(row.other) if row.other else None for row in rows]
@@ -270,10 +269,10 @@ class SampleWriter:
             columns[name] = [of_row.get(name) for of_row in numbers]
         schema = self._schema()
         try:
-            return pa.Table.from_pydict(columns, schema=schema)
+            return arrow_table(columns, schema)
         except UnicodeEncodeError:
             texts = {name: [_encodable(text) for text in columns[name]] for name in TEXT_COLUMNS}
-            return pa.Table.from_pydict({**columns, **texts}, schema=schema)
+            return arrow_table({**columns, **texts}, schema)
 
     def _failed(self, error: OSError) -> StoreError:
         return StoreError(
