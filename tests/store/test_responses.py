@@ -231,3 +231,20 @@ def test_an_interrupt_while_writing_loses_nothing(tmp_path: Path, monkeypatch: p
         assert store.get_many([key(1)]) == {key(1): Response("kept")}
     with ResponseStore(tmp_path / "s.sqlite") as store:
         assert store.get_many([key(1)]) == {key(1): Response("kept")}
+
+
+def test_statements_have_few_lengths_however_many_answers_come_at_a_time(tmp_path: Path) -> None:
+    """A statement is kept for each number of rows, with the values of its last use."""
+    rows: set[int] = set()
+    with ResponseStore(tmp_path / "s.sqlite") as store:
+        store._connection.set_trace_callback(lambda statement: rows.add(statement.count("(x'")))
+        for first in range(0, 3000, 77):
+            for i in range(first, min(first + 77, 3000)):
+                store.put(key(i), Response("text"))
+            store.flush()
+        for i in range(3000, 6000):
+            store.put(key(i), Response("text"))
+        store.flush()
+        assert len(store.get_many([key(i) for i in range(7000)])) == 6000
+    assert max(rows) > 64
+    assert rows <= {0, *(2**power for power in range(11))}

@@ -103,7 +103,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     # that was committed. NORMAL: a power cut may lose the last commits but never damages the file.
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("PRAGMA cache_size = -8192")
+    connection.execute("PRAGMA cache_size = -2048")
     if "responses" not in tables or "origins" not in tables:
         if application == APPLICATION_ID and tables:
             raise sqlite3.DatabaseError("malformed: a table is missing")

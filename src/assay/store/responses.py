@@ -11,7 +11,7 @@ import os
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
@@ -27,8 +27,8 @@ from assay.store.database import add_facts, add_origin, exclusive, is_damage, op
 T = TypeVar("T")
 logger = logging.getLogger("assay.store")
 
-READ_CHUNK = 1000
-WRITE_CHUNK = 1000
+MOST_ROWS = 1024
+"""Of one statement."""
 WAKE_AT = 8000
 FLUSH_SECONDS = 0.1
 
@@ -199,8 +199,7 @@ class ResponseStore:
         keys = sorted(keys)  # neighbours in the tree are read together
         trusted = self._trusts(origin)
         only = "" if trusted is None else f" AND origin IN ({','.join(map(str, trusted))})"
-        for start in range(0, len(keys), READ_CHUNK):
-            chunk = keys[start : start + READ_CHUNK]
+        for chunk in _chunks(keys):
             marks = ",".join("?" * len(chunk))
             rows = self._connection.execute(f"SELECT * FROM responses WHERE key IN ({marks}){only}", chunk)
             for row in rows.fetchall():
@@ -277,15 +276,13 @@ class ResponseStore:
             rows = self._without_trusted(rows, trusted)
         # Many rows to a statement: a statement gives up the interpreter lock once, and getting it back from a busy
         # main thread takes milliseconds.
-        for start in range(0, len(rows), WRITE_CHUNK):
-            chunk = rows[start : start + WRITE_CHUNK]
+        for chunk in _chunks(rows):
             values = [value for row in chunk for value in row]
             self._connection.execute(f"{verb} INTO responses VALUES {','.join([_VALUES] * len(chunk))}", values)
 
     def _without_trusted(self, rows: list[Row], trusted: Collection[int]) -> list[Row]:
         there: set[bytes] = set()
-        for start in range(0, len(rows), READ_CHUNK):
-            keys = [row[0] for row in rows[start : start + READ_CHUNK]]
+        for keys in _chunks([row[0] for row in rows]):
             query = f"SELECT key FROM responses WHERE key IN ({','.join('?' * len(keys))})"
             found = self._connection.execute(f"{query} AND origin IN ({','.join(map(str, trusted))})", keys)
             there.update(key for (key,) in found)
@@ -329,6 +326,18 @@ class ResponseStore:
         if failure is not None:
             failure.message += f" ({len(self._pending)} answers are waiting in memory)"
             raise failure
+
+
+def _chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Parts for one statement each, of 1024, 512, … 1 items.
+
+    SQLite keeps a statement for every number of rows that it has seen, with the values of its last use: half a megabyte.
+    """
+    start = 0
+    while left := len(items) - start:
+        size = min(MOST_ROWS, 1 << (left.bit_length() - 1))
+        yield items[start : start + size]
+        start += size
 
 
 def _inode(path: Path) -> int:
