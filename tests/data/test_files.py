@@ -244,3 +244,16 @@ def test_shards_widen_numbers_and_refuse_to_mix_them_with_text(tmp_path: Path) -
     text = shard("text.jsonl", '{"n": "x"}\n')
     with pytest.raises(DataError, match=r"text\.jsonl: its columns do not match those of whole\.jsonl: .*n"):
         read_files([whole, text])
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs a list of the process's mappings")
+def test_counting_and_reading_a_large_file_leaves_no_mapping_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"a": i, "b": "text"} for i in range(9)]
+    mapped, _ = both(tmp_path, rows, monkeypatch)
+    assert (len(mapped), columns_of(mapped), list(iter_docs(mapped))) == (9, ["a", "b"], rows)
+    home = str(tmp_path / "home")
+    assert home not in Path("/proc/self/maps").read_text()
+    assert mapped[7] == rows[7]
+    assert home in Path("/proc/self/maps").read_text()

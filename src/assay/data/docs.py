@@ -81,18 +81,36 @@ class FileDocs(TableDocs):
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    @cached_property
-    def table(self) -> pa.Table:
+    def _mapped(self) -> pa.Table:
         import pyarrow as pa
 
         with pa.memory_map(str(self.path)) as source:
             return pa.ipc.open_stream(source).read_all()
 
     @cached_property
+    def table(self) -> pa.Table:
+        return self._mapped()
+
+    @cached_property
     def dataset(self) -> datasets.Dataset:
         import datasets
 
         return datasets.Dataset.from_file(str(self.path))
+
+    @cached_property
+    def _length(self) -> int:
+        """Read from a mapping that is given up at once: it touches a few pages of every block of rows."""
+        return int(self._mapped().num_rows)
+
+    @property
+    def column_names(self) -> list[str]:
+        import pyarrow as pa
+
+        with pa.OSFile(str(self.path)) as source:
+            return list(pa.ipc.open_stream(source).schema.names)
+
+    def __len__(self) -> int:
+        return self._length
 
     def rows(self, start: int = 0) -> Iterator[Doc]:
         import pyarrow as pa
