@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
 import pytest
 from tests.models.openai.faulty_server import FaultyServer
+from tests.run.test_run import Echo
 
 import assay
+from assay.models import ModelInfo
 from assay.run import answerers
 from assay.run.ahead import answered_windows
+from assay.run.answerers import ModelAnswerer
 from assay.run.interrupt import Interrupted
+from assay.run.progress import Counts, Quiet
 
 LONG = 20.0
 
@@ -69,6 +74,15 @@ def test_after_a_stop_what_is_under_way_is_awaited_and_not_cancelled() -> None:
     assert not calls
 
 
+def test_windows_that_are_asked_together_hold_what_one_alone_would() -> None:
+    class Streaming(Echo):
+        def info(self) -> ModelInfo:
+            return replace(super().info(), streams_at_once=3)
+
+    answerer = ModelAnswerer(Streaming(), None, progress=Quiet(), counts=Counts())
+    assert answerer.windows_at_once * answerer.window_requests == answerers.WINDOW_REQUESTS
+
+
 TASK = """
 task: {name}
 dataset_path: json
@@ -108,7 +122,7 @@ def test_a_server_gives_the_same_samples_and_is_asked_each_request_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     samples = {}
-    for run, size in (("small", 40), ("large", 12_288)):  # windows of ten docs, and one of all
+    for run, size in (("small", 80), ("large", 12_288)):  # two windows of ten docs at once, and one of all
         monkeypatch.setattr(answerers, "WINDOW_REQUESTS", size)
         with FaultyServer(delay=0.005) as server:
             evaluate(folder, server.url, run)

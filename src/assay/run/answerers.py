@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from assay.run.reuse import ModelStore
 
 WINDOW_REQUESTS = 12_288
-"""Requests held in memory at once. Large enough that prefixes are shared, small enough that memory stays flat."""
+"""Requests held in memory at once, in all windows. Large enough that prefixes are shared, small enough that memory stays flat."""
 
 
 class Answerer(Protocol):
@@ -89,10 +89,10 @@ class ModelAnswerer:
         self.lm, self.store, self.keys = lm, store, AnswerKeys(lm.fingerprint())
         self.fresh, self.offline, self.stop, self.progress, self.counts = fresh, offline, stop, progress, counts
         self.shuffle = shuffle
-        # Many replicas need more at once, or each would get crumbs.
         info = lm.info()
-        self.window_requests = max(WINDOW_REQUESTS, info.window_requests)
         self.windows_at_once = info.streams_at_once
+        # Many replicas need more at once, or each would get crumbs.
+        self.window_requests = max(WINDOW_REQUESTS // self.windows_at_once, info.window_requests)
         self._lock = Lock()
         self._asked: set[bytes] = set()
         """Keys of requests whose answers are being found now, by any thread."""
