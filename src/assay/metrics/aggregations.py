@@ -199,7 +199,9 @@ def bypass(values: Sequence[Any]) -> int:
 
 
 def _column(values: Sequence[Any]) -> Floats:
-    return np.stack([np.asarray(values, dtype=np.float64), np.ones(len(values))], axis=1)
+    table = np.ones((len(values), 2))
+    table[:, 0] = values
+    return table
 
 
 def _pairs(values: Sequence[Any]) -> Floats:

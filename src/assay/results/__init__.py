@@ -12,6 +12,7 @@ from assay.results.directory import (
     shown_settings,
     write_whole,
 )
+from assay.results.growing import DocIds, Numbers
 from assay.results.health import Chance, Flag, Health
 from assay.results.keys import MetricKey, matching, read_key, read_numbers, the_one, write_key
 from assay.results.lm_eval_schema import config_entry, group_entry
@@ -35,6 +36,7 @@ from assay.results.scores import GroupScore, JudgeCheck, Score, Share, self_pref
 __all__ = [
     "LAYOUT",
     "Chance",
+    "DocIds",
     "Flag",
     "GroupResult",
     "GroupScore",
@@ -42,6 +44,7 @@ __all__ = [
     "JudgeCheck",
     "MetricColumn",
     "MetricKey",
+    "Numbers",
     "RunDirectory",
     "RunResult",
     "SampleRow",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.results.growing import DocIds, Numbers
 from assay.results.keys import MetricKey
 from assay.stats import Aggregation
 
@@ -19,15 +19,15 @@ from assay.stats import Aggregation
 class MetricColumn:
     """Values with the docs they belong to, since a metric may skip docs.
 
-    Numbers are kept as an array, eight bytes each. Values of another kind (the pairs of an f1, the texts of a BLEU) turn
+    Numbers take eight bytes each. Values of another kind (the pairs of an f1, the texts of a BLEU) turn
     the whole column into a list.
     """
 
     key: MetricKey
     aggregation: Aggregation
     higher_is_better: bool | None = None
-    doc_ids: array[int] = field(default_factory=lambda: array("q"))
-    values: array[float] | list[Any] = field(default_factory=lambda: array("d"))
+    doc_ids: DocIds = field(default_factory=DocIds)
+    values: Numbers[float] | list[Any] = field(default_factory=lambda: Numbers[float]("d"))
     labels: dict[int, float] | None = None
     """Where the values are verdicts of a judge: what people say of some docs, by doc id. None where no judge was asked."""
     draws: list[tuple[int, int]] = field(default_factory=list)
@@ -40,7 +40,7 @@ class MetricColumn:
 
     @property
     def is_numeric(self) -> bool:
-        return isinstance(self.values, array)
+        return isinstance(self.values, Numbers)
 
     def add(self, doc_id: int, value: Any, draws: tuple[int, int] | None = None) -> None:
         if self.is_numeric and not isinstance(value, int | float):
@@ -53,7 +53,7 @@ class MetricColumn:
     def extend(self, doc_ids: Iterable[int], values: Sequence[Any], draws: Iterable[tuple[int, int]] = ()) -> None:
         """Many docs at once."""
         if self.is_numeric and not (
-            isinstance(values, array) or all(isinstance(value, int | float) for value in values)
+            isinstance(values, Numbers) or all(isinstance(value, int | float) for value in values)
         ):
             self.values = list(self.values)
         self.doc_ids.extend(doc_ids)
@@ -62,7 +62,9 @@ class MetricColumn:
 
     def in_doc_order(self) -> MetricColumn:
         """The same column by ascending doc id; itself where it is in order, as it is unless docs were drawn at random."""
-        ids = np.frombuffer(self.doc_ids, dtype=np.int64)
+        if self.doc_ids.as_range is not None:
+            return self
+        ids = np.asarray(self.doc_ids)
         if bool(np.all(ids[1:] >= ids[:-1])):
             return self
         order = np.argsort(ids, kind="stable").tolist()
@@ -111,7 +113,7 @@ def count_disagreements(columns: Mapping[MetricKey, MetricColumn]) -> dict[str, 
 def _disagreements(left: MetricColumn, right: MetricColumn) -> set[int]:
     if left.is_numeric and right.is_numeric and left.doc_ids == right.doc_ids:
         differs: NDArray[np.bool_] = np.asarray(left.values) != np.asarray(right.values)
-        return set(np.frombuffer(left.doc_ids, dtype=np.int64)[differs].tolist())
+        return set(np.asarray(left.doc_ids)[differs].tolist())
     others = dict(zip(right.doc_ids, right.values))
     return {
         doc_id

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 from assay.filters import ReadLabel
 from assay.instance import Instance
 from assay.results import (
+    DocIds,
     Flag,
     Health,
     MetricColumn,
     MetricKey,
+    Numbers,
     RunDirectory,
     SampleRow,
     SampleWriter,
@@ -59,10 +61,10 @@ class Collector:
         self.unparsed_docs: dict[str, array[int]] = {}
         """By filter."""
         self.no_gold_docs: set[int] = set()
-        self.doc_ids: array[int] = array("q")
-        self.keys: array[int] = array("Q")
-        self.prompts: array[int] = array("Q")
-        self.clusters: array[int] | None = array("Q") if task.config.cluster else None
+        self.doc_ids = DocIds()
+        self.keys: Numbers[int] = Numbers("Q")
+        self.prompts: Numbers[int] = Numbers("Q")
+        self.clusters: Numbers[int] | None = Numbers("Q") if task.config.cluster else None
         """The key of each doc's cluster."""
         self.choice_counts: Counter[int] = Counter()
         self.drawn_once = True

@@ -68,8 +68,8 @@ def unit_keys_of(collector: Collector, column: MetricColumn) -> Keys:
     """The units of a column's docs, in its order."""
     at = {doc_id: i for i, doc_id in enumerate(collector.doc_ids)}
     rows = np.array([at[doc_id] for doc_id in column.doc_ids], dtype=np.int64)
-    keys = np.frombuffer(collector.keys, dtype=np.uint64)[rows]
-    clusters = None if collector.clusters is None else np.frombuffer(collector.clusters, dtype=np.uint64)[rows]
+    keys = np.asarray(collector.keys)[rows]
+    clusters = None if collector.clusters is None else np.asarray(collector.clusters)[rows]
     return unit_keys(keys, clusters)
 
 

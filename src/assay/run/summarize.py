@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.config import RunConfig, without_secrets
 from assay.results import (
+    DocIds,
     GroupResult,
     MetricKey,
     RunDirectory,
@@ -77,17 +79,14 @@ def other_numbers(group: GroupResult) -> list[str]:
 
 def task_scores(collector: Collector, bootstrap_iters: int) -> dict[MetricKey, Score]:
     """An estimate for every metric under every filter."""
-    ids = np.frombuffer(collector.doc_ids, dtype=np.int64)
-    order = np.argsort(ids, kind="stable")
-    keys = np.frombuffer(collector.keys, dtype=np.uint64)[order]
-    clusters = None if collector.clusters is None else np.frombuffer(collector.clusters, dtype=np.uint64)[order]
+    keys = np.asarray(collector.keys)
+    clusters = None if collector.clusters is None else np.asarray(collector.clusters)
     scores: dict[MetricKey, Score] = {}
     for key, unordered in collector.columns.items():
         column = unordered.in_doc_order()
-        # Metrics may skip docs: pick the keys of those that have a value.
-        at = np.searchsorted(ids[order], np.asarray(column.doc_ids))
+        at = places_of(column.doc_ids, collector.doc_ids)
         scores[key] = estimate(
-            list(column.values),
+            column.values,
             column.aggregation,
             keys[at],
             None if clusters is None else clusters[at],
@@ -101,6 +100,14 @@ def task_scores(collector: Collector, bootstrap_iters: int) -> dict[MetricKey, S
                 scores[key], column, keys[at], None if clusters is None else clusters[at], bootstrap_iters
             )
     return scores
+
+
+def places_of(wanted: DocIds, ids: DocIds) -> slice | NDArray[np.int64]:
+    """Where docs stand among all docs that were asked: metrics may skip some."""
+    if wanted.as_range is not None and wanted.as_range == ids.as_range:
+        return slice(None)
+    order = np.argsort(ids, kind="stable")
+    return order[np.searchsorted(ids, wanted, sorter=order)]
 
 
 def anytime(scores: dict[MetricKey, Score], watch: Watch | None) -> dict[MetricKey, Score]:
@@ -188,7 +195,9 @@ def plain_config(value: Any) -> Any:
 def finish_health(collector: Collector, config: RunConfig) -> None:
     """What is known of a task's health only when all its docs are there."""
     health = collector.health
-    health.duplicate_prompts = len(collector.prompts) - len(np.unique(collector.prompts))
+    prompts = np.asarray(collector.prompts)
+    prompts.sort()
+    health.duplicate_prompts = int(np.count_nonzero(prompts[1:] == prompts[:-1]))
     health.fewshot_leaks_avoided = collector.task.fewshot_replaced
     health.filters_disagree = count_disagreements(collector.columns)
     health.bounds = bounds_of(collector)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from assay.errors import AssayError, ScoringError
 from assay.metrics import AGGREGATIONS, Aggregation, is_right_or_wrong
-from assay.results import Chance, Score
+from assay.results import Chance, Numbers, Score
 from assay.stats import (
     B_DEFAULT,
     Estimate,
@@ -132,7 +132,8 @@ def aggregate(values: Sequence[Any], aggregation: Aggregation) -> float | None:
     if aggregation.name != "bypass" and all(value is None for value in values):
         return None
     try:
-        value = aggregation.fn(values)
+        # Those without statistics may be anybody's code, which is written for a list.
+        value = aggregation.fn(list(values) if aggregation.statistics is None else values)
     except AssayError as error:
         raise ScoringError(f"aggregation {aggregation.name}: {error.message}", hint=error.hint) from error
     except Exception as error:  # an aggregation may be anybody's code
@@ -158,6 +159,10 @@ def _statistics(values: Sequence[Any], aggregation: Aggregation) -> Floats | Non
     return table if np.isfinite(table).all() else None
 
 
+def _floats(values: Sequence[Any]) -> Sequence[float]:
+    return values if isinstance(values, Numbers) else [float(value) for value in values]
+
+
 def _estimate(
     value: float,
     values: Sequence[Any],
@@ -180,7 +185,7 @@ def _estimate(
     if table is not None and aggregation.estimate is not None:
         return aggregation.estimate(value, table, index, level)
     if aggregation.name == "mean" and table is not None:
-        return replace(mean_estimate([float(v) for v in values], index, level=level), value=value)
+        return replace(mean_estimate(_floats(values), index, level=level), value=value)
     if aggregation.transform is not None and table is not None:
         return transformed(ratio_estimate(table[:, 0], table[:, 1], index, level=level), aggregation.transform, value)
     units = n if index is None else int(index.max()) + 1
@@ -204,7 +209,7 @@ def _lm_eval_stderr(
     if aggregation.resamples and len(table) <= RESAMPLED_MOST:
         return resampled_stderr(table, aggregation, min(aggregation.resamples, bootstrap_iters))
     if aggregation.name == "mean" and index is not None:
-        return mean_stderr([float(v) for v in values])
+        return mean_stderr(_floats(values))
     return None
 
 

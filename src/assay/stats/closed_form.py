@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def mean_stderr(values: Iterable[float]) -> float | None:
     if n < 2:
         return None
     mu = sum(items) / n
-    return math.sqrt(sum([(x - mu) ** 2 for x in items]) / (n - 1)) / math.sqrt(n)
+    return math.sqrt(sum((x - mu) ** 2 for x in items) / (n - 1)) / math.sqrt(n)
 
 
 def mean_estimate(
@@ -261,8 +261,11 @@ def _satterthwaite(parts: Floats, df: Floats) -> float:
     return float((parts**2).sum()) ** 2 / below if below > 0 else math.inf
 
 
-def _floats(values: Iterable[Any]) -> list[float]:
-    return values.tolist() if isinstance(values, np.ndarray) else list(values)
+def _floats(values: Iterable[Any]) -> Sequence[float]:
+    """Python's own numbers, to be summed in order."""
+    if isinstance(values, np.ndarray):
+        return cast(list[float], values.tolist())
+    return values if isinstance(values, Sequence) else list(values)
 
 
 def gradient_of(finish: Callable[[Floats], Floats], sums: Floats) -> Floats:

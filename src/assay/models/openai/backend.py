@@ -105,7 +105,8 @@ class ServerLM(DescribedServer):
             prices=prices,
             max_gen_toks=self.max_gen_toks,
             capabilities=Capabilities(seeds=self.seed is not None),
-            window_requests=4 * self.transport.settings.ceiling,  # a quarter of that are docs, where each is one request
+            window_requests=4
+            * self.transport.settings.ceiling,  # a quarter of that are docs, where each is one request
             streams_at_once=streams,
         )
 
