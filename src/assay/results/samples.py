@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -26,6 +26,9 @@ from assay.instance import Instance, Message, Response, context_text, is_chat
 from assay.results.directory import plain, sync
 
 ROWS_PER_GROUP = 4096
+ROWS_PER_PART = 1024
+"""Rows that are held as Python objects, which take twice the memory. Parquet's writer takes as many at a time, so that the
+file is the same as if the group were written at once."""
 BATCH_ROWS = 1024
 """Rows that readers hold at once."""
 NOTHING = Response(None)
@@ -181,14 +184,19 @@ class SampleWriter:
         self._writer: Any = None
         self._numbers: tuple[str, ...] = ()
         self._rows: list[SampleRow] = []
+        self._parts: list[Any] = []
+        """Of the present row group, as tables."""
 
     def add(self, row: SampleRow) -> None:
         self._rows.append(row)
-        if len(self._rows) >= ROWS_PER_GROUP:
-            self._flush()
+        if len(self._rows) >= ROWS_PER_PART:
+            self._end_part()
+            if sum(map(len, self._parts)) >= ROWS_PER_GROUP:
+                self._flush()
 
     def close(self) -> None:
         """Complete the file. Metrics that first appear in later rows make the file be written anew with all columns."""
+        self._end_part()
         self._flush()
         if self._writer is not None:
             try:
@@ -205,18 +213,25 @@ class SampleWriter:
         self._partial.unlink(missing_ok=True)
         self._narrow.unlink(missing_ok=True)
 
+    def _end_part(self) -> None:
+        if self._rows:
+            self._parts.append(_table(self._rows))
+            self._rows = []
+
     def _flush(self) -> None:
-        if not self._rows:
+        if not self._parts:
             return
-        rows, self._rows = self._rows, []
-        numbers = [row.numbers() for row in rows]
-        names = tuple(dict.fromkeys(name for of_row in numbers for name in of_row))
+        import pyarrow as pa
+
+        parts, self._parts = self._parts, []
+        names = tuple(dict.fromkeys(name for part in parts for name in part.column_names if name not in FIXED_COLUMNS))
         try:
             if self._writer is None:
                 self._open(names)
             elif not set(names) <= set(self._numbers):
                 self._widen(names)
-            self._writer.write_table(self._table(rows, numbers))
+            schema = _schema(self._numbers)
+            self._writer.write_table(pa.concat_tables([_with_all(part, schema) for part in parts]))
         except OSError as error:
             raise self._failed(error) from error
 
@@ -224,7 +239,7 @@ class SampleWriter:
         import pyarrow.parquet as pq
 
         self._numbers = tuple(numbers)
-        self._writer = pq.ParquetWriter(self._partial, self._schema(), compression="zstd")
+        self._writer = pq.ParquetWriter(self._partial, _schema(self._numbers), compression="zstd")
 
     def _widen(self, numbers: Sequence[str]) -> None:
         """Copy what was written so far into a file that also has the new columns of numbers."""
@@ -235,50 +250,53 @@ class SampleWriter:
         os.replace(self._partial, self._narrow)
         self._open(tuple(dict.fromkeys([*self._numbers, *numbers])))
         for batch in pq.ParquetFile(self._narrow).iter_batches():
-            table = pa.Table.from_batches([batch])
-            for name in numbers:
-                if name not in table.column_names:
-                    table = table.append_column(name, pa.nulls(len(table), pa.float64()))
-            self._writer.write_table(table.select(self._schema().names))
+            self._writer.write_table(_with_all(pa.Table.from_batches([batch]), _schema(self._numbers)))
         self._narrow.unlink()
-
-    def _schema(self) -> Any:
-        import pyarrow as pa
-
-        text = [pa.field(name, pa.string()) for name in TEXT_COLUMNS]
-        return pa.schema(
-            [
-                pa.field("doc_id", pa.int64()),
-                pa.field("doc_hash", pa.string()),
-                pa.field("request_hash", pa.string()),
-                pa.field("filter", pa.string()),
-                *text,
-                pa.field("flags", pa.list_(pa.string())),
-                pa.field("cluster", pa.string()),
-                *[pa.field(name, pa.float64()) for name in self._numbers],
-            ]
-        )
-
-    def _table(self, rows: Sequence[SampleRow], numbers: Sequence[Mapping[str, float]]) -> Any:
-        same = ("doc_id", "doc_hash", "request_hash", "filter", *(name for name in TEXT_COLUMNS if name != "other"))
-        columns: dict[str, list[Any]] = {name: [*map(attrgetter(name), rows)] for name in same}
-        columns["other"] = [to_json(row.other) if row.other else None for row in rows]
-        columns["flags"] = [list(row.flags) for row in rows]
-        columns["cluster"] = [row.cluster for row in rows]
-        for name in self._numbers:
-            columns[name] = [of_row.get(name) for of_row in numbers]
-        schema = self._schema()
-        try:
-            return arrow_table(columns, schema)
-        except UnicodeEncodeError:
-            texts = {name: [_encodable(text) for text in columns[name]] for name in TEXT_COLUMNS}
-            return arrow_table({**columns, **texts}, schema)
 
     def _failed(self, error: OSError) -> StoreError:
         return StoreError(
             f"cannot write samples to {self.path}: {error.strerror or error}",
             hint="Nothing is lost; answers are in the store. Free some space and run again.",
         )
+
+
+FIXED_COLUMNS = ("doc_id", "doc_hash", "request_hash", "filter", *TEXT_COLUMNS, "flags", "cluster")
+"""Those that every file has; numbers follow."""
+
+
+def _schema(numbers: Sequence[str]) -> Any:
+    import pyarrow as pa
+
+    others = {"doc_id": pa.int64(), "flags": pa.list_(pa.string())}
+    fixed = [pa.field(name, others.get(name, pa.string())) for name in FIXED_COLUMNS]
+    return pa.schema([*fixed, *[pa.field(name, pa.float64()) for name in numbers]])
+
+
+def _table(rows: Sequence[SampleRow]) -> Any:
+    """The rows with the numbers that any of them has."""
+    numbers = [row.numbers() for row in rows]
+    columns: dict[str, list[Any]] = {name: [*map(attrgetter(name), rows)] for name in FIXED_COLUMNS}
+    columns["other"] = [to_json(row.other) if row.other else None for row in rows]
+    columns["flags"] = [list(row.flags) for row in rows]
+    names = tuple(dict.fromkeys(name for of_row in numbers for name in of_row))
+    for name in names:
+        columns[name] = [of_row.get(name) for of_row in numbers]
+    schema = _schema(names)
+    try:
+        return arrow_table(columns, schema)
+    except UnicodeEncodeError:
+        texts = {name: [_encodable(text) for text in columns[name]] for name in TEXT_COLUMNS}
+        return arrow_table({**columns, **texts}, schema)
+
+
+def _with_all(table: Any, schema: Any) -> Any:
+    """The table with all columns of the schema, in its order; nulls for numbers that none of its rows has."""
+    import pyarrow as pa
+
+    for name in schema.names:
+        if name not in table.column_names:
+            table = table.append_column(name, pa.nulls(len(table), pa.float64()))
+    return table.select(schema.names)
 
 
 def _encodable(text: str | None) -> str | None:
