@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from assay.filters import ReadLabel
 from assay.instance import Instance
 from assay.results import (
@@ -64,6 +66,7 @@ class Collector:
         self.doc_ids = DocIds()
         self.keys: Numbers[int] = Numbers("Q")
         self.prompts: Numbers[int] = Numbers("Q")
+        """The first 64 bits of the hash of each doc's requests, until `finish` counts those that are equal."""
         self.clusters: Numbers[int] | None = Numbers("Q") if task.config.cluster else None
         """The key of each doc's cluster."""
         self.choice_counts: Counter[int] = Counter()
@@ -108,6 +111,8 @@ class Collector:
             self._score(waiting)
         if self.writer is not None:
             self.writer.close()
+        prompts, self.prompts = np.sort(self.prompts), Numbers("Q")
+        self.health.duplicate_prompts = int(np.count_nonzero(prompts[1:] == prompts[:-1]))
 
     def abandon(self) -> None:
         """The run ends without results: leave no half-written file."""

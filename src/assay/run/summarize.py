@@ -195,9 +195,6 @@ def plain_config(value: Any) -> Any:
 def finish_health(collector: Collector, config: RunConfig) -> None:
     """What is known of a task's health only when all its docs are there."""
     health = collector.health
-    prompts = np.asarray(collector.prompts)
-    prompts.sort()
-    health.duplicate_prompts = int(np.count_nonzero(prompts[1:] == prompts[:-1]))
     health.fewshot_leaks_avoided = collector.task.fewshot_replaced
     health.filters_disagree = count_disagreements(collector.columns)
     health.bounds = bounds_of(collector)

@@ -50,7 +50,7 @@ def mean_estimate(
     if not items:
         return Estimate.missing("no docs")
     array = np.asarray(items, dtype=np.float64)
-    estimate = ratio_estimate(array, np.ones(len(array)), clusters, level=level)
+    estimate = ratio_estimate(array, np.broadcast_to(1.0, len(array)), clusters, level=level)
     value = sum(items) / len(items)
     if clusters is None and estimate.stderr is not None:
         return replace(estimate, value=value, stderr=mean_stderr(items))
