@@ -15,7 +15,7 @@ from tests.models.openai.faulty_server import FaultyServer
 from tests.run.test_run import Echo
 
 import assay
-from assay.models import ModelInfo
+from assay.models import ModelInfo, load_model
 from assay.run import answerers
 from assay.run.ahead import answered_windows
 from assay.run.answerers import ModelAnswerer
@@ -83,6 +83,16 @@ def test_windows_that_are_asked_together_hold_what_one_alone_would() -> None:
     assert answerer.windows_at_once * answerer.window_requests == answerers.WINDOW_REQUESTS
 
 
+def test_the_more_requests_are_under_way_the_more_docs_stand_behind_them() -> None:
+    def docs(concurrent: int) -> float:
+        url = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "num_concurrent": concurrent}
+        answerer = ModelAnswerer(load_model("local-completions", url), None, progress=Quiet(), counts=Counts())
+        return answerer.windows_at_once * answerer.window_requests / 4
+
+    assert docs(64) == answerers.WINDOW_REQUESTS / 4
+    assert [docs(concurrent) / concurrent for concurrent in (1024, 2048)] == [6, 6]
+
+
 TASK = """
 task: {name}
 dataset_path: json
@@ -122,7 +132,7 @@ def test_a_server_gives_the_same_samples_and_is_asked_each_request_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     samples = {}
-    for run, size in (("small", 80), ("large", 12_288)):  # two windows of ten docs at once, and one of all
+    for run, size in (("small", 80), ("large", 12_288)):  # two windows of a dozen docs at once, and one of all
         monkeypatch.setattr(answerers, "WINDOW_REQUESTS", size)
         with FaultyServer(delay=0.005) as server:
             evaluate(folder, server.url, run)

@@ -99,14 +99,15 @@ class ServerLM(DescribedServer):
         prices = self.prices if any(self.prices) else None
         # What a limit allows, or a batch holds, is reckoned for one stream of requests.
         streams = 1 if self.batches or self.cost_limit else 2
+        # Three docs for each request under way (a doc counts as four), or one slow answer would leave the server idle.
+        window = 12 * self.transport.settings.ceiling
         return replace(
             super().info(),
             name=self.model,
             prices=prices,
             max_gen_toks=self.max_gen_toks,
             capabilities=Capabilities(seeds=self.seed is not None),
-            window_requests=4
-            * self.transport.settings.ceiling,  # a quarter of that are docs, where each is one request
+            window_requests=window,
             streams_at_once=streams,
         )
 
