@@ -90,7 +90,7 @@ def test_the_more_requests_are_under_way_the_more_docs_stand_behind_them() -> No
         return answerer.windows_at_once * answerer.window_requests / 4
 
     assert docs(64) == answerers.WINDOW_REQUESTS / 4
-    assert [docs(concurrent) / concurrent for concurrent in (1024, 2048)] == [6, 6]
+    assert [docs(concurrent) / concurrent for concurrent in (1024, 2048)] == [4, 4]
 
 
 TASK = """

@@ -99,8 +99,8 @@ class ServerLM(DescribedServer):
         prices = self.prices if any(self.prices) else None
         # What a limit allows, or a batch holds, is reckoned for one stream of requests.
         streams = 1 if self.batches or self.cost_limit else 2
-        # Three docs for each request under way (a doc counts as four), or one slow answer would leave the server idle.
-        window = 12 * self.transport.settings.ceiling
+        # Two docs for each request under way (a doc counts as four), or one slow answer would leave the server idle.
+        window = 8 * self.transport.settings.ceiling
         return replace(
             super().info(),
             name=self.model,
