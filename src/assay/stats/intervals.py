@@ -51,7 +51,8 @@ def spread_of(residuals: Floats, weights: Floats, index: NDArray[np.int64] | Non
     largest = float(share.max())
     if len(residuals) < 2 or not largest < 1:
         return None
-    units = 1 / float(share @ share)
+    # Sums of whole numbers are exact in whatever order a processor adds them: n docs by themselves are n units.
+    units = total**2 / float(weights @ weights)
     # In place: with many docs, each array less is megabytes less.
     squares = residuals**2
     squares /= np.subtract(1, share, out=share)
