@@ -3,7 +3,7 @@ answers, beside lm-evaluation-harness.
 
     make bench                                    with an lm-evaluation-harness in .venv-rival
     python benchmarks/startup.py --rival PYTHON   with one of your own
-    python benchmarks/startup.py --rival PYTHON --first SRC      also the start of hf in another tree of Assay
+    python benchmarks/startup.py --rival PYTHON --first SRC      also the start of hf in the first version
 
 Both sides index the same task files: those of the rival's installation. Each measurement runs in a fresh process;
 assay's and the rival's take turns, and the smallest of the repeats counts, because noise only ever adds.
@@ -68,11 +68,11 @@ main()
 
 def ask_a_model(
     assay: str, lm_eval: str, first: str | None, repeats: int
-) -> list[tuple[str, float, float | None, str]]:
+) -> tuple[list[tuple[str, float, float | None, str]], str]:
     """From the command to the result of one question, and to the first answer of forty."""
     from assay.models.pulling import pull
 
-    model = pull("smollm2-135m").path
+    model, more = pull("smollm2-135m").path, ""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "start.yaml").write_text(TASK.format(folder=folder))
         with open(Path(folder) / "test.jsonl", "w", encoding="utf-8") as file:
@@ -90,9 +90,9 @@ def ask_a_model(
         ours = [*common, "--model_args", f"pretrained={model}"]
 
         def first_answer(source: str | None, home: str) -> float:
-            more = {} if source is None else {"PYTHONPATH": source}
+            path = {} if source is None else {"PYTHONPATH": source}
             command = [sys.executable, "-c", ASK, "run", *ours, "--fresh", "--run_dir", f"{home}/run"]
-            given = {**environment(home), **more, "BEGAN": str(time.time()), "ASSAY_LEAN_IMPORTS": "1"}
+            given = {**environment(home), **path, "BEGAN": str(time.time()), "ASSAY_LEAN_IMPORTS": "1"}
             done = subprocess.run(command, check=True, capture_output=True, text=True, env=given)
             return float(next(line.split()[1] for line in done.stdout.splitlines() if line.startswith("FIRST")))
 
@@ -108,13 +108,12 @@ def ask_a_model(
             first_answer(first if home == homes[1] else None, home)  # what is kept of a model from run to run
         if first is not None:
             began = take_turns(lambda: first_answer(None, homes[0]), lambda: first_answer(first, homes[1]), repeats)
-            print(
-                f"first answer of 40 questions: {began[0]:.2f} s, in {first} {began[1]:.2f} s: {began[0] / began[1]:.2f}"
-            )
+            share = began[0] / began[1]
+            more = f" The first answer took {began[0]:.1f} s, in the first version {began[1]:.1f} s ({share:.2f})."
         else:
             began = (min(first_answer(None, homes[0]) for _ in range(repeats)), 0.0)
         rows.append(("`run --model hf`, 40 questions, to the first answer", began[0], None, ""))
-    return rows
+    return rows, more
 
 
 def timed(command: list[str], home: str) -> float:
@@ -152,7 +151,7 @@ def main() -> None:
         help="an interpreter that has lm-evaluation-harness; else ASSAY_RIVAL",
     )
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--first", metavar="SRC", help="another version's src/, to start hf in turn with this one")
+    parser.add_argument("--first", metavar="SRC", help="src/ of the first version, to start hf in turn with this one")
     given = parser.parse_args()
     if not given.rival:
         parser.error("give --rival PYTHON, or run `make bench`, which makes one")
@@ -189,12 +188,13 @@ def main() -> None:
             given.repeats * 3,
         )
 
+    started, more = ask_a_model(assay, lm_eval, given.first, given.repeats)
     measured: list[tuple[str, float, float | None, str]] = [
         (f"index of all task files, cold ({counts['assay']:,} names)", *cold, "8"),
         ("index of all task files, warm", warm, cold[1], "50"),
         ("`ls tasks`", *ls, "20"),
         ("`--help`", *help_, "3"),
-        *ask_a_model(assay, lm_eval, given.first, given.repeats),
+        *started,
     ]
     rows = [
         [
@@ -212,8 +212,8 @@ def main() -> None:
         if counts["assay"] == counts["lm_eval"]
         else f"names found differ: {counts}"
     )
-    print(table, same, sep="\n")
-    write_section("Start-up", f"{table}\n\n{same.capitalize()}.")
+    print(table, same + more, sep="\n")
+    write_section("Start-up", f"{table}\n\n{same.capitalize()}.{more}")
 
 
 if __name__ == "__main__":
