@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import Any
 
@@ -55,7 +55,10 @@ def _is_ours() -> bool:
     """Whether the process is ours alone, and nothing of what is kept away is there yet."""
     if os.environ.get(LEAN) != "1" or any(name in os.environ for name in _LAUNCHERS):
         return False
-    return "transformers" not in sys.modules and int(version("transformers").partition(".")[0]) >= 5
+    try:
+        return "transformers" not in sys.modules and int(version("transformers").partition(".")[0]) >= 5
+    except (PackageNotFoundError, ValueError):  # importing it says what is wrong
+        return False
 
 
 class _StandIns(MetaPathFinder, Loader):
