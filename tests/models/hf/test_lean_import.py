@@ -87,7 +87,7 @@ def test_a_model_answers_the_same_with_less_imported(names: list[str], tmp_path:
     for name, less, all_ in zip(names, lean, whole):
         assert less["answers"] == all_["answers"], name
         assert less["way"] == all_["way"], name
-    assert all("torch._dynamo" in found["heavy"] for found in whole)
+    assert all("torch._dynamo" in found["heavy"] for found in whole if found["answers"] is not None)
     # Families with experts or states ask for more than decorators, and get it; most ask for nothing.
     heavy = [name for name, found in zip(names, lean) if found["heavy"]]
     assert "llama" not in heavy
