@@ -17,7 +17,7 @@ from assay.cli.foreign_flags import foreign_flags
 from assay.cli.help import HelpContext, with_fitted_help
 from assay.cli.output import echo, secure_streams, speak_utf8, unwritten
 from assay.errors import DISTRIBUTION, AssayError, did_you_mean
-from assay.signs import hanging
+from assay.terminal_text import hanging
 
 VERBS: dict[str, tuple[str, str]] = {
     "run": ("assay.cli.run:command", "Evaluate a model on tasks."),
