@@ -19,7 +19,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from assay.compact_json import compact_encoder
 from assay.errors import StoreError
 from assay.instance import Instance, Message, Response, context_text, is_chat
 from assay.results.directory import plain, sync
@@ -170,7 +169,7 @@ def pack_questions(instances: Sequence[Instance]) -> str | None:
     return to_json(asked) if asked else None
 
 
-to_json = compact_encoder(plain)
+to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=plain).encode
 
 
 class SampleWriter:
