@@ -108,7 +108,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arguments is None:
         speak_utf8()
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # Arrow's own pool holds on to tens of MB
-        os.environ.setdefault("ASSAY_LEAN_IMPORTS", "1")  # the process is ours: see `assay.models.hf.lean_import`
     secure_streams()
     end_in_order()
     code = _answer(sys.argv[1:] if arguments is None else arguments)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assay.arrow import arrow_array
 from assay.instance import is_chat
 from assay.results import RunResult, TaskResult, kept_arguments
 
@@ -68,7 +67,7 @@ def _failures(directory: Path, name: str, task: TaskResult) -> Iterator[Failure]
     chosen = [number for worth, _, number in sorted(rows)[:MOST_DOCS] if worth < best or best == -math.inf]
     names = ["doc_id", "target", "arguments", "filtered_resps", "flags", column]
     whole = next(file.iter_batches(MOST_ROWS, columns=names))
-    for row in whole.take(arrow_array(chosen, pa.int64())).to_pylist():
+    for row in whole.take(pa.array(chosen, pa.int64())).to_pylist():
         yield Failure(
             task=name,
             doc_id=row["doc_id"],
