@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.parity.goldens import PARITY, golden_paths, load_golden, options_of, plain
 
-from assay.metrics.sandbox import allow_unsafe_code
+from assay.metrics import allow_unsafe_code
 from assay.tasks import Task, TaskManager
 
 pytestmark = [pytest.mark.parity]

@@ -27,29 +27,14 @@ from assay.cluster.pool import Died, Raised, ReplicaPool, Worker
 from assay.cluster.replica import ModelSpec, ShardAnswers
 from assay.cluster.shards import Shard, ShardCutter, shard_size
 from assay.config import RunConfig
+from assay.errors import ConfigError
 from assay.instance import Instance, Response
-from assay.models import ABILITIES, Capabilities, Identity, ModelInfo, Stop, StreamingLM, Usage, never
+from assay.models import ABILITIES, LM, Capabilities, Identity, ModelInfo, Stop, StreamingLM, Usage, never
 
 SHARDS_PER_REPLICA = 2
 DEATHS_PER_SHARD = 3
 WINDOW_PER_REPLICA = 2048
 """Requests that a run builds before it sends them, for each replica: shards of a window stay large enough for all."""
-
-
-def load_on_cluster(config: RunConfig, notify: Callable[[str], None] = lambda text: None) -> ClusterLM:
-    """Start the replicas that the config asks for; returns when the first has the model."""
-    started_here = connect(config.ray_address, config.replicas)
-    try:
-        nodes = node_resources()
-        count, each = plan_replicas(config.replicas, gpus_needed(config, nodes), config.cpus_per_replica, nodes)
-        spec = ModelSpec(
-            _absolute(config.model), config.model_args, config.device, config.batch_size, config.trust_remote_code
-        )
-        return ClusterLM(spec, count, each, notify, started_here=started_here)
-    except BaseException:
-        if started_here:
-            import_ray().shutdown()
-        raise
 
 
 class ClusterLM(StreamingLM):
@@ -269,3 +254,28 @@ def _absolute(model: str) -> str:
     """A model in a file is named by a path that means the same in every process of this machine."""
     path, colon, name = model.partition(".py:")
     return f"{Path(path + '.py').resolve()}:{name}" if colon else model
+
+
+class RayExecutor:
+    """What `--executor ray` stands for: the model runs on a cluster."""
+
+    counts_cost = False
+
+    def load(self, config: RunConfig, notify: Callable[[str], None]) -> LM:
+        """Start the replicas that the config names; returns when the first has the model."""
+        started_here = connect(config.ray_address, config.replicas)
+        try:
+            nodes = node_resources()
+            count, each = plan_replicas(config.replicas, gpus_needed(config, nodes), config.cpus_per_replica, nodes)
+            spec = ModelSpec(
+                _absolute(config.model), config.model_args, config.device, config.batch_size, config.trust_remote_code
+            )
+            return ClusterLM(spec, count, each, notify, started_here=started_here)
+        except BaseException:
+            if started_here:
+                import_ray().shutdown()
+            raise
+
+    def accept(self, model: object) -> None:
+        if not isinstance(model, ClusterLM):
+            raise ConfigError("a model object cannot be sent to a cluster", hint="Name it: path/to/file.py:Class.")

@@ -17,6 +17,9 @@ from assay.config.settings import is_secret, merge_settings
 from assay.config.task import FrozenConfig
 from assay.errors import ConfigError, did_you_mean
 
+SandboxKind = Literal["auto", "weak", "bwrap", "docker", "podman"]
+"""Where programs that a model wrote may run."""
+
 
 class Seeds(FrozenConfig):
     """Seeds of the process's generators, and of few-shot sampling. None leaves a generator alone."""
@@ -155,7 +158,7 @@ class RunConfig(FrozenConfig):
     metadata: Annotated[dict[str, Any], _settings("metadata")] = Field(default_factory=dict)
     trust_remote_code: bool = False
     confirm_run_unsafe_code: bool = False
-    sandbox: Literal["auto", "weak", "bwrap", "docker", "podman"] = "auto"
+    sandbox: SandboxKind = "auto"
     """Where programs that the model wrote run."""
 
     output_path: str | None = None
@@ -277,7 +280,7 @@ class RunWords(TypedDict, total=False):
     metadata: Settings
     trust_remote_code: bool
     confirm_run_unsafe_code: bool
-    sandbox: Literal["auto", "weak", "bwrap", "docker", "podman"]
+    sandbox: SandboxKind
     output_path: str | None
     run_dir: str | None
     log_samples: bool

@@ -1,14 +1,12 @@
 """Task scores to group scores: trees of groups, aggregators, and error bars up to the root.
 
 From the bottom up: `members` (who enters), `aggregators` (many numbers to one), `lift` (its error bar), `functions` (code of
-users), `score` (all numbers of one group), `group` (the tree), `manager` (the groups of a run); `faces` are classes over
+users), `score` (all numbers of one group), `group` (the tree), `manager` (the groups of a run); `aggregator_classes` are classes over
 plain dictionaries, `conditions` decide about members.
 """
 
 from assay.config import AggMetricConfig
-from assay.groups.aggregators import AGGREGATORS, ArrayAggregator
-from assay.groups.conditions import holds, names_in, read_size
-from assay.groups.faces import (
+from assay.groups.aggregator_classes import (
     Aggregator,
     AggregatorFactory,
     CustomAggregator,
@@ -18,6 +16,8 @@ from assay.groups.faces import (
     NoOpAggregator,
     PassAtKAggregator,
 )
+from assay.groups.aggregators import AGGREGATORS, ArrayAggregator
+from assay.groups.conditions import holds, names_in, read_size
 from assay.groups.group import Group, StandardGroup, TagGroup
 from assay.groups.manager import GroupManager
 from assay.groups.passk import pass_at_k

@@ -232,7 +232,7 @@ class Group(Generic[TaskT]):
     @property
     def _aggregator(self) -> Any:
         """The class of `AggregatorFactory` that its entries ask for, over plain dictionaries."""
-        return load_object("assay.groups.faces:AggregatorFactory").create_aggregator(self.config)  # type: ignore[attr-defined]
+        return load_object("assay.groups.aggregator_classes:AggregatorFactory").create_aggregator(self.config)  # type: ignore[attr-defined]
 
     @property
     def _qualified_name(self) -> str:

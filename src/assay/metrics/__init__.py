@@ -20,8 +20,8 @@ from assay.metrics.hub import import_for_task
 from assay.metrics.hub import load as load_metric
 from assay.metrics.likelihoods import count_bytes, count_words
 from assay.metrics.matching import plain
+from assay.metrics.programs import SANDBOXES, allow_unsafe_code, find_sandbox
 from assay.metrics.reducers import REDUCERS, Reducer, count_right, get_reducer, is_right_or_wrong
-from assay.metrics.sandbox import allow_unsafe_code, require_walls
 from assay.stats import Aggregation
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "METRICS",
     "OFFLINE_METRICS",
     "REDUCERS",
+    "SANDBOXES",
     "Aggregation",
     "ChoiceBatch",
     "ChoiceResult",
@@ -42,6 +43,7 @@ __all__ = [
     "count_bytes",
     "count_right",
     "count_words",
+    "find_sandbox",
     "get_reducer",
     "import_for_task",
     "is_right_or_wrong",
@@ -53,5 +55,4 @@ __all__ = [
     "pooled_sample_stderr",
     "register_aggregation",
     "register_metric",
-    "require_walls",
 ]

@@ -2,7 +2,8 @@
 
 from assay.run.checks import check_group, require_sound
 from assay.run.drawing import draw_units, units_of
-from assay.run.execution import execute, model_for, rescore
+from assay.run.execution import execute, rescore
+from assay.run.executors import EXECUTORS, Executor, model_for
 from assay.run.forecasting import Forecast, forecast
 from assay.run.interrupt import Interrupted
 from assay.run.matrix import Cell, MatrixModel, missing_by_model, plan_cells, read_models, run_model, share_out
@@ -12,9 +13,11 @@ from assay.run.progress import Counts, Progress, Quiet
 from assay.run.reasking import AskedAgain, reask
 
 __all__ = [
+    "EXECUTORS",
     "AskedAgain",
     "Cell",
     "Counts",
+    "Executor",
     "Forecast",
     "Interrupted",
     "MatrixModel",

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from assay.config import RunConfig
-from assay.data import mirror_dir
 from assay.errors import ConfigError
 from assay.instance import context_text
 from assay.metrics import allow_unsafe_code
-from assay.models import LM, CostLimit, load_model, load_when_asked
+from assay.models import LM
 from assay.results import RunDirectory, RunResult
 from assay.run.answerers import ModelAnswerer
+from assay.run.executors import cost_limit, is_known, model_for, model_name, ready_model
 from assay.run.interrupt import StopRequest
 from assay.run.journal import Journal, describe_model
 from assay.run.kept import KeptAnswerer, KeptVerdicts
@@ -197,84 +196,6 @@ def prepare(config: RunConfig) -> None:
     """Set what is global to the process: seeds, permission to run code."""
     seed_everything(config.seed)
     allow_unsafe_code(config.confirm_run_unsafe_code, config.sandbox)
-
-
-# ---------------------------------------------------------------------- the model
-
-
-def model_for(config: RunConfig, notify: Callable[[str], None] = lambda text: None) -> LM:
-    """The model that a config names: on the cluster, loaded when first asked (local files), or loaded now."""
-    if config.executor == "ray":
-        from assay.cluster import load_on_cluster
-
-        return load_on_cluster(config, notify)
-    words: dict[str, Any] = {
-        "device": config.device,
-        "batch_size": config.batch_size,
-        "trust_remote_code": config.trust_remote_code,
-    }
-    load = load_model if config.apply_chat_template else load_when_asked
-    # Among the arguments, so that a model that knows no such thing says so.
-    effort = {} if config.reasoning_effort is None else {"reasoning_effort": config.reasoning_effort}
-    return load(config.model, {**effort, **mirrored(config)}, **words)
-
-
-def mirrored(config: RunConfig) -> dict[str, Any]:
-    """The model's arguments; names of the hub that `assay fetch --model` put into the mirror are the files there."""
-    mirror = mirror_dir(config.data_dir)
-    if mirror is None:
-        return config.model_args
-    named: dict[str, Any] = {
-        key: config.model_args[key] for key in ("pretrained", "tokenizer") if key in config.model_args
-    }
-    places = {key: mirror / "models" / name for key, name in named.items() if isinstance(name, str)}
-    there: dict[str, Any] = {
-        key: str(path) for key, path in places.items() if path.is_dir() and not Path(named[key]).exists()
-    }
-    return {**config.model_args, **there}
-
-
-def ready_model(config: RunConfig, model: LM | object | None, notify: Callable[[str], None]) -> LM:
-    """The model that was handed over, or the one that the config names."""
-    if model is None:
-        return model_for(config, notify)
-    if config.executor == "ray":
-        from assay.cluster import ClusterLM
-
-        if not isinstance(model, ClusterLM):
-            raise ConfigError("a model object cannot be sent to a cluster", hint="Name it: path/to/file.py:Class.")
-    return load_model(model, config.model_args)
-
-
-def cost_limit(config: RunConfig, lm: LM) -> CostLimit | None:
-    """What `--max_cost` allows. A model whose prices nobody gave would never reach it."""
-    if config.max_cost is None:
-        return None
-    if config.executor != "local":
-        raise ConfigError("max_cost works only on one machine", hint="Run without --executor ray.")
-    if lm.info().prices is None:
-        raise ConfigError(
-            "max_cost needs the model's prices", hint="Add price_in=…,price_out=… (per million tokens) to --model_args."
-        )
-    return CostLimit(config.max_cost)
-
-
-def is_known(lm: LM, progress: Progress) -> bool:
-    """Whether anything tells this model from another one of its class; else it would get the other's answers."""
-    if lm.fingerprint():
-        return True
-    progress.message(
-        f"{lm.info().name} has no fingerprint, so its answers are neither kept nor reused. "
-        "Give its class a fingerprint() method whose value changes whenever its answers may change."
-    )
-    return False
-
-
-def model_name(config: RunConfig, model: LM | object | None) -> str:
-    """What people call it: the checkpoint, the served model, the class, or the backend."""
-    args = config.model_args
-    handed_over = None if model is None else type(model).__name__
-    return str(args.get("pretrained") or args.get("model") or handed_over or config.model.rpartition(".py:")[2])
 
 
 # ---------------------------------------------------------------------- what is shown meanwhile

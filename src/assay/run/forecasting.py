@@ -10,7 +10,7 @@ from assay.config import RunConfig
 from assay.instance import Instance, context_text, is_chat
 from assay.models import LM, GenerationSettings, LazyLM, count_distinct, load_model
 from assay.run.answerers import WINDOW_REQUESTS, AnswerKeys, is_sampled
-from assay.run.execution import model_for
+from assay.run.executors import model_for
 from assay.run.needs import check_needs, with_style
 from assay.run.pipeline import answer_rounds
 from assay.run.plan import check_tasks, make_plan, manager_for, seed_everything, settle, windows

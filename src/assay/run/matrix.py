@@ -17,7 +17,7 @@ from assay.config import RunConfig
 from assay.errors import AssayError, ConfigError, did_you_mean
 from assay.models import LM
 from assay.results import RunDirectory, differences, sanitize
-from assay.run.execution import model_for
+from assay.run.executors import model_for
 from assay.run.interrupt import Interrupted
 
 

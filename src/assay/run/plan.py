@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from assay.config import ConfigWarning, FunctionRef, Origin, RunConfig, Seeds
 from assay.errors import ConfigError, did_you_mean
 from assay.groups import GroupManager, read_size
-from assay.metrics import require_walls
+from assay.metrics import find_sandbox
 from assay.results import RunDirectory, read_columns
 from assay.run.checks import require_sound
 from assay.run.drawing import draw_units, units_of
@@ -130,7 +130,7 @@ def plan_task(task: Task, config: RunConfig, chat: Callable[..., Any] | None, ro
             hint="Add --confirm_run_unsafe_code to run it in a sandbox (separate process, no network, limits).",
         )
     if task.config.unsafe_code and not config.predict_only:
-        require_walls(config.sandbox)
+        find_sandbox(config.sandbox).require_isolation()
     task.seeds = (config.seed.python, config.seed.numpy)
     options = RequestOptions(
         num_fewshot=config.num_fewshot,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import os
-import random
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from assay.config import FilterConfig, MetricConfig, TaskConfig
 from assay.errors import AssayError, ScoringError, WrongKind
 from assay.instance import Instance
 from assay.metrics import Reduced
+from assay.registry import Registry
 from assay.results import MetricKey
 from assay.scoring.outcome import InstancesByDoc, ScoringResult, add_or_pass_over, declared, flag_docs, flag_filtered
 from assay.scoring.resolve import (
@@ -45,52 +45,17 @@ class ScoringContext:
         return metric_configs(self.task_config, self.filter)
 
 
-DRAWN = 24
-"""Three random names of eight letters, which lm-evaluation-harness makes up for a task and throws away."""
+class RandomStream(Protocol):
+    """The random numbers of one task, for metrics and filters that use Python's or numpy's global generators."""
+
+    def active(self, doc_ids: Collection[int]) -> AbstractContextManager[None]:
+        """Let the global generators run on from this stream while these docs are scored."""
 
 
-class RandomStream:
-    """The state of both global generators for one task, kept between batches of its docs.
-
-    A task's draws then depend neither on the tasks before it nor on how its docs were split into batches. The seeds are
-    those that lm-evaluation-harness starts a run with; by the time it scores a lone task it has drawn `DRAWN` numbers.
-    """
-
-    def __init__(self, python: int = 0, numpy: int = 1234) -> None:
-        self._seeds = python, numpy
-        self._last_doc = -1
-        self._restart()
-
-    def _restart(self) -> None:
-        import numpy as np
-
-        python, numpy = self._seeds
-        generator = random.Random(python)
-        for _ in range(DRAWN):
-            generator.random()
-        self._python: Any = generator.getstate()
-        self._numpy: Any = np.random.RandomState(numpy).get_state()
-
-    @contextmanager
-    def active(self, doc_ids: Collection[int]) -> Iterator[None]:
-        """Let the global generators run on from this stream, and put their own states back afterwards.
-
-        Docs that do not follow those of the last call begin the task anew, and the stream with it.
-        """
-        import numpy as np
-
-        if doc_ids and min(doc_ids) <= self._last_doc:
-            self._restart()
-        self._last_doc = max(doc_ids, default=self._last_doc)
-        python, numpy = random.getstate(), np.random.get_state()
-        random.setstate(self._python)
-        np.random.set_state(self._numpy)
-        try:
-            yield
-        finally:
-            self._python, self._numpy = random.getstate(), np.random.get_state()
-            random.setstate(python)
-            np.random.set_state(numpy)
+RANDOM_STREAMS: Registry[Callable[[], RandomStream]] = Registry(
+    "random stream", lazy={"lm_eval": "assay.compat.lm_eval.randomness:RandomStream"}
+)
+"""Without one, scoring draws from the global generators as it finds them."""
 
 
 class Scorer:
@@ -119,7 +84,8 @@ class Scorer:
                 hint="Derive a class that defines score, score_filter, score_doc or _compute_metrics.",
             )
         self.multiple_target = multiple_target
-        self.randomness = RandomStream()
+        stream = RANDOM_STREAMS.get_installed("lm_eval")
+        self.randomness = None if stream is None else stream()
         self.worked: set[tuple[str, str]] = set()
         """Metrics, with their filters, that have scored a doc of the task."""
 
@@ -164,7 +130,8 @@ class Scorer:
         result = ScoringResult()
         answered = flag_docs(instances_by_doc, result.flag)
         answered = self._leave_out_goldless(answered, task_config, result)
-        with self.randomness.active(instances_by_doc.keys()), watched():
+        stream = self.randomness
+        with nullcontext() if stream is None else stream.active(instances_by_doc.keys()), watched():
             for context in self._iterate_scoring_contexts(answered, task_config):
                 flag_filtered(context.filter_name, answered, context.instances, result.flag)
                 self.score_filter(context, result)

@@ -17,7 +17,7 @@ from jinja2.runtime import Context
 from assay.errors import ConfigError, DataError
 from assay.instance import Doc
 from assay.templates.labels import answer_key_to_index, letter_choices
-from assay.templates.sandbox import Counting, Sandbox, TemplateLimit, begin_rendering, join_at_once, spend
+from assay.templates.sandbox import Counting, LimitedEnvironment, TemplateLimit, begin_rendering, join_at_once, spend
 from assay.timelimit import MatchTimeout, TimedPattern
 
 MAX_LOOPS = 1_000_000
@@ -42,7 +42,7 @@ def _counted(items: Iterable[Any]) -> Iterator[Any]:
         yield item
 
 
-_environment = Sandbox()
+_environment = LimitedEnvironment()
 _environment.filters["regex_replace"] = _regex_replace
 _environment.filters["letter_choices"] = letter_choices
 _environment.filters["answer_key_to_index"] = answer_key_to_index

@@ -74,7 +74,7 @@ def size_of(value: Any) -> int:
     return len(value) if isinstance(value, _SIZED) else 1
 
 
-class Sandbox(SandboxedEnvironment):
+class LimitedEnvironment(SandboxedEnvironment):
     """Undefined names are errors, objects that are no plain values are only shown, and all that is made is counted."""
 
     intercepted_binops = frozenset({"*", "**", "%", "+"})

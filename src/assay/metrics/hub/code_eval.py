@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from assay.metrics.programs import run_programs, unsafe_code_allowed
 from assay.metrics.reducers import pass_at_k
-from assay.metrics.sandbox import Limits, run_programs, unsafe_code_allowed
 
 
 def code_eval(
@@ -33,7 +33,7 @@ def code_eval(
         for task, (candidates, tests) in enumerate(zip(predictions, references, strict=True))
         for j, candidate in enumerate(candidates)
     ]
-    verdicts = run_programs([job for _, _, job in jobs], Limits(seconds=timeout), workers=num_workers)
+    verdicts = run_programs([job for _, _, job in jobs], seconds=timeout, workers=num_workers)
     results: dict[int, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
     for (task, j, _), verdict in zip(jobs, verdicts):
         entry = {"task_id": task, "passed": verdict.passed, "result": verdict.result, "completion_id": j}

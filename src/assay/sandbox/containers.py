@@ -1,4 +1,4 @@
-"""The command that starts a warden: as it is, or inside bubblewrap or a container, which put a wall of their own around it."""
+"""The command that starts a supervisor: as it is, or inside bubblewrap or a container, which isolate it once more."""
 
 from __future__ import annotations
 
@@ -6,29 +6,28 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from assay.metrics.sandbox import jail
+from assay.config import SandboxKind
+from assay.sandbox import isolation
 
-Sandbox = Literal["auto", "weak", "bwrap", "docker", "podman"]
-
-ENCLOSURES = ("bwrap", "docker", "podman")
+CONTAINERS = ("bwrap", "docker", "podman")
 HERE = Path(__file__).parent
 INSIDE = "/tmp/work"
-"""The warden's directory inside an enclosure: on a file system in memory, of limited size, that ends with it."""
+"""The supervisor's directory inside a container: on a file system in memory, of limited size, that ends with it."""
 
 
-def start_command(sandbox: Sandbox, folder: str, settings: str, limits: dict[str, Any]) -> list[str]:
-    if sandbox == "bwrap":
-        python = [sys.executable, "-I", "-B", str(HERE / "warden.py")]
+def start_command(kind: SandboxKind, folder: str, settings: str, limits: dict[str, Any]) -> list[str]:
+    if kind == "bwrap":
+        python = [sys.executable, "-I", "-B", str(HERE / "supervisor.py")]
         return [*_bubblewrap(limits), *python, INSIDE, settings]
-    if sandbox in ("docker", "podman"):
-        return [*_container(sandbox, limits), "python", "-I", "-B", "/sandbox/warden.py", INSIDE, settings]
-    return [sys.executable, "-I", "-B", str(HERE / "warden.py"), folder, settings]
+    if kind in ("docker", "podman"):
+        return [*_container(kind, limits), "python", "-I", "-B", "/sandbox/supervisor.py", INSIDE, settings]
+    return [sys.executable, "-I", "-B", str(HERE / "supervisor.py"), folder, settings]
 
 
 def _bubblewrap(limits: dict[str, Any]) -> list[str]:
-    visible = [*jail.readable_paths(), str(HERE), sys.prefix, os.path.dirname(os.path.realpath(sys.executable))]
+    visible = [*isolation.readable_paths(), str(HERE), sys.prefix, os.path.dirname(os.path.realpath(sys.executable))]
     links = [path for path in ("/lib", "/lib64", "/bin") if os.path.islink(path)]
     command = [str(shutil.which("bwrap")), "--unshare-all", "--die-with-parent", "--clearenv", "--cap-drop", "ALL"]
     command += [

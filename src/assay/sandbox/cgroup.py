@@ -1,4 +1,4 @@
-"""A control group for a warden and its programs, where this process may make one: a wall behind the resource limits.
+"""A control group for a supervisor and its programs, where this process may make one: a second line behind the resource limits.
 
 Resource limits count what one process asks for; a control group counts what all of them hold, files in memory included. Most
 plain users may not make one, and then the limits of the processes stand alone.

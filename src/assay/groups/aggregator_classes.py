@@ -102,8 +102,8 @@ class AggregatorFactory:
     """The aggregator of a config."""
 
     _BY_NAME: Mapping[str | None, type[ConfiguredAggregator]] = {
-        face.aggregation: face
-        for face in (MeanAggregator, HarmonicMeanAggregator, GeometricMeanAggregator, PassAtKAggregator)
+        each.aggregation: each
+        for each in (MeanAggregator, HarmonicMeanAggregator, GeometricMeanAggregator, PassAtKAggregator)
     }
 
     @classmethod

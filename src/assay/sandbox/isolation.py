@@ -1,6 +1,6 @@
-"""What the kernel takes away from a process before it runs strange code: the walls.
+"""What the kernel takes away from a process before it runs strange code.
 
-Run in an interpreter that knows nothing of assay: the standard library only. `confine` says which walls could not be put up.
+Run in an interpreter that knows nothing of assay: the standard library only. `confine` says which protections could not be had.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
-    from assay.metrics.sandbox import seccomp
+    from assay.sandbox import seccomp
 else:
     import seccomp
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 CALLS, FILES = "system calls (seccomp)", "files (Landlock)"
-WALLS = (CALLS, FILES)
+PARTS = (CALLS, FILES)
 
 _CLONE_NEWUSER, _CLONE_NEWNET, _CLONE_NEWPID, _CLONE_NEWIPC = 0x10000000, 0x40000000, 0x20000000, 0x08000000
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
@@ -53,7 +53,7 @@ def die_with_parent() -> None:
 
 
 def confine(limits: dict[str, float], writable: str | None) -> list[str]:
-    """Put up every wall; those that are missing. `writable` is the one directory in which files may change."""
+    """Take away all of it; the protections that are missing. `writable` is the one directory in which files may change."""
     limit_resources(limits)
     _LIBC.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     version = restrict_files(writable)

@@ -1,8 +1,8 @@
-"""How values cross between the judge and the program: as JSON, built up again on the other side.
+"""How values cross between the test runner and the program: as JSON, built up again on the other side.
 
 Values of the plain types cross as copies. Everything else stays where it is and crosses as a number, for which the other
 side makes a `Proxy`: whatever is done with that is asked of the side that has the object. What a side does on request is
-its own decision (`Peer.perform`); the judge does next to nothing.
+its own decision (`Peer.perform`); the test runner does next to nothing.
 
 A mutable argument that the callee changed is changed for the caller too, as in one process.
 
@@ -18,8 +18,8 @@ import struct
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING or __package__:
-    from assay.metrics.sandbox.coding import Decoder, ProgramError, ValueEncoder, contents, same
-    from assay.metrics.sandbox.proxies import Proxy
+    from assay.sandbox.coding import Decoder, ProgramError, ValueEncoder, contents, same
+    from assay.sandbox.proxies import Proxy
 else:
     from coding import Decoder, ProgramError, ValueEncoder, contents, same
     from proxies import Proxy

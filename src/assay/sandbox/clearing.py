@@ -1,4 +1,4 @@
-"""Take a directory away that strange code has filled. The standard library only: the warden uses it too."""
+"""Take a directory away that strange code has filled. The standard library only: the supervisor uses it too."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Runs strange programs, one after the other, and kills whatever they leave behind. Started by the host as `python -I warden.py`.
+"""Runs strange programs, one after the other, and kills whatever they leave behind. Started by the host as `python -I supervisor.py`.
 
-    host ── warden ── keeper ─┬─ judge    runs the tests, says the verdict
-                              └─ program  runs what the model wrote
+    host ── supervisor ── keeper ─┬─ test runner  runs the tests, says the verdict
+                                  └─ program      runs what the model wrote
 
-The warden reads jobs from its input and writes verdicts to its output. For each job it makes a keeper, and the keeper makes the
-other two, both behind walls, with a channel between them. The verdict leaves the judge by a pipe that the program does not
-have. The keeper watches the clock, the disk and the number of threads. When the host dies, however it dies, the warden's
+The supervisor reads jobs from its input and writes verdicts to its output. For each job it makes a keeper, and the keeper makes the
+other two, both isolated, with a channel between them. The verdict leaves the test runner by a pipe that the program does not
+have. The keeper watches the clock, the disk and the number of threads. When the host dies, however it dies, the supervisor's
 input ends, and it clears up.
 """
 
@@ -25,13 +25,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:
-    from assay.metrics.sandbox import jail, judge, program
-    from assay.metrics.sandbox.clearing import remove
+    from assay.sandbox import isolation, program, test_runner
+    from assay.sandbox.clearing import remove
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    import jail
-    import judge
+    import isolation
     import program
+    import test_runner
     from clearing import remove
 
 TICK = 0.02
@@ -41,10 +41,10 @@ Job = dict[str, Any]
 
 
 def serve(folder: str, settings: dict[str, Any]) -> None:
-    """Say which walls there are, then do jobs until the input ends."""
+    """Say which protections are missing, then do jobs until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the host decides
-    jail.adopt_orphans()
-    answer({"missing": missing_walls(folder)})
+    isolation.adopt_orphans()
+    answer({"missing": missing_isolation(folder)})
     while (job := read_job()) is not None:
         place = os.path.join(folder, "job")
         os.mkdir(place)
@@ -72,11 +72,11 @@ def answer(message: dict[str, Any]) -> None:
     os.write(1, json.dumps(message).encode() + b"\n")
 
 
-def missing_walls(folder: str) -> list[str]:
+def missing_isolation(folder: str) -> list[str]:
     """Put them up in a process made for it, and ask it."""
     limits: dict[str, float] = {"cpu_seconds": 5, "memory": 1 << 30, "file_size": 0, "open_files": 64}
-    said = in_child(lambda: json.dumps(jail.confine(limits, folder)))
-    return list(json.loads(said)) if said else list(jail.WALLS)
+    said = in_child(lambda: json.dumps(isolation.confine(limits, folder)))
+    return list(json.loads(said)) if said else list(isolation.PARTS)
 
 
 def in_child(function: Callable[[], str]) -> str:
@@ -109,24 +109,24 @@ def run_job(job: Job, place: str) -> str:
 
 
 def keep(job: Job, place: str) -> str:
-    """Make judge and program, wait for the verdict; what it is. Runs in a process of its own, which may leave namespaces."""
-    jail.die_with_parent()
-    jail.adopt_orphans()
+    """Make test runner and program, wait for the verdict; what it is. Runs in a process of its own, which may leave namespaces."""
+    isolation.die_with_parent()
+    isolation.adopt_orphans()
     if job["namespaces"]:
-        jail.leave_namespaces()
+        isolation.leave_namespaces()
     here, there = socket.socketpair()
     inlet, outlet = os.pipe()
 
-    def judge_it() -> None:
-        os.write(outlet, judge.judge(here.fileno(), job["tests"]).encode("utf-8", "replace"))
+    def test_it() -> None:
+        os.write(outlet, test_runner.run_tests(here.fileno(), job["tests"]).encode("utf-8", "replace"))
 
-    judging = start(judge_it, job, None, here.fileno(), outlet)
+    testing = start(test_it, job, None, here.fileno(), outlet)
     running = start(lambda: program.run(there.fileno(), job["program"]), job, place, there.fileno())
     for each in (here, there):
         each.close()
     os.close(outlet)
     verdict = watch(inlet, running, job, place)
-    for pid in (running, judging):
+    for pid in (running, testing):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     kill_descendants()
@@ -134,12 +134,12 @@ def keep(job: Job, place: str) -> str:
 
 
 def start(work: Callable[[], Any], job: Job, place: str | None, *keep_open: int) -> int:
-    """A process behind walls that has these descriptors and no others."""
+    """An isolated process that has these descriptors and no others."""
     pid = os.fork()
     if pid:
         return pid
     try:
-        jail.die_with_parent()
+        isolation.die_with_parent()
         os.chdir(place or "/")
         null = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):
@@ -147,10 +147,10 @@ def start(work: Callable[[], Any], job: Job, place: str | None, *keep_open: int)
         close_all_but(keep_open)
         sys.argv[:] = ["program"]
         sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
-        missing = jail.confine(job, place)
+        missing = isolation.confine(job, place)
         if not set(missing) & set(job["required"]):
             work()
-    except BaseException:  # whatever a program raises, the judge has its verdict; this process says nothing more
+    except BaseException:  # whatever a program raises, the test runner has its verdict; this process says nothing more
         pass
     finally:
         os._exit(0)
@@ -165,11 +165,11 @@ def close_all_but(keep_open: tuple[int, ...]) -> None:
 
 
 def watch(inlet: int, running: int, job: Job, place: str) -> str:
-    """The judge's verdict, or the reason why there is none."""
+    """The test runner's verdict, or the reason why there is none."""
     end = time.monotonic() + job["seconds"]
     while (left := end - time.monotonic()) > 0:
         if select.select([inlet], [], [], min(TICK, left))[0]:
-            return os.read(inlet, 4096).decode("utf-8", "replace") or "failed: the judge ended without a verdict"
+            return os.read(inlet, 4096).decode("utf-8", "replace") or "failed: the test runner ended without a verdict"
         if disk_use(place, job["disk"]) > job["disk"]:
             return f"failed: it wrote more than {job['disk']:,} bytes of files"
         if count_threads(running) > job["threads"]:

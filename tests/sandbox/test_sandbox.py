@@ -1,4 +1,4 @@
-"""The sandbox: what crosses its walls, what it refuses, what it leaves behind. Attacks are in `test_hostile_programs`."""
+"""The sandbox: what crosses its border, what it refuses, what it leaves behind. Attacks are in `test_hostile_programs`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from assay.errors import ScoringError
-from assay.metrics.hub import load
-from assay.metrics.sandbox import Limits, allow_unsafe_code, close_wardens, host, run_program, run_programs
-from assay.metrics.sandbox.cgroup import ControlGroup
-from assay.metrics.sandbox.clearing import remove
-from assay.metrics.sandbox.enclosures import start_command
-from assay.metrics.sandbox.host import resolve_sandbox
+from assay.metrics import SANDBOXES, allow_unsafe_code, load_metric
+from assay.metrics.programs import run_programs
+from assay.sandbox import AUTO, DOCKER, PODMAN, Limits, ProgramOutcome, Sandbox, close_supervisors, host
+from assay.sandbox.cgroup import ControlGroup
+from assay.sandbox.clearing import remove
+from assay.sandbox.containers import start_command
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is made of Linux parts")
 
@@ -33,6 +33,10 @@ def allowed(monkeypatch: pytest.MonkeyPatch):
     allow_unsafe_code()
     yield
     allow_unsafe_code(False)
+
+
+def run_program(program: str, tests: str = "", sandbox: Sandbox = AUTO) -> ProgramOutcome:
+    return sandbox.run_programs([(program, tests)])[0]
 
 
 def test_good_programs_pass():
@@ -49,7 +53,7 @@ def test_good_programs_pass():
         ),
         ("", ""),
     ]
-    assert [v.result for v in run_programs(programs)] == ["passed"] * len(programs)
+    assert [v.result for v in AUTO.run_programs(programs)] == ["passed"] * len(programs)
 
 
 CROSSING = {
@@ -131,12 +135,12 @@ CROSSING = {
 
 
 def test_values_cross_between_program_and_tests_as_in_one_process():
-    outcomes = run_programs(list(CROSSING.values()))
+    outcomes = AUTO.run_programs(list(CROSSING.values()))
     assert {name: outcome.result for name, outcome in zip(CROSSING, outcomes)} == dict.fromkeys(CROSSING, "passed")
 
 
 def test_copying_an_answer_calls_nothing_that_the_program_names():
-    """`copy` does what `__reduce_ex__` says; were that the program's word, it could patch the judge."""
+    """`copy` does what `__reduce_ex__` says; were that the program's word, it could patch the test runner."""
     evil = "class C:\n    def __reduce_ex__(self, n): return (print, ())\n    def __deepcopy__(self, memo): return 5\ndef solve(n): return C()"
     assert not run_program(evil, "import copy\nassert copy.deepcopy(solve(2)) == 4").passed
 
@@ -161,12 +165,12 @@ def test_directories_a_thousand_deep_are_cleared_away(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_missing_wall_is_named_and_refused(tmp_path: Path):
+def test_a_missing_protection_is_named_and_refused(tmp_path: Path):
     """Landlock is made unknown to the process by a filter of calls, as an old kernel or a strict container would."""
     script = tmp_path / "script.py"
     script.write_text(
         "import ctypes, struct, sys\n"
-        "from assay.metrics.sandbox import allow_unsafe_code, run_program\n"
+        "from assay.sandbox import Sandbox\n"
         "libc = ctypes.CDLL(None)\n"
         "lines = [(0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x00050000 | 38), (0x06, 0, 0, 0x7FFF0000)]\n"
         "code = b''.join(struct.pack('=HBBI', *line) for line in lines)\n"
@@ -174,8 +178,7 @@ def test_a_missing_wall_is_named_and_refused(tmp_path: Path):
         "header = struct.pack('HxxxxxxP', len(lines), ctypes.addressof(buffer))\n"
         "libc.prctl(38, 1, 0, 0, 0)\n"
         "assert libc.prctl(22, 2, ctypes.create_string_buffer(header, len(header)), 0, 0) == 0\n"
-        "allow_unsafe_code(True, sys.argv[1])\n"
-        "print(run_program('x = 1', 'assert x == 1').result)\n"
+        "print(Sandbox(sys.argv[1]).run_programs([('x = 1', 'assert x == 1')])[0].result)\n"
     )
     environment = {"PYTHONPATH": str(SOURCE)}
     strong = subprocess.run(
@@ -189,11 +192,11 @@ def test_a_missing_wall_is_named_and_refused(tmp_path: Path):
     assert weak.stdout == "passed\n"
 
 
-def test_a_warden_is_held_by_a_control_group_where_one_can_be_made():
-    warden = host.Warden("weak", {**asdict(Limits()), "cpu_seconds": 4, "namespaces": False})
-    warden.start()
+def test_a_supervisor_is_held_by_a_control_group_where_one_can_be_made():
+    supervisor = host.Supervisor("weak", {**asdict(Limits()), "cpu_seconds": 4, "namespaces": False})
+    supervisor.start()
     try:
-        group, process = warden._group, warden._process
+        group, process = supervisor._group, supervisor._process
         assert group is not None
         assert process is not None
         members = list(group.members)
@@ -209,16 +212,16 @@ def test_a_warden_is_held_by_a_control_group_where_one_can_be_made():
             ):
                 if (member / file).exists():
                     assert int((member / file).read_text()) == most
-        assert warden.run("x = 1", "assert x == 1").passed
+        assert supervisor.run("x = 1", "assert x == 1").passed
     finally:
-        warden.close()
+        supervisor.close()
     assert not any(member.exists() for member in members)
 
 
 def test_control_groups_of_killed_runs_are_cleared_away():
     code = (
         "import os\n"
-        "from assay.metrics.sandbox.cgroup import ControlGroup\n"
+        "from assay.sandbox.cgroup import ControlGroup\n"
         "print(*ControlGroup(1 << 30, 9).members, sep='\\n', flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
@@ -230,16 +233,15 @@ def test_control_groups_of_killed_runs_are_cleared_away():
     assert not any(Path(each).exists() for each in left)
 
 
-def test_an_enclosure_that_is_not_installed_is_refused():
-    allow_unsafe_code(True, "podman")
+def test_a_container_that_is_not_installed_is_refused():
     if shutil.which("podman") is None:
         with pytest.raises(ScoringError, match="podman"):
-            run_program("x = 1")
+            run_program("x = 1", sandbox=PODMAN)
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 def test_bubblewrap_is_used_where_it_is_installed():
-    assert resolve_sandbox("auto") == "bwrap"
+    assert AUTO.resolved() == "bwrap"
     assert run_program("x = 1", "assert x == 1").passed
 
 
@@ -253,7 +255,7 @@ def test_containers_have_no_network_no_rights_and_a_small_disk(engine: str):
 
 
 def test_what_a_program_wrote_is_gone_when_the_run_is_killed(tmp_path: Path):
-    script = "from assay.metrics.sandbox import *\nallow_unsafe_code()\nrun_program(\"open('x', 'w').write('x')\\nwhile True: pass\", '', Limits(seconds=60))"
+    script = "from assay.sandbox import AUTO\nAUTO.run_programs([(\"open('x', 'w').write('x')\\nwhile True: pass\", '')], seconds=60)"
     environment = {"PYTHONPATH": str(SOURCE), "TMPDIR": str(tmp_path)}
     run = subprocess.Popen([sys.executable, "-c", script], env=environment)
     wait_for(lambda: list(tmp_path.glob("*/job/x")))
@@ -273,9 +275,9 @@ def wait_for(condition: Callable[[], object]) -> None:
 def test_code_runs_only_with_permission():
     allow_unsafe_code(False)
     with pytest.raises(ScoringError, match="confirm_run_unsafe_code"):
-        run_program("pass")
+        run_programs([("pass", "")])
     with pytest.raises(ScoringError, match="confirm_run_unsafe_code"):
-        load("code_eval").compute(references=["pass"], predictions=[["pass"]], k=[1])
+        load_metric("code_eval").compute(references=["pass"], predictions=[["pass"]], k=[1])
 
 
 def test_importing_a_task_file_that_tries_the_metric_needs_none(tmp_path: Path):
@@ -293,7 +295,7 @@ def test_importing_a_task_file_that_tries_the_metric_needs_none(tmp_path: Path):
 
 def test_code_eval_gives_pass_at_k_and_every_outcome():
     right, wrong = "def add(a, b): return a + b", "def add(a, b): return a * b"
-    rates, results = load("code_eval").compute(
+    rates, results = load_metric("code_eval").compute(
         references=["assert add(2, 3) == 5", "assert add(1, 1) == 2"],
         predictions=[[right, wrong], [wrong, wrong]],
         k=[1, 2, 5],
@@ -308,7 +310,7 @@ def test_nothing_is_left_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("tempfile.tempdir", None)
     run_program("open('junk', 'w').write('x')")
     assert [path for path in tmp_path.rglob("*") if path.name != path.parts[len(tmp_path.parts)]] == []
-    close_wardens()
+    close_supervisors()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -319,9 +321,9 @@ pathlib.Path({log!r}).write_text(json.dumps(words))
 if {broken}:
     sys.exit("Cannot connect to the daemon")
 host = next(word for word in words if word.endswith(":/sandbox:ro")).partition(":")[0]
-at = words.index("/sandbox/warden.py")
+at = words.index("/sandbox/supervisor.py")
 os.makedirs({work!r}, exist_ok=True)
-os.execv(sys.executable, [sys.executable, *words[at - 2 : at], host + "/warden.py", {work!r}, *words[at + 2 :]])
+os.execv(sys.executable, [sys.executable, *words[at - 2 : at], host + "/supervisor.py", {work!r}, *words[at + 2 :]])
 """
 
 
@@ -335,25 +337,24 @@ def stand_in(folder: Path, engine: str, *, broken: bool = False) -> Path:
 
 
 @pytest.mark.parametrize("engine", ["docker", "podman"])
-def test_programs_are_judged_through_the_command_of_an_engine(
+def test_programs_are_tested_through_the_command_of_an_engine(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """No engine answers where these tests run, so a stand-in takes its place: the command line and all that goes through it are real."""
     log = stand_in(tmp_path, engine)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    host.missing_walls.cache_clear()
+    host.missing_isolation.cache_clear()
     try:
-        allow_unsafe_code(True, engine)
-        assert run_program("x = 1", "assert x == 1").passed
-        assert not run_program("x = 2", "assert x == 1").passed
+        programs = [("x = 1", "assert x == 1"), ("x = 2", "assert x == 1")]
+        outcomes = SANDBOXES[engine].run_programs(programs, seconds=3, workers=1)
+        assert [outcome.passed for outcome in outcomes] == [True, False]
     finally:
-        allow_unsafe_code(True)
-        host.close_wardens()
-        host.missing_walls.cache_clear()
+        host.close_supervisors()
+        host.missing_isolation.cache_clear()
     words = json.loads(log.read_text())
     assert words[:3] == ["run", "--rm", "--interactive"]
     image = next(at for at, word in enumerate(words) if "python:" in word)
-    assert words[image + 1 : image + 5] == ["python", "-I", "-B", "/sandbox/warden.py"]
+    assert words[image + 1 : image + 5] == ["python", "-I", "-B", "/sandbox/supervisor.py"]
 
 
 def test_an_engine_that_does_not_answer_is_refused_before_anything_is_asked(
@@ -361,9 +362,9 @@ def test_an_engine_that_does_not_answer_is_refused_before_anything_is_asked(
 ):
     stand_in(tmp_path, "docker", broken=True)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    host.missing_walls.cache_clear()
+    host.missing_isolation.cache_clear()
     try:
         with pytest.raises(ScoringError, match="docker"):
-            host.require_walls("docker")
+            DOCKER.require_isolation()
     finally:
-        host.missing_walls.cache_clear()
+        host.missing_isolation.cache_clear()

@@ -11,12 +11,12 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:
-    from assay.metrics.sandbox.wire import Peer
+    from assay.sandbox.wire import Peer
 else:
     from wire import Peer
 
 
-class Judge(Peer):
+class Runner(Peer):
     def perform(self, operation: str, arguments: list[Any]) -> Any:
         """The program may call what the tests gave it to call, and use objects of their classes by public names. No more."""
         target, *rest = arguments
@@ -34,9 +34,9 @@ class Judge(Peer):
         return super().perform(operation, arguments)
 
 
-def judge(channel: int, tests: str) -> str:
+def run_tests(channel: int, tests: str) -> str:
     """`passed`, or how the tests failed."""
-    peer = Judge(channel)
+    peer = Runner(channel)
     try:
         code = compile(tests, "<tests>", "exec")
         module = types.ModuleType("__main__")

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:
-    from assay.metrics.sandbox.proxies import Proxy
+    from assay.sandbox.proxies import Proxy
 else:
     from proxies import Proxy
 

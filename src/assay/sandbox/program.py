@@ -1,4 +1,4 @@
-"""Runs the program that a model wrote, and then does what the judge asks of it.
+"""Runs the program that a model wrote, and then does what the test runner asks of it.
 
 Run in an interpreter that knows nothing of assay: the standard library only.
 """
@@ -10,8 +10,8 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:
-    from assay.metrics.sandbox.proxies import OPERATIONS
-    from assay.metrics.sandbox.wire import Peer
+    from assay.sandbox.proxies import OPERATIONS
+    from assay.sandbox.wire import Peer
 else:
     from proxies import OPERATIONS
     from wire import Peer

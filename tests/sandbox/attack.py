@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from hostile_programs import CLASSES, FORGING
 
-from assay.metrics.sandbox import Limits, allow_unsafe_code, close_wardens, run_programs
+from assay.sandbox import AUTO, Limits, close_supervisors
 
 QUICK = Limits(seconds=1.5, memory=512 << 20)
 GOOD = ("def solve(n):\n    return n + n", "assert solve(2) == 4")
@@ -27,7 +27,6 @@ GOOD = ("def solve(n):\n    return n + n", "assert solve(2) == 4")
 def attack(step: int = 1, namespaces: bool = True) -> dict[str, Any]:
     """Every `step`-th program of each class, good ones between them; verdicts, and what is left of the user's files."""
     os.environ["SECRET"] = "hidden"
-    allow_unsafe_code()
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as tcp:
         home = Path(folder) / "home"
         home.mkdir()
@@ -46,10 +45,10 @@ def attack(step: int = 1, namespaces: bool = True) -> dict[str, Any]:
                 else:
                     jobs.append((program.format(**places, port=tcp.getsockname()[1], pid=os.getpid()), "assert won"))
         before = state_of(home)
-        verdicts = run_programs(
+        verdicts = AUTO.run_programs(
             [job for hostile in jobs for job in (hostile, GOOD)], QUICK, workers=2, namespaces=namespaces
         )
-        close_wardens()
+        close_supervisors()
         return {
             "programs": len(names),
             "passed": [name for name, verdict in zip(names, verdicts[::2]) if verdict.passed],

@@ -1,0 +1,235 @@
+"""The side of the sandbox that assay is on: start supervisors, give them programs, read verdicts."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import math
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+from assay.config import SandboxKind
+from assay.errors import ScoringError
+from assay.sandbox import isolation
+from assay.sandbox.cgroup import ControlGroup
+from assay.sandbox.clearing import remove
+from assay.sandbox.containers import CONTAINERS, start_command
+
+GRACE = 10.0
+"""Seconds beyond its time after which a supervisor itself is given up."""
+
+
+OWN_MEMORY, OWN_PROCESSES = 512 << 20, 32
+"""What a supervisor and the test runner beside the program need of their control group."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one program may use. Memory and sizes are in bytes."""
+
+    seconds: float = 3.0
+    memory: int = 2 << 30
+    file_size: int = 16 << 20
+    disk: int = 64 << 20
+    open_files: int = 64
+    threads: int = 32
+
+
+@dataclass(frozen=True)
+class ProgramOutcome:
+    """Whether a program passed its tests, and what happened: `passed`, `timed out` or `failed: …`."""
+
+    passed: bool
+    result: str
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """A place where programs that a model wrote run, each in a process made for it."""
+
+    kind: SandboxKind
+
+    def require_isolation(self) -> None:
+        """Refuses before the first request if this machine lacks a protection of the sandbox."""
+        missing = missing_isolation(self.resolved())
+        if missing:
+            raise ScoringError(
+                f"the sandbox for programs written by the model lacks a protection on this machine: {', '.join(missing)}",
+                hint="Run on Linux 5.13 or later, or with --sandbox docker or podman; --sandbox weak runs programs without it.",
+            )
+
+    def resolved(self) -> SandboxKind:
+        """`auto` is bubblewrap where it is installed and works."""
+        return (
+            "bwrap" if self.kind == "auto" and shutil.which("bwrap") and not missing_isolation("bwrap") else self.kind
+        )
+
+    def run_programs(
+        self,
+        programs: Sequence[tuple[str, str]],
+        limits: Limits | None = None,
+        *,
+        seconds: float | None = None,
+        workers: int | None = None,
+        namespaces: bool = True,
+    ) -> list[ProgramOutcome]:
+        """Run each (program, tests) by itself, several at once; verdicts in order.
+
+        `namespaces=False` does without namespaces even where the kernel has them; all other protections hold without them too.
+        """
+        self.require_isolation()
+        kind = self.resolved()
+        settings = {**asdict(limits or Limits()), "namespaces": namespaces}
+        settings["seconds"] = settings["seconds"] if seconds is None else seconds
+        settings["cpu_seconds"] = math.ceil(settings["seconds"]) + 1
+        with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
+
+            def run(job: tuple[str, str]) -> ProgramOutcome:
+                with _borrowed(kind, settings) as supervisor:
+                    return supervisor.run(*job)
+
+            return list(pool.map(run, programs))
+
+
+_idle: dict[str, list[Supervisor]] = {}
+_lock = threading.Lock()
+"""Supervisors that wait for the next program, by what they were started for: a start costs as much as ten programs."""
+
+
+@contextlib.contextmanager
+def _borrowed(kind: SandboxKind, settings: dict[str, Any]) -> Iterator[Supervisor]:
+    key = json.dumps([os.getpid(), kind, settings, tempfile.gettempdir()])
+    with _lock:
+        supervisor = _idle[key].pop() if _idle.get(key) else Supervisor(kind, settings)
+    try:
+        yield supervisor
+    finally:
+        with _lock:
+            _idle.setdefault(key, []).append(supervisor)
+
+
+@atexit.register
+def close_supervisors() -> None:
+    with _lock:
+        for key in [each for each in _idle if json.loads(each)[0] == os.getpid()]:
+            for supervisor in _idle.pop(key):
+                supervisor.close()
+
+
+class Supervisor:
+    """A process that runs programs one after the other; started when first needed, and again when it broke."""
+
+    def __init__(self, kind: SandboxKind, settings: dict[str, Any]) -> None:
+        self._kind = kind
+        self._settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder = ""
+        self._group: ControlGroup | None = None
+        self.missing: list[str] = []
+
+    def start(self) -> None:
+        self._folder = tempfile.mkdtemp(prefix="assay-sandbox-")
+        settings = json.dumps({**self._settings, "required": required_isolation(self._kind)})
+        kept = (
+            "PATH",
+            "HOME",
+            "DOCKER_HOST",
+            "CONTAINER_HOST",
+            "XDG_RUNTIME_DIR",
+        )  # by which an engine's client finds it
+        self._process = subprocess.Popen(
+            start_command(self._kind, self._folder, settings, self._settings),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={name: os.environ[name] for name in kept if name in os.environ} if self._kind in CONTAINERS else {},
+            start_new_session=True,
+        )
+        if self._kind not in ("docker", "podman"):  # whose engine starts the program, with the same limits
+            self._group = ControlGroup(self._settings["memory"] + OWN_MEMORY, self._settings["threads"] + OWN_PROCESSES)
+            self._group.add(self._process.pid)
+        self.missing = self._read(GRACE * 6)["missing"]
+
+    def run(self, program: str, tests: str) -> ProgramOutcome:
+        if self._process is None:
+            self.start()
+        job = json.dumps({"program": program, "tests": tests}).encode()
+        try:
+            assert self._process is not None
+            assert self._process.stdin is not None
+            self._process.stdin.write(struct.pack("=I", len(job)) + job)
+            self._process.stdin.flush()
+            result = self._read(self._settings["seconds"] + GRACE)["result"]
+        except (OSError, ValueError):
+            self.close()
+            return ProgramOutcome(False, "failed: its sandbox broke")
+        return ProgramOutcome(result == "passed", result)
+
+    def _read(self, seconds: float) -> dict[str, Any]:
+        """The supervisor's next line. A supervisor that says nothing for so long is killed, which ends the line."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        timer = threading.Timer(seconds, self._process.kill)
+        timer.start()
+        try:
+            line = self._process.stdout.readline()
+        finally:
+            timer.cancel()
+        return dict(json.loads(line))
+
+    def close(self) -> None:
+        """The end of its input is what the supervisor stops at; it takes its directory with it."""
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        for pipe in (process.stdin, process.stdout):
+            with contextlib.suppress(OSError):
+                assert pipe is not None
+                pipe.close()
+        try:
+            process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if self._group is not None:
+            self._group.close()
+        with contextlib.suppress(OSError):
+            remove(self._folder)
+
+
+@cache
+def missing_isolation(kind: SandboxKind) -> list[str]:
+    """The protections that this sandbox needs and this machine lacks, each by name."""
+    if kind == "weak":
+        return []
+    if kind in CONTAINERS and shutil.which(kind) is None:
+        return [f"{kind} (not installed)"]
+    if kind not in ("docker", "podman") and not sys.platform.startswith("linux"):
+        return ["Linux"]
+    supervisor = Supervisor(kind, {**asdict(Limits()), "namespaces": True})
+    try:
+        supervisor.start()
+    except (OSError, ValueError):
+        return [f"{kind} (it did not start)"]
+    finally:
+        supervisor.close()
+    return [part for part in required_isolation(kind) if part in supervisor.missing]
+
+
+def required_isolation(kind: SandboxKind) -> list[str]:
+    """A container holds the files itself; a weak sandbox is content with what there is."""
+    if kind == "weak":
+        return []
+    return [isolation.CALLS] if kind in CONTAINERS else [isolation.CALLS, isolation.FILES]
