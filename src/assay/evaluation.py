@@ -15,7 +15,7 @@ from assay.errors import ConfigError
 from assay.finished import write_sample_files
 from assay.results import LAYOUT, RunDirectory, RunResult, recorded
 from assay.run import Progress, execute, manager_for, require_sound, rescore
-from assay.show import NotebookProgress, html_report, in_notebook
+from assay.show import NotebookProgress, in_notebook, run_findings
 from assay.stats import StoppingRule
 from assay.trackers import ReadyLogger, log_results, ready_loggers
 
@@ -65,7 +65,7 @@ def evaluate(
             write_sample_files(RunDirectory(result.path), list(result.tasks))
         if held.report:
             directory = RunDirectory(result.path)
-            directory.write_text("report.html", html_report(result, directory.read_json("run.json")))
+            directory.write_text("report.html", run_findings(result, directory.read_json("run.json")).to_html())
     log_results(result, loggers)
     return result
 

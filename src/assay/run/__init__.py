@@ -3,10 +3,18 @@
 from assay.run.checks import check_group, require_sound
 from assay.run.drawing import draw_units, units_of
 from assay.run.execution import execute, rescore
-from assay.run.executors import EXECUTORS, Executor, model_for
+from assay.run.executors import EXECUTORS, Executor, executor_of, model_for
 from assay.run.forecasting import Forecast, forecast
 from assay.run.interrupt import Interrupted
-from assay.run.matrix import Cell, MatrixModel, missing_by_model, plan_cells, read_models, run_model, share_out
+from assay.run.matrix import (
+    Cell,
+    MatrixModel,
+    missing_by_model,
+    models_named,
+    plan_cells,
+    read_models,
+    run_model,
+)
 from assay.run.needs import abilities_of
 from assay.run.plan import Plan, PlannedTask, make_plan, manager_for
 from assay.run.progress import Counts, Progress, Quiet
@@ -29,17 +37,18 @@ __all__ = [
     "check_group",
     "draw_units",
     "execute",
+    "executor_of",
     "forecast",
     "make_plan",
     "manager_for",
     "missing_by_model",
     "model_for",
+    "models_named",
     "plan_cells",
     "read_models",
     "reask",
     "require_sound",
     "rescore",
     "run_model",
-    "share_out",
     "units_of",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,6 +27,11 @@ class Executor(Protocol):
     def accept(self, model: object) -> None:
         """Refuses a ready-made model that cannot run there."""
 
+    def share(
+        self, config: RunConfig, models: int, notify: Callable[[str], None]
+    ) -> AbstractContextManager[tuple[int, dict[str, Any]]]:
+        """Makes ready for so many models: how many run at once, and what the config of each must say for that."""
+
 
 class LocalExecutor:
     """Models run in this process; local files are loaded when something is first requested of them."""
@@ -46,6 +52,11 @@ class LocalExecutor:
 
     def accept(self, model: object) -> None:
         """Any will do."""
+
+    def share(
+        self, config: RunConfig, models: int, notify: Callable[[str], None]
+    ) -> AbstractContextManager[tuple[int, dict[str, Any]]]:
+        return nullcontext((1, {}))
 
 
 EXECUTORS: Registry[type[Executor]] = Registry(
