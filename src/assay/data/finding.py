@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.config import FILE_FORMATS, TaskConfig
-from assay.data.hub_client import CONVERTED, HubClient, HubFile, HubNotFound, safe_path
+from assay.data.hub import CONVERTED, HubClient, HubFile, HubNotFound, safe_path
 from assay.data.layout import card_splits, converted_splits, has_script, is_partial, matching, named_splits, shard_name
 from assay.data.scripts import RENAMED, SUCCESSORS
 from assay.errors import DataError, did_you_mean
@@ -107,7 +107,7 @@ def _plain(client: HubClient, need: DatasetNeed) -> FoundDataset:
     script = has_script(need.path, files)
     if not script:
         card = next((file for file in files if file.path == "README.md" and file.size < 2**24), None)
-        splits = card_splits(client.text("dataset", need.path, commit, card), need.name, files) if card else {}
+        splits = card_splits(client.text("dataset", need.path, commit, card.path), need.name, files) if card else {}
         splits = splits or named_splits(need.name, files)
     if splits and set(need.splits) <= splits.keys():
         return _found(need, splits, need.path, commit)

@@ -22,7 +22,7 @@ from assay.config import FILE_FORMATS
 from assay.data.docs import Docs
 from assay.data.files import SUFFIXES, read_files
 from assay.data.finding import HUB_PREFIX, find_dataset, need_of
-from assay.data.hub_client import HubClient
+from assay.data.hub import HubClient, hub_endpoint
 from assay.data.mirror import file_sha256, fill_mirror, origin_of
 from assay.data.scripts import RENAMED, SCRIPTS, SUCCESSORS
 from assay.errors import DataError, did_you_mean
@@ -270,13 +270,17 @@ _SECONDS = 5.0
 """How long a connection may take to open."""
 
 
-@cache
 def why_out_of_reach() -> str | None:
     """Why no connection can be opened to the hub; None where one can, or where nobody but the library can tell."""
     from huggingface_hub import constants
 
-    parts = urlsplit(constants.ENDPOINT)
-    if constants.HF_HUB_OFFLINE or parts.hostname is None or parts.scheme in getproxies():
+    return None if constants.HF_HUB_OFFLINE else _why_out_of_reach(hub_endpoint())
+
+
+@cache
+def _why_out_of_reach(endpoint: str) -> str | None:
+    parts = urlsplit(endpoint)
+    if parts.hostname is None or parts.scheme in getproxies():
         return None
     try:
         with socket.create_connection(
