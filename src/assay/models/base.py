@@ -15,7 +15,7 @@ from assay.models.arguments import check_arguments, checked_arguments, split_arg
 from assay.models.cost import CostLimit
 from assay.models.identity import Identity
 from assay.models.info import ABILITIES, Capabilities, ChatForm, Check, ModelInfo, TokenDivergences, Usage
-from assay.models.letters import Letters, as_requests, letters_by_likelihood
+from assay.models.label_logprobs import LabelLogprobs, as_requests, label_logprobs_by_likelihood
 from assay.models.weights import class_fingerprint, count_parameters, object_fingerprint
 from assay.request_types import REQUEST_TYPES
 
@@ -116,13 +116,13 @@ class LM(ABC):
         A `Response` says more: why it ended, its tokens, the reasoning before it.
         """
 
-    def letters(self, requests: Sequence[Instance]) -> list[Letters]:
+    def letters(self, requests: Sequence[Instance]) -> list[LabelLogprobs]:
         """For each (context, labels): the log-probability of each label as the first token, by likelihoods."""
 
         def score(pairs: list[tuple[Any, str]]) -> Iterator[tuple[int, Response]]:
             return self.stream("loglikelihood", as_requests(pairs), [0] * len(pairs))
 
-        return answers_in_order(letters_by_likelihood(score, requests), len(requests))
+        return answers_in_order(label_logprobs_by_likelihood(score, requests), len(requests))
 
     def token_divergences(self, other: LM, texts: Sequence[str], most: int) -> Iterator[TokenDivergences] | None:
         """How far `other` is from this model at each token; None where whole distributions of both cannot be seen."""

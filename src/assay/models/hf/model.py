@@ -19,7 +19,7 @@ from assay.models.hf.chat import ChatFormatter, template_text
 from assay.models.hf.fingerprint import fingerprint, weights_in_memory
 from assay.models.hf.tokenization import TextEncoder, to_scored
 from assay.models.info import Capabilities, Check, ModelInfo, TokenDivergences, Usage
-from assay.models.letters import label_pairs, letters_by_likelihood
+from assay.models.label_logprobs import label_logprobs_by_likelihood, label_pairs
 from assay.models.prefix_tree import count_distinct
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ class HFLM(StreamingLM):
             elif request_type == "loglikelihood":
                 yield from self.loglikelihoods.stream(arguments)
             elif request_type == "letters":
-                yield from letters_by_likelihood(self.loglikelihoods.stream, instances)
+                yield from label_logprobs_by_likelihood(self.loglikelihoods.stream, instances)
             elif request_type == "loglikelihood_rolling":
                 yield from self.loglikelihoods.stream_rolling([text for (text,) in arguments])
             else:

@@ -38,7 +38,7 @@ class LocalCompletions(ServerLM):
             yield from self.stream_generation(instances, draws, stop)
             return
         if request_type == "letters":
-            yield from self.stream_letters(instances, stop)
+            yield from self.stream_label_logprobs(instances, stop)
             return
         if request_type not in ("loglikelihood", "loglikelihood_rolling"):
             raise self.cannot_answer(request_type)

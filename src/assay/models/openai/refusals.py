@@ -11,7 +11,7 @@ from typing import Any
 
 from assay.errors import ModelError
 from assay.models.openai.http import Reply
-from assay.models.openai.wire import Again, Failed
+from assay.models.openai.wire import Failed, Retry
 
 _RETRIED = frozenset({408, 409, 425, 429})
 _THROTTLED = frozenset({429, 503})
@@ -27,7 +27,7 @@ _HOPELESS = {
 }
 
 
-def read_refusal(url: str, reply: Reply, redact: Callable[[str], str]) -> Failed | Again:
+def read_refusal(url: str, reply: Reply, redact: Callable[[str], str]) -> Failed | Retry:
     """The outcome for this request; raises `ModelError` where every other request would meet the same.
 
     A 429 usually passes, but not one that says that the account's credit is used up.
@@ -41,7 +41,7 @@ def read_refusal(url: str, reply: Reply, redact: Callable[[str], str]) -> Failed
     if status >= 500 and _DECLINES.search(text):  # llama.cpp answers so to an image that its model cannot see
         return Failed(text, refused=True)
     if status in _RETRIED or (status >= 500 and status != _NOT_IMPLEMENTED):
-        return Again(text, retry_after_seconds(reply.retry_after), throttled=status in _THROTTLED)
+        return Retry(text, retry_after_seconds(reply.retry_after), throttled=status in _THROTTLED)
     return Failed(text, refused=True)
 
 

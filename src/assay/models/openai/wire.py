@@ -34,7 +34,7 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Retry:
     """A try that failed in a way that may pass."""
 
     reason: str

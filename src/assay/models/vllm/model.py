@@ -19,7 +19,7 @@ from assay.models.hf.chat import ChatFormatter, template_text, thinking_argument
 from assay.models.hf.fingerprint import fingerprint
 from assay.models.hf.tokenization import Pair, TextEncoder
 from assay.models.info import ModelInfo, Usage
-from assay.models.letters import as_requests, letters_by_likelihood
+from assay.models.label_logprobs import as_requests, label_logprobs_by_likelihood
 from assay.models.vllm.engines import ManyEngines, OneEngine, VLLMEngine, import_vllm
 from assay.models.vllm.protocol import Output, Request, generation_request, read_generation, read_score, score_request
 from assay.models.vllm.scoring import Ids, ScoreSums, plan_scores
@@ -131,7 +131,7 @@ class VLLM(StreamingLM):
         if request_type == "loglikelihood_rolling":
             return self._stream_rolling(instances, stop)
         if request_type == "letters":
-            return letters_by_likelihood(lambda pairs: self._stream_pairs(as_requests(pairs), stop), instances)
+            return label_logprobs_by_likelihood(lambda pairs: self._stream_pairs(as_requests(pairs), stop), instances)
         raise self.cannot_answer(request_type)
 
     def info(self) -> ModelInfo:

@@ -22,7 +22,7 @@ from assay.models.openai.wire import Failed, Job
 _NOT_THERE = "Start the server. With --offline, kept answers are scored without checking the server."
 
 
-class DescribedServer(LM):
+class ServerInfo(LM):
     """The part of a `ServerLM` that asks about the model, not the model itself."""
 
     ENDPOINT: ClassVar[str]
