@@ -75,7 +75,7 @@ def need_of(
 
 
 def need_of_task(config: TaskConfig) -> DatasetNeed | None:
-    """What a task reads: the split it is asked about, and the one that its shots are drawn from."""
+    """What a task reads: the split it is evaluated on, and the one that its shots are drawn from."""
     if config.custom_dataset is not None:
         return None
     shots = config.fewshot_config.split or config.fewshot_split

@@ -111,7 +111,7 @@ class HubClient:
 
 def _is_of_the_network(error: Exception) -> bool:
     """Whether a connection failed or broke off, which may work the next time. A full disk has a number; a wrong name, and
-    a hub that is not to be asked, have kinds of their own."""
+    a hub that must not be reached, have kinds of their own."""
     from huggingface_hub.errors import OfflineModeIsEnabled
 
     final = (OfflineModeIsEnabled, ValueError, TypeError)

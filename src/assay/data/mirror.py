@@ -142,7 +142,7 @@ def _fetch(folder: Path, wanted: WantedFile, client: HubClient, progress: FetchP
         staged.unlink()
     raise DataError(
         f"{wanted.repo}/{wanted.file.path} did not match the hub's hash, twice",
-        hint="A proxy may be changing files in transit. Nothing of it was kept.",
+        hint="A proxy may be changing files in transit. Nothing of it was stored.",
     )
 
 

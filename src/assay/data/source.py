@@ -1,6 +1,6 @@
-"""Where the docs of a task come from, found when a split is first asked for.
+"""Where the docs of a task come from, found when a split is first needed.
 
-Whether the hub can be reached is asked once: the library finds out by retrying for half a minute, aloud, for each file.
+Whether the hub can be reached is found out once: the library finds out by retrying for half a minute, aloud, for each file.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class DataSource:
         )
 
     def _check_place(self) -> None:
-        """What can be known to be wrong before the library is asked."""
+        """What can be known to be wrong before the library is called."""
         if self.path is None:
             raise DataError("the task names no dataset", hint="Set dataset_path or custom_dataset.")
         if self.path in PICKLE_BUILDERS:
@@ -293,7 +293,7 @@ def _why_out_of_reach(endpoint: str) -> str | None:
 
 @contextmanager
 def hub_or_cache() -> Iterator[str | None]:
-    """Inside, the hub is asked without comments on each retry; where it is out of reach, its local cache alone is. Gives
+    """Inside, the hub is reached without comments on each retry; where it is out of reach, its local cache alone is. Gives
     the reason why it is out of reach."""
     from huggingface_hub import constants
 

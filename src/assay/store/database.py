@@ -121,7 +121,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 _COLUMNS = ["key", "response", "stop_reason", "checksum", "origin", "prompt_tokens", "response_tokens", "extras"]
 _ADDED = ("prompt_tokens INTEGER", "response_tokens INTEGER", "extras TEXT")
-"""Columns that came later. Layout 1 kept no token counts, 2 nothing else that came with an answer."""
+"""Columns that came later. Layout 1 had no token counts, 2 nothing else that came with an answer."""
 
 
 def _upgrade(connection: sqlite3.Connection, columns: list[str]) -> None:
@@ -179,7 +179,7 @@ def rebuild(path: Path, reason: str) -> tuple[sqlite3.Connection, str]:
     )
     connection.execute("COMMIT")
     return connection, (
-        f"the response store {path} was damaged ({reason}); {len(rows)} answers could be read and are kept; the damaged file is now {aside.name}; missing answers will be computed again"
+        f"the response store {path} was damaged ({reason}); {len(rows)} answers could be read and are stored; the damaged file is now {aside.name}; missing answers will be computed again"
     )
 
 
@@ -208,7 +208,7 @@ def write_error(path: Path, error: BaseException) -> StoreError:
     else:
         hint = "Run the same command again; only missing answers are computed."
     return StoreError(
-        f"the response store {path} could not be written: {text}; what was already written is kept", hint=hint
+        f"the response store {path} could not be written: {text}; what was already written is stored", hint=hint
     )
 
 

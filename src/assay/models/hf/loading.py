@@ -282,7 +282,7 @@ def _to_device(model: Any, device: str) -> Any:
 
 
 def choose_device(device: str | None) -> str:
-    """What was asked for, or the fastest there is."""
+    """What was requested, or the fastest there is."""
     import torch
 
     if device is not None:

@@ -136,7 +136,7 @@ class ServerLM(ServerInfo):
         return min(said, default=DEFAULT_LENGTH)
 
     def fingerprint(self) -> str:
-        """The address, the name and how it is asked. Whether it is still the same model is what `identify` tells.
+        """The address, the name and how it is reached. Whether it is still the same model is what `identify` tells.
 
         Headers count, because a gateway may choose the model by them; the key does not.
         """
@@ -255,7 +255,7 @@ class ServerLM(ServerInfo):
         belong: Callable[[int, int], bool] = lambda one, other: False,
         most: int = 1,
     ) -> Iterator[tuple[int, Response]]:
-        _ = self.max_length  # asked of the server here: requests are written on the thread that would wait for it
+        _ = self.max_length  # requested from the server here: requests are written on the thread that would wait for it
         return send_by_prefix(self.batches or self.transport, self, write, prompts, stop, belong, most)
 
     @property

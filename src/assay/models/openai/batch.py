@@ -38,8 +38,8 @@ class Submitted:
 
     @classmethod
     def read(cls, path: Path) -> Submitted:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        return cls(kept["id"], kept["requests"], path)
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        return cls(stored["id"], stored["requests"], path)
 
     def write(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ class Batches:
         return assay_home() / "batches" / hashlib.sha256(self.name.encode()).hexdigest()[:24]
 
     def send_all(self, jobs: Iterable[Job[T]], stop: Stop = never) -> Iterator[tuple[int, T | Failed]]:
-        """Yield each job's value, or why it failed, batch by batch. Asked to stop, it leaves the batches to the server."""
+        """Yield each job's value, or why it failed, batch by batch. Told to stop, it leaves the batches to the server."""
         wanted: dict[str, list[tuple[int, Job[T]]]] = {}
         bodies: dict[str, bytes] = {}
         for at, job in enumerate(jobs):
@@ -86,7 +86,7 @@ class Batches:
             for known_by in batch.requests:
                 for at, job in wanted.pop(known_by, ()):
                     yield at, self._read(job, results.get(known_by))
-            batch.path.unlink(missing_ok=True)  # its answers are with whoever asked; only the store needs them now
+            batch.path.unlink(missing_ok=True)  # its answers are with whoever sent it; only the store needs them now
 
     def _known(self) -> list[Submitted]:
         return [Submitted.read(path) for path in sorted(self.folder.glob("*.json"))] if self.folder.is_dir() else []
@@ -108,7 +108,7 @@ class Batches:
         return batch
 
     def _results(self, batch: Submitted, stop: Stop) -> dict[str, Any] | None:
-        """The replies by request, once there are any; None when it was asked to stop before."""
+        """The replies by request, once there are any; None when it was told to stop before."""
         while True:
             state = self.transport.get(self._sibling(f"/batches/{batch.id}"))
             if state is None:

@@ -33,7 +33,7 @@ _SMALL = 2**16
 _SOON, _SOON_TRIES = 1 / 8, 2
 """Share of the usual wait, and how many tries of a request come that soon while failures are rare."""
 _FIRST = Tries()
-_KEPT = "All answers so far are kept. Check the server, then run the same command again."
+_STORED = "All answers so far are stored. Check the server, then run the same command again."
 
 
 class Line(Protocol):
@@ -67,7 +67,7 @@ class InFlight(NamedTuple):
 
 
 class Dispatch(Generic[T]):
-    """One call of `send_all`. Each request is delivered once, or not at all when it was asked to stop before.
+    """One call of `send_all`. Each request is delivered once, or not at all when it was told to stop before.
 
     Nobody waits in line: whenever a try ends, its worker goes on with the next, those that are due to be tried again
     first, and others begin as there is room for them. The work for a request is the same however many are under way.
@@ -338,7 +338,7 @@ class Dispatch(Generic[T]):
         if now - self.refused_since > self.settings.gone_after:
             raise ModelError(
                 f"{self.settings.url} has not accepted a connection for {self.settings.gone_after:g} s: {reason}",
-                hint=_KEPT,
+                hint=_STORED,
             )
 
     def _give_up(self, last: Retry, tries: int) -> Failed:
@@ -346,6 +346,7 @@ class Dispatch(Generic[T]):
         reason = f"given up after {tries} tries; the last: {last.reason}"
         if self.lost_in_a_row >= _LOST_IN_A_ROW:
             raise ModelError(
-                f"{self.settings.url} does not answer: {self.lost_in_a_row} requests in a row were {reason}", hint=_KEPT
+                f"{self.settings.url} does not answer: {self.lost_in_a_row} requests in a row were {reason}",
+                hint=_STORED,
             )
         return Failed(reason)

@@ -73,7 +73,7 @@ class LiteLLMTransport(Transport):
         pass
 
     def _answer(self, job: Job[T], stop: Stop) -> T | Failed | None:
-        """The value, or why there is none; None when it was asked to stop between two tries."""
+        """The value, or why there is none; None when it was told to stop between two tries."""
         policy = RetryPolicy(self.settings.max_retries, self.settings.backoff)
         tries = Tries()
         while True:

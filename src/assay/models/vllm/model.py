@@ -1,4 +1,4 @@
-"""The vLLM backend. Prompts go out sorted by prefix, so that its prefix cache hits, and answers are kept as they come."""
+"""The vLLM backend. Prompts go out sorted by prefix, so that its prefix cache hits, and answers are stored as they come."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class VLLM(StreamingLM):
 
     def _stream_pairs(self, instances: Sequence[Instance], stop: Stop) -> Iterator[tuple[int, Response]]:
         pairs = self.encoder.encode_pairs([(str(i.arguments[0]), str(i.arguments[1])) for i in instances])
-        asked: list[int] = []
+        sent: list[int] = []
         wanted: list[tuple[Ids, Ids]] = []
         for position, pair in enumerate(pairs):
             if failure := self._why_unscorable(pair):
@@ -192,11 +192,11 @@ class VLLM(StreamingLM):
             else:
                 # One place is for the token that has to be generated.
                 room = self.max_length - 1 - len(pair.continuation)
-                asked.append(position)
+                sent.append(position)
                 wanted.append((tuple(pair.context[-room:]), tuple(pair.continuation)))
         for at, score in self._scores(wanted, stop):
-            pair = pairs[asked[at]]
-            yield asked[at], Response(score, tokens=(len(pair.context), len(pair.continuation)))
+            pair = pairs[sent[at]]
+            yield sent[at], Response(score, tokens=(len(pair.context), len(pair.continuation)))
 
     def _scores(self, pairs: Sequence[tuple[Ids, Ids]], stop: Stop) -> Iterator[tuple[int, tuple[float, bool]]]:
         plan = plan_scores(pairs, by_token="logprob_token_ids" in self.sampling_names)
@@ -242,8 +242,8 @@ class VLLM(StreamingLM):
         settings = [GenerationSettings.parse(i.arguments[1], max_gen_toks=self.max_gen_toks) for i in instances]
         requests = []
         for context, ids, wanted, draw in zip(contexts, self.encoder.encode(contexts), settings, draws):
-            kept = ids[-room_for_prompt(self.max_length, wanted.max_gen_toks) :]
-            prompt = kept or [self.encoder.prefix_token_id]
+            last = ids[-room_for_prompt(self.max_length, wanted.max_gen_toks) :]
+            prompt = last or [self.encoder.prefix_token_id]
             # A stop string inside the model's thoughts is not the end of its answer.
             stops = () if self._think_end(context) else wanted.until
             seed = draw_seed(self.seed, context.encode("utf-8", "surrogatepass"), draw)
