@@ -189,7 +189,8 @@ class DataSource:
                 f"dataset_path is {self.path}, which reads pickles, and pickles can run any code",
                 hint="Convert the file to parquet or JSON lines.",
             )
-        if self.mirror is not None and _is_offline() and not self._is_local():
+        offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "YES", "ON")
+        if self.mirror is not None and offline and not self._is_local():
             where = self.mirror / self.path / (self.name or "default")
             wanted = self.kwargs.get("data_files") or f"{where}/<split>.{{jsonl,json,parquet,csv,tsv}}"
             raise DataError(
@@ -254,10 +255,6 @@ def _listed(given: str | list[str]) -> list[str]:
 
 def _known(split: str, splits: Mapping[str, Any]) -> str:
     return did_you_mean(split, splits) or f"There are: {', '.join(splits) or 'none'}."
-
-
-def _is_offline() -> bool:
-    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "YES", "ON")
 
 
 def _fingerprint(data: Any) -> dict[str, Any]:

@@ -56,7 +56,8 @@ class ServerLM(ServerInfo):
         self._given_length = None if given.max_length is None else int(given.max_length)
         self._given_toks = None if given.max_gen_toks is None else int(given.max_gen_toks)
         self.url = endpoint_address(base_url or self.DEFAULT_URL, self.ENDPOINT)
-        self.transport = self.make_transport(given.settings(self.url, key_required=self._key_required()))
+        key_required = self.NEEDS_KEY and self.url.startswith("https://api.openai.com")
+        self.transport = self.make_transport(given.settings(self.url, key_required=key_required))
         self.model = model or given.pretrained or self._only_model()
         self.seed, self.eos_string, self.think_end_token = given.seed, given.eos_string, given.think_end_token
         self.enable_thinking, self.reasoning_effort = given.enable_thinking, given.reasoning_effort
@@ -301,6 +302,3 @@ class ServerLM(ServerInfo):
         if response.reasoning and response.reasoning_tokens is None and self.encoder is not None:
             return response._replace(reasoning_tokens=len(self.encoder.encode(response.reasoning)))
         return response
-
-    def _key_required(self) -> bool:
-        return self.NEEDS_KEY and self.url.startswith("https://api.openai.com")

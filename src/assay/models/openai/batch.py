@@ -74,7 +74,8 @@ class Batches:
             known_by = hashlib.sha256(written).hexdigest()
             bodies[known_by] = written
             wanted.setdefault(known_by, []).append((at, job))
-        batches = [batch for batch in self._known() if any(each in wanted for each in batch.requests)]
+        known = map(Submitted.read, sorted(self.folder.glob("*.json")))  # none where there is no such folder
+        batches = [batch for batch in known if any(each in wanted for each in batch.requests)]
         under_way = {each for batch in batches for each in batch.requests}
         missing = [known_by for known_by in wanted if known_by not in under_way]
         for start in range(0, len(missing), MOST_REQUESTS):
@@ -87,9 +88,6 @@ class Batches:
                 for at, job in wanted.pop(known_by, ()):
                     yield at, self._read(job, results.get(known_by))
             batch.path.unlink(missing_ok=True)  # its answers are with whoever sent it; only the store needs them now
-
-    def _known(self) -> list[Submitted]:
-        return [Submitted.read(path) for path in sorted(self.folder.glob("*.json"))] if self.folder.is_dir() else []
 
     def _submit(self, requests: list[str], bodies: dict[str, bytes]) -> Submitted:
         url = "/v1" + self.endpoint

@@ -125,15 +125,13 @@ class Dispatch(Generic[T]):
 
     async def _change(self) -> None:
         """Until a try has ended and left nothing to send, or it is time to look at the clock."""
+        moment = max(self.limit.paused_until, self._again[0][0] if self._again else 0.0)
+        wait = min(max(moment - time.monotonic(), 0.001), _SLICE) if moment else _SLICE
         try:
-            async with asyncio.timeout(self._time_to_wait()):
+            async with asyncio.timeout(wait):
                 await self._changed.wait()
         except TimeoutError:
             pass
-
-    def _time_to_wait(self) -> float:
-        moment = max(self.limit.paused_until, self._again[0][0] if self._again else 0.0)
-        return min(max(moment - time.monotonic(), 0.001), _SLICE) if moment else _SLICE
 
     def _cancel_late(self) -> None:
         """One look at the oldest instead of a timer for each."""

@@ -35,7 +35,8 @@ def read_refusal(url: str, reply: Reply, redact: Callable[[str], str]) -> Failed
     status, error = reply.status, _error_of(reply)
     # The key goes before the text is cut: half a key is no longer found.
     text = f"HTTP {status}: {redact(_words(error) or reply.text.strip() or reply.reason)[:300]}"
-    hint = _HOPELESS[402] if _codes(error) & _NO_CREDIT else _HOPELESS.get(status)
+    codes = {str(error.get(name)) for name in ("code", "type")} if isinstance(error, dict) else set()
+    hint = _HOPELESS[402] if codes & _NO_CREDIT else _HOPELESS.get(status)
     if hint:
         raise ModelError(f"{url}: {text}", hint=hint)
     if status >= 500 and _DECLINES.search(text):  # llama.cpp answers so to an image that its model cannot see
@@ -77,7 +78,3 @@ def _words(error: Any) -> str:
     if isinstance(error, dict):
         error = error.get("message") or error.get("detail") or error
     return "" if error is None else error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
-
-
-def _codes(error: Any) -> set[str]:
-    return {str(error.get(name)) for name in ("code", "type")} if isinstance(error, dict) else set()

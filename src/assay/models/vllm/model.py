@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import takewhile
 from pathlib import Path
@@ -263,7 +263,7 @@ class VLLM(StreamingLM):
 
     def _run(self, requests: Sequence[Request], stop: Stop) -> Iterator[tuple[int, Output]]:
         """Sorted by prompt; outputs under the positions of their requests."""
-        order = sorted(range(len(requests)), key=_prompt_of(requests))
+        order = sorted(range(len(requests)), key=lambda position: requests[position].prompt)
         waiting = takewhile(lambda _: not stop(), (requests[position] for position in order))
         for number, output in self.engine.generate(waiting, self.at_once):
             prompt = len(requests[order[number]].prompt)
@@ -276,10 +276,6 @@ def sampling_names(sampling_params: Any) -> Collection[str]:
     """What `SamplingParams` can be told; a struct of msgspec in the versions of today."""
     fields = getattr(sampling_params, "__struct_fields__", None)
     return fields or inspect.signature(sampling_params).parameters.keys()
-
-
-def _prompt_of(requests: Sequence[Request]) -> Callable[[int], tuple[int, ...]]:
-    return lambda position: requests[position].prompt
 
 
 def _load_tokenizer(arguments: Mapping[str, Any]) -> Any:
