@@ -12,7 +12,7 @@ from typing import Any
 
 from assay.instance import Instance, Response
 
-Letters = tuple[tuple[float, bool], ...]
+LabelLogprobs = tuple[tuple[float, bool], ...]
 """For each label its log-probability, and whether it was listed; a label that was not has an upper bound."""
 
 
@@ -23,13 +23,13 @@ def log_sum(values: Sequence[float]) -> float:
     return largest + math.log(sum(math.exp(value - largest) for value in values))
 
 
-def letters_of(tops: Mapping[str, float], labels: Sequence[str]) -> Letters:
+def label_logprobs_of(tops: Mapping[str, float], labels: Sequence[str]) -> LabelLogprobs:
     """The labels' log-probabilities from a list of the likeliest tokens.
 
     What is not listed is at most as likely as the last that is, and all of it together as what the list leaves over.
 
     >>> tops = {" B": math.log(0.5), "B": math.log(0.25), " the": math.log(0.2)}
-    >>> [(round(math.exp(ll), 2), is_listed) for ll, is_listed in letters_of(tops, ["A", "B"])]
+    >>> [(round(math.exp(ll), 2), is_listed) for ll, is_listed in label_logprobs_of(tops, ["A", "B"])]
     [(0.05, False), (0.75, True)]
     """
     left = 1.0 - sum(math.exp(ll) for ll in tops.values())
@@ -56,7 +56,7 @@ def label_pairs(instances: Sequence[Instance]) -> tuple[list[tuple[Any, str]], l
     return pairs, owners
 
 
-def letters_by_likelihood(
+def label_logprobs_by_likelihood(
     score: Callable[[list[tuple[Any, str]]], Iterable[tuple[int, Response]]], instances: Sequence[Instance]
 ) -> Iterator[tuple[int, Response]]:
     """The same from a model that gives likelihoods: every form of every label is scored, by `score`."""

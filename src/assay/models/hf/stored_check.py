@@ -1,4 +1,4 @@
-"""The outcome of the check at load, kept: the same weights on the same machine with the same code pass it again.
+"""The outcome of the check at load, stored: the same weights on the same machine with the same code pass it again.
 
 It is a second or more of every start. `assay selftest` makes it anew.
 """
@@ -19,11 +19,11 @@ from assay.models.hf.selfcheck import SelfCheck, self_check
 from assay.paths import assay_home
 
 
-def kept_self_check(model: Any, fingerprint: str, *, anew: bool = False) -> SelfCheck:
+def stored_self_check(model: Any, fingerprint: str, *, anew: bool = False) -> SelfCheck:
     """What was found the last time, or what is found now."""
     path = assay_home() / "self-checks" / f"{_key(model, fingerprint)}.json"
-    if not anew and (kept := _read(path)) is not None:
-        return kept
+    if not anew and (stored := _read(path)) is not None:
+        return stored
     check = self_check(model)
     if check.difference is not None:  # a way was found; that none was may have passing reasons
         _write(path, check)
@@ -58,10 +58,10 @@ def _our_code() -> str:
 
 def _read(path: Path) -> SelfCheck | None:
     try:
-        kept = SelfCheck(**json.loads(path.read_text(encoding="utf-8")))
+        stored = SelfCheck(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):  # not there, or spoiled: it is made anew
         return None
-    return kept if kept.way in ("tree", "state") else None
+    return stored if stored.way in ("tree", "state") else None
 
 
 def _write(path: Path, check: SelfCheck) -> None:

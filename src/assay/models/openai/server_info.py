@@ -19,10 +19,10 @@ from assay.models.openai.tokens import Encoder
 from assay.models.openai.transport import Transport
 from assay.models.openai.wire import Failed, Job
 
-_NOT_THERE = "Start the server. With --offline, kept answers are scored without checking the server."
+_NOT_THERE = "Start the server. With --offline, stored answers are scored without checking the server."
 
 
-class DescribedServer(LM):
+class ServerInfo(LM):
     """The part of a `ServerLM` that asks about the model, not the model itself."""
 
     ENDPOINT: ClassVar[str]
@@ -103,8 +103,8 @@ class DescribedServer(LM):
     def _takes(self, ability: str) -> bool:
         """Whether requests with such a thing in them are answered, and not declined, and the answers show it."""
         replies = []
-        for asked in self.PROBED[ability].asked:
-            body = {**self.write_generation(asked.shown, asked.settings, self.seed), **asked.beside}
+        for probe in self.PROBED[ability].probes:
+            body = {**self.write_generation(probe.shown, probe.settings, self.seed), **probe.beside}
             reply = self._reply_to(body)
             if reply is None:
                 return False
