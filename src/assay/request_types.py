@@ -31,6 +31,8 @@ class RequestType:
     give it back through this function too."""
     is_sampled: Callable[[Sequence[Any]], bool] = lambda arguments: False
     """Whether repeated draws of these arguments differ. If not, all repeats are one computation."""
+    is_text: bool = False
+    """Whether the answer is text that the model wrote: it may be cut off, empty, refused, or not to be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ for _request_type in (
     RequestType("loglikelihood", ("context", "continuation"), plain_loglikelihood),
     RequestType("loglikelihood_rolling", ("text",), plain_rolling),
     RequestType("letters", ("context", "labels"), plain_letters),
-    RequestType("generate_until", ("context", "generation_kwargs"), plain_text, is_sampled=samples_text),
+    RequestType("generate_until", ("context", "generation_kwargs"), plain_text, is_sampled=samples_text, is_text=True),
 ):
     REQUEST_TYPES.add(_request_type.name, _request_type)
 

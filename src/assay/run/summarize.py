@@ -18,6 +18,7 @@ from assay.results import (
     Score,
     TaskResult,
     count_disagreements,
+    health_counters,
 )
 from assay.run.collect import Collector
 from assay.run.control import controlled
@@ -208,15 +209,11 @@ def finish_health(collector: Collector, config: RunConfig) -> None:
     health.filters_disagree = count_disagreements(collector.columns)
     health.bounds = bounds_of(collector)
     health.without_no_gold = without_no_gold(collector)
-    thresholds = (
-        ("failed", health.failed, config.max_failed),
-        ("truncated", health.truncated, config.max_truncated),
-        ("unfinished thoughts", health.unfinished_thought, config.max_unfinished),
-        ("unparsed", max(health.unparsed.values(), default=0), config.max_unparsed),
-    )
-    for name, count, most in thresholds:
-        if most is not None and health.share(count) > most and health.withheld is None:
-            health.withheld = f"{health.share(count):.1%} {name}, more than the {most:.1%} allowed"
+    for row in health_counters():
+        most = None if row.limit is None else getattr(config, row.limit)
+        share = health.share(health.count(row.name))
+        if most is not None and share > most and health.withheld is None:
+            health.withheld = f"{share:.1%} {row.words}, more than the {most:.1%} allowed"
 
 
 def bounds_of(collector: Collector) -> dict[MetricKey, tuple[float, float]]:
