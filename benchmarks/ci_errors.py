@@ -2,7 +2,7 @@
 
     python benchmarks/ci_errors.py [--times 1000]
 
-Each run goes through the function that decides (`assay.comparison.ci.rules.decide`), look after look. Seeds are fixed: 28,000 and the cell's
+Each run goes through the function that decides (`assay.analyses.ci.rules.decide`), look after look. Seeds are fixed: 28,000 and the cell's
 number. Written to RESULTS.md, with the Monte Carlo error of each share.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.comparison.ci_simulation import ALPHA, CELLS, shares
+from tests.analyses.ci_simulation import ALPHA, CELLS, shares
 
 from _results import markdown_table, write_section
 

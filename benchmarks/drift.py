@@ -27,16 +27,9 @@ import numpy as np
 
 import assay
 from _results import markdown_table, write_section
-from assay.comparison import (
-    Drift,
-    DriftOptions,
-    bundled_passages,
-    drift_page,
-    measure_drift,
-    open_run,
-    passages_of_tasks,
-)
-from assay.comparison.drift.engine import mean_kl
+from assay.analyses.drift import Drift, DriftOptions, bundled_passages, drift_page, measure_drift, passages_of_tasks
+from assay.analyses.drift.engine import mean_kl
+from assay.finished import open_run
 from assay.models import LM, TokenDivergences, load_model, pull
 from assay.models.hf import HFLM
 from assay.results import MetricKey

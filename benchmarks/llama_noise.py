@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from _results import markdown_table, write_section
-from assay.comparison import NoiseFile
+from assay.analyses.noise_file import NoiseFile
 from assay.results import read_columns
 
 TASKS = {"demo_addition": "generated", "demo_capitals_en:letters": "letters"}

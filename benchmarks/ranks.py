@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from _results import write_section
-from assay.comparison import open_runs
-from assay.comparison.ranking.evidence import SharedDocs
+from assay.analyses.rank.evidence import SharedDocs
+from assay.finished import open_runs
 from assay.stats import mean_pairs, rank_runs, thin_docs
 
 DOCS, TRIES, REPLICATES = 500, 300, 1000

@@ -92,7 +92,7 @@ def ask_a_model(
         def first_answer(source: str | None, home: str) -> float:
             path = {} if source is None else {"PYTHONPATH": source}
             command = [sys.executable, "-c", ASK, "run", *ours, "--fresh", "--run_dir", f"{home}/run"]
-            given = {**environment(home), **path, "BEGAN": str(time.time()), "ASSAY_LEAN_IMPORTS": "1"}
+            given = {**environment(home), **path, "BEGAN": str(time.time())}
             done = subprocess.run(command, check=True, capture_output=True, text=True, env=given)
             return float(next(line.split()[1] for line in done.stdout.splitlines() if line.startswith("FIRST")))
 

@@ -130,8 +130,8 @@ class Judge(LM):
 def demo_svg(shop: Workshop) -> None:
     from rich.console import Console
 
-    from assay.report import screen_table
     from assay.results import RunResult
+    from assay.show import screen_table
 
     console = Console(record=True, width=132, file=io.StringIO(), force_terminal=True)
     console.print("$ make demo", style="dim", highlight=False)
@@ -173,9 +173,9 @@ def drift(shop: Workshop) -> None:
 
 def explained(shop: Workshop) -> None:
     """A model that dislikes examples and a stop string, a filter that misses numbers, and 50 docs left out."""
-    from tests.comparison import test_explain as known
+    from tests.analyses import test_explain as known
 
-    from assay.comparison import explain, explanation_lines, explanation_page
+    from assay.analyses.explain import explain, explanation_lines, explanation_page
 
     folder = made(shop.folder / "explain")
     model = known.Fragile([known.CAUSES[cause][0] for cause in ("shots", "stop strings")])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.comparison.test_ci import CI, MODEL, TASK
+from tests.analyses.test_ci import CI, MODEL, TASK
 
 ROOT = Path(__file__).parents[1]
 

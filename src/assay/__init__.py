@@ -12,10 +12,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assay.comparison import compare
+    from assay.analyses.compare import compare
     from assay.config import RunConfig
     from assay.errors import AssayError
-    from assay.report import evaluate
+    from assay.evaluation import evaluate
     from assay.results import RunResult
     from assay.tasks import TaskManager
 
@@ -28,8 +28,8 @@ _HOMES = {
     "RunConfig": "assay.config",
     "RunResult": "assay.results",
     "TaskManager": "assay.tasks",
-    "compare": "assay.comparison",
-    "evaluate": "assay.report",
+    "compare": "assay.analyses.compare",
+    "evaluate": "assay.evaluation",
 }
 
 

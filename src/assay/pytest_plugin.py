@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from assay.comparison import GateReport
+    from assay.analyses.gate import GateReport
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,7 +34,7 @@ def assay_gate(request: pytest.FixtureRequest) -> Callable[..., GateReport]:
     """
 
     def decide(file: str | Path | None = None, **budget: Any) -> GateReport:
-        from assay.comparison import joined, plan_ci, run_ci
+        from assay.analyses.ci import joined, plan_ci, run_ci
         from assay.config import Budget, load_ci
         from assay.errors import AssayError
         from assay.run import Quiet

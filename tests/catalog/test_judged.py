@@ -11,7 +11,7 @@ import pytest
 from tests.scoring.judges.bench import judge, write_bench
 
 import assay
-from assay.report import score_again
+from assay.evaluation import score_again
 from assay.results import RunResult, read_samples
 
 MT_BENCH = [{"prompt": [f"{i}?", f"{i + 1}?"], "reference": [], "category": "math", "prompt_id": i} for i in range(4)]

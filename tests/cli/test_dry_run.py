@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.comparison.test_verbs import call
+from tests.analyses.test_verbs import call
 
 MODELS = "models: [dummy, {name: second, model: dummy, model_args: {seed: 3}}]"
 

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from tests.scoring.judges.bench import judge, run, write_bench
 from tests.scoring.judges.test_labels import is_right, label
 
+from assay.analyses.judging import check_judges
 from assay.cli.judge import command
-from assay.comparison import check_judges
-from assay.report import score_again
+from assay.evaluation import score_again
 
 
 def test_agreement_calibration_and_what_more_labels_would_give(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.comparison.test_verbs import call
+from tests.analyses.test_verbs import call
 
 from assay.cli.display import console
-from assay.compat.lm_eval.importing import newest_results
-from assay.report import html_report, progress_line
+from assay.finished.lm_eval.results import newest_results
 from assay.results import RunResult
 from assay.run import Counts
+from assay.show import html_report, progress_line
 
 ENTRY = {"alias": "t", "acc,none": 0.5, "acc_stderr,none": 0.1, "sample_len": 4}
 

@@ -12,32 +12,25 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from assay.analyses.agreement import Agreement
+from assay.analyses.drift import Drift, drift_table
+from assay.analyses.drift.engine import DriftPart
+from assay.analyses.judging import Player, WinScale
+from assay.analyses.power import PowerAssumptions, SizePlan
+from assay.analyses.rank import Ranking, ranking_table
+from assay.analyses.rank.engine import RankedRun
+from assay.analyses.sweep import SweepCondition, SweptTask
 from assay.cli.agreement import agreement_table
 from assay.cli.judge import scale_table
 from assay.cli.power import plan_table
 from assay.cli.selftest import ability_table, check_table
 from assay.cli.store import origin_table
 from assay.cli.sweep import condition_table, share_table
-from assay.comparison import (
-    Agreement,
-    Drift,
-    Player,
-    PowerAssumptions,
-    Ranking,
-    SizePlan,
-    SweptTask,
-    WinScale,
-    drift_table,
-    ranking_table,
-)
-from assay.comparison.drift.engine import DriftPart
-from assay.comparison.ranking.engine import RankedRun
-from assay.comparison.sweep import SweepCondition
 from assay.models import Capabilities, Check
 from assay.results import MetricKey
+from assay.show.fitted import FittedTable
 from assay.stats import Components, Estimate, PairedNoise
 from assay.store import OriginStats
-from assay.tables import FittedTable
 
 WIDTHS = (60, 80, 100, 120, 200)
 KEPT = Path(__file__).parent / "tables"

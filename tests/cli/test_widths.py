@@ -9,12 +9,12 @@ import pytest
 from rich.console import Console
 
 import assay
+from assay.analyses.compare import comparison_table
 from assay.cli.matrix import matrix_tables
 from assay.cli.output import echo, echo_as_is
-from assay.comparison import comparison_table
-from assay.report import screen_table
 from assay.results import RunResult
-from assay.tables import FittedTable
+from assay.show import screen_table
+from assay.show.fitted import FittedTable
 
 TASK = """
 task: {name}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMON = ("assay.report", "assay.run", "datasets", "pyarrow.parquet")
+COMMON = ("assay.evaluation", "assay.run", "datasets", "pyarrow.parquet")
 """What every run imports."""
 
 

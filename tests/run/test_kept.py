@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import tracemalloc
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from assay.garbage import rare_collections
 from assay.instance import Instance
 from assay.results import SampleRow, SampleWriter, read_samples
 from assay.run.kept import KeptDocs
@@ -85,16 +83,3 @@ def test_a_sample_file_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeyp
     monkeypatch.setattr(os, "replace", lambda a, b: steps.append("rename") or real[1](a, b))
     write(tmp_path / "t.parquet", [1])
     assert steps == ["fsync", "rename"]
-
-
-def test_the_collector_is_as_it_was_afterwards() -> None:
-    before = gc.get_threshold()
-    with rare_collections():
-        assert gc.get_threshold()[0] == 400_000
-    assert gc.get_threshold() == before
-    gc.disable()
-    try:
-        with rare_collections():
-            assert not gc.isenabled()
-    finally:
-        gc.enable()

@@ -19,11 +19,11 @@ from PIL import Image
 import assay
 from assay.config import RunConfig
 from assay.errors import ConfigError
+from assay.evaluation import score_again
 from assay.instance import Instance
 from assay.models import Capabilities, ModelInfo, load_model
 from assay.models.ngram import NgramLM
 from assay.models.openai.images import data_url
-from assay.report import score_again
 from assay.results import MetricKey
 from assay.run import abilities_of, forecast
 from assay.store import ResponseStore

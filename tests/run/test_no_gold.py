@@ -10,8 +10,8 @@ import pytest
 from assay import evaluate
 from assay.config import TaskConfig, lm_eval_version_of
 from assay.errors import ConfigError
-from assay.report import render_text
 from assay.results import MetricKey, RunResult
+from assay.show import render_text
 from assay.tasks import TaskManager
 
 TASK = """task: {name}

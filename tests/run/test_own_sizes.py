@@ -85,7 +85,8 @@ def test_without_a_limit_there_is_one_number(group: Path) -> None:
 
 
 def test_a_comparison_of_a_stopped_run_with_a_whole_one_weighs_both_by_the_tasks_own_sizes(group: Path) -> None:
-    from assay.comparison import compare_runs, open_run
+    from assay.analyses.compare import compare_runs
+    from assay.finished import open_run
 
     run(group, Uneven(), tasks=["pair"], run_dir=str(group / "whole"))
     run(group, Uneven(), tasks=["pair"], run_dir=str(group / "part"), limit=60)

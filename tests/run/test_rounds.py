@@ -16,7 +16,7 @@ from tests.run.support import command, computed, environment, results_without_ti
 
 import assay
 from assay.errors import ConfigError
-from assay.report import score_again
+from assay.evaluation import score_again
 from assay.results import RunResult, read_samples
 
 

@@ -11,11 +11,12 @@ import pytest
 from tests.run.support import command, computed, environment, results_without_times, write_benchmark
 
 import assay
-from assay.compat.lm_eval.importing import import_lm_eval
 from assay.errors import ConfigError
+from assay.evaluation import score_again
+from assay.finished import export_run
+from assay.finished.lm_eval.results import import_lm_eval
 from assay.instance import Response
 from assay.models import LM
-from assay.report import export_run, score_again
 from assay.results import RunResult, read_samples, unpack_arguments
 
 

@@ -11,7 +11,7 @@ from tests.run.test_run import Echo, bench, run  # noqa: F401  `bench` is a fixt
 from tests.run.test_until import many
 
 from assay.errors import ConfigError, ScoringError, StoreError
-from assay.report import score_again
+from assay.evaluation import score_again
 from assay.results import RunResult, SampleRow, SampleWriter, read_samples
 from assay.run.kept import KeptDocs
 

@@ -11,9 +11,9 @@ from tests.run.test_needs import chat_server, says
 
 import assay
 from assay.errors import ConfigError
+from assay.evaluation import score_again
 from assay.filters import FilterEnsemble, TakeFirst, ToolCalls
 from assay.metrics.matching import tool_call_match
-from assay.report import score_again
 from assay.results import MetricKey, read_samples
 
 ADD = {"name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}}

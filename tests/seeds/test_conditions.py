@@ -10,8 +10,8 @@ from tests.seeds.parts import Written, run, write_task
 from tests.seeds.test_ready_models import Plain
 
 from assay.errors import ConfigError
+from assay.evaluation import score_again
 from assay.models.weights import parameters_in_files
-from assay.report import score_again
 
 
 def group(folder: Path, members: str) -> Path:

@@ -12,9 +12,10 @@ from nltk.corpus.util import LazyCorpusLoader
 from tests.seeds.parts import Written, run, write_mirror, write_task
 from tests.seeds.tiny_wordnet import write_wordnet
 
+from assay.analyses.compare import compare_runs
 from assay.cli.entry import assay as command
-from assay.comparison import compare_runs, open_run
 from assay.errors import ConfigError, MissingPackage
+from assay.finished import open_run
 from assay.tasks import PERTURBATIONS, BaseTask, MCStyle, TaskManager, perturbed_text
 
 LONG = [

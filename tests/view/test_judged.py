@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from tests.scoring.judges.bench import judge, run, write_bench
 from tests.scoring.judges.test_labels import is_right, label
 
-from assay.report import score_again
+from assay.evaluation import score_again
 from assay.view import create_app
 
 

@@ -15,9 +15,9 @@ from starlette.testclient import TestClient
 from tests.models.openai.faulty_server import FaultyServer
 
 import assay
+from assay.finished import export_run
 from assay.instance import Instance, Response
 from assay.models.openai.reading import LEFT_OUT, READ, read_response
-from assay.report import export_run
 from assay.results import pack_responses, read_samples
 from assay.store.codec import make_row, read_row
 from assay.view.sample_view import present

@@ -10,20 +10,14 @@ from typing import Any
 import pytest
 
 import assay
-from assay.comparison import (
-    ExplainOptions,
-    compare_runs,
-    comparison_page,
-    drift_page,
-    explain,
-    explanation_page,
-    open_run,
-    rank,
-    ranking_page,
-)
-from assay.comparison.drift.engine import Drift, DriftPart
-from assay.report import html_report
+from assay.analyses.compare import compare_runs, comparison_page
+from assay.analyses.drift import drift_page
+from assay.analyses.drift.engine import Drift, DriftPart
+from assay.analyses.explain import ExplainOptions, explain, explanation_page
+from assay.analyses.rank import rank, ranking_page
+from assay.finished import open_run
 from assay.results import RunDirectory, RunResult
+from assay.show import html_report
 from assay.stats import Estimate
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

@@ -9,11 +9,11 @@ import click
 
 from assay.cli.options import names_in
 from assay.cli.output import echo_json
-from assay.signs import one_line
-from assay.tables import Column, FittedTable
+from assay.show import Column, FittedTable
+from assay.terminal_text import one_line
 
 if TYPE_CHECKING:
-    from assay.comparison import Agreement
+    from assay.analyses.agreement import Agreement
 
 
 @click.command("agreement", short_help="Do filters, or the draws of a doc, agree?")
@@ -30,9 +30,10 @@ def command(run: str, tasks: tuple[str, ...], metric: str | None, as_json: bool)
 
     1 is full agreement, 0 is chance. Docs in a cluster, and docs with equal content, count as one.
     """
+    from assay.analyses.agreement import agreements_in
     from assay.cli.display import console
-    from assay.comparison import agreements_in, open_run
     from assay.errors import ConfigError
+    from assay.finished import open_run
 
     agreements = agreements_in(open_run(run), names_in(tasks), metric)
     if not agreements:

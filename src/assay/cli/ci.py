@@ -11,7 +11,8 @@ from assay.cli.gate import exit_code, write_files
 from assay.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
-    from assay.comparison import GateReport, Prospect
+    from assay.analyses.ci import Prospect
+    from assay.analyses.gate import GateReport
 
 
 @click.command("ci", short_help="Check the rules in assay.yaml.")
@@ -67,8 +68,8 @@ def command(
     Docs come in a random order, and the rules are checked along the way, with intervals that hold at every check. The
     comment, JUnit XML and JSON are written to the file's `output` (assay-ci).
     """
+    from assay.analyses.ci import explain_ci, joined, plan_ci, record_baseline, run_ci
     from assay.cli.display import show_progress
-    from assay.comparison import explain_ci, joined, plan_ci, record_baseline, run_ci
     from assay.config import load_ci
 
     config = load_ci(file)

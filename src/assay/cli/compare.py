@@ -12,7 +12,7 @@ from assay.cli.options import names_in
 from assay.cli.output import echo, echo_as_is, echo_json, tell_build_system
 
 if TYPE_CHECKING:
-    from assay.comparison import CompareOptions, Comparison
+    from assay.analyses.compare import CompareOptions, Comparison
 
 
 @click.command("compare", short_help="Is B better than A? Paired, with an interval.")
@@ -100,16 +100,9 @@ def command(
     In a GitHub workflow rows that are worse are annotated and the comment is the step's summary; in GitLab they are the
     code quality report (gl-code-quality-report.json).
     """
-    from assay.comparison import (
-        compare_runs,
-        comparison_findings,
-        comparison_json,
-        comparison_junit,
-        comparison_markdown,
-        comparison_page,
-        comparison_report,
-        open_run,
-    )
+    from assay.analyses.compare import compare_runs, comparison_json, comparison_page
+    from assay.analyses.gate_files import comparison_findings, comparison_junit, comparison_markdown, comparison_report
+    from assay.finished import open_run
     from assay.results import write_whole
 
     comparisons = compare_runs([open_run(run) for run in runs], compare_options(tasks, noise, **how))
@@ -136,14 +129,15 @@ def command(
 
 def compare_options(tasks: tuple[str, ...], noise: str | None, **how: Any) -> CompareOptions:
     """The flags that `compare` and `gate` share; those in `how` are called as the fields that they set."""
-    from assay.comparison import CompareOptions, NoiseFile
+    from assay.analyses.compare import CompareOptions
+    from assay.analyses.noise_file import NoiseFile
 
     return CompareOptions(tasks=names_in(tasks), noise=None if noise is None else NoiseFile.load(noise), **how)
 
 
 def _show(comparisons: Sequence[Comparison], flips: int) -> None:
+    from assay.analyses.compare import comparison_legend, comparison_table, flip_lines
     from assay.cli.display import console
-    from assay.comparison import comparison_legend, comparison_table, flip_lines
 
     out = console()
     for comparison in comparisons:

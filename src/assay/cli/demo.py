@@ -29,10 +29,11 @@ def command(model: str, limit: int | None, run_dir: str | None) -> None:
     from assay.cli.display import print_result, show_progress
     from assay.cli.models import pull_shown
     from assay.config import RunConfig
+    from assay.evaluation import evaluate
     from assay.models import CATALOG
     from assay.registry import missing_package
-    from assay.report import evaluate, html_report
     from assay.results import RunDirectory, write_whole
+    from assay.show import html_report
 
     for package in ("torch", "transformers"):  # before anything is downloaded
         if find_spec(package) is None:

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from assay.cli.output import WIDTH_OF_FILES, echo
-from assay.signs import hanging, one_line, with_signs
+from assay.terminal_text import hanging, one_line, with_signs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,7 +58,7 @@ def print_result(result: RunResult, *, kept_in: str | None = None) -> None:
     """The table, and what is to be said beside it."""
     from rich.markup import escape
 
-    from assay.report import screen_table
+    from assay.show import screen_table
 
     out = console()
     out.print(screen_table(result))
@@ -113,7 +113,7 @@ class _PlainProgress:
         echo(text, err=True)
 
     def update(self, counts: Counts) -> None:
-        from assay.report import progress_line, running_scores
+        from assay.show import progress_line, running_scores
 
         now = time.monotonic()
         if now - self.last >= self.every:
@@ -159,7 +159,7 @@ class _Live:
         from rich.progress_bar import ProgressBar
         from rich.text import Text
 
-        from assay.report import progress_line, running_scores
+        from assay.show import progress_line, running_scores
 
         bar = ProgressBar(total=max(counts.docs_total, 1), completed=counts.docs_done, width=40)
         scores = [Text(f"  {line}", style="dim") for line in running_scores(counts)]

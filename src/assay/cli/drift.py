@@ -14,7 +14,7 @@ from assay.cli.options import load_named_model, names_in, resolve_config
 from assay.cli.output import echo, echo_as_is, echo_json
 
 if TYPE_CHECKING:
-    from assay.comparison import Passage
+    from assay.analyses.drift import Passage
 
 
 @click.command("drift", short_help="Did the model change? Compares token by token, without labels.")
@@ -74,8 +74,8 @@ def command(
     models are compared exactly; a server that lists only its most likely tokens gives bounds. Without --texts or --tasks, a
     sample that ships with Assay is used. Exit code with --max_kl: 0 shown to be within, 1 shown to be beyond, 4 neither.
     """
+    from assay.analyses.drift import DriftOptions, drift_json, drift_legend, drift_page, drift_table, measure_drift
     from assay.cli.display import console
-    from assay.comparison import DriftOptions, drift_json, drift_legend, drift_page, drift_table, measure_drift
     from assay.results import write_whole
 
     passages = _passages(texts, tasks, limit)
@@ -99,7 +99,7 @@ def command(
 
 
 def _passages(texts: tuple[str, ...], tasks: tuple[str, ...], limit: int | None) -> list[Passage]:
-    from assay.comparison import bundled_passages, passages_of_file, passages_of_tasks
+    from assay.analyses.drift import bundled_passages, passages_of_file, passages_of_tasks
 
     passages = [passage for file in texts for passage in passages_of_file(Path(file))]
     if names := names_in(tasks):

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from assay.cli.output import echo, echo_json
-from assay.signs import one_line
-from assay.tables import Column, FittedTable
+from assay.show import Column, FittedTable
+from assay.terminal_text import one_line
 
 if TYPE_CHECKING:
     from assay.config import RunConfig
@@ -27,7 +27,7 @@ def print_dry_run(config: RunConfig, *, as_json: bool) -> None:
 def forecast_shown(config: RunConfig, *, quiet: bool) -> Forecast:
     """The forecast, with what takes time shown on the way. A run that would be refused is refused here too."""
     from assay.cli.display import show_progress
-    from assay.report import check_first
+    from assay.evaluation import check_first
     from assay.run import forecast
 
     check_first(config)

@@ -17,7 +17,7 @@ from assay.cli.foreign_flags import foreign_flags
 from assay.cli.help import HelpContext, with_fitted_help
 from assay.cli.output import echo, secure_streams, speak_utf8, unwritten
 from assay.errors import DISTRIBUTION, AssayError, did_you_mean
-from assay.signs import hanging
+from assay.terminal_text import hanging
 
 VERBS: dict[str, tuple[str, str]] = {
     "run": ("assay.cli.run:command", "Evaluate a model on tasks."),
@@ -108,7 +108,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arguments is None:
         speak_utf8()
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # Arrow's own pool holds on to tens of MB
-        os.environ.setdefault("ASSAY_LEAN_IMPORTS", "1")  # the process is ours: see `assay.models.hf.lean_import`
     secure_streams()
     end_in_order()
     code = _answer(sys.argv[1:] if arguments is None else arguments)

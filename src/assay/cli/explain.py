@@ -35,15 +35,9 @@ def command(
     Requests are compared part by part and configs field by field; kept answers are scored again with each other's filter
     and metric. To separate causes that always occur together, a model is asked again with one thing changed at a time.
     """
+    from assay.analyses.explain import ExplainOptions, explain, explanation_json, explanation_lines, explanation_page
     from assay.cli.options import load_named_model
-    from assay.comparison import (
-        ExplainOptions,
-        explain,
-        explanation_json,
-        explanation_lines,
-        explanation_page,
-        open_run,
-    )
+    from assay.finished import open_run
     from assay.results import write_whole
 
     lm = None if model is None else load_named_model(model, model_args)

@@ -27,7 +27,7 @@ def command(run: str, to: str, output: str | None, organization: str | None, rel
     """
     from pathlib import Path
 
-    from assay.report import export_run
+    from assay.finished import export_run
 
     given = {"organization": organization, "relationship": relationship}
     words = {key: word for key, word in given.items() if word is not None}

@@ -15,7 +15,7 @@ from assay.cli.options import names_in
 from assay.cli.output import echo
 from assay.cli.task_files import OpenManager, TaskFilesCommand, task_files
 from assay.errors import DataError
-from assay.signs import hanging, one_line
+from assay.terminal_text import hanging, one_line
 
 if TYPE_CHECKING:
     from assay.data import DatasetNeed, FetchProgress, FoundDataset, HubClient

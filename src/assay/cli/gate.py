@@ -11,7 +11,8 @@ from assay.cli.compare import compare_options
 from assay.cli.output import echo, echo_json, tell_build_system
 
 if TYPE_CHECKING:
-    from assay.comparison import CompareOptions, GateReport
+    from assay.analyses.compare import CompareOptions
+    from assay.analyses.gate import GateReport
 
 
 @click.command("gate", short_help="Fail a build when a run is worse than another.")
@@ -116,7 +117,7 @@ def command(
 
 
 def _decide(run: str, baseline: str | None, threshold: float | None, options: CompareOptions) -> GateReport:
-    from assay.comparison import gate_against, gate_thresholds
+    from assay.analyses.gate import gate_against, gate_thresholds
     from assay.errors import ConfigError
 
     if baseline is not None and threshold is None:
@@ -146,7 +147,7 @@ def write_files(
     link: str | None = None,
 ) -> None:
     """The files that were asked for, and what the build system around us looks for."""
-    from assay.comparison import gate_findings, gate_json, gate_junit, gate_markdown
+    from assay.analyses.gate_files import gate_findings, gate_json, gate_junit, gate_markdown
     from assay.results import write_whole
 
     comment = gate_markdown(report, title, link)

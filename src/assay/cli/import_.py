@@ -18,7 +18,8 @@ def command(source: str, run_dir: str | None) -> None:
     from rich.markup import escape
 
     from assay.cli.display import console
-    from assay.report import RUN_IMPORTERS, screen_table
+    from assay.finished import RUN_IMPORTERS
+    from assay.show import screen_table
 
     result = RUN_IMPORTERS["lm_eval"](source, run_dir or beside(source))
     out = console()

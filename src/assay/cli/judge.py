@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.output import echo, echo_json
-from assay.signs import one_line
-from assay.tables import Column, FittedTable
+from assay.show import Column, FittedTable
+from assay.terminal_text import one_line
 
 if TYPE_CHECKING:
-    from assay.comparison import CheckedJudge, WinScale
+    from assay.analyses.judging import CheckedJudge, WinScale
     from assay.stats import Estimate, Rate
 
 
@@ -34,7 +34,7 @@ def check(run: Path, as_json: bool) -> None:
     """
     from dataclasses import asdict
 
-    from assay.comparison import check_judges
+    from assay.analyses.judging import check_judges
     from assay.errors import ConfigError
 
     found = check_judges(run)
@@ -59,8 +59,8 @@ def scale(runs: tuple[Path, ...], tasks: tuple[str, ...], bootstrap_iters: int, 
     """
     from dataclasses import asdict
 
+    from assay.analyses.judging import win_scales
     from assay.cli.display import console
-    from assay.comparison import win_scales
 
     found = win_scales(runs, tasks, replicates=bootstrap_iters)
     if as_json:

@@ -19,8 +19,8 @@ import click
 import assay
 from assay.cli.output import echo, echo_as_is, echo_json
 from assay.cli.task_files import OpenManager, TaskFilesCommand, task_files
-from assay.signs import one_line
-from assay.tables import GAP, cell_width
+from assay.show import GAP, cell_width
+from assay.terminal_text import one_line
 
 if TYPE_CHECKING:
     from assay.metrics import Metric

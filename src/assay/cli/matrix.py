@@ -15,8 +15,8 @@ from assay.cli.foreign_flags import RunCommand
 from assay.cli.options import RUN_OPTIONS, with_options
 from assay.cli.output import echo, echo_json
 from assay.errors import ConfigError, did_you_mean
-from assay.signs import one_line
-from assay.tables import EDGE, Column, FittedTable
+from assay.show import EDGE, Column, FittedTable
+from assay.terminal_text import one_line
 
 if TYPE_CHECKING:
     from assay.config import RunConfig
@@ -47,7 +47,7 @@ def command(models_file: Path, only: str | None, as_json: bool, **given: Any) ->
     for all their tasks; on a cluster, several are evaluated at once.
     """
     from assay.cli.options import resolve_config
-    from assay.report import check_first
+    from assay.evaluation import check_first
     from assay.run import missing_by_model, plan_cells, read_models
 
     config = resolve_config(given, output_path="matrix")
@@ -106,7 +106,7 @@ def _forecast(missing: dict[str, list[Cell]], *, as_json: bool) -> None:
 def _here(missing: dict[str, list[Cell]], *, quiet: bool) -> dict[Cell, str]:
     """Model after model, in this process."""
     from assay.cli.display import show_progress
-    from assay.report import evaluate
+    from assay.evaluation import evaluate
     from assay.run import run_model
 
     failures: dict[Cell, str] = {}
@@ -180,7 +180,7 @@ def _drive(base: Sequence[str], missing: dict[str, list[Cell]], at_once: int, di
 
 
 def _number_rows(results: Mapping[tuple[str, str], RunResult]) -> list[dict[str, Any]]:
-    from assay.report import rows_of
+    from assay.results import rows_of
 
     of_row, of_estimate = ("name", "depth", "metric", "filter"), ("value", "stderr", "low", "high", "n", "undefined")
     return [
@@ -217,7 +217,7 @@ def matrix_tables(
     results: Mapping[tuple[str, str], RunResult], models: Sequence[str], tasks: Sequence[str]
 ) -> tuple[FittedTable, FittedTable]:
     """A column a model; and, for a window that has no room for them, a row for each task and model."""
-    from assay.report import rows_of
+    from assay.results import rows_of
 
     names = [Column("task", shrinks=True), Column("metric", shrinks=True)]
     wide = FittedTable([*names, *(Column(one_line(model), right=True) for model in models)])

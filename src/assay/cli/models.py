@@ -9,7 +9,7 @@ import click
 
 from assay.cli.output import echo, echo_as_is
 from assay.errors import install_hint
-from assay.tables import Column, FittedTable
+from assay.show import Column, FittedTable
 
 if TYPE_CHECKING:
     from assay.models import PulledModel

@@ -11,11 +11,11 @@ import click
 from assay.cli.foreign_flags import RunCommand
 from assay.cli.options import RUN_OPTIONS, with_options
 from assay.cli.output import echo, echo_json
-from assay.signs import one_line
-from assay.tables import Column, FittedTable
+from assay.show import Column, FittedTable
+from assay.terminal_text import one_line
 
 if TYPE_CHECKING:
-    from assay.comparison import NoiseFile, ScoreNoise
+    from assay.analyses.noise_file import NoiseFile, ScoreNoise
 
 
 @click.command("noise", cls=RunCommand, short_help="How much does a server vary between replays?")
@@ -64,9 +64,9 @@ def command(
 
     Every replay is a run with its own store; if the command is stopped, run it again and it continues.
     """
+    from assay.analyses.noise import NoiseOptions, plan_replays, run_replays
     from assay.cli.display import show_progress
     from assay.cli.options import resolve_config
-    from assay.comparison import NoiseOptions, plan_replays, run_replays
     from assay.errors import ConfigError
     from assay.results import sanitize
 

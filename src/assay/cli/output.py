@@ -20,11 +20,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from assay.signs import json_with_escapes, with_signs
-from assay.tables import cell_width
+from assay.show import cell_width
+from assay.terminal_text import json_with_escapes, with_signs
 
 if TYPE_CHECKING:
-    from assay.comparison import Finding
+    from assay.analyses.gate_files import Finding
 
 
 WIDTH_OF_FILES = 140
@@ -144,7 +144,7 @@ def unwritten() -> OSError | None:
 
 def tell_build_system(findings: Sequence[Finding], comment: Callable[[], str]) -> None:
     """Annotations and a summary in a workflow of GitHub, the code quality report in GitLab; elsewhere nothing."""
-    from assay.comparison import code_quality, workflow_commands
+    from assay.analyses.gate_files import code_quality, workflow_commands
     from assay.results import write_whole
 
     for line in workflow_commands(findings, os.environ):

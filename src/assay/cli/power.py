@@ -9,11 +9,11 @@ import click
 
 from assay.cli.options import TASK_OPTIONS, names_in, resolve_config, with_options
 from assay.cli.output import echo, echo_json
-from assay.signs import one_line
-from assay.tables import Column, FittedTable
+from assay.show import Column, FittedTable
+from assay.terminal_text import one_line
 
 if TYPE_CHECKING:
-    from assay.comparison import PowerAssumptions, SizePlan
+    from assay.analyses.power import PowerAssumptions, SizePlan
 
 
 @click.command("power", short_help="How many docs does it take to see a difference?")
@@ -102,7 +102,8 @@ def command(
     """
     from dataclasses import asdict
 
-    from assay.comparison import NoiseFile, PowerAssumptions
+    from assay.analyses.noise_file import NoiseFile
+    from assay.analyses.power import PowerAssumptions
 
     serving = None if noise is None else NoiseFile.load(noise)
     wish = PowerAssumptions(**assumed, serving=serving)
@@ -118,8 +119,9 @@ def command(
 def _from_runs(
     runs: tuple[str, ...], names: Sequence[str], metric: str | None, wish: PowerAssumptions
 ) -> list[SizePlan]:
-    from assay.comparison import open_run, plan_from_runs
+    from assay.analyses.power import plan_from_runs
     from assay.errors import ConfigError
+    from assay.finished import open_run
 
     if len(runs) > 2:
         raise ConfigError(
@@ -143,7 +145,7 @@ def _from_runs(
 def _from_tasks(names: Sequence[str], files: dict[str, Any], wish: PowerAssumptions) -> list[SizePlan]:
     from pathlib import Path
 
-    from assay.comparison import plan_without_runs
+    from assay.analyses.power import plan_without_runs
     from assay.errors import AssayError, ConfigError
     from assay.tasks import TaskManager
 

@@ -12,7 +12,8 @@ from assay.cli.options import names_in
 from assay.cli.output import echo, echo_as_is, echo_json
 
 if TYPE_CHECKING:
-    from assay.comparison import ComparedRun, Ranking, RankOptions
+    from assay.analyses.rank import Ranking, RankOptions
+    from assay.finished import Run
 
 
 @click.command("rank", short_help="Rank many runs, each with the ranks it may have.")
@@ -73,7 +74,8 @@ def command(
     npz) that holds several: run, doc, score. Each gets a line with its range of ranks, such as 1–3; the ranges of all runs hold
     together at 95 %.
     """
-    from assay.comparison import RankOptions, open_runs, rank, ranking_json, ranking_page
+    from assay.analyses.rank import RankOptions, rank, ranking_json, ranking_page
+    from assay.finished import open_runs
     from assay.results import write_whole
 
     options = RankOptions(tasks=names_in(tasks), **how)
@@ -95,8 +97,8 @@ def command(
 
 
 def _show(rankings: Sequence[Ranking], *, markdown: bool) -> None:
+    from assay.analyses.rank import ranking_legend, ranking_markdown, ranking_table
     from assay.cli.display import console
-    from assay.comparison import ranking_legend, ranking_markdown, ranking_table
 
     if markdown:
         for ranking in rankings:
@@ -115,10 +117,10 @@ def _show(rankings: Sequence[Ranking], *, markdown: bool) -> None:
         echo(line)
 
 
-def _thin(runs: list[ComparedRun], thin: int | None, file: str | None, options: RankOptions) -> None:
+def _thin(runs: list[Run], thin: int | None, file: str | None, options: RankOptions) -> None:
     import json
 
-    from assay.comparison import thin_runs, thinned_lines
+    from assay.analyses.rank import thin_runs, thinned_lines
     from assay.results import write_whole
 
     if file and thin is None:

@@ -32,8 +32,8 @@ def command(run: str, form: str, output: str | None) -> None:
     assay report runs/my-model/2026-01-01T12-00-00
     assay report runs/my-model/2026-01-01T12-00-00 --format html
     """
-    from assay.report import csv_table, html_report, latex_table, markdown_table, render_text, screen_table
     from assay.results import RunDirectory, RunResult, write_whole
+    from assay.show import csv_table, html_report, latex_table, markdown_table, render_text, screen_table
 
     result = RunResult.load(run)
     if form == "text" and output is None:

@@ -30,7 +30,7 @@ def command(context: click.Context, /, as_json: bool, **given: Any) -> None:
 
     from assay.cli.display import console, exit_if_worthless, print_result, show_progress
     from assay.cli.options import resolve_config
-    from assay.report import evaluate
+    from assay.evaluation import evaluate
 
     config = resolve_config(given)
     if config.dry_run:

@@ -23,7 +23,7 @@ def command(kind: str) -> None:
     from assay.config import file_schema
 
     if kind in ("gate", "compare"):
-        from assay.comparison import COMPARISON_SCHEMA, GATE_SCHEMA
+        from assay.analyses.gate_files import COMPARISON_SCHEMA, GATE_SCHEMA
 
         echo_json(GATE_SCHEMA if kind == "gate" else COMPARISON_SCHEMA, indent=2)
         return

@@ -42,7 +42,7 @@ def command(
     With --role judge=…, another model judges the kept answers; the model under test is not asked.
     """
     from assay.cli.display import exit_if_worthless, print_result, show_progress
-    from assay.report import score_again
+    from assay.evaluation import score_again
 
     changes = {key: value for key, value in given.items() if value not in (None, (), False)}
     if "role" in changes:

@@ -24,7 +24,7 @@ def command(run: str, output: str | None, no_docs: bool) -> None:
     cannot be changed, and nobody can change the bundle unnoticed.
     """
     from assay.cli.display import show_progress
-    from assay.report import seal_run
+    from assay.sealing import seal_run
 
     with show_progress() as progress:
         path, found = seal_run(run, output, docs=not no_docs, progress=progress, notify=progress.message)

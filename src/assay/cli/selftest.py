@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.signs import one_line
-from assay.tables import Column, FittedTable
+from assay.show import Column, FittedTable
+from assay.terminal_text import one_line
 
 if TYPE_CHECKING:
     from assay.models import Capabilities, Check

@@ -12,7 +12,7 @@ import click
 import assay
 from assay.cli.output import echo_as_is, echo_json
 from assay.cli.task_files import OpenManager, TaskFilesCommand, task_files, trusting
-from assay.signs import one_line
+from assay.terminal_text import one_line
 
 if TYPE_CHECKING:
     from assay.config import GroupConfig, Origin, TaskConfig

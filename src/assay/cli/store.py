@@ -13,8 +13,8 @@ import click
 
 from assay.cli.output import echo
 from assay.errors import ConfigError
-from assay.signs import one_line
-from assay.tables import Column, FittedTable
+from assay.show import Column, FittedTable
+from assay.terminal_text import one_line
 
 if TYPE_CHECKING:
     from assay.store import OriginStats

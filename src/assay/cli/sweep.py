@@ -10,11 +10,11 @@ import click
 from assay.cli.foreign_flags import RunCommand
 from assay.cli.options import RUN_OPTIONS, with_options
 from assay.cli.output import echo, echo_json
-from assay.signs import one_line
-from assay.tables import Column, FittedTable
+from assay.show import Column, FittedTable
+from assay.terminal_text import one_line
 
 if TYPE_CHECKING:
-    from assay.comparison import SweepDesign, SweptTask
+    from assay.analyses.sweep import SweepDesign, SweptTask
     from assay.config import RunConfig
 
 
@@ -57,8 +57,8 @@ def command(
     score is due to the doc, the wording, the shots, or their interactions.
     """
 
+    from assay.analyses.sweep import SweepDesign, analyse_sweep, find_sweep_tasks, wordings
     from assay.cli.options import resolve_config
-    from assay.comparison import SweepDesign, analyse_sweep, find_sweep_tasks, wordings
 
     tasks = find_sweep_tasks(resolve_config(given))
     config = tasks.config
@@ -121,7 +121,7 @@ def _run(config: RunConfig, design: SweepDesign, *, quiet: bool) -> list[Path]:
     from datetime import UTC, datetime
 
     from assay.cli.display import show_progress
-    from assay.report import check_first, evaluate
+    from assay.evaluation import check_first, evaluate
     from assay.results import sanitize
     from assay.run import model_for
 
@@ -149,7 +149,7 @@ def _run(config: RunConfig, design: SweepDesign, *, quiet: bool) -> list[Path]:
 
 def _show(swept: list[SweptTask]) -> None:
     from assay.cli.display import console
-    from assay.report import format_number
+    from assay.results import format_number
 
     out = console()
     for task in swept:
@@ -173,7 +173,7 @@ SHARES = [Column("source of variance"), Column("share", right=True)]
 
 def condition_table(task: SweptTask) -> FittedTable:
     """The score in each wording, with each number of shots, for each seed."""
-    from assay.report import format_number
+    from assay.results import format_number
 
     table = FittedTable(CONDITIONS, title=one_line(f"{task.task} · {task.key} · {task.docs:,} docs"))
     for each in task.conditions:

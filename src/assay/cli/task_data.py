@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from assay.cli.fetch import find_all
 from assay.cli.output import echo
 from assay.errors import AssayError
-from assay.signs import hanging, one_line
+from assay.terminal_text import hanging, one_line
 
 if TYPE_CHECKING:
     from assay.config import TaskConfig

@@ -24,8 +24,8 @@ from assay.config import ConfigWarning
 from assay.errors import AssayError, ConfigError, MissingPackage, UnknownName, UntrustedCode
 from assay.run import check_group
 from assay.scoring import idle_settings
-from assay.signs import hanging, one_line
 from assay.tasks import Resolved, TaskManager, check_task
+from assay.terminal_text import hanging, one_line
 
 
 @dataclass

@@ -9,10 +9,10 @@ import click
 
 from assay.cli.output import echo, echo_json
 from assay.cli.task_files import TaskFilesCommand
-from assay.signs import hanging, one_line
+from assay.terminal_text import hanging, one_line
 
 if TYPE_CHECKING:
-    from assay.report import ModelChoice, Reasked, SealVerification
+    from assay.sealing import ModelChoice, Reasked, SealVerification
 
 SHOWN = 10
 
@@ -63,7 +63,7 @@ def command(
     is not a bundle, 4 if answers differ in a way that the model's own noise may explain.
     """
     from assay.cli.display import show_progress
-    from assay.report import Sources, reask_bundle, verify_bundle
+    from assay.sealing import Sources, reask_bundle, verify_bundle
 
     sources = Sources(lm_eval=True if lm_eval == "true" else lm_eval, **own)
     choice = _choice(model, model_args) if model is not None else None
@@ -91,7 +91,7 @@ def command(
 
 def _choice(model: str, model_args: tuple[str, ...]) -> ModelChoice:
     from assay.cli.options import resolve_config
-    from assay.report import ModelChoice
+    from assay.sealing import ModelChoice
 
     return ModelChoice(model, resolve_config({"model_args": model_args}).model_args)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import pickle
 import random
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from assay.compact_json import compact_encoder
 from assay.instance import Doc
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-_encode = compact_encoder(_plain, sort_keys=True)
+_encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_plain).encode
 
 
 def doc_hash(doc: dict[str, Any]) -> str:

@@ -20,7 +20,6 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from assay.arrow import arrow_table
 from assay.data.docs import Docs, FileDocs, TableDocs, as_dataset
 from assay.errors import DataError
 from assay.instance import Doc
@@ -102,7 +101,7 @@ def _table(path: Path) -> Any:
 
     parts, rows = [], 0
     for block in _blocks(path):
-        parts.append(arrow_table(_columns(block)))
+        parts.append(pa.table(_columns(block)))
         rows += len(block)
     try:
         table = pa.concat_tables(parts, promote_options="permissive")
@@ -110,7 +109,7 @@ def _table(path: Path) -> Any:
             return table
     except pa.ArrowException:
         pass  # what fails for all rows at once says why
-    return arrow_table(_columns(list(json_rows(path))))
+    return pa.table(_columns(list(json_rows(path))))
 
 
 def _columns(rows: list[Doc]) -> dict[str, list[Any]]:
@@ -140,7 +139,7 @@ def _arrow_copy(path: Path) -> Path:
     ):
         for block in _blocks(path):
             columns = {name: [row.get(name) for row in block] for name in schema.names}
-            writer.write_table(arrow_table(columns, schema))
+            writer.write_table(pa.table(columns, schema))
     os.replace(file.name, target)
     return target
 
@@ -151,7 +150,7 @@ def _schema(path: Path) -> Any:
 
     schema = pa.schema([])
     for block in _blocks(path):
-        schema = pa.unify_schemas([schema, arrow_table(_columns(block)).schema], promote_options="permissive")
+        schema = pa.unify_schemas([schema, pa.table(_columns(block)).schema], promote_options="permissive")
     return schema
 
 

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from assay.config import GroupConfig
 from assay.errors import ConfigError, did_you_mean
-from assay.garbage import rare_collections
 from assay.groups.conditions import holds, names_in
 from assay.groups.group import Group, Leaf, TagGroup, node_name
 from assay.groups.members import Scores
@@ -208,9 +207,8 @@ class GroupManager:
         """The numbers of every group from the scores of the tasks."""
         known = dict(scores)
         numbers: dict[str, dict[MetricKey, GroupScore]] = {}
-        with rare_collections():  # the scores of ten thousand tasks are many objects, and none of them is garbage
-            for group in self.bottom_up():
-                known[group.name] = numbers[group.name] = group.score(known)
+        for group in self.bottom_up():
+            known[group.name] = numbers[group.name] = group.score(known)
         return numbers
 
     def results(self, scores: Scores) -> dict[str, GroupResult]:

@@ -17,6 +17,7 @@ from assay.results.health import HEALTH_COUNTERS, Chance, Flag, Health, HealthCo
 from assay.results.keys import MetricKey, matching, read_key, read_numbers, the_one, write_key
 from assay.results.lm_eval_schema import config_entry, group_entry
 from assay.results.nodes import GroupResult, TaskResult
+from assay.results.rows import TableRow, format_number, rows_of, to_pandas
 from assay.results.run_result import RunResult
 from assay.results.samples import (
     SampleRow,
@@ -53,12 +54,14 @@ __all__ = [
     "SampleWriter",
     "Score",
     "Share",
+    "TableRow",
     "TaskResult",
     "assay_version",
     "config_entry",
     "count_disagreements",
     "differences",
     "doc_flags",
+    "format_number",
     "group_entry",
     "health_counters",
     "kept_arguments",
@@ -72,11 +75,13 @@ __all__ = [
     "read_numbers",
     "read_samples",
     "recorded",
+    "rows_of",
     "sanitize",
     "self_preference",
     "shown_settings",
     "the_one",
     "to_json",
+    "to_pandas",
     "unpack_arguments",
     "unpack_responses",
     "write_key",

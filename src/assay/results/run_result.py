@@ -262,17 +262,17 @@ class RunResult:
 
     def table(self, width: int | None = None) -> str:
         """The table as text."""
-        render: Any = load_object("assay.report:render_text")
+        render: Any = load_object("assay.show:render_text")
         return str(render(self, width))
 
     def to_pandas(self) -> pandas.DataFrame:
         """One row a number."""
-        frame: Any = load_object("assay.report:to_pandas")
+        frame: Any = load_object("assay.results.rows:to_pandas")
         return frame(self)
 
     def plot(self, metric: str | None = None) -> Any:
         """A forest plot of one metric, the first if none is named: a notebook draws it, `.save("plot.svg")` keeps it."""
-        draw: Any = load_object("assay.report:forest_plot")
+        draw: Any = load_object("assay.show:forest_plot")
         return draw(self, metric)
 
     def samples(self, task: str, *, arrow: bool = False) -> Any:
@@ -298,7 +298,7 @@ class RunResult:
         return HealthByTask({name: task.health for name, task in self.tasks.items()})
 
     def _repr_html_(self) -> str:
-        render: Any = load_object("assay.report:html_table")
+        render: Any = load_object("assay.show:html_table")
         return str(render(self))
 
     def __repr__(self) -> str:
@@ -309,7 +309,7 @@ class HealthByTask(dict[str, Health]):
     """Task to health; a notebook shows what is odd about each."""
 
     def _repr_html_(self) -> str:
-        render: Any = load_object("assay.report:health_table")
+        render: Any = load_object("assay.show:health_table")
         return str(render(self))
 
     def __repr__(self) -> str:

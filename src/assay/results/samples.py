@@ -19,8 +19,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from assay.arrow import arrow_table
-from assay.compact_json import compact_encoder
 from assay.errors import StoreError
 from assay.instance import Instance, Message, Response, context_text, is_chat
 from assay.results.directory import plain, sync
@@ -171,7 +169,7 @@ def pack_questions(instances: Sequence[Instance]) -> str | None:
     return to_json(asked) if asked else None
 
 
-to_json = compact_encoder(plain)
+to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=plain).encode
 
 
 class SampleWriter:
@@ -274,6 +272,8 @@ def _schema(numbers: Sequence[str]) -> Any:
 
 def _table(rows: Sequence[SampleRow]) -> Any:
     """The rows with the numbers that any of them has."""
+    import pyarrow as pa
+
     numbers = [row.numbers() for row in rows]
     columns: dict[str, list[Any]] = {name: [*map(attrgetter(name), rows)] for name in FIXED_COLUMNS}
     columns["other"] = [to_json(row.other) if row.other else None for row in rows]
@@ -283,10 +283,10 @@ def _table(rows: Sequence[SampleRow]) -> Any:
         columns[name] = [of_row.get(name) for of_row in numbers]
     schema = _schema(names)
     try:
-        return arrow_table(columns, schema)
+        return pa.table(columns, schema)
     except UnicodeEncodeError:
         texts = {name: [_encodable(text) for text in columns[name]] for name in TEXT_COLUMNS}
-        return arrow_table({**columns, **texts}, schema)
+        return pa.table({**columns, **texts}, schema)
 
 
 def _with_all(table: Any, schema: Any) -> Any:

@@ -11,7 +11,6 @@ from assay.run.needs import abilities_of
 from assay.run.plan import Plan, PlannedTask, make_plan, manager_for
 from assay.run.progress import Counts, Progress, Quiet
 from assay.run.reasking import AskedAgain, reask
-from assay.run.units import request_hash
 
 __all__ = [
     "EXECUTORS",
@@ -38,7 +37,6 @@ __all__ = [
     "plan_cells",
     "read_models",
     "reask",
-    "request_hash",
     "require_sound",
     "rescore",
     "run_model",

@@ -21,7 +21,8 @@ from assay.request_types import REQUEST_TYPES
 from assay.run.interrupt import Interrupted
 from assay.run.lengths import say_what_is_too_long
 from assay.run.progress import Counts, Progress
-from assay.run.units import Unit, request_digest
+from assay.run.units import Unit
+from assay.store import request_digest
 
 if TYPE_CHECKING:
     from assay.run.reuse import ModelStore

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from assay.config import RunConfig
 from assay.errors import ConfigError
-from assay.garbage import rare_collections
 from assay.instance import context_text
 from assay.metrics import allow_unsafe_code
 from assay.models import LM
@@ -59,7 +58,7 @@ def execute(
     _require_free(config, name)
     with ExitStack() as stack:
         stop = stack.enter_context(StopRequest(progress.message))
-        prepare(config, stack)
+        prepare(config)
         progress.stage("checking tasks")
         manager = manager or manager_for(config)
         own = () if ready is None else ready.roots
@@ -152,7 +151,7 @@ def rescore(
         target.clear()
     journal.directory = target
     with ExitStack() as stack:
-        prepare(config, stack)
+        prepare(config)
         manager = manager or manager_for(config)
         if not kept_only:  # then the task files are a bundle's, and what they name may lie on another machine
             check_tasks(config, manager)
@@ -193,9 +192,8 @@ def require_scores_of(target: RunDirectory, config: RunConfig, source: RunDirect
         )
 
 
-def prepare(config: RunConfig, stack: ExitStack) -> None:
-    """Set what is global to the process: seeds, permission to run code, the garbage collector."""
-    stack.enter_context(rare_collections())
+def prepare(config: RunConfig) -> None:
+    """Set what is global to the process: seeds, permission to run code."""
     seed_everything(config.seed)
     allow_unsafe_code(config.confirm_run_unsafe_code, config.sandbox)
 

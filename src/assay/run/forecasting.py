@@ -15,8 +15,8 @@ from assay.run.needs import check_needs, with_style
 from assay.run.pipeline import answer_rounds
 from assay.run.plan import check_tasks, make_plan, manager_for, seed_everything, settle, windows
 from assay.run.progress import Progress, Quiet
-from assay.run.units import Unit, request_digest
-from assay.store import ResponseStore
+from assay.run.units import Unit
+from assay.store import ResponseStore, request_digest
 
 BYTES_PER_TOKEN = 4
 """For models that do not say how they tokenise."""

@@ -13,7 +13,8 @@ from typing import Any
 
 from assay.instance import Instance, Response
 from assay.results import RunDirectory, read_columns
-from assay.run.units import KeptDoc, Unit, join_digests, request_digest, request_hash
+from assay.run.units import KeptDoc, Unit
+from assay.store import join_digests, request_digest, request_hash
 
 COLUMNS = ("doc_id", "doc_hash", "request_hash", "doc", "arguments", "resps", "stops", "tokens", "extras", "failure")
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 
 from assay.config import RunConfig
-from assay.garbage import return_free_memory
 from assay.results import RunResult, self_preference, shown_settings
 from assay.run.ahead import answered_windows
 from assay.run.answerers import Answerer
@@ -47,7 +46,6 @@ def run_pipeline(
             for window in answered:
                 score_window(window, collectors, observer)
     journal.lap("ask_and_score")
-    return_free_memory()
     observer.summarizing()
     tasks, groups, notes = summarize(plan, collectors, config, journal.directory, watches)
     journal.lap("aggregate")

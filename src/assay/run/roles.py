@@ -14,8 +14,8 @@ from assay.run.answerers import ModelAnswerer
 from assay.run.kept import KeptVerdicts
 from assay.run.progress import Counts, Progress
 from assay.run.reuse import ModelStore
-from assay.run.units import Unit, request_digest
-from assay.store import ResponseStore
+from assay.run.units import Unit
+from assay.store import ResponseStore, request_digest
 from assay.tasks import DocRequests
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from assay.instance import Instance
 from assay.results import kept_arguments, unpack_responses
-from assay.store import request_key
+from assay.store import join_digests
 from assay.tasks import DocRequests
 
 
@@ -87,17 +86,3 @@ class Unit:
     @property
     def is_answered(self) -> bool:
         return all(instance.resps and instance.failure is None for instance in self.requests.instances)
-
-
-def request_digest(instance: Instance) -> bytes:
-    """What is asked, whatever the model. The long part of hashing a request, done once."""
-    return request_key("", instance.request_type, instance.arguments)
-
-
-def join_digests(digests: Iterable[bytes]) -> str:
-    return hashlib.sha256(b"".join(digests)).hexdigest()
-
-
-def request_hash(instances: Sequence[Instance]) -> str:
-    """SHA-256 over all requests of a doc: equal hashes mean equal prompts and settings."""
-    return join_digests(request_digest(instance) for instance in instances)

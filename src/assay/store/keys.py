@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
 from assay.errors import StoreError
-from assay.instance import Message, is_chat
+from assay.instance import Instance, Message, is_chat
 
 
 class RequestKeys:
@@ -104,3 +104,17 @@ def _content(value: Any) -> Any:
         kind = str(getattr(value, "dtype", None) or getattr(value, "mode", ""))
         return {"bytes": hashlib.sha256(raw()).hexdigest(), "shape": str(shape), "kind": kind}
     raise TypeError(f"{type(value).__name__} cannot be hashed by content")
+
+
+def request_digest(instance: Instance) -> bytes:
+    """What is requested, whatever the model. The long part of hashing a request, done once."""
+    return request_key("", instance.request_type, instance.arguments)
+
+
+def join_digests(digests: Iterable[bytes]) -> str:
+    return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+def request_hash(instances: Sequence[Instance]) -> str:
+    """SHA-256 over all requests of a doc: equal hashes mean equal prompts and settings."""
+    return join_digests(request_digest(instance) for instance in instances)

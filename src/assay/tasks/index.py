@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from assay.errors import ConfigError
-from assay.garbage import rare_collections
 from assay.paths import assay_home
 from assay.tasks.scan import Facts, read_facts
 
@@ -74,8 +73,7 @@ class Index:
 def build_index(roots: Iterable[Path]) -> Index:
     """Index the roots in order; a later root takes names over from an earlier one, and tags collect from all."""
     snapshot = _take_snapshot(roots)
-    with rare_collections():
-        return _load_index(snapshot) or _new_index(snapshot)
+    return _load_index(snapshot) or _new_index(snapshot)
 
 
 def _new_index(snapshot: _Snapshot) -> Index:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import ConfigError
-from assay.palette import PALETTE_FILE
+from assay.show import PALETTE_FILE
 from assay.view.background import SMALL, Work
 from assay.view.comparisons import Compared, OpenedRuns, compare, compare_page
 from assay.view.library import RunEntry

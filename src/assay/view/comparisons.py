@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from assay.comparison import ComparedRun, compare_runs, open_run
-from assay.report import Axis
+from assay.analyses.compare import compare_runs
+from assay.finished import Run, open_run
 from assay.results import MetricKey, write_key
+from assay.show import Axis
 from assay.view.background import PATIENCE, Work
 from assay.view.site import PageValues, Site, several_runs_page
 
@@ -24,7 +25,7 @@ class Compared:
     tests: int = 0
 
 
-def compare(directories: Sequence[str], opened: Callable[[str], ComparedRun] = open_run) -> Compared:
+def compare(directories: Sequence[str], opened: Callable[[str], Run] = open_run) -> Compared:
     comparisons = compare_runs([opened(directory) for directory in directories])
     rows = [plain_row(row, number) for number, comparison in enumerate(comparisons) for row in comparison.rows]
     refusals = [{"name": r.name, "reason": r.reason} for comparison in comparisons for r in comparison.refusals]
@@ -35,9 +36,9 @@ class OpenedRuns:
     """Opens runs once and keeps what is read of them: where small runs are compared each with each."""
 
     def __init__(self) -> None:
-        self._runs: dict[str, ComparedRun] = {}
+        self._runs: dict[str, Run] = {}
 
-    def __call__(self, directory: str) -> ComparedRun:
+    def __call__(self, directory: str) -> Run:
         if directory not in self._runs:
             run = open_run(directory)
             self._runs[directory] = replace(run, read=cache(run.read))

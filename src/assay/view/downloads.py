@@ -8,9 +8,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from assay.report import rows_of
-from assay.results import RunResult
-from assay.signs import csv_cell
+from assay.results import RunResult, rows_of
+from assay.terminal_text import csv_cell
 from assay.view.library import RunSummary
 from assay.view.notes import Note
 from assay.view.prompts import requests_of

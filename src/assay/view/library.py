@@ -13,11 +13,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from assay.comparison import open_results
 from assay.errors import DataError
-from assay.report import RUN_IMPORTERS, TableRow, marks_of, rows_of
-from assay.results import RunResult
+from assay.finished import RUN_IMPORTERS, open_results
+from assay.results import RunResult, TableRow, rows_of
 from assay.run import Counts
+from assay.show import marks_of
 from assay.view.untrusted import blaming, parse_result, read_json, with_finite_tree
 
 T = TypeVar("T")

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assay.comparison import Ranking, RankMark, open_run, rank, rank_marks, ranking_legend
+from assay.analyses.rank import Ranking, RankMark, rank, rank_marks, ranking_legend
+from assay.finished import open_run
 from assay.view.background import PATIENCE
 from assay.view.site import PageValues, Site, several_runs_page
 

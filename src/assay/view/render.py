@@ -16,9 +16,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from assay.report import format_number
-from assay.results import assay_version
-from assay.signs import INVISIBLE, name_of, sign_of
+from assay.results import assay_version, format_number
+from assay.terminal_text import INVISIBLE, name_of, sign_of
 
 LONGEST = 20_000
 """Characters of one text on a page; the rest can be downloaded."""

@@ -21,7 +21,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from assay.errors import AssayError, ConfigError, install_hint
-from assay.palette import PALETTE_FILE
+from assay.show import PALETTE_FILE
 from assay.view import downloads
 from assay.view.background import PATIENCE
 from assay.view.comparisons import compare_page

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from assay.report import Bar, bars_of, command_of
 from assay.results import RunResult
 from assay.run import Counts
+from assay.show import Bar, bars_of, command_of
 from assay.view.background import Background, Computed, Result, Work
 from assay.view.database import Database
 from assay.view.library import Library, RunEntry, RunSummary

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from assay.report import Axis, Bar, bars_of
 from assay.results import GroupResult, GroupScore, Health, RunResult, TaskResult
+from assay.show import Axis, Bar, bars_of
 from assay.view.database import SAMPLES, SampleRecord
 from assay.view.library import RunEntry
 from assay.view.notes import LONGEST_TAG, Note

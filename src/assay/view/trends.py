@@ -13,9 +13,9 @@ from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
-from assay.comparison import open_run
-from assay.report import Axis, rows_of
-from assay.results import MetricKey, read_key, write_key
+from assay.finished import open_run
+from assay.results import MetricKey, read_key, rows_of, write_key
+from assay.show import Axis
 from assay.stats import Estimate, holm
 from assay.view.background import PATIENCE, Computed, attempt
 from assay.view.comparisons import Compared, compare, key_of

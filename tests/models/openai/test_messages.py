@@ -10,7 +10,7 @@ import pytest
 from tests.models.openai.faulty_server import FaultyServer
 
 import assay
-from assay.report import score_again
+from assay.evaluation import score_again
 
 TASK = """
 task: questions

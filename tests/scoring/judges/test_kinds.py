@@ -8,7 +8,7 @@ import pytest
 from tests.scoring.judges.bench import asked, computed, judge, questions, run, write_bench
 
 from assay.errors import ConfigError, ModelError
-from assay.report import score_again
+from assay.evaluation import score_again
 from assay.scoring.judges import answer_hash
 
 CORRECT = "scorer: {type: judge}"

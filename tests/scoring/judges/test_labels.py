@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from tests.scoring.judges.bench import run, write_bench
 
-from assay.comparison import CompareOptions, compare_runs, gate_against, open_run
+from assay.analyses.compare import CompareOptions, compare_runs
+from assay.analyses.gate import gate_against
 from assay.data import doc_hash
 from assay.errors import ConfigError, DataError
-from assay.report import score_again
+from assay.evaluation import score_again
+from assay.finished import open_run
 from assay.results import RunResult, read_samples
 from assay.scoring.judges import answer_hash
 

@@ -13,7 +13,6 @@ from typing import Any
 from assay.data import hub_or_cache
 from assay.errors import AssayError, ConfigError, MissingPackage, ModelError, ModelFileError, did_you_mean
 from assay.models.catalog import resolve
-from assay.models.hf.lean_import import lean_imports
 from assay.models.hf.local_files import check_config, check_gguf, check_weights
 
 logger = logging.getLogger(__name__)
@@ -66,11 +65,6 @@ class Source:
         path = Path(self.pretrained)
         return path / self.subfolder if path.is_dir() else None
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is transformers' own code on one device, with nothing that distributes, quantises or adapts it."""
-        return not (self.trust_remote_code or self.peft or self.device_map or self.passed_on)
-
     def check_directory(self) -> None:
         """What the files show to be wrong before any of them is loaded."""
         directory = self.directory
@@ -108,7 +102,7 @@ def load(source: Source, *, dtype: str, device: str | None, backend: str) -> tup
     """The model and its tokenizer."""
     check_dtype(dtype)
     place = nullcontext() if source.directory is not None else hub_or_cache()
-    with place, lean_imports(wanted=source.is_plain):
+    with place:
         config = load_config(source)
         tokenizer = load_tokenizer(source)
         seq2seq = is_seq2seq(config, backend)

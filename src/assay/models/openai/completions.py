@@ -12,11 +12,10 @@ from assay.instance import Context, Instance, Response
 from assay.models.base import ABILITIES, Capabilities, ModelInfo, NoLikelihoods, Stop, never
 from assay.models.generation import GenerationSettings, room_for_prompt
 from assay.models.openai.backend import ServerLM
-from assay.models.openai.echo import EchoRequest, echoed_tokens, scored_tokens, sum_score
+from assay.models.openai.echo import EchoRequest, scored_tokens, sum_score
 from assay.models.openai.probing import TOPS, entry_of
 from assay.models.openai.sending import MOST_CHOICES, TAKES_LISTS
 from assay.models.openai.tokens import Encoder, HFEncoder, split_pair
-from assay.models.openai.unread import read_echo
 from assay.models.openai.wire import Failed, Job, Unusable, why_unsendable
 from assay.models.windows import WindowSums, rolling_windows
 
@@ -127,7 +126,7 @@ class LocalCompletions(ServerLM):
 
     def _send_echoes(self, echoes: Sequence[EchoRequest], stop: Stop, most: int) -> Iterator[tuple[int, Response]]:
         def write(at: int) -> Job[Response]:
-            return Job(echoes[at].body(self.model, self.seed), partial(self._read_pair, echoes[at]), read_echo)
+            return Job(echoes[at].body(self.model, self.seed), partial(self._read_pair, echoes[at]))
 
         def belong(one: int, other: int) -> bool:
             return self.batch_size is not None or echoes[one].context == echoes[other].context
@@ -169,7 +168,8 @@ class LocalCompletions(ServerLM):
 
     def _read_pair(self, echo: EchoRequest, reply: Any) -> Response:
         scored = scored_tokens(echo, reply)
-        prompt, _ = self.count(reply) or (echoed_tokens(reply) - 1, 0)
+        echoed = len(reply["choices"][0]["logprobs"]["token_logprobs"])  # the last of them was generated
+        prompt, _ = self.count(reply) or (echoed - 1, 0)
         return Response(sum_score(scored), tokens=(prompt - len(scored), len(scored)))
 
     def _stream_rolling(self, instances: Sequence[Instance], stop: Stop) -> Iterator[tuple[int, Response]]:

@@ -303,7 +303,7 @@ class Dispatch(Generic[T]):
 
     def _read(self, job: Job[T], reply: Reply) -> T | Failed | Again:
         try:
-            value = job.read(in_order(job.parse(reply.body)))
+            value = job.read(in_order(reply.json()))
         except Unusable as error:
             reason = self.settings.redact(f"unusable reply: {error}")
             if error.again:

@@ -10,13 +10,12 @@ characters, and a token that reaches over the border counts to the continuation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
-from assay.models.openai.offsets import is_piece, scored_tokens_of
-from assay.models.openai.unread import TAILS, UnreadList, read_whole
+from assay.models.openai.offsets import scored_tokens_of
 from assay.models.openai.wire import Unusable
 
 
@@ -58,13 +57,7 @@ class EchoedToken:
 
 def scored_tokens(request: EchoRequest, reply: Any) -> list[EchoedToken]:
     """The continuation's tokens, each with its log-probability."""
-    choice = reply["choices"][0]
-    logprobs = choice.get("logprobs") or {}
-    if any(isinstance(value, UnreadList) for value in logprobs.values()):
-        quickly = _scored_at_the_end(request, choice["text"], logprobs)
-        if quickly is not None:
-            return quickly
-        logprobs = read_whole(logprobs)
+    logprobs = reply["choices"][0].get("logprobs") or {}
     values = logprobs.get("token_logprobs") or []
     if len(values) < 2:  # a prompt has a context and a continuation; one token is the generated one
         raise Unusable("it does not echo prompts with log-probabilities", again=False)
@@ -80,60 +73,6 @@ def scored_tokens(request: EchoRequest, reply: Any) -> list[EchoedToken]:
     if len(tops) != len(values):
         raise Unusable("its lists of log-probabilities differ in length")
     return [_token(values[i], tops[i]) for i in scored]
-
-
-def _scored_at_the_end(request: EchoRequest, text: Any, logprobs: dict[str, Any]) -> list[EchoedToken] | None:
-    """The same by looking at no more than the end, where all that a server says of it agrees; else None.
-
-    The text is the prompt and what was generated, the last tokens' texts are its end, and each stands where its offset
-    says. Lists of the same length belong together; so do those where each token is among its own likeliest ones.
-    """
-    prompt = request.prompt
-    if not (isinstance(prompt, str) and isinstance(text, str) and text.startswith(prompt)):
-        return None
-    values, tops = logprobs.get("token_logprobs"), logprobs.get("top_logprobs")
-    if not (isinstance(values, UnreadList) and isinstance(tops, UnreadList)):
-        return None
-    for size in TAILS:
-        names = ("token_logprobs", "top_logprobs", "tokens", "text_offset")
-        lasts = _lasts(request, prompt, text, zip(*(reversed(_tail(logprobs.get(name), size)) for name in names)))
-        if lasts is None:
-            continue
-        length = values.probable_length()
-        is_told = all(top and top.get(token) == value for value, top, token in lasts) and tops.has_braces(length)
-        if is_told or tops.probable_length() == length:
-            return [_token(value, top) for value, top, _ in lasts]
-        return None
-    return None
-
-
-def _tail(entries: Any, size: int) -> list[Any]:
-    return entries.tail(size) if isinstance(entries, UnreadList) else entries or []
-
-
-def _lasts(
-    request: EchoRequest, prompt: str, text: str, backwards: Iterable[tuple[Any, Any, Any, Any]]
-) -> list[tuple[Any, Any, str]] | None:
-    """Value, likeliest ones and text of the continuation's tokens; None where they reach further back than was read, or
-    are not as they should be."""
-    found: list[tuple[Any, Any, str]] = []
-    end = len(text)
-    for value, top, token, offset in backwards:
-        start = end - len(token)
-        if start == end or offset != start or not text.startswith(token, start) or is_piece(token):
-            return None
-        if start < len(prompt):
-            found.append((value, top, token))
-        end = start
-        if end <= request.start:
-            return found[::-1] or None
-    return None
-
-
-def echoed_tokens(reply: Any) -> int:
-    """Of the prompt and of what was generated."""
-    values = reply["choices"][0]["logprobs"]["token_logprobs"]
-    return values.probable_length() if isinstance(values, UnreadList) else len(values)
 
 
 def sum_score(scored: Sequence[EchoedToken]) -> tuple[float, bool]:

@@ -93,13 +93,13 @@ def _fit(prompt: str, texts: Sequence[str], offsets: Sequence[int]) -> bool:
         return False
     inside = [(text, at) for text, at in zip(texts, offsets) if at < len(prompt)]
     sums = list(accumulate(map(len, texts), initial=0))[:-1]
-    if any(is_piece(text) for text, _ in inside) and list(offsets) == sums:
+    if any(_is_piece(text) for text, _ in inside) and list(offsets) == sums:
         return False  # wrong from the first piece on, whose text is not as long as what it stands for
     reached = inside[-1][1] + len(inside[-1][0]) >= len(prompt) or len(inside) < len(texts)
-    return reached and all(is_piece(text) or prompt.startswith(text, at) for text, at in inside)
+    return reached and all(_is_piece(text) or prompt.startswith(text, at) for text, at in inside)
 
 
-def is_piece(text: str) -> bool:
+def _is_piece(text: str) -> bool:
     """Whether a token holds part of a character, which servers write as `�`, as `bytes:\\xf0`, or not at all."""
     return not text or _HALF in text or text.startswith("bytes:")
 
@@ -155,7 +155,7 @@ def _lay(prompt: str, texts: Sequence[str]) -> list[Place] | None:
     pieces: list[str] = []
     at = 0
     for text in texts:
-        if is_piece(text):
+        if _is_piece(text):
             pieces.append(text)
             continue
         found = _find_after(prompt, at, pieces, text) if pieces else _find(prompt, at, text)

@@ -136,4 +136,4 @@ def bundle(jobs: Sequence[Job[T]], count: Callable[[Mapping[str, Any]], Any]) ->
         count(reply)
         return values
 
-    return Job({**jobs[0].body, "prompt": [job.body["prompt"] for job in jobs]}, read, jobs[0].parse)
+    return Job({**jobs[0].body, "prompt": [job.body["prompt"] for job in jobs]}, read)

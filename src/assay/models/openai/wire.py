@@ -42,14 +42,14 @@ class Again:
     throttled: bool = False
 
 
-def read_json(content: bytes | memoryview) -> Any:
+def read_json(content: bytes) -> Any:
     """What servers send as JSON, NaN and half characters included, which only the standard library takes."""
     import orjson
 
     try:
         return orjson.loads(content)
     except ValueError:
-        return json.loads(bytes(content))
+        return json.loads(content)
 
 
 class Job(NamedTuple, Generic[T]):
@@ -57,8 +57,6 @@ class Job(NamedTuple, Generic[T]):
 
     body: Mapping[str, Any]
     read: Callable[[Any], T]
-    parse: Callable[[bytes], Any] = read_json
-    """From the bytes of a reply to what `read` is given."""
 
 
 @dataclass(frozen=True, slots=True)

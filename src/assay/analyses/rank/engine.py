@@ -1,0 +1,187 @@
+"""Runs to a ranking: what to rank them by, in which direction, and what each run's place may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from assay.analyses.compare import CompareOptions, Floats
+from assay.analyses.rank.evidence import Evidence
+from assay.errors import ConfigError, did_you_mean
+from assay.finished import Run, is_higher_better
+from assay.results import MetricKey, matching
+from assay.stats import Estimate, PairDraws, Ranks, rank_runs, replicate_spread
+
+
+@dataclass(frozen=True)
+class RankOptions:
+    """How to rank."""
+
+    tasks: tuple[str, ...] = ()
+    """Tasks or groups; empty means what the runs were asked for."""
+    metric: str | None = None
+    """`acc` or `acc,none`; None means the first that all runs have."""
+    min_difference: float = 0.0
+    level: float = 0.95
+    ignore_prompts: bool = False
+    replicates: int = 2000
+
+
+@dataclass(frozen=True)
+class RankedRun:
+    """One line of the leaderboard."""
+
+    label: str
+    place: int
+    """Where the run was named on the command line, from 0: its row in the matrices of `Ranks`."""
+    score: Estimate
+    rank: int
+    low: int
+    high: int
+    tier: int
+    best: float
+    """The share of replicates in which no other run is better."""
+
+    @classmethod
+    def at(cls, place: int, ranks: Ranks, label: str, score: Estimate) -> Self:
+        low, high, tier = int(ranks.low[place]), int(ranks.high[place]), int(ranks.tier[place])
+        return cls(label, place, score, int(ranks.rank[place]), low, high, tier, float(ranks.best[place]))
+
+    @property
+    def range(self) -> str:
+        return str(self.low) if self.low == self.high else f"{self.low}–{self.high}"
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """A leaderboard of one task or group under one metric, best first."""
+
+    name: str
+    alias: str
+    key: MetricKey
+    runs: tuple[RankedRun, ...]
+    pairs: Ranks
+    higher_is_better: bool
+    level: float
+    min_difference: float
+    notes: tuple[str, ...] = ()
+
+    def bounds(self, run: RankedRun, other: RankedRun) -> tuple[float, float, float]:
+        """How far `run` is above `other` in score, with bounds that hold for all pairs together."""
+        sign = 1.0 if self.higher_is_better else -1.0
+        at = (run.place, other.place)
+        low, high = sorted((sign * self.pairs.lower[at], sign * self.pairs.upper[at]))
+        return float(sign * self.pairs.difference[at]), float(low), float(high)
+
+
+def rank(runs: Sequence[Run], options: RankOptions | None = None) -> list[Ranking]:
+    """A ranking for each task or group that was asked for, under one metric each."""
+    options = options or RankOptions()
+    if len(runs) < 2:
+        raise ConfigError(
+            "ranking needs two runs", hint="Name two or more runs, or a table of scores with two or more."
+        )
+    labels = distinct_labels(runs)
+    return [_ranking(runs, labels, name, options) for name in _names(runs, options)]
+
+
+def _ranking(runs: Sequence[Run], labels: Sequence[str], name: str, options: RankOptions) -> Ranking:
+    key = common_key(runs, name, options.metric)
+    settings = CompareOptions(ignore_prompts=options.ignore_prompts, replicates=options.replicates)
+    evidence = Evidence(runs, key, settings, labels)
+    pairs = evidence.pairs(name)
+    nothing_shared = np.flatnonzero(pairs.common == 0)
+    if len(nothing_shared):
+        raise ConfigError(
+            f"{name}: {len(nothing_shared)} pairs of runs have no doc in common", hint="Rank runs on the same docs."
+        )
+    pairs, undefined = _defined(pairs, name, key)
+    scores = [run.score(name, key) for run in runs]
+    higher = all(is_higher_better(score) for score in scores)
+    if not higher:
+        pairs = _turned(pairs)
+    ranks = rank_runs(pairs, level=options.level, min_difference=options.min_difference)
+    order = np.lexsort((np.arange(len(runs)), -ranks.difference.mean(axis=1)))
+    reported = [Estimate.missing("not reported") if score is None else score.estimate for score in scores]
+    ranked = [RankedRun.at(at, ranks, labels[at], reported[at]) for at in order.tolist()]
+    alias = runs[0].result[name].alias
+    notes = (*evidence.notes, *undefined, *_warnings(runs, labels, name, key))
+    return Ranking(name, alias, key, tuple(ranked), ranks, higher, options.level, options.min_difference, notes)
+
+
+def _defined(pairs: PairDraws, name: str, key: MetricKey) -> tuple[PairDraws, list[str]]:
+    """The replicates that have a number, as an estimate takes them: a few may be left out, many are a reason to refuse.
+
+    A harmonic mean has none where a member is zero, and the ranks of such replicates would be anybody's guess.
+    """
+    there = np.asarray(np.isfinite(pairs.draws).all(axis=0))
+    missing = float(1 - there.mean()) if len(there) else 0.0
+    if not np.isfinite(pairs.difference).all() or replicate_spread(np.where(there, 0.0, np.nan)) is None:
+        raise ConfigError(
+            f"{name}: {key} is undefined in {missing:.0%} of the bootstrap replicates, so nothing can be said about ranks",
+            hint="Rank its members with --tasks, or another metric with --metric.",
+        )
+    if not missing:
+        return pairs, []
+    kept = replace(
+        pairs, draws=pairs.draws[:, there], of_runs=None if pairs.of_runs is None else pairs.of_runs[:, there]
+    )
+    return kept, [f"{name} is undefined in {missing:.1%} of the replicates, which are left out"]
+
+
+def _turned(pairs: PairDraws) -> PairDraws:
+    """Lower is better: first − second becomes second − first."""
+    negative: dict[str, Floats | None] = {
+        name: None if (each := getattr(pairs, name)) is None else -each
+        for name in ("difference", "draws", "values", "of_runs")
+    }
+    return replace(pairs, **negative)  # type: ignore[arg-type]
+
+
+def _names(runs: Sequence[Run], options: RankOptions) -> list[str]:
+    """What was asked for; else the roots that all runs have, else their tasks."""
+    for name in options.tasks:
+        for run in runs:
+            if name not in run.result:
+                raise ConfigError(f"{run.label} has no task or group {name!r}", hint=did_you_mean(name, run.result))
+    if options.tasks:
+        return list(options.tasks)
+    shared = [name for name in runs[0].result.roots or runs[0].tasks if all(name in run.result for run in runs)]
+    shared = [name for name in shared if all(run.result[name].scores for run in runs)]
+    shared = shared or [task for task in runs[0].tasks if all(task in run.tasks for run in runs)]
+    if not shared:
+        raise ConfigError(
+            f"no task in common: {runs[0].label} has {', '.join(runs[0].tasks[:5])}; "
+            f"{runs[1].label} has {', '.join(runs[1].tasks[:5])}",
+            hint="Runs are ranked task by task, by name.",
+        )
+    return shared
+
+
+def common_key(runs: Sequence[Run], name: str, metric: str | None) -> MetricKey:
+    keys = [key for key in runs[0].result[name].scores if all(key in run.result[name].scores for run in runs)]
+    chosen = keys if metric is None else [key for key in keys if key in matching(metric, keys)]
+    if not chosen:
+        have = ", ".join(map(str, keys)) or "none"
+        raise ConfigError(
+            f"{name}: no metric {metric or ''} in all runs; in common: {have}", hint="Choose with --metric."
+        )
+    return chosen[0]
+
+
+def distinct_labels(runs: Iterable[Run]) -> list[str]:
+    """The model's name; where two runs share it, with the run's own."""
+    listed = list(runs)
+    names = [run.result.model_name or run.path.name for run in listed]
+    labels = [run.label if names.count(name) > 1 else name for run, name in zip(listed, names, strict=True)]
+    return [label if labels.count(label) == 1 else f"{label} #{at + 1}" for at, label in enumerate(labels)]
+
+
+def _warnings(runs: Sequence[Run], labels: Sequence[str], name: str, key: MetricKey) -> list[str]:
+    """What the runs say about the number itself."""
+    looks = "its range does not account for the checks"
+    by_run = [run.cautions(name, key, label, looks=looks) for run, label in zip(runs, labels, strict=True)]
+    return [text for of_run in by_run for text in of_run if text]

@@ -1,6 +1,0 @@
-"""`assay.yaml` → a verdict on every rule, with as few docs as it takes."""
-
-from assay.comparison.ci.execution import CIPlan, joined, plan_ci, record_baseline, run_ci
-from assay.comparison.ci.explanation import Prospect, explain_ci
-
-__all__ = ["CIPlan", "Prospect", "explain_ci", "joined", "plan_ci", "record_baseline", "run_ci"]

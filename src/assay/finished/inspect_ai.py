@@ -1,0 +1,325 @@
+"""`.eval` logs of inspect: a zip with `header.json` and `samples/<id>_epoch_<n>.json`.
+
+Epochs of a sample are one doc: its score is their mean. Grades count as C = 1, P = ½, I = N = 0; a score that is not a
+number (an unscored sample) is missing, not zero.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.errors import DataError
+from assay.finished.exporting import sample_files
+from assay.finished.jsonl import file_name
+from assay.finished.run import AskedDoc, AskedRequest, ColumnBuilder, Columns, Run, RunReader, run_of_columns
+from assay.instance import Message
+from assay.results import MetricKey, RunResult, TaskResult, plain, read_samples, unpack_arguments, write_key
+
+_MOST = 256 << 20
+"""Bytes of one file of a log, unpacked: a zip of a few kB can hold gigabytes of zeros."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+
+
+def find_logs(path: Path) -> list[Path]:
+    files = [path] if path.is_file() else sorted(path.rglob("*.eval"))
+    return [file for file in files if file.suffix == ".eval"]
+
+
+def read_inspect(path: Path) -> Run:
+    """One log is one task; the newest log of each task counts."""
+    headers = {file: _header(file) for file in find_logs(path)}
+    by_task: dict[str, Path] = {}
+    for file in sorted(headers, key=lambda f: str(headers[f]["eval"].get("created", ""))):
+        by_task[str(headers[file]["eval"].get("task") or file.stem)] = file
+    first = headers[next(iter(by_task.values()))]["eval"]
+    return run_of_columns(
+        {task: _columns(file) for task, file in by_task.items()},
+        path=path,
+        model=str(first.get("model", "")),
+        origin="inspect",
+        show_docs=lambda task, ids, _: _docs(by_task[task], ids),
+        asked=lambda task, _: _asked(by_task[task], headers[by_task[task]]),
+    )
+
+
+READER = RunReader(lambda path: bool(find_logs(path)), read_inspect)
+
+
+def _open(file: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(file)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise DataError(
+            f"{file} is not an inspect log: {error}", hint="Expected the zip that inspect writes."
+        ) from error
+
+
+def _header(file: Path) -> dict[str, Any]:
+    with _open(file) as archive:
+        names = set(archive.namelist())
+        for name in ("header.json", "_journal/start.json"):
+            if name in names:
+                header = _load(archive, name, file)
+                if isinstance(header.get("eval"), dict):
+                    return header
+    raise DataError(f"{file} has no header.json with an `eval` entry", hint="Expected the log that inspect writes.")
+
+
+def _load(archive: zipfile.ZipFile, name: str, file: Path) -> dict[str, Any]:
+    try:
+        with archive.open(name) as packed:
+            text = packed.read(_MOST + 1)  # not what the archive says of its size: it may lie
+        if len(text) > _MOST:
+            raise ValueError(f"it has more than {_MOST >> 20} MB")
+        content = json.loads(text)
+    except (
+        ValueError,
+        RecursionError,
+        OSError,
+        EOFError,
+        zlib.error,
+        zipfile.BadZipFile,
+        NotImplementedError,
+    ) as error:
+        raise DataError(f"{file}, {name}: {error}", hint="The log is cut off or damaged.") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{file}, {name}: not an object")
+    return content
+
+
+def _samples(file: Path) -> Iterator[dict[str, Any]]:
+    with _open(file) as archive:
+        for name in sorted(n for n in archive.namelist() if n.startswith("samples/") and n.endswith(".json")):
+            yield _load(archive, name, file)
+
+
+def _by_doc(file: Path) -> list[list[dict[str, Any]]]:
+    epochs: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for sample in _samples(file):
+        kept = {k: sample.get(k) for k in ("id", "input", "choices", "target", "scores", "messages", "output")}
+        epochs[str(sample.get("id"))].append(kept)
+    return list(epochs.values())
+
+
+def _columns(file: Path) -> Columns:
+    builder = ColumnBuilder()
+    for number, epochs in enumerate(_by_doc(file)):
+        first = epochs[0]
+        doc = _sha([first["input"], first["choices"], first["target"]])
+        values: dict[str, list[float]] = defaultdict(list)
+        for sample in epochs:
+            for name, value in _scores(sample):
+                if value == value:
+                    values[name].append(value)
+        means = {name: sum(drawn) / len(drawn) for name, drawn in values.items()}
+        builder.row(doc, _prompt(first), number).update(means)
+    return builder.columns()
+
+
+def _prompt(sample: dict[str, Any]) -> str | None:
+    """Hash of the messages up to the first answer."""
+    messages = sample["messages"]
+    if not messages:
+        return None
+    asked = []
+    for message in messages:
+        if message.get("role") == "assistant":
+            break
+        asked.append([message.get("role"), message.get("content")])
+    return _sha(asked)
+
+
+def _scores(sample: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    for scorer, score in (sample["scores"] or {}).items():
+        value = score.get("value") if isinstance(score, dict) else score
+        parts = value.items() if isinstance(value, dict) else [(None, value)]
+        for part, each in parts:
+            number = _number(each)
+            if number is not None:
+                yield (scorer if part is None else f"{scorer}/{part}"), number
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, str):
+        return _GRADES.get(value)
+    return float(value) if isinstance(value, bool | int | float) else None
+
+
+def _docs(file: Path, doc_ids: NDArray[np.int64]) -> list[dict[str, Any]]:
+    docs = _by_doc(file)
+    shown = []
+    for i in doc_ids.tolist():
+        sample = docs[i][0]
+        output = sample["output"] or {}
+        answer = output.get("completion") or (output.get("choices") or [{}])[0]
+        shown.append(
+            {
+                "doc_id": i,
+                "doc": _json(sample["input"]),
+                "target": _json(sample["target"]),
+                "filtered_resps": _json(answer),
+            }
+        )
+    return shown
+
+
+def _asked(file: Path, header: dict[str, Any]) -> list[AskedDoc]:
+    """The messages up to the first answer, with the settings of the whole log."""
+    config = (header.get("plan") or {}).get("config") or header["eval"].get("model_generate_config") or {}
+    settings = {name: value for name, value in config.items() if value is not None}
+    if "stop_seqs" in settings:
+        settings["until"] = settings.pop("stop_seqs")
+    docs = []
+    for number, epochs in enumerate(_by_doc(file)):
+        first, turns = epochs[0], []
+        for message in first["messages"] or ():
+            if message.get("role") == "assistant":
+                break
+            content = message.get("content")
+            turns.append(Message(str(message.get("role")), content if isinstance(content, str) else _json(content)))
+        asked = AskedRequest(tuple(turns) if turns else _json(first["input"]), settings=settings)
+        answers = tuple((epoch["output"] or {}).get("completion") for epoch in epochs)
+        docs.append(AskedDoc(number, {"input": first["input"]}, first["target"], (asked,), (answers,), _read_as(first)))
+    return docs
+
+
+def _read_as(sample: dict[str, Any]) -> Any:
+    """What the scorers took for the answer."""
+    scores = (sample["scores"] or {}).values()
+    return [score.get("answer") for score in scores if isinstance(score, dict)]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def _sha(value: Any) -> str:
+    return sha256(_json(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def to_inspect(result: RunResult, folder: Path) -> list[Path]:
+    """One `.eval` log a task: a zip with a header and a file a sample, readable by inspect's viewer and dataframes."""
+    return [_write_eval(result, task, file, folder / f"{file_name(task)}.eval") for task, file in sample_files(result)]
+
+
+def _write_eval(result: RunResult, task: str, file: Path, path: Path) -> Path:
+    header = _eval_header(result, task)
+    summaries = []
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("_journal/start.json", _encoded({name: header[name] for name in ("version", "eval", "plan")}))
+        for sample in _inspect_samples(file):
+            archive.writestr(f"samples/{sample['id']}_epoch_1.json", _encoded(sample))
+            summaries.append({k: sample[k] for k in ("id", "epoch", "input", "target", "scores")})
+        archive.writestr("summaries.json", _encoded(summaries))
+        archive.writestr("header.json", _encoded(header))
+    return path
+
+
+def _eval_header(result: RunResult, task: str) -> dict[str, Any]:
+    about, created = result.tasks[task], datetime.fromtimestamp(result.date, UTC).isoformat()
+    spec = {
+        "eval_id": about.task_hash[:22],
+        "run_id": about.task_hash[:22],
+        "created": created,
+        "task": task,
+        "task_id": task,
+        "task_version": 0,
+        "task_args": {},
+        "model": result.model_name,
+        "model_args": {},
+        "dataset": {"name": task, "samples": about.sample_len, "shuffled": False},
+        "config": {},
+    }
+    count = about.sample_len
+    return {
+        "version": 2,
+        "status": "success",
+        "eval": spec,
+        "plan": {"name": "plan", "steps": [], "config": {}},
+        "results": {"total_samples": count, "completed_samples": count, "scores": _scores_in_header(about)},
+        "stats": {"started_at": created, "completed_at": created, "model_usage": {}},
+    }
+
+
+def _scores_in_header(about: TaskResult) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": write_key(key),
+            "scorer": write_key(key),
+            "params": {},
+            "metrics": {
+                name: {"name": name, "value": value, "params": {}}
+                for name, value in (("mean", score.estimate.value), ("stderr", score.estimate.stderr))
+                if value is not None
+            },
+        }
+        for key, score in about.scores.items()
+        if score.withheld is None and score.estimate.value is not None
+    ]
+
+
+def _inspect_samples(file: Path) -> Iterator[dict[str, Any]]:
+    """One sample a doc; each filter's metrics are scores of it."""
+    samples: dict[int, dict[str, Any]] = {}
+    for row in read_samples(file):
+        sample = samples.get(row["doc_id"]) or samples.setdefault(row["doc_id"], _unscored_sample(row))
+        for name, value in row.items():
+            if name.startswith("metric:") and value is not None:
+                key = write_key(MetricKey(name.removeprefix("metric:"), row["filter"]))
+                sample["scores"][key] = {"value": value, "answer": _plain_text(json.loads(row["filtered_resps"]))}
+    yield from samples.values()
+
+
+def _unscored_sample(row: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = unpack_arguments(row["arguments"])
+    message = _message(json.loads(row["resps"]), row.get("extras"))
+    return {
+        "id": row["doc_id"],
+        "epoch": 1,
+        "input": str(arguments[0][0]) if arguments else "",
+        "choices": [str(request[1]) for request in arguments] if len(arguments) > 1 else None,
+        "target": str(json.loads(row["target"])),
+        "messages": [],
+        "output": {"model": "", "choices": [{"message": message, "stop_reason": "stop"}]},
+        "scores": {},
+        "metadata": {"doc_hash": row["doc_hash"], "request_hash": row["request_hash"]},
+        "store": {},
+        "events": [],
+        "attachments": {},
+    }
+
+
+def _message(responses: Any, extras: str | None) -> dict[str, Any]:
+    """The answer; thoughts before it as a part of its content, as inspect has them, and the rest as metadata."""
+    text = _plain_text(responses)
+    given = json.loads(extras) if extras else []
+    first: dict[str, Any] = next((each for draws in given for each in draws if each), {})
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    if thoughts := first.get("reasoning"):
+        message["content"] = [{"type": "reasoning", "reasoning": thoughts}, {"type": "text", "text": text}]
+    rest = {name: value for name, value in first.items() if name != "reasoning"}
+    return {**message, "metadata": rest} if rest else message
+
+
+def _plain_text(responses: Any) -> str:
+    while isinstance(responses, list) and len(responses) == 1:
+        responses = responses[0]
+    return responses if isinstance(responses, str) else json.dumps(responses, ensure_ascii=False)
+
+
+def _encoded(value: Any) -> bytes:
+    """UTF-8 has no place for a lone surrogate, and inspect reads nothing else."""
+    return _SURROGATE.sub("\ufffd", json.dumps(value, ensure_ascii=False, default=plain)).encode()

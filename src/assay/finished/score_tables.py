@@ -1,0 +1,144 @@
+"""Runs from a plain table of scores: a CSV or Parquet file, or arrays in an npz file.
+
+Three forms, told apart by the names of the columns:
+
+- long: a row for each run and doc, with `run`, `doc` and `score`;
+- wide: a row for each doc, with `doc` and one column of scores a run;
+- arrays: `scores` [runs, docs], `runs` and `docs`.
+
+Each may also have `task` and `cluster`. An empty cell, NaN, and 255 among bytes are a score that is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.errors import DataError
+from assay.finished.run import RUN_READERS, DocColumn, Keys, Run, open_run, run_of_columns
+from assay.results import MetricKey
+from assay.stats import cluster_key, doc_keys, is_missing_label
+
+FORMS = (".csv", ".parquet", ".npz")
+
+_NAMES = {
+    "run": ("run", "runs", "model", "models"),
+    "doc": ("doc", "docs", "doc_id", "question_id", "id"),
+    "score": ("score", "scores", "value", "right", "correct"),
+    "task": ("task", "tasks"),
+    "cluster": ("cluster", "clusters"),
+}
+KEY = MetricKey("score", "none")
+
+
+def open_runs(path: str | Path) -> list[Run]:
+    """The run at a path, or all runs of a table."""
+    file = Path(path)
+    is_table = file.is_file() and file.suffix.lower() in FORMS
+    if not is_table or any(reader.finds(file) for reader in map(RUN_READERS.get_installed, RUN_READERS) if reader):
+        return [open_run(file)]
+    columns = _arrays(file) if file.suffix.lower() == ".npz" else _columns(file)
+    named = {word: next((columns[name] for name in names if name in columns), None) for word, names in _NAMES.items()}
+    if named["doc"] is None:
+        raise _unknown_form(file, columns)
+    scores = named["score"]
+    if scores is not None and scores.ndim == 2 and named["run"] is not None:
+        table = {str(run): row for run, row in zip(named["run"].tolist(), scores, strict=True)}
+        return _runs(file, table, named["doc"], named["task"], named["cluster"])
+    if scores is not None and named["run"] is not None:
+        return _of_long(file, named)
+    known = {name for names in _NAMES.values() for name in names}
+    table = {name: column for name, column in columns.items() if name not in known and column.dtype.kind in "biuf"}
+    if len(table) < 2:
+        raise _unknown_form(file, columns)
+    return _runs(file, table, named["doc"], named["task"], named["cluster"])
+
+
+def _of_long(file: Path, named: Mapping[str, NDArray[Any] | None]) -> list[Run]:
+    run_names, docs, scores = named["run"], named["doc"], named["score"]
+    assert run_names is not None
+    assert docs is not None
+    assert scores is not None
+    runs = []
+    for run in dict.fromkeys(run_names.tolist()):
+        rows = np.flatnonzero(run_names == run)
+        task, cluster = (None if (each := named[word]) is None else each[rows] for word in ("task", "cluster"))
+        runs += _runs(file, {str(run): scores[rows]}, docs[rows], task, cluster)
+    return runs
+
+
+def _runs(
+    file: Path,
+    table: Mapping[str, NDArray[Any]],
+    docs: NDArray[Any],
+    tasks: NDArray[Any] | None,
+    clusters: NDArray[Any] | None,
+) -> list[Run]:
+    names = np.full(len(docs), file.stem) if tasks is None else tasks.astype(str)
+    keys = doc_keys(f"{task}\0{doc}" for task, doc in zip(names.tolist(), docs.tolist(), strict=True))
+    groups = None if clusters is None else _cluster_keys(clusters, keys)
+    runs = []
+    for run, scores in table.items():
+        values = _values(file, run, scores)
+        if len(values) != len(docs):
+            raise DataError(
+                f"{file}: {len(values):,} scores of {run} for {len(docs):,} docs", hint="The numbers must match."
+            )
+        columns = {}
+        for task in dict.fromkeys(names.tolist()):
+            at = np.flatnonzero(names == task)
+            of_task = None if groups is None else groups[at]
+            columns[task] = {KEY: DocColumn(KEY, keys[at], None, values[at], at, of_task)}
+        runs.append(run_of_columns(columns, path=file, model=run, origin="table", show_docs=lambda task, ids, name: []))
+    return runs
+
+
+def _cluster_keys(clusters: NDArray[Any], docs: Keys) -> Keys:
+    """A doc without a label stands alone."""
+    pairs = zip(clusters.tolist(), docs, strict=True)
+    return np.array(
+        [doc if is_missing_label(label) else cluster_key("cluster", label) for label, doc in pairs], dtype=np.uint64
+    )
+
+
+def _values(file: Path, run: str, scores: NDArray[Any]) -> NDArray[np.float64]:
+    if scores.dtype.kind not in "biuf":
+        raise DataError(
+            f"{file}: scores of {run} are {scores.dtype}, not numbers",
+            hint="Leave a cell empty if there is no score.",
+        )
+    values = scores.astype(np.float64)
+    return np.where(scores == 255, np.nan, values) if scores.dtype == np.uint8 else values
+
+
+def _arrays(file: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            return {name: np.asarray(arrays[name]) for name in arrays.files}
+    except (OSError, ValueError) as error:
+        raise DataError(f"{file} cannot be read: {error}", hint="Expected arrays written by numpy.savez.") from error
+
+
+def _columns(file: Path) -> dict[str, NDArray[Any]]:
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(file) if file.suffix.lower() == ".parquet" else pyarrow.csv.read_csv(file)
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(
+            f"{file} cannot be read: {error}", hint="The file is cut off, damaged, or not a table."
+        ) from error
+    return {name: np.asarray(table.column(name).to_numpy()) for name in table.column_names}
+
+
+def _unknown_form(file: Path, columns: Sequence[str] | Mapping[str, Any]) -> DataError:
+    return DataError(
+        f"{file}: not a table of scores; its columns are {', '.join(columns)}",
+        hint="Expected run, doc and score; or doc and a column of numbers for each run; or, in an npz file, runs, docs and scores.",
+    )

@@ -1,0 +1,161 @@
+"""`assay seal`: a run as one file from which anyone derives every number again."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from assay.config import RunConfig
+from assay.errors import AssayError, ConfigError
+from assay.results import RunDirectory, RunResult, assay_version
+from assay.run import Progress, manager_for
+from assay.sealing.archive import SEAL, describe, seal_id, write_archive
+from assay.sealing.rows import write_rows
+from assay.sealing.task_files import TaskFiles, code_hash, collect_task_files
+from assay.sealing.verifying import FORMAT, PLACES, SealVerification, Sources, verify_bundle
+from assay.stats import StoppingRule
+from assay.tasks import lm_eval_roots
+
+KEPT_OF_RUN = ("model", "environment", "roles")
+
+
+def seal_run(
+    run: str | Path,
+    output: str | Path | None = None,
+    *,
+    docs: bool = True,
+    progress: Progress | None = None,
+    notify: Callable[[str], None] = lambda text: None,
+) -> tuple[Path, SealVerification]:
+    """Write the bundle of a run and verify it; one that could not be verified is not kept.
+
+    Without `docs` it holds hashes in place of docs and prompts, and verifying needs the dataset.
+    """
+    directory = RunDirectory.open(run)
+    result = RunResult.load(run)
+    about = directory.read_json("run.json") or {}
+    config = RunConfig(**{**about["config"], "run_dir": None, "output_path": None})
+    require_sealable(directory, result, config)
+    path = Path(output) if output is not None else directory.path / "bundle.zip"
+    files = collect_task_files(config, manager_for(config))
+    with tempfile.TemporaryDirectory(prefix="assay-seal-") as place:
+        draft = Path(place) / "draft.zip"
+        reasons: dict[str, str] = {}
+        for with_docs, with_files, sources in _ways(config, docs=docs):
+            part = "docs" if with_docs else "task files"
+            _write(draft, directory, result, about, config, files if with_files else _bare(files), with_docs)
+            try:
+                found = verify_bundle(draft, sources, progress)
+            except AssayError as error:
+                reasons[part] = error.message
+                continue
+            if found.passed:
+                break
+            reasons[part] = str(found.differences[0])
+        else:
+            raise ConfigError(
+                f"{directory.path} cannot be sealed: its numbers cannot be computed again from what it kept "
+                f"({'; '.join(dict.fromkeys(reasons.values()))})",
+                hint="Did task files or data change since? `assay score RUN --run_dir NEW` scores it with the current ones; seal that run.",
+            )
+        for part, reason in reasons.items():
+            notify(f"The bundle does not carry the {part}; with them alone it could not be verified: {reason}")
+        _write(path, directory, result, about, config, files if with_files else _bare(files), with_docs)
+    return path, found
+
+
+def _ways(config: RunConfig, *, docs: bool) -> list[tuple[bool, bool, Sources]]:
+    """What a bundle may carry, the most complete first: docs and task files, task files alone, or neither.
+
+    In the last two, who verifies needs what we use here: the dataset, and the task files of the run.
+    """
+    trusted: dict[str, Any] = {"trust": True, "confirm_run_unsafe_code": config.confirm_run_unsafe_code}
+    theirs = next(map(str, lm_eval_roots(config.lm_eval or None)), None)
+    own: dict[str, Any] = {"include_path": tuple(config.include_path), "lm_eval": theirs}
+    data: dict[str, Any] = {**trusted, "docs": "dataset", "data_dir": config.data_dir}
+    ways = [(False, True, Sources(**data)), (False, False, Sources(**data, **own))]
+    return [(True, True, Sources(**trusted, docs="bundle")), *ways] if docs else ways
+
+
+def require_sealable(directory: RunDirectory, result: RunResult, config: RunConfig) -> None:
+    """Refuse what cannot be derived again from the run alone, with the reason."""
+    reason, hint = None, "Seal a run of Assay that kept its samples."
+    if result.origin != "assay":
+        reason = f"it was scored by {result.origin}, whose code is not available here"
+    elif config.predict_only:
+        reason, hint = "it has answers but no scores", "`assay score RUN --run_dir NEW` scores it."
+    elif config.control is not None:
+        reason, hint = "its numbers also depend on another run (--control)", "Seal a run without --control."
+    elif config.until and StoppingRule.parse(config.until).baseline is not None:
+        reason, hint = "another run decided when it stopped (--until)", "Seal a run without a baseline."
+    elif missing := [
+        name for name, task in result.tasks.items() if task.health.docs and not _has_samples(directory, name)
+    ]:
+        reason = f"samples of {missing[0]} were not kept"
+    elif named := [name for name, task in result.tasks.items() if _names_other_files(task.config.get("scorer"))]:
+        reason = f"the judge of {named[0]} was shown answers of another run, or labels that its task file names"
+        hint = "Seal runs that were judged one by one; pass labels with --labels."
+    if reason is not None:
+        raise ConfigError(f"{directory.path} cannot be sealed: {reason}", hint=hint)
+
+
+def _names_other_files(scorer: Any) -> bool:
+    settings = {**scorer, **(scorer.get("kwargs") or {})} if isinstance(scorer, dict) else {}
+    return bool(settings.get("opponent") or settings.get("labels"))
+
+
+def _has_samples(directory: RunDirectory, task: str) -> bool:
+    return directory.sample_file(task).is_file()
+
+
+def _bare(files: TaskFiles) -> TaskFiles:
+    return TaskFiles({}, [], files.tasks, files.shipped)
+
+
+def _write(
+    path: Path,
+    directory: RunDirectory,
+    result: RunResult,
+    about: dict[str, Any],
+    config: RunConfig,
+    files: TaskFiles,
+    docs: bool,
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="assay-seal-") as place:
+        members: dict[str, Path | bytes] = dict(files.members)
+        sealed = {key: value for key, value in about["config"].items() if key not in PLACES}
+        kept = {key: about[key] for key in KEPT_OF_RUN if key in about}
+        members["run.json"] = _pretty({**kept, "config": {**sealed, "tasks": files.tasks}})
+        members["results.json"] = (directory.path / "results.json").read_bytes()
+        samples = {}
+        for number, task in enumerate(name for name in result.tasks if _has_samples(directory, name)):
+            rows = members[f"samples/{number:04d}.jsonl"] = Path(place) / f"{number}.jsonl"
+            samples[task] = f"samples/{number:04d}.jsonl"
+            write_rows(directory.sample_file(task), rows, docs=docs)
+        labels = {f"labels/{number:04d}.jsonl": Path(label) for number, label in enumerate(config.labels)}
+        members |= labels
+        seal: dict[str, Any] = {
+            "format": FORMAT,
+            "code": {"version": assay_version(), "sha256": code_hash()},
+            "model": {key: result.model.get(key) for key in ("name", "backend", "fingerprint")},
+            "docs": docs,
+            "inputs": {name: task.data for name, task in result.tasks.items()},
+            "requests": {name: task.task_hash for name, task in result.tasks.items()},
+            "samples": samples,
+            "labels": sorted(labels),
+            "task_roots": files.roots,
+            "shipped_task_files": files.shipped,
+            "members": describe(members),
+        }
+        seal = json.loads(json.dumps(seal, default=str))
+        members[SEAL] = _pretty({"seal": seal_id(seal), **seal})
+        write_archive(path, members)
+
+
+def _pretty(data: Any) -> bytes:
+    return (json.dumps(data, ensure_ascii=False, indent=1, sort_keys=True, default=str) + "\n").encode(
+        "utf-8", "surrogatepass"
+    )

@@ -1,0 +1,259 @@
+"""`assay verify`: derive every number of a bundle anew, without a model, and say which are not what the bundle says."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from assay.config import RunConfig, reading_only
+from assay.errors import ConfigError, DataError, UnknownName
+from assay.results import LAYOUT, RunDirectory, RunResult, assay_version, plain, read_samples, shown_settings
+from assay.run import Progress, rescore
+from assay.sealing.archive import OpenBundle, open_bundle
+from assay.sealing.comparing import SealComparison, SealedDifference, compare_results, compare_rows
+from assay.sealing.rows import read_rows, sealed_docs, write_samples, wrong_doc_hashes
+from assay.sealing.task_files import code_hash, find_bundled_task, unpack_task_files
+from assay.tasks import TaskManager
+
+FORMAT = 1
+PLACES = ("include_path", "data_dir", "lm_eval", "labels", "store", "run_dir", "output_path", "loggers")
+"""Settings that say where things were on the machine of the run."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a verifier provides: a copy of the data, and task files in place of the bundle's."""
+
+    docs: Literal["auto", "dataset", "bundle"] = "auto"
+    """Read the docs from the dataset, from the bundle, or from the bundle where the dataset cannot be had."""
+    data_dir: str | None = None
+    include_path: tuple[str, ...] = ()
+    lm_eval: str | bool | None = None
+    trust: bool = False
+    """Whether Python code of task files may run."""
+    confirm_run_unsafe_code: bool = False
+
+    @property
+    def has_task_files(self) -> bool:
+        return bool(self.include_path or self.lm_eval)
+
+
+@dataclass
+class SealVerification:
+    """What was checked in a bundle, and what does not match."""
+
+    about: dict[str, Any]
+    docs: int = 0
+    compared: int = 0
+    rounded: int = 0
+    from_dataset: bool = False
+    """Whether the docs are those of the dataset, read anew."""
+    why_not: str = ""
+    """Why the dataset was not read."""
+    rebuilt: bool = False
+    """Whether every request was built anew."""
+    differences: list[SealedDifference] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        return not self.differences
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "seal": self.about.get("seal"),
+            "passed": self.passed,
+            "docs": self.docs,
+            "compared": self.compared,
+            "rounded": self.rounded,
+            "docs_from": "dataset" if self.from_dataset else "bundle",
+            "requests_built_anew": self.rebuilt,
+            "differences": [each.to_dict() for each in self.differences],
+            "notes": self.notes,
+        }
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """A bundle laid out as the run directory that it was made of."""
+
+    bundle: OpenBundle
+    folder: Path
+    directory: RunDirectory
+    config: RunConfig
+    manager: TaskManager
+    members: dict[str, str]
+    """Task to the member with its samples."""
+
+    def rows(self, task: str) -> Iterator[dict[str, Any]]:
+        name = self.members[task]
+        return read_rows(self.bundle.files[name], name)
+
+    @property
+    def has_docs(self) -> bool:
+        return bool(self.bundle.about.get("docs"))
+
+
+@contextmanager
+def unpacked(path: str | Path, sources: Sources) -> Iterator[Unpacked]:
+    """A bundle on disk for as long as it is looked at."""
+    with tempfile.TemporaryDirectory(prefix="assay-verify-") as place:
+        folder = Path(place)
+        (folder / "members").mkdir()
+        bundle = open_bundle(Path(path), folder / "members")
+        if (version := bundle.about.get("format")) != FORMAT:
+            raise ConfigError(
+                f"{path} has bundle format {version}, but this Assay reads format {FORMAT}", hint="Upgrade Assay."
+            )
+        yield _laid_out(bundle, folder, sources)
+
+
+def _laid_out(bundle: OpenBundle, folder: Path, sources: Sources) -> Unpacked:
+    run, members = bundle.json("run.json"), bundle.about.get("samples")
+    if not isinstance(run.get("config"), dict) or not isinstance(members, dict):
+        raise ConfigError(
+            "the bundle has no config or no samples", hint="It was not written completely; seal the run again."
+        )
+    directory = RunDirectory(folder / "run")
+    directory.samples.mkdir(parents=True)
+    directory.write_json("run.json", {**run, "format": LAYOUT})
+    there = {str(task): str(name) for task, name in members.items() if name in bundle.files}
+    for task, name in there.items():
+        write_samples(read_rows(bundle.files[name], name), directory.sample_file(task))
+    roots = unpack_task_files(bundle.about, bundle.files, folder)
+    labels = []
+    for name in bundle.about.get("labels", ()):
+        if name in bundle.files:
+            labels.append(str(bundle.files[name]))
+    config = _config(bundle, run["config"], sources, folder, labels)
+    return Unpacked(bundle, folder, directory, config, _manager(config, roots, sources), there)
+
+
+def _config(
+    bundle: OpenBundle, sealed: Mapping[str, Any], sources: Sources, folder: Path, labels: list[str]
+) -> RunConfig:
+    kept = {key: value for key, value in sealed.items() if key not in PLACES}
+    tasks = [find_bundled_task(str(name), folder, bundle.about) for name in kept.get("tasks", ())]
+    unsafe = {"confirm_run_unsafe_code": sources.confirm_run_unsafe_code}
+    return RunConfig(**{**kept, **unsafe, "tasks": tasks, "labels": labels, "data_dir": sources.data_dir})
+
+
+def _manager(config: RunConfig, roots: list[tuple[Path, str]], sources: Sources) -> TaskManager:
+    bundled = [str(root) for root, kind in roots if kind == "include"]
+    lm_eval = next((str(root) for root, kind in roots if kind == "lm_eval"), False)
+    return TaskManager(
+        include_path=[*(sources.include_path if sources.has_task_files else bundled)],
+        include_defaults=config.include_defaults,
+        lm_eval=(sources.lm_eval or False) if sources.has_task_files else lm_eval,
+        metadata={**config.model_args, **config.metadata},
+    )
+
+
+def verify_bundle(
+    path: str | Path, sources: Sources | None = None, progress: Progress | None = None
+) -> SealVerification:
+    """Checks a bundle: its files, settings, docs and requests, and every number, computed again from its answers."""
+    sources = sources or Sources()
+    with unpacked(path, sources) as bundle, reading_only(not sources.trust):
+        try:
+            return verify_unpacked(bundle, sources, progress)
+        except UnknownName as error:
+            if bundle.bundle.about.get("task_roots") or sources.has_task_files:
+                raise
+            raise ConfigError(
+                f"the bundle does not carry its task files: {error.message}",
+                hint="Pass the run's task files with --include_path DIR.",
+            ) from error
+
+
+def verify_unpacked(bundle: Unpacked, sources: Sources, progress: Progress | None = None) -> SealVerification:
+    found = SealVerification(bundle.bundle.about)
+    found.differences += [SealedDifference("file", text, "as sealed", "changed") for text in bundle.bundle.changed]
+    said = bundle.bundle.json("results.json")
+    comparison = SealComparison()
+    compare_settings(bundle, said, comparison)
+    for task in bundle.members:
+        wrong = dict.fromkeys(wrong_doc_hashes(bundle.rows(task)))
+        comparison.differences += [
+            SealedDifference("doc", f"{task}, doc {i}", "its hash", "another doc") for i in wrong
+        ]
+    target = RunDirectory(bundle.folder / "again")
+    result = derived(bundle, said, target, sources, found, progress)
+    again = json.loads(json.dumps(result.to_dict(), default=plain))
+    compare_results(said, again, comparison, with_data=found.from_dataset)
+    for task in bundle.members:
+        rows = read_samples(target.sample_file(task)) if target.sample_file(task).is_file() else iter(())
+        compare_rows(task, bundle.rows(task), rows, comparison, docs=bundle.has_docs)
+    found.docs = sum(task.health.docs for task in result.tasks.values())
+    found.compared, found.rounded = comparison.compared, comparison.rounded
+    found.differences += comparison.differences
+    found.notes += version_notes(found.about)
+    if found.differences:
+        found.notes += result.notes
+    return found
+
+
+def derived(
+    bundle: Unpacked,
+    said: Mapping[str, Any],
+    target: RunDirectory,
+    sources: Sources,
+    found: SealVerification,
+    progress: Progress | None,
+) -> RunResult:
+    """The run's result from its kept answers: on the docs of the dataset, else on those that the bundle holds."""
+    words: dict[str, Any] = {"kept_roles": tuple(bundle.config.roles), "kept_only": True, "progress": progress}
+    words |= {"manager": bundle.manager, "target": target}
+    target.samples.mkdir(parents=True)
+    if sources.docs != "bundle":
+        try:
+            result, _ = rescore(bundle.directory, bundle.config, **words)
+            found.from_dataset, found.rebuilt = True, not bundle.config.apply_chat_template
+            return result
+        except DataError as error:
+            if not bundle.has_docs or sources.docs == "dataset":
+                raise
+            found.why_not = error.message
+    if not bundle.has_docs:
+        raise ConfigError(
+            "the bundle has no docs", hint="Provide the dataset with --data_dir DIR, or a hub that can be reached."
+        )
+    docs = {task: sealed_docs(bundle.rows(task), _original(said, task)) for task in bundle.members}
+    result, _ = rescore(bundle.directory, bundle.config, docs=docs, **words)
+    return result
+
+
+def _original(said: Mapping[str, Any], task: str) -> int:
+    try:
+        return min(int(said["assay"]["tasks"][task]["original"]), 10_000_000)
+    except (KeyError, TypeError, ValueError):
+        return 0
+
+
+def compare_settings(bundle: Unpacked, said: Mapping[str, Any], into: SealComparison) -> None:
+    """What the results file shows of the run's settings and model, against the config that numbers are derived under."""
+    run, block = bundle.bundle.json("run.json"), said.get("assay")
+    block = block if isinstance(block, Mapping) else {}
+    shown = block.get("config")
+    settings = shown_settings(RunConfig(**{key: v for key, v in run["config"].items() if key not in PLACES}))
+    settings = {key: value for key, value in settings.items() if key not in (*PLACES, "tasks")}
+    own = {key: value for key, value in shown.items() if key in settings} if isinstance(shown, Mapping) else {}
+    into.add("setting", "results.json: config", own, json.loads(json.dumps(settings, default=plain)))
+    into.add("setting", "results.json: model", block.get("model"), run.get("model"))
+
+
+def version_notes(about: Mapping[str, Any]) -> list[str]:
+    """What is to be said where the code that verifies is not the code that scored."""
+    code = about.get("code")
+    sealed = code if isinstance(code, Mapping) else {}
+    if sealed.get("sha256") == code_hash():
+        return []
+    return [
+        f"scored by Assay {sealed.get('version')} (code {str(sealed.get('sha256'))[:12]}), verified by {assay_version()} "
+        f"(code {code_hash()[:12]}); if numbers differ, verify with the version that scored it"
+    ]

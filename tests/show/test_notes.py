@@ -1,0 +1,27 @@
+"""The notes column: nothing stays blank without a reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from assay.results import Health, MetricKey, RunResult, Score, TaskResult
+from assay.show import csv_table, markdown_table, render_text
+from assay.stats import Estimate
+
+
+def result_with(estimate: Estimate) -> RunResult:
+    task = TaskResult("t", "t", {MetricKey("acc", "none"): Score(estimate, estimate.n)}, health=Health(docs=estimate.n))
+    return RunResult({"t": task}, {}, roots=("t",))
+
+
+@pytest.mark.parametrize("table", [csv_table, markdown_table, lambda result: render_text(result, width=200)])
+def test_a_number_without_an_interval_says_why_in_every_table(table) -> None:  # type: ignore[no-untyped-def]
+    assert "no interval: one doc" in table(result_with(Estimate.bare(1.0, 1, "one doc")))
+    gap = "undefined in 30% of the replicates; in the others [0.2000, 0.7000]"
+    assert f"no interval: {gap}" in table(result_with(Estimate.bare(0.5, 6, gap)))
+
+
+def test_an_undefined_number_has_its_own_reason_alone() -> None:
+    text = markdown_table(result_with(Estimate.missing("no docs")))
+    assert "no docs" in text
+    assert "no interval" not in text
