@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from assay.errors import ModelError
 from assay.instance import Instance, Response
-from assay.models import LM
+from assay.models import LM, to_response
 from assay.request_types import REQUEST_TYPES
 from assay.run.interrupt import Interrupted
 from assay.run.lengths import say_what_is_too_long
 from assay.run.progress import Counts, Progress
-from assay.run.units import Unit
+from assay.run.units import Unit, restored
 from assay.store import request_digest
 
 if TYPE_CHECKING:
@@ -175,7 +175,8 @@ class ModelAnswerer:
         known = self.store.get_many(list(asks))
         with self._lock:
             for key, answer in known.items():
-                self._deliver(asks.pop(key), answer, done)
+                ask = asks.pop(key)
+                self._deliver(ask, restored(ask.instance.request_type, answer), done)
             self.counts.reused += len(known)
             self.progress.update(self.counts)
 
@@ -192,7 +193,7 @@ class ModelAnswerer:
         instances = [ask.instance for _, ask in items]
         draws = [ask.draw for _, ask in items]
         answered = 0
-        for position, answer in self.lm.stream(request_type, instances, draws, self.stop):
+        for position, answer in stream_answers(self.lm, request_type, instances, draws, self.stop):
             key, ask = items[position]
             answered += 1
             if answer.failure is None and self.store is not None:
@@ -224,6 +225,29 @@ class ModelAnswerer:
             unit.pending -= 1
             if not unit.pending:
                 done(unit)
+
+
+AT_ONCE = 256
+"""Requests that a request type answers itself between two looks at whether the run is to stop."""
+
+
+def stream_answers(
+    lm: LM, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Callable[[], bool]
+) -> Iterator[tuple[int, Response]]:
+    """Each answer as it is ready: from the model, or as the request type makes it of what the model can do."""
+    answer = REQUEST_TYPES[request_type].answer
+    if answer is None or callable(getattr(lm, request_type, None)):
+        yield from lm.stream(request_type, instances, draws, stop)
+        return
+    for start in range(0, len(instances), AT_ONCE):
+        if stop():
+            return
+        piece = instances[start : start + AT_ONCE]
+        given = answer(lm, piece)
+        if len(given) != len(piece):
+            raise ModelError(f"{request_type}: {len(given)} answers to {len(piece)} requests")
+        for position, each in enumerate(given, start):
+            yield position, to_response(request_type, each, request_type)
 
 
 def is_sampled(instance: Instance) -> bool:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from assay.config import RunConfig
 from assay.instance import Instance, context_text, is_chat
 from assay.models import LM, GenerationSettings, LazyLM, count_distinct, load_model
-from assay.run.answerers import WINDOW_REQUESTS, AnswerKeys, is_sampled
+from assay.request_types import REQUEST_TYPES
+from assay.run.answerers import WINDOW_REQUESTS, AnswerKeys, is_sampled, stream_answers
 from assay.run.executors import model_for
 from assay.run.needs import check_needs, with_style
 from assay.run.pipeline import answer_rounds
@@ -131,7 +132,7 @@ class _Counter:
         by_type: dict[str, list[Instance]] = {}
         for instance in instances:
             by_type.setdefault(instance.request_type, []).append(instance)
-            if instance.request_type == "generate_until":
+            if REQUEST_TYPES[instance.request_type].is_text:
                 settings = instance.arguments[1]
                 self.generated += GenerationSettings.parse(settings, max_gen_toks=self.max_gen_toks).max_gen_toks
         self.first = self.first or list(instances[:CALIBRATION_REQUESTS])
@@ -154,7 +155,7 @@ class _Counter:
         sample = [instance for instance in self.first if instance.request_type == kind]
         before = getattr(self.lm.usage, "generated_tokens", 0)
         began = time.perf_counter()
-        for _ in self.lm.stream(kind, sample, [0] * len(sample)):
+        for _ in stream_answers(self.lm, kind, sample, [0] * len(sample), lambda: False):
             pass
         took = time.perf_counter() - began
         tokens = self._tokens(kind, sample) + getattr(self.lm.usage, "generated_tokens", 0) - before

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from assay.errors import ConfigError
 from assay.instance import Instance, context_text
 from assay.models import LM, GenerationSettings
+from assay.request_types import REQUEST_TYPES
 
 IN_A_ROW = 8
 """So many prompts that fit, longest text first, and the shorter ones are taken to fit too."""
@@ -19,7 +20,7 @@ def say_what_is_too_long(lm: LM, instances: Sequence[Instance], say: Callable[[s
     cut them itself, the task is refused."""
     by_task: dict[str, list[Instance]] = {}
     for instance in instances:
-        if instance.request_type in ("generate_until", "loglikelihood", "letters"):
+        if REQUEST_TYPES[instance.request_type].has_context:
             by_task.setdefault(instance.task_name, []).append(instance)
     if not by_task:
         return
@@ -56,20 +57,25 @@ def _count(lm: LM, ordered: Sequence[Instance], context: int) -> int:
 
 def _is_too_long(lm: LM, instance: Instance, context: int) -> bool | None:
     """None where nobody can say, and where the text has no more bytes than there may be tokens."""
-    continuation = instance.args[1] if instance.request_type == "loglikelihood" else ""
-    text = f"{context_text(instance.args[0])}{continuation}"
+    text = f"{context_text(instance.args[0])}{_given(instance)}"
     room = context - _answer(lm, instance)
     tokens = lm.text_tokens(text) if len(text.encode("utf-8", "replace")) > room else None
     return None if tokens is None else tokens > room
 
 
 def _characters(instance: Instance) -> int:
-    more = len(instance.args[1]) if instance.request_type == "loglikelihood" else 0
-    return len(context_text(instance.args[0])) + more
+    return len(context_text(instance.args[0])) + len(_given(instance))
+
+
+def _given(instance: Instance) -> str:
+    """The text after the prompt that is scored and not written."""
+    place = REQUEST_TYPES[instance.request_type].scored_argument
+    return "" if place is None else str(instance.args[place])
 
 
 def _answer(lm: LM, instance: Instance) -> int:
     """Tokens of the answer that have to fit beside the prompt; the last of a given text is not read."""
-    if instance.request_type == "generate_until":
+    row = REQUEST_TYPES[instance.request_type]
+    if row.is_text:
         return GenerationSettings.parse(instance.args[1], max_gen_toks=lm.info().max_gen_toks).max_gen_toks
-    return -1 if instance.request_type == "loglikelihood" else 0
+    return 0 if row.scored_argument is None else -1

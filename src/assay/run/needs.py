@@ -11,14 +11,13 @@ from assay.config import RunConfig
 from assay.errors import ConfigError
 from assay.instance import Response
 from assay.models import ABILITIES, LENGTH_NAMES, LM, Capabilities, GenerationSettings
+from assay.request_types import OUTPUT_TYPES, REQUEST_TYPES, RequestType, request_type_of
 from assay.run.plan import Plan, PlannedTask, manager_for
 from assay.store import ResponseStore
 from assay.tasks import Task, TaskManager
 
 if TYPE_CHECKING:
     from assay.models import LM, Capabilities
-
-_SCORED = ("multiple_choice", "loglikelihood", "loglikelihood_rolling")
 
 
 def check_needs(plan: Plan, lm: LM, store: ResponseStore | None = None) -> None:
@@ -48,11 +47,21 @@ def check_needs(plan: Plan, lm: LM, store: ResponseStore | None = None) -> None:
 def needs(planned: PlannedTask, lm: LM) -> set[str]:
     """What has to be known of the model before the task is asked."""
     config = planned.task.config
-    wanted = {"likelihoods", "top_logprobs"} if config.output_type in (*_SCORED, "letters") else set()
+    # Where it lacks what a task needs, what it has instead is to be known too.
+    wanted = {"likelihoods", "top_logprobs"} if (row := requests_of(planned)) and row.needs else set()
     wanted |= {"images"} if config.doc_to_image is not None else set()
     wanted |= {"continues"} if opens_answers(planned, lm) else set()
     wanted |= {"stop_strings"} if stops_answers(planned) else set()
     return wanted | ({"tools"} if config.tools else set())
+
+
+def requests_of(planned: PlannedTask) -> RequestType | None:
+    return request_type_of(planned.task.config.output_type)
+
+
+def writes_answers(planned: PlannedTask) -> bool:
+    row = requests_of(planned)
+    return row is not None and row.is_text
 
 
 def opens_answers(planned: PlannedTask, lm: LM) -> bool:
@@ -61,7 +70,7 @@ def opens_answers(planned: PlannedTask, lm: LM) -> bool:
 
 
 def stops_answers(planned: PlannedTask) -> bool:
-    return planned.task.config.output_type == "generate_until" and bool(generation_settings(planned).get("until"))
+    return writes_answers(planned) and bool(generation_settings(planned).get("until"))
 
 
 def generation_settings(planned: PlannedTask) -> dict[str, Any]:
@@ -71,7 +80,7 @@ def generation_settings(planned: PlannedTask) -> dict[str, Any]:
 def check_length(planned: PlannedTask, lm: LM) -> None:
     """Raise where an answer as long as the task allows leaves no room for a prompt."""
     kwargs = generation_settings(planned)
-    if planned.task.config.output_type != "generate_until" or not any(kwargs.get(each) for each in LENGTH_NAMES):
+    if not writes_answers(planned) or not any(kwargs.get(each) for each in LENGTH_NAMES):
         return
     length = GenerationSettings.parse(kwargs).max_gen_toks
     context = lm.context_length()
@@ -84,13 +93,11 @@ def check_length(planned: PlannedTask, lm: LM) -> None:
 
 def problems(planned: PlannedTask, able: Capabilities) -> Iterator[ConfigError]:
     task, name = planned.task, planned.name
-    output_type = task.config.output_type
-    if output_type in _SCORED and not able.likelihoods:
-        yield ConfigError(f"{name} needs likelihoods, which this model does not give", hint=instead(task, name, able))
-    if output_type == "letters" and not able.likelihoods and not able.top_logprobs:
+    row = requests_of(planned)
+    if row is not None and row.needs and not any(able.named()[each] for each in row.needs):
         yield ConfigError(
-            f"{name} needs the probabilities of the most likely tokens (top_logprobs), which this model does not give",
-            hint=f"Try {name.replace(':letters', ':gen')} or {name.replace(':letters', ':cot')}.",
+            f"{name} needs {row.needs_words or ' or '.join(row.needs)}, which this model does not give",
+            hint=instead(task, name, able),
         )
     if stops_answers(planned) and not able.stop_strings:
         yield ConfigError(
@@ -110,13 +117,24 @@ def problems(planned: PlannedTask, able: Capabilities) -> Iterator[ConfigError]:
 
 
 def instead(task: Task, name: str, able: Capabilities) -> str:
-    if task.config.output_type != "multiple_choice":
+    known = OUTPUT_TYPES.get(task.config.output_type)
+    if known is None or not known.is_choice:
         return "Choose tasks that generate (assay ls tasks shows the type), or a backend such as hf or vllm."
-    forms = ["gen", "cot", *(["letters"] if able.top_logprobs else [])]
+    own = known.requests.choice_style
     base, *parts = name.split(":")
-    shots = [part for part in parts if part.endswith("shot")]
+    others = [part for part in parts if part != own]
+    forms = ["gen", "cot", *(form for form in choice_styles(able) if form not in ("gen", own))]
+    shots = others if own in parts else [part for part in parts if part.endswith("shot")]
     names = [":".join([base, form, *shots]) for form in forms]
-    return f"Try {', '.join(names[:-1])} or {names[-1]}; --style auto chooses for every choice task."
+    auto = "" if own else "; --style auto chooses for every choice task"
+    return f"Try {', '.join(names[:-1])} or {names[-1]}{auto}."
+
+
+def choice_styles(able: Capabilities) -> list[str]:
+    """Styles in which this model can be asked choice questions, the best first."""
+    rows = [REQUEST_TYPES[name] for name in REQUEST_TYPES]
+    able_to = [row for row in rows if row.choice_style and (not row.needs or any(able.named()[n] for n in row.needs))]
+    return [row.choice_style for row in sorted(able_to, key=lambda row: row.is_text) if row.choice_style]
 
 
 def with_style(
@@ -133,7 +151,7 @@ def with_style(
     able = abilities_of(lm, store, ("likelihoods", "top_logprobs"))
     if able.likelihoods:
         return config
-    form = "letters" if able.top_logprobs else "gen"
+    form = choice_styles(able)[0]
     manager = manager or manager_for(config)
     names = [name if name in ready else _named(name, form, manager) for name in config.tasks]
     return config.model_copy(update={"tasks": names})

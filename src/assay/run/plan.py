@@ -14,6 +14,7 @@ from assay.config import ConfigWarning, FunctionRef, Origin, RunConfig, Seeds
 from assay.errors import ConfigError, did_you_mean
 from assay.groups import GroupManager, read_size
 from assay.metrics import find_sandbox
+from assay.request_types import request_type_of
 from assay.results import RunDirectory, read_columns
 from assay.run.checks import require_sound
 from assay.run.drawing import draw_units, units_of
@@ -154,7 +155,8 @@ def plan_task(task: Task, config: RunConfig, chat: Callable[..., Any] | None, ro
 
 def thinking_length(task: Task, room: int) -> dict[str, Any]:
     """Room for the thoughts of a model that thinks, where the task says nothing of its answers' length."""
-    if task.config.output_type != "generate_until" or says_how_to_generate(task.config):
+    row = request_type_of(task.config.output_type)
+    if row is None or not row.is_text or says_how_to_generate(task.config):
         return {}
     usual = (task.config.generation_kwargs or {}).get("max_gen_toks", 0)
     return {"max_gen_toks": room} if room > usual else {}

@@ -11,7 +11,7 @@ from assay.errors import ModelError
 from assay.instance import Instance, context_text, is_chat
 from assay.models import LM
 from assay.results import RunDirectory
-from assay.run.answerers import is_sampled
+from assay.run.answerers import is_sampled, stream_answers
 from assay.run.kept import KeptDocs
 from assay.run.plan import make_plan, settle, settle_kept, with_docs
 from assay.run.units import KeptDoc
@@ -85,7 +85,7 @@ def _ask(lm: LM, asked: list[tuple[AskedAgain, list[Instance]]], stop: Callable[
         for number, instance in enumerate(instances):
             places.setdefault(instance.request_type, []).append((entry, number, instance))
     for request_type, waiting in places.items():
-        for place, answer in lm.stream(request_type, [each[2] for each in waiting], [0] * len(waiting), stop):
+        for place, answer in stream_answers(lm, request_type, [each[2] for each in waiting], [0] * len(waiting), stop):
             if answer.failure is not None:
                 raise ModelError(f"the model did not answer: {answer.failure}", hint="Try again later.")
             entry, number, _ = waiting[place]

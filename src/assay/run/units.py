@@ -6,10 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from assay.instance import Instance
+from assay.instance import Instance, Response
+from assay.request_types import REQUEST_TYPES
 from assay.results import kept_arguments, unpack_responses
 from assay.store import join_digests
 from assay.tasks import DocRequests
+
+
+def restored(request_type: str, response: Response) -> Response:
+    """A response as a file gave it back, its answer of the type that the model gave: JSON knows no tuples."""
+    answer = response.answer
+    if (
+        answer is None
+        or type(answer) is str
+        or (type(answer) is tuple and len(answer) == 2 and type(answer[1]) is bool)
+    ):
+        return response  # texts and loglikelihoods, which are most, need nothing
+    return response._replace(answer=REQUEST_TYPES[request_type].plain(answer))
 
 
 class KeptDoc(NamedTuple):
@@ -35,7 +48,7 @@ class KeptDoc(NamedTuple):
         for instance in instances:
             if instance.idx >= len(kept):
                 return False
-            responses = kept[instance.idx]
+            responses = [restored(instance.request_type, response) for response in kept[instance.idx]]
             instance.resps = [response.answer for response in responses]
             instance.responses = [*responses]
             if not responses or None in instance.resps:

@@ -167,6 +167,10 @@ def declared(config: TaskConfig, key: MetricKey) -> tuple[Aggregation, bool | No
     return aggregation_of(entry), higher_is_better_of(entry)
 
 
+PAIRS = "loglikelihood"
+"""Most requests of most runs, which have a shorter way."""
+
+
 class TakeNote(Protocol):
     def __call__(self, doc_id: int, name: str, filter_name: str | None = None) -> None: ...
 
@@ -177,7 +181,7 @@ def flag_docs(instances_by_doc: Mapping[int, Sequence[Instance]], flag: TakeNote
     counters = [row for row in health_counters() if row.find is not None]
     of_all = [row for row in counters if not row.of_text]
     for doc_id, instances in instances_by_doc.items():
-        if not of_all and instances[0].request_type == instances[-1].request_type == "loglikelihood":
+        if not of_all and instances[0].request_type == instances[-1].request_type == PAIRS:
             # One sum for the usual case: it is finite, or −∞, unless some term has no business here.
             total = sum([math.nan if each.failure else each.resps[0][0] for each in instances])
             if total < math.inf:
@@ -197,8 +201,9 @@ def flag_docs(instances_by_doc: Mapping[int, Sequence[Instance]], flag: TakeNote
 def _is_sound(instances: Sequence[Instance]) -> bool:
     """Whether every request was answered, with something that an answer can be."""
     for instance in instances:
-        if instance.failure is None and not REQUEST_TYPES[instance.request_type].is_text:
-            instance.failure = not_a_loglikelihood(instance.resps)
+        if instance.failure is None:
+            fault = REQUEST_TYPES[instance.request_type].fault
+            instance.failure = next((found for answer in instance.resps if (found := fault(answer))), None)
         if instance.failure is not None:
             return False
     return True
@@ -215,19 +220,3 @@ def flag_filtered(
             all(instance.unparsed.get(name, [False])) for instance in instances
         ):
             flag(doc_id, "unparsed", name)
-
-
-def not_a_loglikelihood(responses: Sequence[Any]) -> str | None:
-    """Why a response cannot be compared: NaN and +∞ are no logarithm of a probability. −∞ is: that of zero."""
-    for response in responses:
-        for ll in _loglikelihoods(response):
-            if ll != ll or ll == math.inf:
-                return f"the model gave the loglikelihood {ll}"
-    return None
-
-
-def _loglikelihoods(response: Any) -> Sequence[float]:
-    """Of a text, of a continuation with whether it is greedy, or of each label with whether it was listed."""
-    if not isinstance(response, tuple | list):
-        return (response,)
-    return [each[0] for each in response] if isinstance(response[0], tuple | list) else response[:1]
