@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -133,7 +133,15 @@ class Collector:
             known.extend(column.doc_ids, column.values, column.draws)
             if column.labels is not None:
                 known.labels = {**(known.labels or {}), **column.labels}
-        values = values_by_doc(result) if self.writer is not None else {}
+        rows = self._noted(units, result)
+        if self.writer is None:
+            for _ in rows:
+                pass
+        else:
+            self.writer.add_docs(rows, result.columns.values())
+
+    def _noted(self, units: Sequence[Unit], result: ScoringResult) -> Iterator[SampleRow]:
+        """Note each doc, one after the other, and give its rows for the sample file, if there is one."""
         for unit in units:
             flags = result.flags.get(unit.requests.doc_id, [])
             asked = unit.request_hash
@@ -141,7 +149,7 @@ class Collector:
             failure = next(failures, None) or result.why_failed(unit.requests.doc_id)
             self._note(unit, asked, flags, failure)
             if self.writer is not None:
-                self._write(unit, asked, flags, values, failure)
+                yield from self._rows(unit, asked, flags, failure)
 
     def _scored(self, docs: Sequence[DocRequests]) -> ScoringResult:
         for ensemble in self.ensembles:
@@ -184,15 +192,8 @@ class Collector:
             if flag.name == "unparsed" and flag.filter is not None:
                 self.unparsed_docs.setdefault(flag.filter, array("q")).append(doc.doc_id)
 
-    def _write(
-        self,
-        unit: Unit,
-        asked: str,
-        flags: Sequence[Flag],
-        values: Mapping[tuple[int, str], dict[str, Any]],
-        failure: str | None,
-    ) -> None:
-        assert self.writer is not None
+    def _rows(self, unit: Unit, asked: str, flags: Sequence[Flag], failure: str | None) -> Iterator[SampleRow]:
+        """A row for each filter, without the scores."""
         doc, kept = unit.requests, unit.kept
         if kept is not None:
             text, arguments, resps = kept.doc, kept.arguments, kept.resps
@@ -202,38 +203,26 @@ class Collector:
             resps = to_json([instance.resps for instance in doc.instances])
             came_with = pack_responses(doc.instances)
         for name in self.filter_names:
-            metrics = values.get((doc.doc_id, name), {})
-            numbers = {metric: float(value) for metric, value in metrics.items() if isinstance(value, int | float)}
-            other = {metric: value for metric, value in metrics.items() if metric not in numbers}
             filtered = [instance.filtered_resps.get(name) for instance in doc.instances]
-            self.writer.add(
-                SampleRow(
-                    doc_id=doc.doc_id,
-                    doc_hash=doc.doc_hash,
-                    request_hash=asked,
-                    filter=name,
-                    doc=text,
-                    target=to_json(doc.target),
-                    arguments=arguments,
-                    resps=resps,
-                    filtered_resps=to_json(filtered),
-                    **came_with,
-                    questions=pack_questions(doc.instances),
-                    failure=failure,
-                    metrics=numbers,
-                    labels=self._labels(doc.doc_id, name),
-                    other={**other, **rules_of(filtered)},
-                    flags=tuple([flag.name for flag in flags if flag.filter in (None, name)]) if flags else (),
-                    cluster=cluster_of(doc, self.task.config.cluster, self.task.task_name),
-                )
+            yield SampleRow(
+                doc_id=doc.doc_id,
+                doc_hash=doc.doc_hash,
+                request_hash=asked,
+                filter=name,
+                doc=text,
+                target=to_json(doc.target),
+                arguments=arguments,
+                resps=resps,
+                filtered_resps=to_json(filtered),
+                stops=came_with["stops"],
+                tokens=came_with["tokens"],
+                extras=came_with["extras"],
+                questions=pack_questions(doc.instances),
+                failure=failure,
+                other=rules_of(filtered),
+                flags=tuple([flag.name for flag in flags if flag.filter in (None, name)]) if flags else (),
+                cluster=cluster_of(doc, self.task.config.cluster, self.task.task_name),
             )
-
-    def _labels(self, doc_id: int, filter_name: str) -> dict[str, float]:
-        return {
-            key.metric: column.labels[doc_id]
-            for key, column in self.columns.items()
-            if key.filter == filter_name and column.labels and doc_id in column.labels
-        }
 
 
 def rules_of(filtered: Sequence[Any]) -> dict[str, Any]:
@@ -291,15 +280,6 @@ def collecting(
         for collector in collectors.values():
             collector.abandon()
         raise
-
-
-def values_by_doc(result: ScoringResult) -> dict[tuple[int, str], dict[str, Any]]:
-    """(doc, filter) → metric → value."""
-    values: dict[tuple[int, str], dict[str, Any]] = {}
-    for key, column in result.columns.items():
-        for doc_id, value in zip(column.doc_ids, column.values):
-            values.setdefault((doc_id, key.filter), {})[key.metric] = value
-    return values
 
 
 def cluster_of(doc: DocRequests, column: str | None, task: str) -> str | None:
