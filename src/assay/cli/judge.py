@@ -36,12 +36,13 @@ def check(run: Path, as_json: bool) -> None:
 
     from assay.analyses.judging import check_judges
     from assay.errors import ConfigError
+    from assay.stats import as_written
 
     found = check_judges(run)
     if not found:
         raise ConfigError(f"{run} has no judged scores", hint="Name a run of a task whose scorer is a judge.")
     if as_json:
-        echo_json([asdict(each) for each in found], indent=2, default=str)
+        echo_json([asdict(each, dict_factory=as_written) for each in found], indent=2, default=str)
         return
     echo("\n\n".join("\n".join(_lines(each)) for each in found))
 
@@ -61,10 +62,11 @@ def scale(runs: tuple[Path, ...], tasks: tuple[str, ...], bootstrap_iters: int, 
 
     from assay.analyses.judging import win_scales
     from assay.cli.display import console
+    from assay.stats import as_written
 
     found = win_scales(runs, tasks, replicates=bootstrap_iters)
     if as_json:
-        echo_json([asdict(each) for each in found], indent=2, default=str)
+        echo_json([asdict(each, dict_factory=as_written) for each in found], indent=2, default=str)
         return
     for each in found:
         console().print(scale_table(each))

@@ -11,21 +11,20 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
 from threading import Condition, Lock
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from assay.config import RunConfig
 from assay.errors import ModelError
 from assay.instance import Instance, Response
-from assay.models import LM, to_response
+from assay.models import LM, TIMES_AT_FIRST, Identity, difference, to_response
 from assay.request_types import REQUEST_TYPES
-from assay.run.interrupt import Interrupted
-from assay.run.lengths import say_what_is_too_long
-from assay.run.progress import Counts, Progress
-from assay.run.units import Unit, restored
-from assay.store import request_digest
-
-if TYPE_CHECKING:
-    from assay.run.reuse import ModelStore
+from assay.run.doc_work import DocWork, restored
+from assay.run.needs import say_what_is_too_long
+from assay.run.progress import Counts, Interrupted, Progress
+from assay.store import AnswerOrigin, ResponseStore, request_digest
 
 WINDOW_REQUESTS = 12_288
 """Requests held in memory at once, in all windows. Large enough that prefixes are shared, small enough that memory stays flat."""
@@ -37,11 +36,11 @@ class Answerer(Protocol):
     windows_at_once: int
     """How many windows of them may be asked at the same time, each on a thread of its own."""
 
-    def answer(self, units: Sequence[Unit], done: Callable[[Unit], None]) -> None:
-        """Fill `resps` of every request of the units' present round; `done` is called for each unit when it is filled."""
+    def answer(self, docs: Sequence[DocWork], done: Callable[[DocWork], None]) -> None:
+        """Fill `resps` of every request of the docs' present round; `done` is called for each doc when it is filled."""
 
-    def check(self, units: Sequence[Unit]) -> None:
-        """All rounds of these units are over."""
+    def check(self, docs: Sequence[DocWork]) -> None:
+        """All rounds of these docs are over."""
 
     def notes(self) -> list[str]:
         """What is to be said about the answers when all were given."""
@@ -69,7 +68,7 @@ class _Ask:
 
     instance: Instance
     draw: int
-    waiting: list[tuple[Unit, Instance, int]] = field(default_factory=list)
+    waiting: list[tuple[DocWork, Instance, int]] = field(default_factory=list)
 
 
 class ModelAnswerer:
@@ -99,12 +98,12 @@ class ModelAnswerer:
         """Keys of requests whose answers are being found now, by any thread."""
         self._found = Condition()
 
-    def answer(self, units: Sequence[Unit], done: Callable[[Unit], None]) -> None:
+    def answer(self, docs: Sequence[DocWork], done: Callable[[DocWork], None]) -> None:
         if self.stop():
             raise self._interrupted()
-        asks = self._collect(units)
+        asks = self._collect(docs)
         with self._alone(asks):
-            self._find(units, asks, done)
+            self._find(docs, asks, done)
 
     @contextmanager
     def _alone(self, asks: dict[bytes, _Ask]) -> Iterator[None]:
@@ -121,10 +120,10 @@ class ModelAnswerer:
                 self._asked -= keys
                 self._found.notify_all()
 
-    def _find(self, units: Sequence[Unit], asks: dict[bytes, _Ask], done: Callable[[Unit], None]) -> None:
-        for unit in units:
-            if not unit.pending:
-                done(unit)
+    def _find(self, docs: Sequence[DocWork], asks: dict[bytes, _Ask], done: Callable[[DocWork], None]) -> None:
+        for work in docs:
+            if not work.pending:
+                done(work)
         if asks and self.store is not None:
             with self._lock:
                 self.store.recognize()
@@ -140,7 +139,7 @@ class ModelAnswerer:
         for request_type, items in by_type.items():
             self._compute(request_type, items, done)
 
-    def check(self, units: Sequence[Unit]) -> None:
+    def check(self, docs: Sequence[DocWork]) -> None:
         pass
 
     def notes(self) -> list[str]:
@@ -149,28 +148,28 @@ class ModelAnswerer:
     def cancel(self) -> None:
         self.lm.cancel()
 
-    def _collect(self, units: Iterable[Unit]) -> dict[bytes, _Ask]:
+    def _collect(self, docs: Iterable[DocWork]) -> dict[bytes, _Ask]:
         """Equal requests are asked once, whichever docs or tasks they belong to."""
         asks: dict[bytes, _Ask] = {}
-        for unit in units:
-            for instance in unit.round:
+        for work in docs:
+            for instance in work.round:
                 digest = request_digest(instance)
-                unit.digests.append(digest)
+                work.digests.append(digest)
                 draws = instance.repeats
                 sampled = draws > 1 and is_sampled(instance)
                 instance.resps = [None] * draws
                 instance.responses = [None] * draws
-                unit.pending += draws
+                work.pending += draws
                 for index in range(draws):
                     draw = index if sampled else 0
                     key = self.keys.key(digest, draw)
                     ask = asks.get(key)
                     if ask is None:
                         ask = asks[key] = _Ask(instance, draw)
-                    ask.waiting.append((unit, instance, index))
+                    ask.waiting.append((work, instance, index))
         return asks
 
-    def _reuse(self, asks: dict[bytes, _Ask], done: Callable[[Unit], None]) -> None:
+    def _reuse(self, asks: dict[bytes, _Ask], done: Callable[[DocWork], None]) -> None:
         assert self.store is not None
         known = self.store.get_many(list(asks))
         with self._lock:
@@ -180,14 +179,14 @@ class ModelAnswerer:
             self.counts.reused += len(known)
             self.progress.update(self.counts)
 
-    def _refuse(self, asks: dict[bytes, _Ask], done: Callable[[Unit], None]) -> None:
+    def _refuse(self, asks: dict[bytes, _Ask], done: Callable[[DocWork], None]) -> None:
         missing = Response(None, failure="the store has no answer to this request, and --offline asks nothing")
         with self._lock:
             self.counts.failed += len(asks)
             for ask in asks.values():
                 self._deliver(ask, missing, done)
 
-    def _compute(self, request_type: str, items: list[tuple[bytes, _Ask]], done: Callable[[Unit], None]) -> None:
+    def _compute(self, request_type: str, items: list[tuple[bytes, _Ask]], done: Callable[[DocWork], None]) -> None:
         if self.shuffle is not None:
             items = random.Random(self.shuffle).sample(items, len(items))
         instances = [ask.instance for _, ask in items]
@@ -215,16 +214,16 @@ class ModelAnswerer:
             hint="Run the same command again to continue from here.",
         )
 
-    def _deliver(self, ask: _Ask, answer: Response, done: Callable[[Unit], None]) -> None:
-        for unit, instance, index in ask.waiting:
+    def _deliver(self, ask: _Ask, answer: Response, done: Callable[[DocWork], None]) -> None:
+        for work, instance, index in ask.waiting:
             if answer.failure is not None:
                 instance.failure = answer.failure
             else:
                 instance.resps[index] = answer.answer
                 instance.responses[index] = answer
-            unit.pending -= 1
-            if not unit.pending:
-                done(unit)
+            work.pending -= 1
+            if not work.pending:
+                done(work)
 
 
 AT_ONCE = 256
@@ -253,3 +252,107 @@ def stream_answers(
 def is_sampled(instance: Instance) -> bool:
     """Whether repeated draws differ. Greedy repeats are one computation."""
     return REQUEST_TYPES[instance.request_type].is_sampled(instance.arguments)
+
+
+class ModelStore:
+    """Answers of one model, kept and found again.
+
+    The fingerprint is in every key. A model behind an address may have become another one under the same fingerprint; it
+    is probed when it is first asked something, and only answers that were given by a model with the same probes are seen.
+    """
+
+    def __init__(
+        self, store: ResponseStore, lm: LM, config: RunConfig, *, run: str, model: str, notify: Callable[[str], None]
+    ) -> None:
+        self.store, self.lm, self.config, self.notify = store, lm, config, notify
+        self._run, self._model = run, model
+        self._how = ""
+        """How it is known that kept answers are this model's, or why none are."""
+        self.is_another = False
+        """Whether the store has answers from this address, and none of them by what answers there now."""
+
+    def recognize(self) -> None:
+        """Find out whose answers may be reused, and what new ones will be known by. Asks the model its probes, once."""
+        _ = self._origin
+
+    def get_many(self, keys: Iterable[bytes]) -> dict[bytes, Response]:
+        return self.store.get_many(keys, self._origin)
+
+    def put(self, key: bytes, response: Response) -> None:
+        self.store.put(key, response, self._origin)
+
+    @cached_property
+    def _origin(self) -> AnswerOrigin:
+        fingerprint = self.lm.fingerprint()
+        facts, trusted = self._recognized(fingerprint)
+        if self.config.fresh:
+            trusted = set()
+        return self.store.begin(run=self._run, model=self._model, fingerprint=fingerprint, facts=facts, trusted=trusted)
+
+    def _recognized(self, fingerprint: str) -> tuple[str | None, set[int] | None]:
+        """What the model is known by, and the origins whose answers are its own; None where the fingerprint says it."""
+        kept = {} if self.config.fresh else self.store.facts_of(fingerprint)
+        if self.config.offline:
+            self._how = "not checked: --offline" if kept else ""
+            latest = list(kept.values())[-1:]
+            # Never the answers of two models in one score: those of the last one that was asked.
+            return None, {origin for origin, facts in kept.items() if facts in latest} if kept else None
+        asked = self.lm.identify(1 if kept else TIMES_AT_FIRST)
+        if asked is None:
+            return None, None
+        facts, trusted = self._compared(asked, kept)
+        if self.config.reuse == "always":
+            self._how = "not checked: --reuse always"
+            return facts, None
+        return facts, trusted
+
+    def _compared(self, asked: Identity, kept: dict[int, str]) -> tuple[str | None, set[int]]:
+        if not asked.is_known:
+            self._how = (
+                "the server does not answer the probes that identify its model; --reuse always reuses everything"
+            )
+            return None, set()
+        reasons: dict[str, str | None] = {text: _reason(text, asked) for text in set(kept.values())}
+        if reasons and None not in reasons.values():
+            # A server may vary more than was seen so far: know its spread on this side too before it is called another.
+            asked = asked.joined(self.lm.identify(TIMES_AT_FIRST - 1) or asked)
+            reasons = {text: _reason(text, asked) for text in reasons}
+        same = {origin for origin, text in kept.items() if reasons[text] is None}
+        if same:
+            self._how = "same probes"
+            return kept[min(same)], same
+        if kept:
+            self.is_another = True
+            why = reasons[kept[max(kept)]]
+            self._how = f"another model answers now: {why}"
+            self.notify(
+                f"{self._model}: the model at this address is not the one whose answers are kept: {why}. "
+                "None of them are reused; --reuse always reuses them anyway."
+            )
+        return asked.to_json(), set()
+
+    def summary(self, counts: Counts) -> str:
+        """Where answers came from: `1,200 computed, 119 from the store (asked 2026-11-14, same probes)`."""
+        parts = [f"{counts.computed:,} computed"]
+        if counts.reused:
+            read_from = self._origin.read_from
+            days = [_day(at) for at in self.store.dates([origin for origin, n in read_from.items() if n])]
+            asked = [f"asked {days[0]}" + (f" to {days[-1]}" if days[-1] != days[0] else "")] if days else []
+            how = [*asked, *([self._how] if self._how else [])]
+            parts.append(f"{counts.reused:,} from the store" + (f" ({', '.join(how)})" if how else ""))
+        elif self._how and self._how != "same probes":
+            parts.append(f"none from the store ({self._how})")
+        if counts.failed:
+            parts.append(f"{counts.failed:,} failed")
+        return ", ".join(parts)
+
+
+def _reason(text: str, asked: Identity) -> str | None:
+    try:
+        return difference(Identity.from_json(text), asked)
+    except (ValueError, LookupError, TypeError):
+        return "what was kept about it cannot be read"
+
+
+def _day(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")

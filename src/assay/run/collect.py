@@ -29,8 +29,8 @@ from assay.results import (
     pack_responses,
     to_json,
 )
-from assay.run.drawing import require_label
-from assay.run.units import Unit
+from assay.run.doc_work import DocWork
+from assay.run.plan import require_label
 from assay.scoring import ScoringResult, ensembles_of
 from assay.stats import cluster_key
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from assay.tasks import DocRequests, Task
 from assay.timelimit import DOC_SECONDS, begin, watched
 
-AskRoles = Callable[[str, Sequence[Instance]], None]
+RoleAnswers = Callable[[str, Sequence[Instance]], None]
 """(task, questions to other models of the run) → nothing; the answers are filled in."""
 
 
@@ -55,9 +55,9 @@ class Collector:
         *,
         score: bool = True,
         keep_hashes: bool = False,
-        ask_roles: AskRoles | None = None,
+        answer_roles: RoleAnswers | None = None,
     ) -> None:
-        self.task, self.writer, self.scoring, self.ask_roles = task, writer, score, ask_roles
+        self.task, self.writer, self.scoring, self.answer_roles = task, writer, score, answer_roles
         self.columns: dict[MetricKey, MetricColumn] = {}
         self.health = Health()
         self.unparsed_docs: dict[str, array[int]] = {}
@@ -76,7 +76,7 @@ class Collector:
         """Doc hashes by doc id, only where something asks for them (`keep_hashes`)."""
         self._keep_hashes = keep_hashes
         self._digest = hashlib.sha256()
-        self._waiting: list[Unit] = []
+        self._waiting: list[DocWork] = []
 
     @cached_property
     def ensembles(self) -> list[FilterEnsemble]:
@@ -97,12 +97,12 @@ class Collector:
         """Over the requests of all docs, in doc order: two runs with the same hash asked the same."""
         return self._digest.hexdigest()
 
-    def add(self, units: Sequence[Unit]) -> None:
+    def add(self, docs: Sequence[DocWork]) -> None:
         """Score some answered docs, or keep them until `finish`."""
         if not self.scoring or self.scores_in_parts:
-            self._score(units)
+            self._score(docs)
         else:
-            self._waiting.extend(units)
+            self._waiting.extend(docs)
 
     def finish(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -126,47 +126,47 @@ class Collector:
                 return key.metric, mean, len(column)
         return None
 
-    def _score(self, units: Sequence[Unit]) -> None:
-        result = self._scored([unit.requests for unit in units]) if self.scoring else ScoringResult()
+    def _score(self, docs: Sequence[DocWork]) -> None:
+        result = self._scored([work.requests for work in docs]) if self.scoring else ScoringResult()
         for key, column in result.columns.items():
             known = self.columns.setdefault(key, MetricColumn(key, column.aggregation, column.higher_is_better))
             known.extend(column.doc_ids, column.values, column.draws)
             if column.labels is not None:
                 known.labels = {**(known.labels or {}), **column.labels}
-        rows = self._noted(units, result)
+        rows = self._noted(docs, result)
         if self.writer is None:
             for _ in rows:
                 pass
         else:
             self.writer.add_docs(rows, result.columns.values())
 
-    def _noted(self, units: Sequence[Unit], result: ScoringResult) -> Iterator[SampleRow]:
+    def _noted(self, docs: Sequence[DocWork], result: ScoringResult) -> Iterator[SampleRow]:
         """Note each doc, one after the other, and give its rows for the sample file, if there is one."""
-        for unit in units:
-            flags = result.flags.get(unit.requests.doc_id, [])
-            asked = unit.request_hash
-            failures = (each.failure for each in unit.requests.instances if each.failure)
-            failure = next(failures, None) or result.why_failed(unit.requests.doc_id)
-            self._note(unit, asked, flags, failure)
+        for work in docs:
+            flags = result.flags.get(work.requests.doc_id, [])
+            asked = work.request_hash
+            failures = (each.failure for each in work.requests.instances if each.failure)
+            failure = next(failures, None) or result.why_failed(work.requests.doc_id)
+            self._note(work, asked, flags, failure)
             if self.writer is not None:
-                yield from self._rows(unit, asked, flags, failure)
+                yield from self._rows(work, asked, flags, failure)
 
     def _scored(self, docs: Sequence[DocRequests]) -> ScoringResult:
         for ensemble in self.ensembles:
             apply_filters(ensemble, docs)
         by_doc = {doc.doc_id: doc.instances for doc in docs}
-        if self.ask_roles is not None and self.task.scorer.roles:
+        if self.answer_roles is not None and self.task.scorer.roles:
             scored = {
                 doc_id: self.task.scored_instances(instances)
                 for doc_id, instances in by_doc.items()
                 if not any(instance.failure for instance in instances)
             }
             while questions := self.task.scorer.next_requests(scored, self.task.config):
-                self.ask_roles(self.task.task_name, questions)
+                self.answer_roles(self.task.task_name, questions)
         return self.task.score_docs(by_doc)
 
-    def _note(self, unit: Unit, asked: str, flags: Sequence[Flag], failure: str | None) -> None:
-        doc = unit.requests
+    def _note(self, work: DocWork, asked: str, flags: Sequence[Flag], failure: str | None) -> None:
+        doc = work.requests
         self.doc_ids.append(doc.doc_id)
         if self._keep_hashes:
             self.hash_of[doc.doc_id] = doc.doc_hash
@@ -192,9 +192,9 @@ class Collector:
             if flag.name == "unparsed" and flag.filter is not None:
                 self.unparsed_docs.setdefault(flag.filter, array("q")).append(doc.doc_id)
 
-    def _rows(self, unit: Unit, asked: str, flags: Sequence[Flag], failure: str | None) -> Iterator[SampleRow]:
+    def _rows(self, work: DocWork, asked: str, flags: Sequence[Flag], failure: str | None) -> Iterator[SampleRow]:
         """A row for each filter, without the scores."""
-        doc, kept = unit.requests, unit.kept
+        doc, kept = work.requests, work.stored
         if kept is not None:
             text, arguments, resps = kept.doc, kept.arguments, kept.resps
             came_with = {"stops": kept.stops, "tokens": kept.tokens, "extras": kept.extras}
@@ -259,7 +259,7 @@ def collecting(
     directory: RunDirectory | None,
     *,
     score: bool = True,
-    ask_roles: AskRoles | None = None,
+    answer_roles: RoleAnswers | None = None,
 ) -> Iterator[dict[str, Collector]]:
     """A collector for every task: complete at the end, or, if something goes wrong, with no half-written file."""
     collectors = {
@@ -268,7 +268,7 @@ def collecting(
             None if directory is None else SampleWriter(directory.sample_file(name)),
             score=score,
             keep_hashes=config.control is not None,
-            ask_roles=ask_roles,
+            answer_roles=answer_roles,
         )
         for name, planned in plan.tasks.items()
     }

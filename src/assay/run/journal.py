@@ -20,8 +20,7 @@ from assay.config import RunConfig, without_secrets
 from assay.errors import DISTRIBUTION, AssayError
 from assay.models import DEFAULT_TOKS, LM
 from assay.results import LAYOUT, RunDirectory, recorded
-from assay.run.interrupt import Interrupted
-from assay.run.progress import Counts
+from assay.run.progress import Counts, Interrupted
 
 PROGRESS_SECONDS = 1.0
 

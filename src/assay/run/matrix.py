@@ -17,8 +17,8 @@ from assay.config import RunConfig
 from assay.errors import AssayError, ConfigError, did_you_mean
 from assay.models import LM
 from assay.results import RunDirectory, differences, sanitize
-from assay.run.executors import model_for
-from assay.run.interrupt import Interrupted
+from assay.run.prepare import model_for
+from assay.run.progress import Interrupted
 
 
 @dataclass(frozen=True, slots=True)

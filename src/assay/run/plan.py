@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import random
-import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.config import ConfigWarning, FunctionRef, Origin, RunConfig, Seeds
-from assay.errors import ConfigError, did_you_mean
+import numpy as np
+
+from assay.config import Origin, RunConfig
+from assay.data import doc_hash
+from assay.errors import ConfigError, DataError, did_you_mean
 from assay.groups import GroupManager, read_size
 from assay.metrics import find_sandbox
 from assay.request_types import request_type_of
 from assay.results import RunDirectory, read_columns
-from assay.run.checks import require_sound
-from assay.run.drawing import draw_units, units_of
-from assay.run.units import Unit
-from assay.scoring import ensembles_of, filters_of, idle_settings, resolve_metrics
+from assay.run.doc_work import DocWork
+from assay.stats import cluster_key, doc_key, is_missing_label, unit_index, unit_keys
 from assay.tasks import DocRequests, Loaded, RequestOptions, Task, TaskManager, check_docs, says_how_to_generate
 
 if TYPE_CHECKING:
@@ -101,14 +100,6 @@ def manager_for(config: RunConfig) -> TaskManager:
         lm_eval=config.lm_eval or None,
         metadata={**config.model_args, **config.metadata},
     )
-
-
-def check_tasks(config: RunConfig, manager: TaskManager, *, ready: Collection[str] = ()) -> None:
-    """All that can be known of the tasks without their data and without a model."""
-    if not config.tasks:
-        raise ConfigError("no tasks given", hint="Name some with --tasks; `assay ls tasks` lists all tasks.")
-    named = [name for name in config.tasks if name not in ready]
-    require_sound(manager, named, Path(config.data_dir) if config.data_dir else None)
 
 
 def with_ready(loaded: Loaded, own: Loaded) -> Loaded:
@@ -195,34 +186,6 @@ def _as_size(value: Any) -> Any:
     return value if size is None else size
 
 
-def load_scoring_code(plan: Plan, run: RunConfig) -> None:
-    """Import what tasks score with, so that a missing package is found before the first request, not after the last."""
-    if run.predict_only:
-        return
-    for planned in plan.tasks.values():
-        config = planned.task.config
-        for role in planned.task.scorer.roles:
-            if role not in run.roles:
-                raise ConfigError(
-                    f"task {planned.name!r} needs a second model, the {role}, but none is named",
-                    hint=f"Name one with --role {role}=hf,pretrained=….",
-                )
-        ensembles_of(config)
-        if run.until and planned.task.scorer.has_labels(run.labels):
-            raise ConfigError(
-                f"task {planned.name!r} has labels, but --until watches only the judge's opinion",
-                hint="Leave out --until, or the labels.",
-            )
-        for idle in idle_settings(config, run.repeats, habits=False):
-            warnings.warn(f"task {planned.name}: no effect: {idle}", ConfigWarning, stacklevel=2)
-        planned.task.scorer.prepare(config, run.labels)
-        if isinstance(config.process_results, FunctionRef):
-            config.process_results.load()
-        elif config.process_results is None:
-            for each in filters_of(config):
-                resolve_metrics(config, each, without=planned.task.scorer.own_metrics)
-
-
 def settle(plan: Plan, config: RunConfig) -> Plan:
     """The plan with its docs. Loads every dataset, so that a missing one is found before the first request."""
     settled = {name: _settled(planned, config) for name, planned in plan.tasks.items()}
@@ -265,11 +228,11 @@ def with_docs(plan: Plan, docs: Mapping[str, Docs]) -> Plan:
     return replace(plan, tasks=tasks)
 
 
-def settle_kept(plan: Plan, config: RunConfig, source: RunDirectory) -> tuple[Plan, list[str]]:
+def settle_stored(plan: Plan, config: RunConfig, source: RunDirectory) -> tuple[Plan, list[str]]:
     """The plan with the docs that a run kept, in the order it asked them, and what is to be said about others."""
     tasks, notes = {}, []
     for name, planned in settle(plan, config).tasks.items():
-        kept = _kept_ids(source, planned)
+        kept = _stored_ids(source, planned)
         there = set(planned.task.select_ids(planned.options))
         gone = [doc_id for doc_id in kept if doc_id not in there]
         new = [] if config.until else sorted(set(planned.doc_ids).difference(kept))
@@ -281,7 +244,7 @@ def settle_kept(plan: Plan, config: RunConfig, source: RunDirectory) -> tuple[Pl
     return replace(plan, tasks=tasks), notes
 
 
-def _kept_ids(source: RunDirectory, planned: PlannedTask) -> list[int]:
+def _stored_ids(source: RunDirectory, planned: PlannedTask) -> list[int]:
     path = source.sample_file(planned.name)
     if path.is_file():
         return list(dict.fromkeys(doc_id for (doc_id,) in read_columns(path, ["doc_id"])))
@@ -292,16 +255,16 @@ def _kept_ids(source: RunDirectory, planned: PlannedTask) -> list[int]:
     )
 
 
-def windows(plan: Plan, size: int) -> Iterator[list[Unit]]:
+def windows(plan: Plan, size: int) -> Iterator[list[DocWork]]:
     """All docs of all tasks, in order, cut so that about `size` requests are held at once.
 
     A quarter of them where every request has a doc and a prompt of its own: the choices of a question share theirs.
     """
-    window: list[Unit] = []
+    window: list[DocWork] = []
     requests = 0
     for name, planned in plan.tasks.items():
         for doc in planned.requests():
-            window.append(Unit(name, doc))
+            window.append(DocWork(name, doc))
             requests += len(doc.instances)
             if requests >= size or len(window) >= size // 4:
                 yield window
@@ -311,16 +274,44 @@ def windows(plan: Plan, size: int) -> Iterator[list[Unit]]:
         yield window
 
 
-def seed_everything(seeds: Seeds) -> None:
-    """Seed the global generators that task utilities use. Torch only if something has imported it."""
-    import sys
+# Docs in a random order, unit by unit: docs of a cluster, and docs of equal content, are asked one after the other.
 
-    import numpy as np
 
-    if seeds.python is not None:
-        random.seed(seeds.python)
-    if seeds.numpy is not None:
-        np.random.seed(seeds.numpy)
-    if seeds.torch is not None and "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(seeds.torch)
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+def units_of(task: Task, doc_ids: Sequence[int]) -> Mapping[int, int] | None:
+    """The unit of each doc; None where every doc stands alone."""
+    column, wanted = task.config.cluster, set(doc_ids)
+    docs = [(doc_id, doc) for doc_id, doc in enumerate(task.eval_docs) if doc_id in wanted]
+    keys = np.array([doc_key(doc_hash(doc)) for _, doc in docs], dtype=np.uint64)
+    clusters = None
+    if column:
+        for doc_id, doc in docs:
+            require_label(task.task_name, doc_id, column, doc)
+        clusters = np.array([cluster_key(column, doc[column]) for _, doc in docs], dtype=np.uint64)
+    index = unit_index(unit_keys(keys, clusters))
+    return None if index is None else dict(zip((doc_id for doc_id, _ in docs), index.tolist(), strict=True))
+
+
+def require_label(task: str, doc_id: int, column: str, doc: Mapping[str, object]) -> None:
+    """A doc without the label of its cluster would be counted as what it is not."""
+    if is_missing_label(doc.get(column)):
+        found = repr(doc[column]) if column in doc else "no such field"
+        raise DataError(
+            f"task {task!r}, doc {doc_id}: `cluster: {column}` finds {found}",
+            hint="Every doc needs a cluster label; fill it in with process_docs, or remove `cluster`.",
+        )
+
+
+def draw_units(doc_ids: Sequence[int], units: Mapping[int, int] | None, most: int, seed: str) -> list[int]:
+    """At most so many docs, whole units in a random order."""
+    generator = random.Random(seed)
+    if units is None:
+        return generator.sample(doc_ids, most)
+    members: dict[int, list[int]] = {}
+    for doc_id in doc_ids:
+        members.setdefault(units[doc_id], []).append(doc_id)
+    drawn: list[int] = []
+    for unit in generator.sample(list(members), len(members)):
+        if drawn and len(drawn) + len(members[unit]) > most:
+            break
+        drawn += members[unit]
+    return drawn

@@ -21,9 +21,8 @@ from assay.results import (
     health_counters,
 )
 from assay.run.collect import Collector
-from assay.run.control import controlled
 from assay.run.plan import Plan, PlannedTask
-from assay.run.until import Watch
+from assay.run.until import Watch, controlled
 from assay.scoring import (
     chance_test,
     checked,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any
@@ -124,6 +124,16 @@ class Estimate:
 NO_INTERVAL = "no interval: "
 _NOT_WRITTEN = ("withheld_reason", "basis")
 _WRITTEN = tuple(f.name for f in fields(Estimate) if f.name not in _NOT_WRITTEN)
+
+
+def as_written(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """For `asdict(…, dict_factory=as_written)`: estimates among the fields as files have them.
+
+    >>> from dataclasses import asdict
+    >>> asdict(Estimate.bare(0.5, 1, "one doc"), dict_factory=as_written).keys() == Estimate.missing("").to_dict().keys()
+    True
+    """
+    return {name: value for name, value in pairs if name not in _NOT_WRITTEN}
 
 
 def _figures(stderr: float | None) -> int:

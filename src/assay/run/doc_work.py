@@ -25,7 +25,7 @@ def restored(request_type: str, response: Response) -> Response:
     return response._replace(answer=REQUEST_TYPES[request_type].plain(answer))
 
 
-class KeptDoc(NamedTuple):
+class StoredDoc(NamedTuple):
     """One doc as its sample row has it; texts are JSON. A named tuple because there is one for every row."""
 
     doc_hash: str
@@ -63,7 +63,7 @@ class KeptDoc(NamedTuple):
 
 
 @dataclass(slots=True)
-class Unit:
+class DocWork:
     """One doc of one task on its way through a run."""
 
     task: str
@@ -73,8 +73,8 @@ class Unit:
     digests: list[bytes] = field(default_factory=list)
     """What was asked so far, hashed, in the order of `requests.instances`."""
     pending: int = 0
-    kept: KeptDoc | None = None
-    """What an earlier run kept of the doc, where the answers are that run's."""
+    stored: StoredDoc | None = None
+    """What an earlier run stored of the doc, where the answers are that run's."""
 
     def __post_init__(self) -> None:
         self.round = self.round or self.requests.instances
@@ -82,7 +82,7 @@ class Unit:
     @property
     def request_hash(self) -> str:
         """Over all requests of the doc: equal hashes mean equal prompts and settings."""
-        return join_digests(self.digests) if self.kept is None else self.kept.request_hash
+        return join_digests(self.digests) if self.stored is None else self.stored.request_hash
 
     def begin_round(self, requests: list[Instance]) -> None:
         """Further requests that the answers so far gave rise to; none ends the doc."""

@@ -10,16 +10,16 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from assay.run.interrupt import Interrupted
-from assay.run.units import Unit
+from assay.run.doc_work import DocWork
+from assay.run.progress import Interrupted
 
 
 def answered_windows(
-    windows: Iterable[list[Unit]],
-    answer: Callable[[list[Unit]], None],
+    windows: Iterable[list[DocWork]],
+    answer: Callable[[list[DocWork]], None],
     cancel: Callable[[], None],
     at_once: int,
-) -> Generator[list[Unit], None, None]:
+) -> Generator[list[DocWork], None, None]:
     """Each window when it is answered, in order; meanwhile the following ones are, up to `at_once`.
 
     Closed early, or after an error, it cancels what is under way. After a stop that was asked for, what is under way is
@@ -31,7 +31,7 @@ def answered_windows(
             yield window
         return
     left = iter(windows)
-    under_way: deque[tuple[list[Unit], Future[None]]] = deque()
+    under_way: deque[tuple[list[DocWork], Future[None]]] = deque()
     pool = ThreadPoolExecutor(at_once, thread_name_prefix="assay-asking")
 
     def begin() -> None:
