@@ -106,10 +106,10 @@ class Roles:
             named = self.config.roles[role]
             arguments = {key: value for key, value in named.model_args.items() if key != "apply_chat_template"}
             template = self._chat_template(role)
-            words: dict[str, Any] = {"model": named.model, "model_args": arguments, "apply_chat_template": template}
-            words["reasoning_effort"] = None  # meant for the model under test
+            kwargs: dict[str, Any] = {"model": named.model, "model_args": arguments, "apply_chat_template": template}
+            kwargs["reasoning_effort"] = None  # meant for the model under test
             self.progress.message(f"loading the {role} model")
-            lm = self._load(self.config.model_copy(update=words), self.progress.message)
+            lm = self._load(self.config.model_copy(update=kwargs), self.progress.message)
             if template:
                 lm.chat_template(template)
             self._stack.callback(lm.close)

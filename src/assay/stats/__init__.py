@@ -93,7 +93,7 @@ from assay.stats.verdict import (
     GateResult,
     Verdict,
     above_threshold,
-    judge,
+    decide,
     non_inferiority,
 )
 
@@ -147,6 +147,7 @@ __all__ = [
     "corrected_mean",
     "corrected_replicates",
     "correlation_estimate",
+    "decide",
     "detectable_effect",
     "distinct_docs",
     "doc_key",
@@ -164,7 +165,6 @@ __all__ = [
     "influence_difference",
     "influence_of",
     "is_missing_label",
-    "judge",
     "krippendorff",
     "mcnemar",
     "mean",

@@ -83,8 +83,8 @@ def p_text(row: ComparisonRow) -> str:
 def _notes(row: ComparisonRow) -> list[str]:
     estimate = row.difference.estimate
     notes = [*row.notes, *([estimate.caution] if estimate.caution else [])]
-    if estimate.value is not None and estimate.low is None:
-        notes.append(f"no interval: {estimate.method.removeprefix('no interval: ')}")
+    if estimate.withheld_reason is not None:
+        notes.append(f"no interval: {estimate.withheld_reason}")
     if row.only_a or row.only_b:
         notes.append(f"left out: {row.only_a:,} docs of A, {row.only_b:,} of B")
     return notes
