@@ -1,6 +1,6 @@
-"""Who answers the requests of a run: a model behind the response store, or the samples that an earlier run kept.
+"""Who answers the requests of a run: a model behind the response store, or the samples that an earlier run stored.
 
-An answerer fills in the responses of the docs it is given. Everything else of a run (what to ask, what the answers are
+An answerer fills in the responses of the docs it is given. Everything else of a run (what to request, what the answers are
 worth) is the same for all of them.
 """
 
@@ -34,7 +34,7 @@ class Answerer(Protocol):
     window_requests: int
     """How many requests it likes to see at once."""
     windows_at_once: int
-    """How many windows of them may be asked at the same time, each on a thread of its own."""
+    """How many windows of them may be sent at the same time, each on a thread of its own."""
 
     def answer(self, docs: Sequence[DocWork], done: Callable[[DocWork], None]) -> None:
         """Fill `resps` of every request of the docs' present round; `done` is called for each doc when it is filled."""
@@ -46,7 +46,7 @@ class Answerer(Protocol):
         """What is to be said about the answers when all were given."""
 
     def cancel(self) -> None:
-        """The run ends early: give up what is being asked on other threads."""
+        """The run ends early: give up what other threads are sending."""
 
 
 class AnswerKeys:
@@ -63,7 +63,7 @@ class AnswerKeys:
 
 
 @dataclass(slots=True)
-class _Ask:
+class _Request:
     """One request that has to be answered once, and every place that waits for the answer."""
 
     instance: Instance
@@ -72,7 +72,7 @@ class _Ask:
 
 
 class ModelAnswerer:
-    """The store first, then the model; each answer is kept as it arrives."""
+    """The store first, then the model; each answer is stored as it arrives."""
 
     def __init__(
         self,
@@ -94,48 +94,48 @@ class ModelAnswerer:
         # Many replicas need more at once, or each would get crumbs.
         self.window_requests = max(WINDOW_REQUESTS // self.windows_at_once, info.window_requests)
         self._lock = Lock()
-        self._asked: set[bytes] = set()
+        self._in_flight: set[bytes] = set()
         """Keys of requests whose answers are being found now, by any thread."""
         self._found = Condition()
 
     def answer(self, docs: Sequence[DocWork], done: Callable[[DocWork], None]) -> None:
         if self.stop():
             raise self._interrupted()
-        asks = self._collect(docs)
-        with self._alone(asks):
-            self._find(docs, asks, done)
+        requests = self._collect(docs)
+        with self._alone(requests):
+            self._find(docs, requests, done)
 
     @contextmanager
-    def _alone(self, asks: dict[bytes, _Ask]) -> Iterator[None]:
-        """While no other thread finds an answer to any of these: what two windows ask is asked once."""
-        keys = set(asks)
+    def _alone(self, requests: dict[bytes, _Request]) -> Iterator[None]:
+        """While no other thread finds an answer to any of these: what two windows request is sent once."""
+        keys = set(requests)
         with self._found:
-            while not self._asked.isdisjoint(keys):
+            while not self._in_flight.isdisjoint(keys):
                 self._found.wait()
-            self._asked |= keys
+            self._in_flight |= keys
         try:
             yield
         finally:
             with self._found:
-                self._asked -= keys
+                self._in_flight -= keys
                 self._found.notify_all()
 
-    def _find(self, docs: Sequence[DocWork], asks: dict[bytes, _Ask], done: Callable[[DocWork], None]) -> None:
+    def _find(self, docs: Sequence[DocWork], requests: dict[bytes, _Request], done: Callable[[DocWork], None]) -> None:
         for work in docs:
             if not work.pending:
                 done(work)
-        if asks and self.store is not None:
+        if requests and self.store is not None:
             with self._lock:
                 self.store.recognize()
             if not self.fresh:
-                self._reuse(asks, done)
+                self._reuse(requests, done)
         if self.offline:
-            self._refuse(asks, done)
+            self._refuse(requests, done)
             return
-        by_type: dict[str, list[tuple[bytes, _Ask]]] = {}
-        for key, ask in asks.items():
-            by_type.setdefault(ask.instance.request_type, []).append((key, ask))
-        say_what_is_too_long(self.lm, [ask.instance for ask in asks.values()], self.progress.message)
+        by_type: dict[str, list[tuple[bytes, _Request]]] = {}
+        for key, request in requests.items():
+            by_type.setdefault(request.instance.request_type, []).append((key, request))
+        say_what_is_too_long(self.lm, [request.instance for request in requests.values()], self.progress.message)
         for request_type, items in by_type.items():
             self._compute(request_type, items, done)
 
@@ -148,9 +148,9 @@ class ModelAnswerer:
     def cancel(self) -> None:
         self.lm.cancel()
 
-    def _collect(self, docs: Iterable[DocWork]) -> dict[bytes, _Ask]:
-        """Equal requests are asked once, whichever docs or tasks they belong to."""
-        asks: dict[bytes, _Ask] = {}
+    def _collect(self, docs: Iterable[DocWork]) -> dict[bytes, _Request]:
+        """Equal requests are sent once, whichever docs or tasks they belong to."""
+        requests: dict[bytes, _Request] = {}
         for work in docs:
             for instance in work.round:
                 digest = request_digest(instance)
@@ -163,37 +163,37 @@ class ModelAnswerer:
                 for index in range(draws):
                     draw = index if sampled else 0
                     key = self.keys.key(digest, draw)
-                    ask = asks.get(key)
-                    if ask is None:
-                        ask = asks[key] = _Ask(instance, draw)
-                    ask.waiting.append((work, instance, index))
-        return asks
+                    request = requests.get(key)
+                    if request is None:
+                        request = requests[key] = _Request(instance, draw)
+                    request.waiting.append((work, instance, index))
+        return requests
 
-    def _reuse(self, asks: dict[bytes, _Ask], done: Callable[[DocWork], None]) -> None:
+    def _reuse(self, requests: dict[bytes, _Request], done: Callable[[DocWork], None]) -> None:
         assert self.store is not None
-        known = self.store.get_many(list(asks))
+        known = self.store.get_many(list(requests))
         with self._lock:
             for key, answer in known.items():
-                ask = asks.pop(key)
-                self._deliver(ask, restored(ask.instance.request_type, answer), done)
+                request = requests.pop(key)
+                self._deliver(request, restored(request.instance.request_type, answer), done)
             self.counts.reused += len(known)
             self.progress.update(self.counts)
 
-    def _refuse(self, asks: dict[bytes, _Ask], done: Callable[[DocWork], None]) -> None:
+    def _refuse(self, requests: dict[bytes, _Request], done: Callable[[DocWork], None]) -> None:
         missing = Response(None, failure="the store has no answer to this request, and --offline asks nothing")
         with self._lock:
-            self.counts.failed += len(asks)
-            for ask in asks.values():
-                self._deliver(ask, missing, done)
+            self.counts.failed += len(requests)
+            for request in requests.values():
+                self._deliver(request, missing, done)
 
-    def _compute(self, request_type: str, items: list[tuple[bytes, _Ask]], done: Callable[[DocWork], None]) -> None:
+    def _compute(self, request_type: str, items: list[tuple[bytes, _Request]], done: Callable[[DocWork], None]) -> None:
         if self.shuffle is not None:
             items = random.Random(self.shuffle).sample(items, len(items))
-        instances = [ask.instance for _, ask in items]
-        draws = [ask.draw for _, ask in items]
+        instances = [request.instance for _, request in items]
+        draws = [request.draw for _, request in items]
         answered = 0
         for position, answer in stream_answers(self.lm, request_type, instances, draws, self.stop):
-            key, ask = items[position]
+            key, request = items[position]
             answered += 1
             if answer.failure is None and self.store is not None:
                 self.store.put(key, answer)
@@ -202,7 +202,7 @@ class ModelAnswerer:
                     self.counts.computed += 1
                 else:
                     self.counts.failed += 1
-                self._deliver(ask, answer, done)
+                self._deliver(request, answer, done)
         if answered < len(items):
             if self.stop():
                 raise self._interrupted()
@@ -214,8 +214,8 @@ class ModelAnswerer:
             hint="Run the same command again to continue from here.",
         )
 
-    def _deliver(self, ask: _Ask, answer: Response, done: Callable[[DocWork], None]) -> None:
-        for work, instance, index in ask.waiting:
+    def _deliver(self, request: _Request, answer: Response, done: Callable[[DocWork], None]) -> None:
+        for work, instance, index in request.waiting:
             if answer.failure is not None:
                 instance.failure = answer.failure
             else:
@@ -255,10 +255,10 @@ def is_sampled(instance: Instance) -> bool:
 
 
 class ModelStore:
-    """Answers of one model, kept and found again.
+    """Answers of one model, stored and found again.
 
     The fingerprint is in every key. A model behind an address may have become another one under the same fingerprint; it
-    is probed when it is first asked something, and only answers that were given by a model with the same probes are seen.
+    is probed when something is first requested of it, and only answers that were given by a model with the same probes are seen.
     """
 
     def __init__(
@@ -267,7 +267,7 @@ class ModelStore:
         self.store, self.lm, self.config, self.notify = store, lm, config, notify
         self._run, self._model = run, model
         self._how = ""
-        """How it is known that kept answers are this model's, or why none are."""
+        """How it is known that stored answers are this model's, or why none are."""
         self.is_another = False
         """Whether the store has answers from this address, and none of them by what answers there now."""
 
@@ -291,45 +291,45 @@ class ModelStore:
 
     def _recognized(self, fingerprint: str) -> tuple[str | None, set[int] | None]:
         """What the model is known by, and the origins whose answers are its own; None where the fingerprint says it."""
-        kept = {} if self.config.fresh else self.store.facts_of(fingerprint)
+        stored = {} if self.config.fresh else self.store.facts_of(fingerprint)
         if self.config.offline:
-            self._how = "not checked: --offline" if kept else ""
-            latest = list(kept.values())[-1:]
-            # Never the answers of two models in one score: those of the last one that was asked.
-            return None, {origin for origin, facts in kept.items() if facts in latest} if kept else None
-        asked = self.lm.identify(1 if kept else TIMES_AT_FIRST)
-        if asked is None:
+            self._how = "not checked: --offline" if stored else ""
+            latest = list(stored.values())[-1:]
+            # Never the answers of two models in one score: those of the last one.
+            return None, {origin for origin, facts in stored.items() if facts in latest} if stored else None
+        probed = self.lm.identify(1 if stored else TIMES_AT_FIRST)
+        if probed is None:
             return None, None
-        facts, trusted = self._compared(asked, kept)
+        facts, trusted = self._compared(probed, stored)
         if self.config.reuse == "always":
             self._how = "not checked: --reuse always"
             return facts, None
         return facts, trusted
 
-    def _compared(self, asked: Identity, kept: dict[int, str]) -> tuple[str | None, set[int]]:
-        if not asked.is_known:
+    def _compared(self, probed: Identity, stored: dict[int, str]) -> tuple[str | None, set[int]]:
+        if not probed.is_known:
             self._how = (
                 "the server does not answer the probes that identify its model; --reuse always reuses everything"
             )
             return None, set()
-        reasons: dict[str, str | None] = {text: _reason(text, asked) for text in set(kept.values())}
+        reasons: dict[str, str | None] = {text: _reason(text, probed) for text in set(stored.values())}
         if reasons and None not in reasons.values():
             # A server may vary more than was seen so far: know its spread on this side too before it is called another.
-            asked = asked.joined(self.lm.identify(TIMES_AT_FIRST - 1) or asked)
-            reasons = {text: _reason(text, asked) for text in reasons}
-        same = {origin for origin, text in kept.items() if reasons[text] is None}
+            probed = probed.joined(self.lm.identify(TIMES_AT_FIRST - 1) or probed)
+            reasons = {text: _reason(text, probed) for text in reasons}
+        same = {origin for origin, text in stored.items() if reasons[text] is None}
         if same:
             self._how = "same probes"
-            return kept[min(same)], same
-        if kept:
+            return stored[min(same)], same
+        if stored:
             self.is_another = True
-            why = reasons[kept[max(kept)]]
+            why = reasons[stored[max(stored)]]
             self._how = f"another model answers now: {why}"
             self.notify(
                 f"{self._model}: the model at this address is not the one whose answers are kept: {why}. "
                 "None of them are reused; --reuse always reuses them anyway."
             )
-        return asked.to_json(), set()
+        return probed.to_json(), set()
 
     def summary(self, counts: Counts) -> str:
         """Where answers came from: `1,200 computed, 119 from the store (asked 2026-11-14, same probes)`."""
@@ -337,8 +337,8 @@ class ModelStore:
         if counts.reused:
             read_from = self._origin.read_from
             days = [_day(at) for at in self.store.dates([origin for origin, n in read_from.items() if n])]
-            asked = [f"asked {days[0]}" + (f" to {days[-1]}" if days[-1] != days[0] else "")] if days else []
-            how = [*asked, *([self._how] if self._how else [])]
+            dates = [f"asked {days[0]}" + (f" to {days[-1]}" if days[-1] != days[0] else "")] if days else []
+            how = [*dates, *([self._how] if self._how else [])]
             parts.append(f"{counts.reused:,} from the store" + (f" ({', '.join(how)})" if how else ""))
         elif self._how and self._how != "same probes":
             parts.append(f"none from the store ({self._how})")
@@ -347,9 +347,9 @@ class ModelStore:
         return ", ".join(parts)
 
 
-def _reason(text: str, asked: Identity) -> str | None:
+def _reason(text: str, probed: Identity) -> str | None:
     try:
-        return difference(Identity.from_json(text), asked)
+        return difference(Identity.from_json(text), probed)
     except (ValueError, LookupError, TypeError):
         return "what was kept about it cannot be read"
 

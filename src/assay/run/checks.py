@@ -1,4 +1,4 @@
-"""What is checked before anything is asked: the same for `assay validate` and for every run."""
+"""What is checked before anything is sent: the same for `assay validate` and for every run."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Collector:
         self.drawn_once = True
         """Whether no request was answered more than once."""
         self.hash_of: dict[int, str] = {}
-        """Doc hashes by doc id, only where something asks for them (`keep_hashes`)."""
+        """Doc hashes by doc id, only where something needs them (`keep_hashes`)."""
         self._keep_hashes = keep_hashes
         self._digest = hashlib.sha256()
         self._waiting: list[DocWork] = []
@@ -94,7 +94,7 @@ class Collector:
 
     @property
     def task_hash(self) -> str:
-        """Over the requests of all docs, in doc order: two runs with the same hash asked the same."""
+        """Over the requests of all docs, in doc order: two runs with the same hash requested the same."""
         return self._digest.hexdigest()
 
     def add(self, docs: Sequence[DocWork]) -> None:
@@ -144,12 +144,12 @@ class Collector:
         """Note each doc, one after the other, and give its rows for the sample file, if there is one."""
         for work in docs:
             flags = result.flags.get(work.requests.doc_id, [])
-            asked = work.request_hash
+            request_hash = work.request_hash
             failures = (each.failure for each in work.requests.instances if each.failure)
             failure = next(failures, None) or result.why_failed(work.requests.doc_id)
-            self._note(work, asked, flags, failure)
+            self._note(work, request_hash, flags, failure)
             if self.writer is not None:
-                yield from self._rows(work, asked, flags, failure)
+                yield from self._rows(work, request_hash, flags, failure)
 
     def _scored(self, docs: Sequence[DocRequests]) -> ScoringResult:
         for ensemble in self.ensembles:
@@ -165,14 +165,14 @@ class Collector:
                 self.answer_roles(self.task.task_name, questions)
         return self.task.score_docs(by_doc)
 
-    def _note(self, work: DocWork, asked: str, flags: Sequence[Flag], failure: str | None) -> None:
+    def _note(self, work: DocWork, request_hash: str, flags: Sequence[Flag], failure: str | None) -> None:
         doc = work.requests
         self.doc_ids.append(doc.doc_id)
         if self._keep_hashes:
             self.hash_of[doc.doc_id] = doc.doc_hash
         self.keys.append(int(doc.doc_hash[:16], 16))  # `doc_key`, without numpy's detour
-        self.prompts.append(int(asked[:16], 16))
-        self._digest.update(asked.encode())
+        self.prompts.append(int(request_hash[:16], 16))
+        self._digest.update(request_hash.encode())
         self.health.docs += 1
         if self.drawn_once:
             self.drawn_once = {instance.repeats for instance in doc.instances} <= {1}
@@ -192,12 +192,14 @@ class Collector:
             if flag.name == "unparsed" and flag.filter is not None:
                 self.unparsed_docs.setdefault(flag.filter, array("q")).append(doc.doc_id)
 
-    def _rows(self, work: DocWork, asked: str, flags: Sequence[Flag], failure: str | None) -> Iterator[SampleRow]:
+    def _rows(
+        self, work: DocWork, request_hash: str, flags: Sequence[Flag], failure: str | None
+    ) -> Iterator[SampleRow]:
         """A row for each filter, without the scores."""
-        doc, kept = work.requests, work.stored
-        if kept is not None:
-            text, arguments, resps = kept.doc, kept.arguments, kept.resps
-            came_with = {"stops": kept.stops, "tokens": kept.tokens, "extras": kept.extras}
+        doc, stored = work.requests, work.stored
+        if stored is not None:
+            text, arguments, resps = stored.doc, stored.arguments, stored.resps
+            came_with = {"stops": stored.stops, "tokens": stored.tokens, "extras": stored.extras}
         else:
             text, arguments = to_json(doc.doc), pack_arguments(doc.instances)
             resps = to_json([instance.resps for instance in doc.instances])
@@ -207,7 +209,7 @@ class Collector:
             yield SampleRow(
                 doc_id=doc.doc_id,
                 doc_hash=doc.doc_hash,
-                request_hash=asked,
+                request_hash=request_hash,
                 filter=name,
                 doc=text,
                 target=to_json(doc.target),

@@ -1,4 +1,4 @@
-"""A doc on its way through a run: its requests, what was asked so far, and what an earlier run kept of it."""
+"""A doc on its way through a run: its requests, what was sent so far, and what an earlier run stored of it."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class StoredDoc(NamedTuple):
     """Why there is no answer, where a request failed; older files do not say."""
 
     def give_answers(self, instances: Sequence[Instance]) -> bool:
-        """Answer these requests of the doc with what was kept. False where there were fewer requests then.
+        """Answer these requests of the doc with what was stored. False where there were fewer requests then.
 
-        A request that failed was kept with null for an answer, and is a failed request again.
+        A request that failed was stored with null for an answer, and is a failed request again.
         """
-        kept = unpack_responses(self.resps, self.stops, self.tokens, self.extras)
+        stored = unpack_responses(self.resps, self.stops, self.tokens, self.extras)
         for instance in instances:
-            if instance.idx >= len(kept):
+            if instance.idx >= len(stored):
                 return False
-            responses = [restored(instance.request_type, response) for response in kept[instance.idx]]
+            responses = [restored(instance.request_type, response) for response in stored[instance.idx]]
             instance.resps = [response.answer for response in responses]
             instance.responses = [*responses]
             if not responses or None in instance.resps:
@@ -56,10 +56,10 @@ class StoredDoc(NamedTuple):
         return True
 
     def give_arguments(self, instances: Sequence[Instance]) -> None:
-        """The requests as they were asked."""
-        kept: list[list[Any]] = kept_arguments(self.arguments)
+        """The requests as they were sent."""
+        stored: list[list[Any]] = kept_arguments(self.arguments)
         for instance in instances:
-            instance.arguments = tuple(kept[instance.idx])
+            instance.arguments = tuple(stored[instance.idx])
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class DocWork:
     round: list[Instance] = field(default_factory=list)
     """The requests of the present round: at first all of them, later those that answers gave rise to."""
     digests: list[bytes] = field(default_factory=list)
-    """What was asked so far, hashed, in the order of `requests.instances`."""
+    """What was sent so far, hashed, in the order of `requests.instances`."""
     pending: int = 0
     stored: StoredDoc | None = None
     """What an earlier run stored of the doc, where the answers are that run's."""

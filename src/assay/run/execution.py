@@ -110,7 +110,7 @@ def rescore(
 ) -> tuple[RunResult, dict[str, Any]]:
     """Score the responses of `source` under `config`, which may name other task files than the run did.
 
-    No model is loaded, unless a scorer asks another one, such as a judge, something new. What the models of `kept_roles` said
+    No model is loaded, unless a scorer has something new for another one, such as a judge. What the models of `kept_roles` said
     in `source` is taken as said. Comes with what was requested of each role. `kept_only` requests nothing of anybody. With
     `docs`, no dataset is read: these are the docs, and prompts are taken as stored.
     """
@@ -197,7 +197,7 @@ class RunObserver(Observer):
         self._lock = Lock()
         """Docs are answered on other threads while some are scored on this one."""
 
-    def asking(self, window: list[DocWork]) -> None:
+    def sending(self, window: list[DocWork]) -> None:
         """With `--write_out`, show the first request of each task as the model gets it."""
         if not self.journal.config.write_out:
             return
@@ -240,7 +240,7 @@ class RunObserver(Observer):
 
 
 class RescoreObserver(Observer):
-    """Nothing is asked: the docs are counted."""
+    """Nothing is sent: the docs are counted."""
 
     def __init__(self, counts: Counts, progress: Progress) -> None:
         self.counts, self.progress = counts, progress

@@ -1,4 +1,4 @@
-"""What a run would cost: docs, requests, tokens after prefix sharing, time and money. Nothing is asked of a server."""
+"""What a run would cost: docs, requests, tokens after prefix sharing, time and money. Nothing is sent to a server."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def forecast(config: RunConfig, *, model: LM | object | None = None, progress: P
 
 
 class ForecastAnswerer:
-    """Counts what would be asked, and answers nothing. What answers would give rise to is therefore not counted."""
+    """Counts what would be sent, and answers nothing. What answers would give rise to is therefore not counted."""
 
     window_requests = WINDOW_REQUESTS
     windows_at_once = 1
@@ -94,19 +94,19 @@ class ForecastAnswerer:
         self.tasks = {name: TaskForecast() for name in tasks}
 
     def answer(self, docs: Sequence[DocWork], done: Callable[[DocWork], None]) -> None:
-        asked: dict[str, list[tuple[bytes, Instance]]] = {}
+        sent: dict[str, list[tuple[bytes, Instance]]] = {}
         for work in docs:
             self.tasks[work.task].docs += 1
             for instance in work.round:
                 digest = request_digest(instance)
                 draws = instance.repeats if is_sampled(instance) else 1
-                asks = asked.setdefault(work.task, [])
-                asks.extend((self.keys.key(digest, draw), instance) for draw in range(draws))
-        for task, requests in asked.items():
-            kept = self.store.get_many([key for key, _ in requests])
+                own = sent.setdefault(work.task, [])
+                own.extend((self.keys.key(digest, draw), instance) for draw in range(draws))
+        for task, requests in sent.items():
+            stored = self.store.get_many([key for key, _ in requests])
             self.tasks[task].requests += len(requests)
-            self.tasks[task].kept += sum(key in kept for key, _ in requests)
-            self.counter.add([instance for key, instance in requests if key not in kept])
+            self.tasks[task].kept += sum(key in stored for key, _ in requests)
+            self.counter.add([instance for key, instance in requests if key not in stored])
 
     def check(self, docs: Sequence[DocWork]) -> None:
         pass

@@ -1,6 +1,6 @@
 """What a run writes down about itself while it goes on: `run.json`, `progress.json`, how long each part took, and what it stood on.
 
-Machine, versions and model are kept beside the scores, because scores move with them.
+Machine, versions and model stand beside the scores, because scores move with them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Several models on many tasks: what is to be done, what is done already, and in which order.
 
-A cell is one model on one task or group, kept in a run directory of its own: `DIRECTORY/<model>/<task>`. The directory is
+A cell is one model on one task or group, in a run directory of its own: `DIRECTORY/<model>/<task>`. The directory is
 the only state: a cell whose run is finished and was run with the same settings is not run again.
 """
 

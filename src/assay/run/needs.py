@@ -18,7 +18,7 @@ from assay.tasks import Task, TaskManager
 
 
 def check_needs(plan: Plan, lm: LM, store: ResponseStore | None = None) -> None:
-    """Raise for the first task that the model cannot be asked. A server is probed only for what some task needs."""
+    """Raise for the first task that the model cannot answer. A server is probed only for what some task needs."""
     for planned in plan.tasks.values():
         if planned.task.config.doc_to_audio is not None:
             raise ConfigError(
@@ -42,7 +42,7 @@ def check_needs(plan: Plan, lm: LM, store: ResponseStore | None = None) -> None:
 
 
 def needs(planned: PlannedTask, lm: LM) -> set[str]:
-    """What has to be known of the model before the task is asked."""
+    """What has to be known of the model before the task is sent."""
     config = planned.task.config
     # Where it lacks what a task needs, what it has instead is to be known too.
     wanted = {"likelihoods", "top_logprobs"} if (row := requests_of(planned)) and row.needs else set()
@@ -128,7 +128,7 @@ def instead(task: Task, name: str, able: Capabilities) -> str:
 
 
 def choice_styles(able: Capabilities) -> list[str]:
-    """Styles in which this model can be asked choice questions, the best first."""
+    """Styles in which this model can answer choice questions, the best first."""
     rows = [REQUEST_TYPES[name] for name in REQUEST_TYPES]
     able_to = [row for row in rows if row.choice_style and (not row.needs or any(able.named()[n] for n in row.needs))]
     return [row.choice_style for row in sorted(able_to, key=lambda row: row.is_text) if row.choice_style]
@@ -167,16 +167,16 @@ def _named(name: str, form: str, manager: TaskManager) -> str:
 
 
 def abilities_of(lm: LM, store: ResponseStore | None, wanted: Collection[str] = ABILITIES) -> Capabilities:
-    """Only what a server was found to have is kept: one that lacks something may be started with it tomorrow."""
+    """Only what a server was found to have is stored: one that lacks something may be started with it tomorrow."""
     fingerprint = lm.fingerprint()
     if store is None or not wanted or not fingerprint:
         return lm.capabilities(wanted)
     keys = {name: _key(fingerprint, name) for name in wanted}
     origin = store.begin(model=lm.info().name, fingerprint=fingerprint)
-    kept = store.get_many(keys.values(), origin)
-    known = {name for name, key in keys.items() if key in kept and kept[key].answer is True}
+    stored = store.get_many(keys.values(), origin)
+    known = {name for name, key in keys.items() if key in stored and stored[key].answer is True}
     found = lm.capabilities(wanted, known)
-    if found != lm.info().capabilities:  # else nothing was asked: the model knows by itself
+    if found != lm.info().capabilities:  # else nothing was probed: the model knows by itself
         for name in wanted:
             if found.named()[name] and name not in known:
                 store.put(keys[name], Response(True), origin)
@@ -208,14 +208,14 @@ def say_what_is_too_long(lm: LM, instances: Sequence[Instance], say: Callable[[s
     context = lm.context_length()
     if context is None:
         return
-    for task, asked in by_task.items():
-        ordered = sorted(asked, key=_characters, reverse=True)
+    for task, prompts in by_task.items():
+        ordered = sorted(prompts, key=_characters, reverse=True)
         none_fits = _is_too_long(lm, ordered[-1], context)
-        count = len(asked) if none_fits else _count(lm, ordered, context)
+        count = len(prompts) if none_fits else _count(lm, ordered, context)
         if not count:
             continue
-        least = "at least " if count == MOST < len(asked) and not none_fits else ""
-        what = f"{task}: {least}{count:,} of {len(asked):,} prompts are longer than the {context:,} tokens that this model can read, including the answer"
+        least = "at least " if count == MOST < len(prompts) and not none_fits else ""
+        what = f"{task}: {least}{count:,} of {len(prompts):,} prompts are longer than the {context:,} tokens that this model can read, including the answer"
         if none_fits and not cuts:
             raise ConfigError(what, hint="Use fewer shots (--num_fewshot), or serve it with a longer context.")
         then = "they are cut on the left" if cuts else "the server will reject them"

@@ -75,7 +75,7 @@ def answered(
     """The loop: every window of docs when all its rounds are answered, in order; closed when it is left."""
 
     def answer(window: list[DocWork]) -> None:
-        observer.asking(window)
+        observer.sending(window)
         answer_rounds(plan, answerer, window, observer.answered)
 
     return closing(answered_windows(waiting, answer, answerer.cancel, at_once))

@@ -1,4 +1,4 @@
-"""What a run will ask: tasks with the run's overrides, their groups, how each is to be asked, about which docs."""
+"""What a run will request: tasks with the run's overrides, their groups, how each is worded, about which docs."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedTask:
-    """One task and how it is asked in this run."""
+    """One task and how it is worded in this run."""
 
     task: Task
     options: RequestOptions
     shots: int
     doc_ids: Sequence[int] = ()
-    """The docs to ask about, in the order of asking; they are known once the plan is settled."""
+    """The docs to send, in their order; they are known once the plan is settled."""
     units: Mapping[int, int] | None = None
     """Which docs belong together, where docs are drawn; None where each stands alone."""
     size: int | None = None
-    """Docs the number is about, where only a part of them is asked: the task's own size."""
+    """Docs the number is about, where only a part of them is sent: the task's own size."""
 
     @property
     def name(self) -> str:
@@ -56,7 +56,7 @@ class Plan:
     """Where each field of each task was set."""
 
     def doc_total(self) -> int:
-        """Docs to ask about, over all tasks."""
+        """Docs to send, over all tasks."""
         return sum(len(planned.doc_ids) for planned in self.tasks.values())
 
 
@@ -68,7 +68,7 @@ def make_plan(
     about: Mapping[str, Any] | None = None,
     ready: Loaded | None = None,
 ) -> Plan:
-    """Find the tasks and settle how each is asked. Reads no data.
+    """Find the tasks and settle how each is worded. Reads no data.
 
     `about` is what an earlier run wrote down of its model; `ready` are tasks that are objects already, among those named.
     """
@@ -78,8 +78,8 @@ def make_plan(
     loaded = with_ready(manager.load([name for name in config.tasks if name not in own.roots], data_dir=data_dir), own)
     if own.roots:
         loaded.roots.sort(key=lambda name: config.tasks.index(name) if name in config.tasks else len(config.tasks))
-    asked = any(spec.conditions for spec in loaded.groups.values())
-    groups = GroupManager.from_loaded(loaded, facts=facts_about(config, lm, about or {}) if asked else {})
+    conditional = any(spec.conditions for spec in loaded.groups.values())
+    groups = GroupManager.from_loaded(loaded, facts=facts_about(config, lm, about or {}) if conditional else {})
     if config.samples is not None:
         for name in config.samples:
             if name not in loaded.tasks:
@@ -139,7 +139,7 @@ def plan_task(task: Task, config: RunConfig, chat: Callable[..., Any] | None, ro
     task.check_options(options)
     if (
         config.repeats and task.config.lm_eval_version == "0.5"
-    ):  # there, how often a doc is asked decides how it is scored
+    ):  # there, how often a doc is drawn decides how it is scored
         task.config = task.config.override(repeats=config.repeats)
     return PlannedTask(task=task, options=options, shots=task.num_fewshot(options))
 
@@ -162,7 +162,7 @@ def chat_template_of(config: RunConfig, lm: LM | None) -> Callable[..., Any] | N
 
 
 def facts_about(config: RunConfig, lm: LM | None, about: Mapping[str, Any]) -> dict[str, Any]:
-    """What conditions of group members (`if: "model.params > 7e9"`) may ask: the model, the run, and all of `--metadata`.
+    """What conditions of group members (`if: "model.params > 7e9"`) may look at: the model, the run, and all of `--metadata`.
 
     A size that was given goes before what the model says of itself.
     """
@@ -217,7 +217,7 @@ def _settled(planned: PlannedTask, config: RunConfig) -> PlannedTask:
 def with_docs(plan: Plan, docs: Mapping[str, Docs]) -> Plan:
     """The plan with these docs in place of what the tasks' datasets hold.
 
-    There is then nothing to draw shots from: prompts have to be taken as they were kept.
+    There is then nothing to draw shots from: prompts have to be taken as they were stored.
     """
     tasks = {}
     for name, planned in plan.tasks.items():
@@ -229,18 +229,18 @@ def with_docs(plan: Plan, docs: Mapping[str, Docs]) -> Plan:
 
 
 def settle_stored(plan: Plan, config: RunConfig, source: RunDirectory) -> tuple[Plan, list[str]]:
-    """The plan with the docs that a run kept, in the order it asked them, and what is to be said about others."""
+    """The plan with the docs that a run stored, in its order, and what is to be said about others."""
     tasks, notes = {}, []
     for name, planned in settle(plan, config).tasks.items():
-        kept = _stored_ids(source, planned)
+        stored = _stored_ids(source, planned)
         there = set(planned.task.select_ids(planned.options))
-        gone = [doc_id for doc_id in kept if doc_id not in there]
-        new = [] if config.until else sorted(set(planned.doc_ids).difference(kept))
+        gone = [doc_id for doc_id in stored if doc_id not in there]
+        new = [] if config.until else sorted(set(planned.doc_ids).difference(stored))
         for ids, reason in ((gone, "the task no longer has"), (new, "the run did not ask")):
             if ids:
                 shown = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else "")
                 notes.append(f"{name}: {reason} {len(ids)} docs ({shown}); they are left out")
-        tasks[name] = replace(planned, doc_ids=[doc_id for doc_id in kept if doc_id in there])
+        tasks[name] = replace(planned, doc_ids=[doc_id for doc_id in stored if doc_id in there])
     return replace(plan, tasks=tasks), notes
 
 
@@ -274,7 +274,7 @@ def windows(plan: Plan, size: int) -> Iterator[list[DocWork]]:
         yield window
 
 
-# Docs in a random order, unit by unit: docs of a cluster, and docs of equal content, are asked one after the other.
+# Docs in a random order, unit by unit: docs of a cluster, and docs of equal content, are sent one after the other.
 
 
 def units_of(task: Task, doc_ids: Sequence[int]) -> Mapping[int, int] | None:

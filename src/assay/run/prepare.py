@@ -82,7 +82,7 @@ def prepare(
 ) -> Prepared:
     """Settle what is requested and how it is scored, with everything found wrong that can be found before the first request.
 
-    `load` gives the model; without it nobody is asked. What it is found able to do is stored in `store`, which is
+    `load` gives the model; without it nothing is sent. What it is found able to do is stored in `store`, which is
     opened where answers will be scored and none is given.
     `ready` are tasks that are objects already, `scores` says whether answers will be scored, and `lap` is told what took time.
     """
@@ -181,7 +181,7 @@ class Executor(Protocol):
     """Where models run."""
 
     counts_cost: bool
-    """Whether `--max_cost` is kept there."""
+    """Whether `--max_cost` holds there."""
 
     def load(self, config: RunConfig, notify: Callable[[str], None]) -> LM:
         """The model that the config names."""

@@ -35,7 +35,7 @@ class Counts:
     running: dict[str, tuple[str, float, int]] = field(default_factory=dict)
     """Task → (metric, mean so far, docs so far)."""
     questions: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Role → (answered, asked) of the questions that scoring asks another model just now."""
+    """Role → (answered, sent) of the questions that scoring puts to another model just now."""
     replicas: str = ""
     """On a cluster: who is there, how fast each is, what was lost."""
 
@@ -46,7 +46,7 @@ class Counts:
 
 class Progress(Protocol):
     def stage(self, text: str) -> None:
-        """A new stage begins: loading, building, asking, scoring."""
+        """A new stage begins: loading, building, sending, scoring."""
 
     def update(self, counts: Counts) -> None:
         """Called often; drawing is the receiver's business."""
@@ -71,7 +71,7 @@ class Quiet:
 class Observer:
     """What the pipeline tells while it goes on. This one does not listen."""
 
-    def asking(self, window: list[DocWork]) -> None:
+    def sending(self, window: list[DocWork]) -> None:
         """These docs are answered next."""
 
     def answered(self, work: DocWork) -> None:

@@ -1,4 +1,4 @@
-"""The other models of a run, such as a judge: loaded when they are first asked something, answered through the same store."""
+"""The other models of a run, such as a judge: loaded when something is first requested of them, answered through the same store."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Roles:
         )
         self._load, self._stack, self._stored = load, stack, stored
         self._stored_only = stored_only
-        """Whether nobody is asked: a question that was not answered before is a failed one."""
+        """Whether nothing is sent: a question that was not answered before is a failed one."""
         self._limit = limit
         self._answerers: dict[str, ModelAnswerer] = {}
 
@@ -58,12 +58,12 @@ class Roles:
             if self._stored is None or not self._stored.give(task, question):
                 by_role.setdefault(question.role, []).append(question)
         if self._stored_only:
-            for question in (each for asked in by_role.values() for each in asked):
+            for question in (each for waiting in by_role.values() for each in waiting):
                 question.resps = [None] * question.repeats
                 question.failure = f"no verdict of the {question.role} was kept for this answer"
             return
-        for role, asked in by_role.items():
-            self.counts.questions[role] = (0, len(asked))
+        for role, waiting in by_role.items():
+            self.counts.questions[role] = (0, len(waiting))
 
             def done(work: DocWork, role: str = role) -> None:
                 answered, total = self.counts.questions[role]
@@ -72,10 +72,10 @@ class Roles:
 
             answerer = self._answerer(role)
             if self._chat_template(role):
-                for question in asked:
+                for question in waiting:
                     text, *rest = question.arguments
                     question.arguments = (answerer.lm.to_context([Message("user", text)]), *rest)
-            docs = [DocWork(task, DocRequests(q.doc_id, q.doc, q.target, [q])) for q in asked]
+            docs = [DocWork(task, DocRequests(q.doc_id, q.doc, q.target, [q])) for q in waiting]
             self._require_same(role, answerer)
             answerer.answer(docs, done)
 
@@ -114,13 +114,13 @@ class Roles:
                 lm.chat_template(template)
             self._stack.callback(lm.close)
             lm.cost_limit = self._limit
-            kept = None
+            own = None
             if self.store is not None:
                 name = str(named.model_args.get("pretrained") or named.model_args.get("model") or named.model)
-                kept = ModelStore(self.store, lm, self.config, run=self.run, model=name, notify=self.progress.message)
+                own = ModelStore(self.store, lm, self.config, run=self.run, model=name, notify=self.progress.message)
             self._answerers[role] = ModelAnswerer(
                 lm,
-                kept,
+                own,
                 fresh=self.config.fresh,
                 offline=self.config.offline,
                 stop=self.stop,
@@ -130,7 +130,7 @@ class Roles:
         return self._answerers[role]
 
     def spent(self) -> dict[str, dict[str, Any]]:
-        """Which model had each role, what it was asked and what that cost, for `run.json`."""
+        """Which model had each role, what was requested of it and what that cost, for `run.json`."""
         spent: dict[str, dict[str, Any]] = {}
         for role, answerer in self._answerers.items():
             counts = answerer.counts

@@ -1,7 +1,7 @@
-"""Answers that an earlier run kept in its sample files, and what its judges said of them.
+"""Answers that an earlier run stored in its sample files, and what its judges said of them.
 
 The docs are read and the requests built anew, so that an edited task file is taken as it is now. A doc whose requests
-came out different is left out and counted: its kept answer was given to another question.
+came out different is left out and counted: its stored answer was given to another request.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COLUMNS = ("doc_id", "doc_hash", "request_hash", "doc", "arguments", "resps", "s
 
 
 class StoredDocs:
-    """The docs of one sample file, each to be taken once. Those that are passed over wait until they are asked for."""
+    """The docs of one sample file, each to be taken once. Those that are passed over wait until somebody takes them."""
 
     def __init__(self, path: Path) -> None:
         self._rows = self._read(path)
@@ -33,23 +33,23 @@ class StoredDocs:
     def take(self, doc_id: int) -> StoredDoc | None:
         if doc_id in self._waiting:
             return self._waiting.pop(doc_id)
-        for position, kept in self._rows:
+        for position, stored in self._rows:
             if position == doc_id:
-                return kept
-            self._waiting[position] = kept
+                return stored
+            self._waiting[position] = stored
         return None
 
     def _read(self, path: Path) -> Iterator[tuple[int, StoredDoc]]:
         """One for each doc: the rows of its filters stand together and differ in nothing that is read here."""
         last = None
-        for doc_id, *kept in read_columns(path, COLUMNS):
+        for doc_id, *stored in read_columns(path, COLUMNS):
             if doc_id != last:
                 last = doc_id
-                yield doc_id, StoredDoc(*kept)
+                yield doc_id, StoredDoc(*stored)
 
 
 class StoredAnswerer:
-    """Gives docs their kept responses back."""
+    """Gives docs their stored responses back."""
 
     window_requests = 4096
     """No prefixes are to be shared, so a few at once do."""
@@ -58,9 +58,9 @@ class StoredAnswerer:
     def __init__(self, source: RunDirectory, *, rebuilt: bool, strict: bool = False) -> None:
         self.source = source
         self.rebuilt = rebuilt
-        """Whether prompts can be built as they were: a chat template needs the model, so there they are taken as kept."""
+        """Whether prompts can be built as they were: a chat template needs the model, so there they are taken as stored."""
         self.strict = strict
-        """Whether prompts that are taken as kept must be those of the kept hash."""
+        """Whether prompts that are taken as stored must be those of the stored hash."""
         self._left_out: dict[tuple[str, str], list[int]] = {}
         self._docs: dict[str, StoredDocs] = {}
 
@@ -119,7 +119,7 @@ class StoredAnswerer:
 
 
 class StoredVerdicts:
-    """What judges said in an earlier run, given back where they are asked the same: no judge needs to be reachable for it."""
+    """What judges said in an earlier run, given back where the same is requested of them: no judge needs to be reachable for it."""
 
     def __init__(self, source: RunDirectory, roles: Collection[str]) -> None:
         self.source, self.roles = source, roles
@@ -136,17 +136,17 @@ class StoredVerdicts:
         """Answer the question as it was answered then; False where it was not."""
         if question.role not in self.roles:
             return False
-        for kept in self._questions(task, question.doc_id):
+        for stored in self._questions(task, question.doc_id):
             if (
-                kept.get("role") == question.role
-                and (kept.get("note") or {}).get("asked") == question.note["asked"]
-                and kept.get("failure") is None
-                and len(kept["resps"]) == question.repeats
+                stored.get("role") == question.role
+                and (stored.get("note") or {}).get("asked") == question.note["asked"]
+                and stored.get("failure") is None
+                and len(stored["resps"]) == question.repeats
             ):
-                stops = kept.get("stops") or [None] * len(kept["resps"])
-                question.arguments = tuple(kept["arguments"])  # as they were sent, with the chat template around them
-                question.resps = list(kept["resps"])
-                question.responses = [Response(text, stop) for text, stop in zip(kept["resps"], stops)]
+                stops = stored.get("stops") or [None] * len(stored["resps"])
+                question.arguments = tuple(stored["arguments"])  # as they were sent, with the chat template around them
+                question.resps = list(stored["resps"])
+                question.responses = [Response(text, stop) for text, stop in zip(stored["resps"], stops)]
                 self.given.add(question.role)
                 return True
         return False

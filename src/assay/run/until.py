@@ -38,9 +38,9 @@ Keys = NDArray[np.uint64]
 
 
 class StoredScore(NamedTuple):
-    """What an earlier run asked about a doc, and what the answer scored."""
+    """What an earlier run requested about a doc, by its hash, and what the answer scored."""
 
-    asked: str
+    request_hash: str
     value: float
 
 
@@ -66,8 +66,8 @@ class Watch:
     def batches(self, collector: Collector, *, to_the_end: bool = False) -> Iterator[list[DocWork]]:
         """Batch after batch, until the rule is satisfied or the docs are used up.
 
-        Each batch must be answered and collected before the next is asked for: the rule looks at its scores then.
-        `to_the_end` is for docs that were asked already: all of them count, wherever the rule would stop now.
+        Each batch must be answered and collected before the next is taken: the rule looks at its scores then.
+        `to_the_end` is for docs that were answered already: all of them count, wherever the rule would stop now.
         """
         if not collector.scores_in_parts:
             raise ConfigError(
@@ -114,15 +114,17 @@ class Watch:
         return collector.columns[self.key]
 
     def _baseline_of(self, units: dict[int, DocWork], doc_ids: Sequence[int]) -> Floats | None:
-        """The other run's scores of these docs; NaN where it did not ask the same."""
+        """The other run's scores of these docs; NaN where it did not request the same."""
         if self.rule.baseline is None:
             return None
         if self._baseline is None:
             self._baseline = stored_scores(self.rule.baseline, self.planned.name, self.key)
         found = []
         for doc_id in doc_ids:
-            kept = self._baseline.get(units[doc_id].requests.doc_hash)
-            found.append(kept.value if kept is not None and kept.asked == units[doc_id].request_hash else np.nan)
+            stored = self._baseline.get(units[doc_id].requests.doc_hash)
+            found.append(
+                stored.value if stored is not None and stored.request_hash == units[doc_id].request_hash else np.nan
+            )
         if found and np.isnan(found).all():
             raise ConfigError(
                 f"--until: {self.rule.baseline} did not ask the same questions for {self.planned.name!r}: no doc and prompt in common",
@@ -132,7 +134,7 @@ class Watch:
 
 
 def watches_for(plan: Plan, config: RunConfig) -> dict[str, Watch]:
-    """A watch for each task; none where the run asks about all docs."""
+    """A watch for each task; none where the run sends all docs."""
     if config.until is None:
         return {}
     return {name: Watch(planned, _rule(config.until, planned)) for name, planned in plan.tasks.items()}
@@ -184,7 +186,7 @@ def controlled(
             notes.append(f"{task} {key}: the control run lacks {len(column) - len(pairs)} of the docs; not used")
             continue
         y, f = np.asarray(pairs, dtype=np.float64).T
-        everything = np.asarray([kept.value for kept in earlier.values()])
+        everything = np.asarray([stored.value for stored in earlier.values()])
         units = unit_keys_of(collector, column)
         result = control_estimate(y, f, everything, unit_index(units))
         if result.estimate.undefined is None and result.estimate.basis is Basis.CONTROL:
