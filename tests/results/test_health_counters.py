@@ -50,6 +50,23 @@ def test_a_counter_from_outside_is_counted_flagged_written_and_shown(polite: Non
     assert Health.from_json(health.to_json()).count("polite") == 4
 
 
+def test_a_counter_that_looks_at_every_request_sees_likelihoods_too(polite: None, tmp_path: Path) -> None:
+    HEALTH_COUNTERS.add(
+        "unlikely", HealthCounter("unlikely", "a choice is unlikely", lambda instance: instance.resps[0][0] < 0)
+    )
+    task = {
+        "task": "choices",
+        "output_type": "multiple_choice",
+        "custom_dataset": lambda **_: {"test": [{"q": f"{i}?"} for i in range(3)]},
+        "test_split": "test",
+        "doc_to_text": "q",
+        "doc_to_choice": ["a", "b"],
+        "doc_to_target": 0,
+    }
+    health = assay.evaluate(model="dummy", tasks=[task], store=str(tmp_path / "s"))["choices"].health
+    assert (health.count("unlikely"), health.count("polite")) == (3, 0)
+
+
 def test_a_file_whose_counters_are_not_installed_keeps_their_counts() -> None:
     assert Health.from_json({"docs": 2, "polite": 1}).to_json()["polite"] == 1
 

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 import assay
+from assay.config import RunConfig
 from assay.errors import ConfigError
 from assay.instance import Instance
 from assay.models import LM, Capabilities
 from assay.request_types import OUTPUT_TYPES, REQUEST_TYPES, RequestType
 from assay.results import MetricKey, read_samples
+from assay.run import forecast
 
 CALLS: list[int] = []
 
@@ -109,6 +111,21 @@ def test_it_is_answered_from_what_the_model_can_do_and_stored(tmp_path: Path) ->
     assert [json.loads(row["resps"]) for row in rows] == [[[[0, 1]]], *[[[[1, 0]]]] * 3]
     assert score(Longest(), tmp_path) == 0.75
     assert CALLS == [4]
+
+
+def test_a_dry_run_counts_its_requests_and_sends_none(tmp_path: Path) -> None:
+    (tmp_path / "docs.jsonl").write_text(
+        '{"q": "1?", "candidates": ["a", "b"]}\n{"q": "2?", "candidates": ["a", "b"]}\n'
+    )
+    (tmp_path / "ranking.yaml").write_text(
+        "task: ranking\noutput_type: rank\ndataset_path: json\ntest_split: test\n"
+        f"dataset_kwargs: {{data_files: {{test: {tmp_path}/docs.jsonl}}}}\n"
+        "doc_to_text: q\ndoc_to_target: q\n"
+    )
+    config = RunConfig(tasks=["ranking"], include_path=[str(tmp_path)], store=str(tmp_path / "store"), model="dummy")
+    found = forecast(config, model=Longest())
+    assert (found.requests, found.to_ask, found.prompt_tokens) == (2, 2, 2)
+    assert CALLS == []
 
 
 def test_a_method_of_the_model_goes_first(tmp_path: Path) -> None:

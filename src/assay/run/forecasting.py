@@ -141,7 +141,8 @@ class _Counter:
             self.distinct += self._tokens(kind, group)
 
     def _tokens(self, kind: str, instances: Sequence[Instance]) -> int:
-        counted = self.lm.count_tokens(kind, instances)
+        answers_itself = REQUEST_TYPES[kind].answer is None or callable(getattr(self.lm, kind, None))
+        counted = self.lm.count_tokens(kind, instances) if answers_itself else None
         if counted is not None:
             return counted
         texts = ["".join(_texts_of(instance)) for instance in instances]
