@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import assay
-from assay.config import RunConfig, RunWords
+from assay.config import RunConfig, RunKwargs
 from assay.errors import ConfigError
 from assay.results import RunResult
 from assay.stats import Estimate
@@ -123,7 +123,7 @@ def test_what_cannot_be_compared_is_said(result: RunResult) -> None:
 def test_every_field_of_a_config_is_an_argument_of_evaluate() -> None:
     arguments = inspect.signature(assay.evaluate).parameters
     assert set(RunConfig.model_fields) <= set(arguments)
-    assert set(RunWords.__annotations__) == {*RunConfig.model_fields, "overrides"} - {"model", "store"}
+    assert set(RunKwargs.__annotations__) == {*RunConfig.model_fields, "overrides"} - {"model", "store"}
     assert arguments["bootstrap_iters"].default == RunConfig().bootstrap_iters
 
 

@@ -9,7 +9,7 @@ from assay.config.loader import LoadedFile, Origin, load_file_only, load_yaml, l
 from assay.config.options import Flag, Names, Numbers, Options, Texts, flag_of, names_in, option, texts_in
 from assay.config.outlines import ClassOutline, outline
 from assay.config.parse import is_well_formed, parse_text
-from assay.config.run import RoleConfig, RunConfig, RunWords, SandboxKind, Seeds, parse_roles
+from assay.config.run import RoleConfig, RunConfig, RunKwargs, SandboxKind, Seeds, parse_roles
 from assay.config.schema import file_schema
 from assay.config.settings import merge_settings, parse_settings, without_secrets
 from assay.config.task import FewshotConfig, FilterConfig, FilterStep, MetricConfig, ScorerConfig, TaskConfig
@@ -41,7 +41,7 @@ __all__ = [
     "Origin",
     "RoleConfig",
     "RunConfig",
-    "RunWords",
+    "RunKwargs",
     "SandboxKind",
     "ScorerConfig",
     "Seeds",

@@ -1,6 +1,6 @@
 """What one evaluation is asked to do. The command line, a YAML file and Python all fill this one object.
 
-`RunWords` are its fields as keyword arguments of `assay.evaluate`, so that editors complete and check them.
+`RunKwargs` are its fields as keyword arguments of `assay.evaluate`, so that editors complete and check them.
 """
 
 from __future__ import annotations
@@ -361,7 +361,7 @@ Settings = Mapping[str, Any] | str
 """`{"pretrained": "gpt2"}`, or `"pretrained=gpt2"`."""
 
 
-class RunWords(TypedDict, total=False):
+class RunKwargs(TypedDict, total=False):
     """The fields of `RunConfig`; `evaluate` also takes other forms of `model` and `store`, and `overrides`."""
 
     model_args: Settings

@@ -13,7 +13,7 @@ from assay.results.directory import (
     write_whole,
 )
 from assay.results.growing import DocIds, Numbers
-from assay.results.health import Chance, Flag, Health
+from assay.results.health import HEALTH_COUNTERS, Chance, Flag, Health, HealthCounter, doc_flags, health_counters
 from assay.results.keys import MetricKey, matching, read_key, read_numbers, the_one, write_key
 from assay.results.lm_eval_schema import config_entry, group_entry
 from assay.results.nodes import GroupResult, TaskResult
@@ -35,6 +35,7 @@ from assay.results.samples import (
 from assay.results.scores import GroupScore, JudgeCheck, Score, Share, self_preference
 
 __all__ = [
+    "HEALTH_COUNTERS",
     "LAYOUT",
     "Chance",
     "DocIds",
@@ -42,6 +43,7 @@ __all__ = [
     "GroupResult",
     "GroupScore",
     "Health",
+    "HealthCounter",
     "JudgeCheck",
     "MetricColumn",
     "MetricKey",
@@ -58,8 +60,10 @@ __all__ = [
     "config_entry",
     "count_disagreements",
     "differences",
+    "doc_flags",
     "format_number",
     "group_entry",
+    "health_counters",
     "kept_arguments",
     "matching",
     "pack_arguments",

@@ -84,8 +84,8 @@ class TableRow:
     @property
     def blank(self) -> str:
         """Why a number has no interval, if it has none."""
-        e = self.estimate
-        return f"no interval: {e.method.removeprefix('no interval: ')}" if e.value is not None and e.low is None else ""
+        reason = self.estimate.withheld_reason
+        return "" if reason is None else f"no interval: {reason}"
 
     @property
     def note(self) -> str:

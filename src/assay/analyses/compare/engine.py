@@ -22,7 +22,7 @@ from assay.analyses.compare.task_difference import Alignments, TaskDifference, c
 from assay.errors import ConfigError, did_you_mean
 from assay.finished import DocColumn, Run, is_higher_better, named_like, perturbations_in
 from assay.results import MetricKey
-from assay.stats import holm, judge, unpaired_difference
+from assay.stats import decide, holm, unpaired_difference
 
 
 def compare_runs(runs: Sequence[Run], options: CompareOptions | None = None) -> Comparisons:
@@ -184,7 +184,7 @@ def _judged(comparisons: list[Comparison], options: CompareOptions) -> list[Comp
 
     def judged(i: int, row: ComparisonRow) -> ComparisonRow:
         p = corrected[i, row.name, row.key]
-        verdict = judge(
+        verdict = decide(
             row.difference,
             margin=row.margin,
             alpha=options.alpha,

@@ -17,6 +17,7 @@ from assay.results import Score
 from assay.scoring import estimate
 from assay.stats import (
     FEWEST_LABELS,
+    Basis,
     Difference,
     Judged,
     corrected_difference,
@@ -233,7 +234,7 @@ def repeatable_aggregation(column: DocColumn, reported: Score | None) -> str | N
     """
     # With a control run the reported number is not the mean of these docs, but an estimate of that of all docs.
     # Nor is it where labels corrected a judge.
-    by_control = reported is not None and reported.estimate.method in ("control variate", "prediction-powered")
+    by_control = reported is not None and reported.estimate.basis in (Basis.CONTROL, Basis.LABELS)
     value = None if reported is None or by_control else reported.estimate.value
     for name in dict.fromkeys([column.aggregation, "mean"]):
         if name in AGGREGATIONS and (name != "mean" or _has_mean(column, value)):

@@ -351,11 +351,8 @@ def _own_interval(run: Run, task: str, key: MetricKey, level: float) -> tuple[fl
     score = run.result[task].scores[key]
     column = run.columns(task).get(key) if task in run.tasks else None
     rule = None if column is None else repeatable_aggregation(column, score)
-    if column is None or rule is None or score.estimate.method in NOT_OF_THE_DOCS_ALONE:
+    if column is None or rule is None or not score.estimate.is_recomputable:
         return score.bounds(level)
     scored = column.scored()
     made = estimate_of(scored.values.tolist(), AGGREGATIONS[rule], scored.docs, scored.clusters)
     return made.bounds(level)
-
-
-NOT_OF_THE_DOCS_ALONE = ("confidence sequence", "control variate", "prediction-powered")

@@ -13,7 +13,7 @@ import numpy as np
 
 from assay.errors import ConfigError
 from assay.results import JudgeCheck, MetricKey, RunResult, read_samples, self_preference
-from assay.stats import Estimate, Judged, krippendorff
+from assay.stats import Basis, Estimate, Judged, krippendorff
 
 MORE_LABELS = 100
 
@@ -192,7 +192,7 @@ def _rank_correlation(x: Any, y: Any) -> float | None:
 def _with_more(judged: Judged, estimate: Estimate) -> float | None:
     """λ²·var(verdicts)/N + var(residuals)/n with n larger; the interval shrinks as its standard error does."""
     n, half = judged.n, estimate.half_width
-    if n < 2 or half is None or estimate.method != "prediction-powered" or n == len(judged.verdicts):
+    if n < 2 or half is None or estimate.basis is not Basis.LABELS or n == len(judged.verdicts):
         return None
     at, weight = judged.labelled, judged.weight
     of_verdicts = weight**2 * float(judged.verdicts.var()) / len(judged.verdicts)

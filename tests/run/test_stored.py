@@ -11,7 +11,7 @@ import pytest
 
 from assay.instance import Instance
 from assay.results import SampleRow, SampleWriter, read_samples
-from assay.run.kept import KeptDocs
+from assay.run.stored import StoredDocs
 
 
 def write(path: Path, ids: list[int], filters: tuple[str, ...] = ("none",), text: str = "") -> Path:
@@ -36,7 +36,7 @@ def write(path: Path, ids: list[int], filters: tuple[str, ...] = ("none",), text
 
 @pytest.mark.parametrize("asked", [[0, 1, 2, 3, 4], [4, 0, 2], [3, 2, 1, 0]])
 def test_docs_are_found_in_any_order(tmp_path: Path, asked: list[int]) -> None:
-    docs = KeptDocs(write(tmp_path / "t.parquet", [0, 1, 2, 3, 4], ("strict", "loose")))
+    docs = StoredDocs(write(tmp_path / "t.parquet", [0, 1, 2, 3, 4], ("strict", "loose")))
     taken = [docs.take(i) for i in asked]
     assert [kept and kept.doc_hash for kept in taken] == [f"h{i}" for i in asked]
     assert docs.take(99) is None
@@ -44,7 +44,7 @@ def test_docs_are_found_in_any_order(tmp_path: Path, asked: list[int]) -> None:
 
 
 def test_answers_and_arguments_come_back_as_they_were(tmp_path: Path) -> None:
-    kept = KeptDocs(write(tmp_path / "t.parquet", [7])).take(7)
+    kept = StoredDocs(write(tmp_path / "t.parquet", [7])).take(7)
     assert kept is not None
     instances = [Instance("loglikelihood", {}, (), i) for i in range(2)]
     assert not kept.give_answers([Instance("loglikelihood", {}, (), 2)]), "it had two requests"
@@ -56,7 +56,7 @@ def test_answers_and_arguments_come_back_as_they_were(tmp_path: Path) -> None:
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
-    docs = KeptDocs(write(tmp_path / "t.parquet", list(range(20_000)), text="x" * 2000))
+    docs = StoredDocs(write(tmp_path / "t.parquet", list(range(20_000)), text="x" * 2000))
     docs.take(0)
     tracemalloc.start()
     try:

@@ -1,7 +1,7 @@
-"""Asking ahead: while the docs of one window are scored, those of the next are being answered.
+"""Prefetching: while the docs of one window are scored, those of the next are being answered.
 
 A server answers elsewhere and would otherwise stand idle while its answers are scored, and while the last few of a window
-are awaited. Scoring stays on the main thread, where its clocks work; each window that is asked has a thread of its own.
+are awaited. Scoring stays on the main thread, where its clocks work; each window that is sent has a thread of its own.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from assay.run.interrupt import Interrupted
-from assay.run.units import Unit
+from assay.run.doc_work import DocWork
+from assay.run.progress import Interrupted
 
 
 def answered_windows(
-    windows: Iterable[list[Unit]],
-    answer: Callable[[list[Unit]], None],
+    windows: Iterable[list[DocWork]],
+    answer: Callable[[list[DocWork]], None],
     cancel: Callable[[], None],
     at_once: int,
-) -> Generator[list[Unit], None, None]:
+) -> Generator[list[DocWork], None, None]:
     """Each window when it is answered, in order; meanwhile the following ones are, up to `at_once`.
 
-    Closed early, or after an error, it cancels what is under way. After a stop that was asked for, what is under way is
+    Closed early, or after an error, it cancels what is under way. After a stop that was requested, what is under way is
     awaited.
     """
     if at_once == 1:
@@ -31,8 +31,8 @@ def answered_windows(
             yield window
         return
     left = iter(windows)
-    under_way: deque[tuple[list[Unit], Future[None]]] = deque()
-    pool = ThreadPoolExecutor(at_once, thread_name_prefix="assay-asking")
+    under_way: deque[tuple[list[DocWork], Future[None]]] = deque()
+    pool = ThreadPoolExecutor(at_once, thread_name_prefix="assay-sending")
 
     def begin() -> None:
         for window in left:

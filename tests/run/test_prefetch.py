@@ -17,10 +17,9 @@ from tests.run.test_run import Echo
 import assay
 from assay.models import ModelInfo, load_model
 from assay.run import answerers
-from assay.run.ahead import answered_windows
 from assay.run.answerers import ModelAnswerer
-from assay.run.interrupt import Interrupted
-from assay.run.progress import Counts, Quiet
+from assay.run.prefetch import answered_windows
+from assay.run.progress import Counts, Interrupted, Quiet
 
 LONG = 20.0
 
