@@ -91,9 +91,13 @@ def test_lm_eval_results_without_samples_say_what_to_do(tmp_path: Path) -> None:
     copy = shutil.copytree(LM_EVAL, tmp_path / "copy")
     for file in copy.glob("samples_*"):
         file.unlink()
-    with pytest.raises(ConfigError, match="no samples") as error:
-        open_run(copy)
-    assert "--log_samples" in error.value.hint
+    run = open_run(copy)
+    assert run.result.tasks["mini_sums"].scores, "scores are there"
+    assert not any(map(run.has, ("samples", "prompts", "answers", "draws")))
+    for needs_docs in (lambda: run.columns("mini_sums"), lambda: compare_runs([run, run]), lambda: list(run.docs("x"))):
+        with pytest.raises(ConfigError, match=r"lm-evaluation-harness\) has no samples") as error:
+            needs_docs()
+        assert "--log_samples" in error.value.hint
 
 
 def test_lm_eval_samples_cut_off_in_the_middle(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ class Agreement:
 
 def agreements_in(run: Run, tasks: Sequence[str] = (), metric: str | None = None) -> list[Agreement]:
     """Of every metric: each two filters, and the draws under each filter where docs were drawn repeatedly."""
+    run.require("samples")
     for task in tasks:
         if task not in run.tasks:
             raise ConfigError(f"{run.path} has no task {task!r}", hint=did_you_mean(task, run.tasks))

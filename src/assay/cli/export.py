@@ -6,14 +6,17 @@ import click
 
 from assay.cli.output import echo_as_is
 
-FORMS = ("lm-eval", "inspect", "csv", "jsonl", "parquet", "eval-results", "model-card", "eee")
-
 
 @click.command("export", short_help="Write a run in other harnesses' formats.")
-@click.argument("run", type=click.Path(exists=True, file_okay=False))
-@click.option("--to", type=click.Choice(FORMS), required=True)
+@click.argument("run", type=click.Path(exists=True))
 @click.option(
-    "--output", "-o", type=click.Path(file_okay=False), help="Directory to write to.  [default: RUN/export-<form>]"
+    "--to",
+    metavar="FORMAT",
+    required=True,
+    help="assay, lm-eval, inspect, csv, jsonl, parquet, eval-results, model-card, eee, or one that a package registers.",
+)
+@click.option(
+    "--output", "-o", type=click.Path(file_okay=False), help="Directory to write to.  [default: RUN/export-<format>]"
 )
 @click.option("--organization", metavar="NAME", help="Who ran the evaluation, for eee.")
 @click.option(
@@ -22,16 +25,15 @@ FORMS = ("lm-eval", "inspect", "csv", "jsonl", "parquet", "eval-results", "model
     help="How the evaluator relates to the model's developer, for eee.",
 )
 def command(run: str, to: str, output: str | None, organization: str | None, relationship: str | None) -> None:
-    """Write RUN as lm-evaluation-harness results and samples, inspect_ai logs, CSV, JSONL or Parquet, or for publishing:
-    the hub's .eval_results, the metadata of a model card, or Every Eval Ever (eee).
+    """Write RUN, of any harness, as a run directory (assay), lm-evaluation-harness results and samples, inspect_ai logs, CSV,
+    JSONL or Parquet, or for publishing: the hub's .eval_results, the metadata of a model card, or Every Eval Ever (eee).
     """
     from pathlib import Path
 
     from assay.finished import export_run
 
     given = {"organization": organization, "relationship": relationship}
-    words = {key: word for key, word in given.items() if word is not None}
-    if words and to != "eee":
-        raise click.UsageError("--organization and --relationship are for --to eee.")
-    for path in export_run(run, to, output or Path(run) / f"export-{to}", **words):
+    settings = {name: value for name, value in given.items() if value is not None}
+    default = Path(run) / f"export-{to}" if Path(run).is_dir() else Path(f"{run}-{to}")
+    for path in export_run(run, to, output or default, **settings):
         echo_as_is(path)

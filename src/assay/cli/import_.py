@@ -1,4 +1,4 @@
-"""`assay import`: results of lm-evaluation-harness as a run."""
+"""`assay import`: a run of another harness as a run directory."""
 
 from __future__ import annotations
 
@@ -7,21 +7,25 @@ from pathlib import Path
 import click
 
 
-@click.command("import", short_help="Turn results of lm-evaluation-harness into a run.")
-@click.argument("source", type=click.Path(exists=True, file_okay=False))
+@click.command("import", short_help="Turn a run of another harness into a run directory.")
+@click.argument("source", type=click.Path(exists=True))
 @click.option("--run_dir", type=click.Path(file_okay=False), help="Directory for the run.  [default: SOURCE-assay]")
 def command(source: str, run_dir: str | None) -> None:
     """Turn SOURCE into a run that can be viewed, compared and scored again.
 
-    SOURCE is a directory with results_*.json and samples_*.jsonl.
+    SOURCE is what lm-evaluation-harness, inspect or lighteval wrote, or a table of scores; `assay export SOURCE --to assay`
+    does the same.
     """
     from rich.markup import escape
 
     from assay.cli.display import console
-    from assay.finished import RUN_IMPORTERS
+    from assay.finished import export_run
+    from assay.results import RunResult
     from assay.show import screen_table
 
-    result = RUN_IMPORTERS["lm_eval"](source, run_dir or beside(source))
+    where = run_dir or beside(source)
+    export_run(source, "assay", where)
+    result = RunResult.load(where)
     out = console()
     out.print(screen_table(result))
     out.print(f"Kept in [bold]{escape(str(result.path))}[/bold]", highlight=False)

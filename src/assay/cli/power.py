@@ -127,7 +127,9 @@ def _from_runs(
         raise ConfigError(
             "--from takes one run or two", hint="Choose the two whose difference is most like the planned one."
         )
-    opened = [open_run(run) for run in runs]
+    opened = [open_run(path) for path in runs]
+    for run in opened:
+        run.require("samples")
     chosen = names or [task for task in opened[0].tasks if all(task in run.tasks for run in opened)]
     if not chosen:
         raise ConfigError("the runs have no task in common")

@@ -1,9 +1,11 @@
-"""Our own run directories."""
+"""Our own run directories, read and written."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.config import RunConfig
 from assay.errors import DataError, StoreError
-from assay.finished.run import AskedDoc, AskedRequest, Columns, DocColumn, Keys, Run, RunReader
-from assay.results import MetricKey, RunResult, kept_arguments, read_columns
+from assay.finished.estimating import with_our_estimates
+from assay.finished.formats import RunFormat
+from assay.finished.run import AnsweredDoc, Columns, DocColumn, Keys, Run, SentRequest
+from assay.results import (
+    FIXED_COLUMNS,
+    LAYOUT,
+    MetricKey,
+    RunDirectory,
+    RunResult,
+    SampleRow,
+    SampleWriter,
+    kept_arguments,
+    pack_arguments,
+    read_samples,
+    to_json,
+)
 from assay.stats import cluster_key, doc_keys
 
 _METRIC = "metric:"
@@ -28,15 +45,87 @@ def read_assay(path: Path) -> Run:
         result,
         path,
         tuple(files),
-        read=lambda task: read_sample_columns(
+        read_docs=lambda task, ids: read_answered(files[task], ids),
+        read_columns=lambda task: read_sample_columns(
             files[task], result.tasks[task].scores, str(result.tasks[task].config.get("cluster") or "")
         ),
-        show_docs=lambda task, ids, name: read_docs(files[task], ids, name),
-        asked=lambda task, filter_name: read_asked(files[task], filter_name),
     )
 
 
-READER = RunReader(finds=lambda path: (path / "run.json").is_file(), read=read_assay)
+def write_assay(run: Run, folder: Path) -> list[Path]:
+    """Any run as a run directory: its samples, and its scores with error bars of ours where the samples give them."""
+    directory = RunDirectory.create(RunConfig(run_dir=str(folder)), "")
+    assert directory is not None
+    samples = {task: write_samples(run, task, directory.sample_file(task)) for task in run.tasks}
+    names = {task: str(file.relative_to(directory.path)) for task, file in samples.items() if file.is_file()}
+    if run.format == "assay":
+        result = run.result
+        about = RunDirectory(run.path).read_json("run.json") or {}
+    else:
+        result = with_our_estimates(run)
+        about = {"format": LAYOUT, "status": "imported", "config": result.config, "model": result.model}
+        about |= {"imported_from": str(run.path), "date": time.time(), "seconds": {}, "counts": {}}
+    tasks = {name: replace(task, sample_file=names.get(name)) for name, task in result.tasks.items()}
+    found = replace(result, tasks=tasks).to_dict()
+    directory.write_json("run.json", about)
+    # What a harness with our schema wrote stays as it wrote it; our block stands beside it.
+    written = found if run.written is None else {"n-shot": {}, **run.written, "assay": found["assay"]}
+    directory.write_json("results.json", written)
+    return [directory.path / "results.json", directory.path / "run.json", *samples.values()]
+
+
+def write_samples(run: Run, task: str, path: Path) -> Path:
+    """A task's samples as one of our sample files; no file where it has none."""
+    if (file := _own_file(run, task)) is not None:
+        shutil.copyfile(file, path)
+        return path
+    writer = SampleWriter(path)
+    try:
+        for doc in run.docs(task):
+            writer.add(sample_row(doc))
+    except BaseException:
+        writer.discard()
+        raise
+    writer.close()
+    return path
+
+
+def _own_file(run: Run, task: str) -> Path | None:
+    file = run.result.tasks[task].sample_file
+    return run.path / file if run.format == "assay" and file is not None else None
+
+
+def sample_row(doc: AnsweredDoc) -> SampleRow:
+    """A doc of any harness as a row of our sample files."""
+    numbers = {name: float(value) for name, value in doc.metrics.items() if isinstance(value, int | float)}
+    return SampleRow(
+        doc_id=doc.doc_id,
+        doc_hash=doc.doc_hash,
+        request_hash=doc.request_hash or "",
+        filter=doc.filter,
+        doc=to_json(doc.doc),
+        target=to_json(doc.target),
+        arguments=pack_arguments(doc.requests),
+        resps=to_json(doc.responses),
+        filtered_resps=to_json(doc.filtered),
+        metrics=numbers,
+        other={name: value for name, value in doc.metrics.items() if name not in numbers and value is not None},
+        cluster=doc.cluster,
+    )
+
+
+def sample_rows(run: Run, task: str, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+    """The rows of our sample files, or these columns of them: as they are on disk, or as any other run would have them."""
+    if (file := _own_file(run, task)) is not None:
+        yield from read_samples(file, columns)
+        return
+    numbers = {f"metric:{key.metric}": None for key, column in run.columns(task).items() if column.is_numeric}
+    for doc in run.docs(task):
+        row = sample_row(doc)
+        fixed = {name: getattr(row, name) for name in FIXED_COLUMNS}
+        other = to_json(row.other) if row.other else None
+        whole = {**fixed, "other": other, **numbers, **row.numbers()}
+        yield whole if columns is None else {name: whole[name] for name in columns}
 
 
 def read_sample_columns(path: Path, keys: Iterable[MetricKey], cluster: str = "") -> Columns:
@@ -106,48 +195,41 @@ def _values(table: Any, metric: str, other: list[dict[str, Any]]) -> NDArray[Any
     return values
 
 
-def read_docs(path: Path, doc_ids: NDArray[np.int64], filter_name: str) -> list[dict[str, Any]]:
-    """What was asked and answered on these docs, in their order, as one filter left it."""
+def read_answered(path: Path, ids: Sequence[int] | None = None) -> Iterator[AnsweredDoc]:
+    """The docs of a sample file under every filter, a batch in memory at a time; or only those with these ids."""
+    for row in read_samples(path) if ids is None else _rows_of(path, ids):
+        requests = kept_arguments(row["arguments"])
+        counts = json.loads(row["tokens"]) if row.get("tokens") else [()] * len(requests)
+        numbers = {name.removeprefix(_METRIC): value for name, value in row.items() if name.startswith(_METRIC)}
+        yield AnsweredDoc(
+            doc_id=row["doc_id"],
+            doc_hash=row["doc_hash"],
+            doc=json.loads(row["doc"]),
+            target=json.loads(row["target"]),
+            requests=tuple(
+                SentRequest.of_arguments(each, _prompt_tokens(count))
+                for each, count in zip(requests, counts, strict=True)
+            ),
+            responses=tuple(tuple(draws) for draws in json.loads(row["resps"])),
+            filtered=json.loads(row["filtered_resps"]),
+            filter=row["filter"],
+            request_hash=row["request_hash"],
+            metrics={**numbers, **(json.loads(row["other"]) if row.get("other") else {})},
+            cluster=row.get("cluster"),
+        )
+
+
+def _rows_of(path: Path, ids: Sequence[int]) -> list[dict[str, Any]]:
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
-    columns = ["doc_id", "filter", "doc", "target", "resps", "filtered_resps"]
-    table = ds.dataset(path).to_table(columns=columns, filter=pc.field("doc_id").isin(doc_ids.tolist()))
-    rows: dict[int, dict[str, Any]] = {}
-    for row in table.to_pylist():
-        if row["filter"] == filter_name or row["doc_id"] not in rows:
-            rows[row["doc_id"]] = row
-    return [rows.get(int(i), {}) for i in doc_ids]
-
-
-def read_asked(path: Path, filter_name: str) -> list[AskedDoc]:
-    """Requests and answers of all docs, with what one filter left of them."""
-    names = ("doc_id", "filter", "doc", "target", "arguments", "resps", "filtered_resps", "tokens")
-    docs = []
-    for doc_id, name, doc, target, arguments, resps, filtered, tokens in read_columns(path, names):
-        if name == filter_name:
-            asked = kept_arguments(arguments)
-            counts = json.loads(tokens) if tokens else [()] * len(asked)
-            requests = tuple(
-                replace(as_request(each), tokens=_prompt_tokens(count))
-                for each, count in zip(asked, counts, strict=True)
-            )
-            answers = tuple(tuple(draws) for draws in json.loads(resps))
-            docs.append(AskedDoc(doc_id, json.loads(doc), json.loads(target), requests, answers, json.loads(filtered)))
-    return docs
+    rows: list[dict[str, Any]] = ds.dataset(path).to_table(filter=pc.field("doc_id").isin(list(ids))).to_pylist()
+    return rows
 
 
 def _prompt_tokens(counts: Sequence[Sequence[int] | None]) -> int | None:
     """Of the first draw: all draws have the same prompt."""
     return counts[0][0] if counts and counts[0] else None
-
-
-def as_request(arguments: Sequence[Any]) -> AskedRequest:
-    """(context, continuation), (context, settings) or (text,)."""
-    context, rest = arguments[0], arguments[1] if len(arguments) > 1 else None
-    if isinstance(rest, Mapping):
-        return AskedRequest(context, settings=rest)
-    return AskedRequest(context, None if rest is None else str(rest))
 
 
 _NIBBLE = np.full(256, 255, dtype=np.uint8)
@@ -175,3 +257,11 @@ def keys_of_column(column: Any) -> Keys:
                 pairs = (nibbles[:, 0::2] << 4) | nibbles[:, 1::2]
                 return np.ascontiguousarray(pairs).view(">u8").ravel().astype(np.uint64)
     return doc_keys(str(text) for text in array.to_pylist())
+
+
+FORMAT = RunFormat(
+    finds=lambda path: (path / "run.json").is_file(),
+    read=read_assay,
+    write=write_assay,
+    places=lambda folder, names: iter([folder] if "run.json" in names else []),
+)

@@ -17,14 +17,16 @@ from typing import Any
 
 from assay.config import FILE_FORMATS
 from assay.errors import ConfigError
+from assay.finished.formats import RunFormat
 from assay.finished.jsonl import file_name, write_jsonl
+from assay.finished.own import sample_rows
+from assay.finished.run import Run
 from assay.results import (
     MetricKey,
     RunResult,
     Score,
     TaskResult,
     assay_version,
-    read_samples,
     sanitize,
     unpack_arguments,
 )
@@ -75,9 +77,9 @@ def setup(task: TaskResult, key: MetricKey, score: Score) -> str:
     )
 
 
-def to_eval_results(result: RunResult, folder: Path) -> list[Path]:
+def to_eval_results(run: Run, folder: Path) -> list[Path]:
     """`.eval_results/<task>.yaml`, to be put into the model's repository: the first number of each task, as it is (0 to 1)."""
-    written = []
+    written, result = [], run.result
     for task, repo in published(result):
         key, score, value = next(usable(task.scores))
         dataset = {"id": repo, "task_id": str(task.config.get("dataset_name") or "default")}
@@ -88,9 +90,9 @@ def to_eval_results(result: RunResult, folder: Path) -> list[Path]:
     return written
 
 
-def to_model_card(result: RunResult, folder: Path) -> list[Path]:
+def to_model_card(run: Run, folder: Path) -> list[Path]:
     """`model-index.yaml`: the metadata block of a model card, every metric of every task."""
-    results = []
+    results, result = [], run.result
     for task, repo in published(result):
         dataset = {"name": task.name, "type": repo}
         config = task.config
@@ -127,15 +129,16 @@ def _write_yaml(path: Path, data: Any) -> Path:
 
 
 def to_every_eval_ever(
-    result: RunResult, folder: Path, *, organization: str = "unknown", relationship: str = "other"
+    run: Run, folder: Path, *, organization: str = "unknown", relationship: str = "other"
 ) -> list[Path]:
     """`<model>/<id>.json` with every number, and `<id>_samples.jsonl` with every answer, in schema 0.2.1."""
+    result = run.result
     identity = f"{result.model_name}/{result.model.get('fingerprint')}/{result.date}/{','.join(result.tasks)}"
     name = str(uuid.uuid5(uuid.NAMESPACE_OID, identity))
     place = folder / sanitize(result.model_name or "model")
     place.mkdir(parents=True, exist_ok=True)
     evaluation = f"{','.join(result.roots)}/{result.model_name}/{result.date}"
-    samples = write_jsonl(place / f"{name}_samples.jsonl", eee_samples(result, evaluation))
+    samples = write_jsonl(place / f"{name}_samples.jsonl", eee_samples(run, evaluation))
     data = samples.read_bytes()
     record: dict[str, Any] = {
         "schema_version": SCHEMA,
@@ -233,22 +236,14 @@ def _uncertainty(score: Score) -> dict[str, Any]:
     return found
 
 
-def eee_samples(result: RunResult, evaluation: str) -> Iterator[dict[str, Any]]:
+def eee_samples(run: Run, evaluation: str) -> Iterator[dict[str, Any]]:
     """One object a doc, filter and numeric metric."""
-    assert result.path is not None
-    for task in result.tasks.values():
-        if task.sample_file is None:
-            continue
-        for row in read_samples(result.path / task.sample_file):
-            numbers = {
-                name.removeprefix("metric:"): v
-                for name, v in row.items()
-                if name.startswith("metric:") and v is not None
-            }
-            for metric, value in numbers.items():
-                if value == value:
-                    key = MetricKey(metric, row["filter"])
-                    yield _sample(row, key, value, task.name, evaluation, result.model_name)
+    for task in run.tasks:
+        for row in sample_rows(run, task):
+            for name, value in row.items():
+                if name.startswith("metric:") and value is not None and value == value:
+                    key = MetricKey(name.removeprefix("metric:"), row["filter"])
+                    yield _sample(row, key, value, task, evaluation, run.result.model_name)
 
 
 def _sample(
@@ -289,3 +284,7 @@ def _sample(
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+EVAL_RESULTS, MODEL_CARD = RunFormat(write=to_eval_results), RunFormat(write=to_model_card)
+EVERY_EVAL_EVER = RunFormat(write=to_every_eval_ever, settings=("organization", "relationship"))

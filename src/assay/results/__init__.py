@@ -20,6 +20,7 @@ from assay.results.nodes import GroupResult, TaskResult
 from assay.results.rows import TableRow, format_number, rows_of, to_pandas
 from assay.results.run_result import RunResult
 from assay.results.samples import (
+    FIXED_COLUMNS,
     SampleRow,
     SampleWriter,
     kept_arguments,
@@ -35,6 +36,7 @@ from assay.results.samples import (
 from assay.results.scores import GroupScore, JudgeCheck, Score, Share, self_preference
 
 __all__ = [
+    "FIXED_COLUMNS",
     "LAYOUT",
     "Chance",
     "DocIds",

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from assay.errors import StoreError
 from assay.instance import Instance, Message, Response, context_text, is_chat
@@ -71,7 +71,14 @@ class SampleRow:
         return named | {f"label:{name}": value for name, value in self.labels.items()} if self.labels else named
 
 
-def pack_arguments(instances: Sequence[Instance]) -> str:
+class HasArguments(Protocol):
+    """A request, sent or about to be."""
+
+    @property
+    def arguments(self) -> tuple[Any, ...]: ...
+
+
+def pack_arguments(instances: Sequence[HasArguments]) -> str:
     """The requests of a doc as JSON; a context equal to the one before is written as null.
 
     The choices of a question share their context, which is most of the bytes. A chat is `{"messages": […]}`.

@@ -41,7 +41,7 @@ class OpenedRuns:
     def __call__(self, directory: str) -> Run:
         if directory not in self._runs:
             run = open_run(directory)
-            self._runs[directory] = replace(run, read=cache(run.read))
+            self._runs[directory] = replace(run, read_columns=cache(run.columns))
         return self._runs[directory]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from assay.errors import DataError
-from assay.finished import RUN_IMPORTERS, open_results
+from assay.finished import export_run, open_results
 from assay.results import RunResult, TableRow, rows_of
 from assay.run import Counts
 from assay.show import marks_of
@@ -142,7 +142,7 @@ class Library:
         with self._lock:
             if not (target / "results.json").is_file():
                 with blaming(run.path):
-                    RUN_IMPORTERS["lm_eval"](run.path, target)
+                    export_run(run.path, "assay", target)
         return target
 
     def results(self, run: RunEntry) -> RunResult | None:

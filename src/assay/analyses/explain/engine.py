@@ -15,7 +15,7 @@ from assay.analyses.explain.facts import FieldDifference, config_differences, hi
 from assay.analyses.explain.intervals import Alone, docs_estimate, share_estimate
 from assay.analyses.explain.rescoring import MOST_CAUSES, Rules, shapley_requests, shapley_scores
 from assay.errors import ConfigError, did_you_mean
-from assay.finished import AskedDoc, DocColumn, Keys, Run
+from assay.finished import AnsweredDoc, DocColumn, Keys, Run
 from assay.models import LM
 from assay.results import MetricKey, matching
 from assay.stats import Estimate, unit_index, unit_keys
@@ -61,7 +61,7 @@ class Explanation:
     shares: tuple[CauseShare, ...]
     """The largest first; `unexplained` last."""
     fields: tuple[FieldDifference, ...]
-    shown: dict[int, tuple[AskedDoc, AskedDoc]] = field(default_factory=dict)
+    shown: dict[int, tuple[AnsweredDoc, AnsweredDoc]] = field(default_factory=dict)
     """The docs of the examples, by their id in A."""
     notes: tuple[str, ...] = ()
 
@@ -76,6 +76,8 @@ class Explanation:
 def explain(a: Run, b: Run, options: ExplainOptions | None = None, lm: LM | None = None) -> Explanation:
     """Why do A and B differ on one task under one metric? `lm` answers questions asked anew, where several causes meet."""
     options = options or ExplainOptions()
+    for run in (a, b):
+        run.require("samples")
     task = _task(a, b, options)
     key_a, key_b = _keys(a, b, task, options)
     return _Inquiry(a, b, task, key_a, key_b, options, lm).explanation()
@@ -165,22 +167,22 @@ class _Inquiry:
     def _aggregation(self, side: int) -> str:
         return self.columns[side].aggregation
 
-    def _asked(self) -> tuple[list[AskedDoc], list[AskedDoc]] | None:
+    def _asked(self) -> tuple[list[AnsweredDoc], list[AnsweredDoc]] | None:
         """Both runs' docs in the order of the pairs."""
         found = []
         for run, key, column, places in zip(
             self.runs, self.keys, self.columns, (self.pairs.a, self.pairs.b), strict=True
         ):
-            if run.asked is None:
+            if not run.has("prompts"):
                 return None
-            by_id = {doc.doc_id: doc for doc in run.asked(self.task, key.filter)}
+            by_id = {doc.doc_id: doc for doc in run.docs(self.task, key.filter)}
             ids = column.doc_ids[places].tolist()
             if any(i not in by_id for i in ids):
                 return None
             found.append([by_id[i] for i in ids])
         return found[0], found[1]
 
-    def _take_apart(self, asked: tuple[list[AskedDoc], list[AskedDoc]], hints: Hints) -> None:
+    def _take_apart(self, asked: tuple[list[AnsweredDoc], list[AnsweredDoc]], hints: Hints) -> None:
         changes = [compare_requests(x, y, hints) for x, y in zip(*asked, strict=True)]
         causes = [causes_of(x, y, each) for x, y, each in zip(*asked, changes, strict=True)]
         rules = tuple(
@@ -203,7 +205,7 @@ class _Inquiry:
         answers = scored["answers"]
         self._of_answers(answers, causes, changes, asked, rules[0])
 
-    def _by_kept_answers(self, asked: tuple[list[AskedDoc], list[AskedDoc]]) -> dict[str, Floats]:
+    def _by_kept_answers(self, asked: tuple[list[AnsweredDoc], list[AnsweredDoc]]) -> dict[str, Floats]:
         """Where rules cannot be repeated: the same answer with another value is the filter's doing, or the metric's."""
         difference = self.values[1] - self.values[0]
         same = np.array([x.responses == y.responses for x, y in zip(*asked, strict=True)])
@@ -219,7 +221,7 @@ class _Inquiry:
         answers: Floats,
         causes: Sequence[frozenset[str]],
         changes: Sequence[Sequence[RequestChange]],
-        asked: tuple[list[AskedDoc], list[AskedDoc]],
+        asked: tuple[list[AnsweredDoc], list[AnsweredDoc]],
         rules: Rules,
     ) -> None:
         """What other answers are worth goes to what was asked otherwise; to the model where nothing was."""
@@ -243,7 +245,7 @@ class _Inquiry:
         group: frozenset[str],
         here: NDArray[np.bool_],
         changes: Sequence[Sequence[RequestChange]],
-        asked: tuple[list[AskedDoc], list[AskedDoc]],
+        asked: tuple[list[AnsweredDoc], list[AnsweredDoc]],
     ) -> bool:
         """Whether requests with some of these causes and not the others can be made at all."""
         docs = np.flatnonzero(here).tolist()
@@ -261,7 +263,7 @@ class _Inquiry:
         here: NDArray[np.bool_],
         answers: Floats,
         changes: Sequence[Sequence[RequestChange]],
-        asked: tuple[list[AskedDoc], list[AskedDoc]],
+        asked: tuple[list[AnsweredDoc], list[AnsweredDoc]],
         rules: Rules,
     ) -> None:
         assert self.lm is not None

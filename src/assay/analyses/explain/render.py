@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.analyses.compare import likeliest, page_template
 from assay.analyses.explain.engine import UNEXPLAINED, CauseShare, Explanation
-from assay.finished import AskedDoc
+from assay.finished import AnsweredDoc
 from assay.instance import context_text
 from assay.terminal_text import with_signs
 
@@ -51,7 +51,7 @@ def _interval(share: CauseShare) -> str:
     return f"{e.value or 0.0:+.4f}{ends}"
 
 
-def _example(a: AskedDoc, b: AskedDoc) -> Iterator[str]:
+def _example(a: AnsweredDoc, b: AnsweredDoc) -> Iterator[str]:
     yield f"  doc {a.doc_id}, target {_short(a.target)}"
     for name, doc in (("A", a), ("B", b)):
         prompt = doc.requests[0].prompt if doc.requests else None
@@ -59,7 +59,7 @@ def _example(a: AskedDoc, b: AskedDoc) -> Iterator[str]:
         yield f"    {name} asked …{_short(text[-80:])} · {_answered(doc)}"
 
 
-def _answered(doc: AskedDoc) -> str:
+def _answered(doc: AnsweredDoc) -> str:
     if (choice := likeliest(doc.filtered)) is not None:
         return f"likeliest: choice {choice}"
     return f"answered {_short(doc.responses[0] if doc.responses else None)} · parsed as {_short(doc.filtered)}"

@@ -1,4 +1,4 @@
-"""Error bars of imported runs, made from their samples by our methods, and marked as ours.
+"""Error bars of other harnesses' runs, made from their samples by our methods, and marked as ours.
 
 A results file tells a value and a normal standard error: 0 of 6 right would be [0, 0], 1 of 2 [−0.48, 1.48]. Where the
 samples give the very number that was reported, its interval is computed anew; where they do not (samples of another run,
@@ -9,34 +9,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
+from assay.finished.run import Columns, Run
 from assay.groups import Group
-from assay.metrics import AGGREGATIONS, Aggregation
+from assay.metrics import AGGREGATIONS
 from assay.results import GroupResult, MetricKey, RunResult, Score, TaskResult
 from assay.scoring import estimate, quietly
-from assay.stats import doc_key
 
 OURS = "assay, from samples"
 
 
-@dataclass
-class SampleValues:
-    """One metric under one filter, as the samples of a task have it."""
-
-    hashes: list[str] = field(default_factory=list)
-    values: list[Any] = field(default_factory=list)
-
-
-Columns = Mapping[MetricKey, SampleValues]
-
-
-def with_our_estimates(result: RunResult, columns: Mapping[str, Columns]) -> RunResult:
-    """The same values, with intervals from the samples where there are some."""
+def with_our_estimates(run: Run) -> RunResult:
+    """The run's values, with intervals from its samples where they give them."""
+    result = run.result
+    columns = {task: run.columns(task) for task in run.tasks}
     ours = {name: _estimated(task, columns.get(name, {})) for name, task in result.tasks.items()}
     scores: dict[str, dict[MetricKey, Score]] = {
         name: {**task.scores, **ours[name]} for name, task in result.tasks.items()
@@ -56,25 +45,16 @@ def _estimated(task: TaskResult, columns: Columns) -> dict[MetricKey, Score]:
     """Scores that can be made from the samples; without those whose samples give another number."""
     scores = {}
     for key, reported in task.scores.items():
-        column = columns.get(key)
-        if column is None or reported.estimate.value is None:
+        if key not in columns or reported.estimate.value is None:
             continue
-        aggregation = _aggregation(key, task.config)
-        if not math.isclose(quietly(aggregation, column.values), reported.estimate.value, rel_tol=1e-6, abs_tol=1e-9):
+        column = columns[key].scored()
+        aggregation = AGGREGATIONS[column.aggregation if column.aggregation in AGGREGATIONS else "mean"]
+        values = column.values.tolist()
+        if not math.isclose(quietly(aggregation, values), reported.estimate.value, rel_tol=1e-6, abs_tol=1e-9):
             continue
-        keys = np.asarray([doc_key(each) for each in column.hashes], dtype=np.uint64)
-        made = estimate(column.values, aggregation, keys, higher_is_better=reported.higher_is_better)
+        made = estimate(values, aggregation, column.docs, column.clusters, higher_is_better=reported.higher_is_better)
         scores[key] = replace(made, lm_eval_stderr=reported.estimate.stderr)
     return scores
-
-
-def _aggregation(key: MetricKey, config: Mapping[str, Any]) -> Aggregation:
-    """What the task's config names for the metric; the mean where it names nothing, or code."""
-    for entry in config.get("metric_list") or ():
-        name = entry.get("aggregation") if isinstance(entry, Mapping) and entry.get("metric") == key.metric else None
-        if isinstance(name, str) and name in AGGREGATIONS:
-            return AGGREGATIONS[name]
-    return AGGREGATIONS["mean"]
 
 
 def _group(group: GroupResult, ours: Mapping[str, Mapping[MetricKey, Score]]) -> GroupResult:
