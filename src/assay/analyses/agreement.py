@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from assay.analyses.compare import align
 from assay.errors import ConfigError, did_you_mean
-from assay.finished import DocColumn, Run
+from assay.finished import DocColumn, Run, align
 from assay.results import matching
 from assay.stats import Estimate, cohen_kappa, draw_agreement, krippendorff, unit_keys
 
@@ -54,8 +53,8 @@ def agreements_in(run: Run, tasks: Sequence[str] = (), metric: str | None = None
 
 
 def _between_filters(task: str, a: DocColumn, b: DocColumn) -> Agreement:
-    pairs = align(a, b)
-    left, right = a.take(pairs.a), b.take(pairs.b)
+    at_a, at_b = align(a, b).shared
+    left, right = a.take(at_a), b.take(at_b)
     between = f"{a.key.filter} / {b.key.filter}"
     units = unit_keys(left.docs, left.clusters)
     if set(np.unique(left.values)) | set(np.unique(right.values)) <= {0.0, 1.0}:

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from assay.analyses.compare import align
 from assay.analyses.noise_file import NoiseFile
 from assay.errors import ConfigError
-from assay.finished import DocColumn, Run, shared_keys
+from assay.finished import DocColumn, Run, align, shared_keys
 from assay.stats import (
     PairedNoise,
     detectable_effect,
@@ -154,7 +153,7 @@ def _from_two(a: DocColumn, b: DocColumn, task: str, repeats: int) -> tuple[Pair
     pairs = align(a, b)
     if len(pairs) < 2:
         raise ConfigError(f"{task}: the runs have {len(pairs)} docs in common", hint="Use runs on the same docs.")
-    left, right = a.take(pairs.a), b.take(pairs.b)
+    left, right = a.take(pairs.shared[0]), b.take(pairs.shared[1])
     within_a, within_b = _within(left, repeats), _within(right, repeats)
     # Its variance of a doc counts clusters, and is above zero even where the runs never differed.
     total = (

@@ -1,5 +1,6 @@
 """A finished run of any harness, opened: what was requested and answered, and a value for each doc, column by column."""
 
+from assay.finished.alignment import Alignment, align
 from assay.finished.estimating import with_our_estimates
 from assay.finished.formats import FORMATS, RunFormat, export_run, open_run, open_runs, readable_formats, writer_of
 from assay.finished.jsonl import write_sample_files
@@ -23,6 +24,7 @@ from assay.finished.run import (
 __all__ = [
     "FORMATS",
     "PARTS",
+    "Alignment",
     "AnsweredDoc",
     "Columns",
     "DocColumn",
@@ -30,6 +32,7 @@ __all__ = [
     "Run",
     "RunFormat",
     "SentRequest",
+    "align",
     "export_run",
     "is_higher_better",
     "named_like",

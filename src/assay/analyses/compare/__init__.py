@@ -17,10 +17,8 @@ from assay.analyses.compare.render import (
 )
 from assay.analyses.compare.task_difference import (
     aggregated,
-    align,
     as_judged,
     corrected_draws,
-    distinct_keys,
     is_checked,
     repeatable_aggregation,
 )
@@ -31,7 +29,6 @@ __all__ = [
     "ComparisonRow",
     "Floats",
     "aggregated",
-    "align",
     "answer_text",
     "as_judged",
     "compare",
@@ -45,7 +42,6 @@ __all__ = [
     "comparison_table",
     "comparison_text",
     "corrected_draws",
-    "distinct_keys",
     "flip_lines",
     "is_checked",
     "likeliest",

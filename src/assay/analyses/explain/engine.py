@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.analyses.compare import Floats, align
+from assay.analyses.compare import Floats
 from assay.analyses.explain.causes import Hints, RequestChange, causes_of, compare_requests, with_tokens
 from assay.analyses.explain.facts import FieldDifference, config_differences, hints_of, model_differences, settings_of
 from assay.analyses.explain.intervals import Alone, docs_estimate, share_estimate
 from assay.analyses.explain.rescoring import MOST_CAUSES, Rules, shapley_requests, shapley_scores
 from assay.errors import ConfigError, did_you_mean
-from assay.finished import AnsweredDoc, DocColumn, Keys, Run
+from assay.finished import AnsweredDoc, DocColumn, Run, align
 from assay.models import LM
 from assay.results import MetricKey, matching
 from assay.stats import Estimate, unit_index, unit_keys
@@ -104,7 +104,7 @@ class _Inquiry:
         self.pairs = align(*self.columns)
         if len(self.pairs) == 0:
             raise ConfigError("the runs have no doc in common", hint="There is nothing to compare doc by doc.")
-        self.values = (self.columns[0].values[self.pairs.a], self.columns[1].values[self.pairs.b])
+        self.values = (self.columns[0].values[self.pairs.shared[0]], self.columns[1].values[self.pairs.shared[1]])
         self.clusters = self._clusters()
         self.bounded = all(bool(((values >= 0) & (values <= 1)).all()) for values in self.values)
         self.parts: dict[str, Floats] = {}
@@ -114,8 +114,8 @@ class _Inquiry:
 
     def _clusters(self) -> NDArray[np.int64] | None:
         column: DocColumn = self.columns[0]
-        docs: Keys = column.docs[self.pairs.a]
-        return unit_index(unit_keys(docs, None if column.clusters is None else column.clusters[self.pairs.a]))
+        at = self.pairs.shared[0]
+        return unit_index(unit_keys(column.docs[at], None if column.clusters is None else column.clusters[at]))
 
     def _shares(self, means: Sequence[float], reported: Sequence[float]) -> list[CauseShare]:
         """All causes, the largest first and what nobody can explain last."""
@@ -170,9 +170,7 @@ class _Inquiry:
     def _asked(self) -> tuple[list[AnsweredDoc], list[AnsweredDoc]] | None:
         """Both runs' docs in the order of the pairs."""
         found = []
-        for run, key, column, places in zip(
-            self.runs, self.keys, self.columns, (self.pairs.a, self.pairs.b), strict=True
-        ):
+        for run, key, column, places in zip(self.runs, self.keys, self.columns, self.pairs.shared, strict=True):
             if not run.has("prompts"):
                 return None
             by_id = {doc.doc_id: doc for doc in run.docs(self.task, key.filter)}
@@ -291,24 +289,25 @@ class _Inquiry:
     def _share(self, cause: str, part: Floats) -> CauseShare:
         estimate = share_estimate(part, self.clusters, self.bounded)
         order = np.argsort(-np.abs(part), kind="stable")[: self.options.examples]
-        ids = self.columns[0].doc_ids[self.pairs.a]
+        ids = self.columns[0].doc_ids[self.pairs.shared[0]]
         examples = tuple(int(ids[i]) for i in order if part[i])
         detail = settings_of(cause, *self.runs, self.task)
         return CauseShare(cause, estimate, int(self.touched[cause].sum()), detail, examples)
 
     def _of_docs(self) -> list[CauseShare]:
         """Docs that only one run has move its mean."""
-        if not self.pairs.only_a + self.pairs.only_b:
+        only_a, only_b = self.pairs.missing_elsewhere(0), self.pairs.missing_elsewhere(1)
+        if not only_a + only_b:
             return []
         sides = []
-        for column, places in zip(self.columns, (self.pairs.a, self.pairs.b), strict=True):
+        for column, places in zip(self.columns, self.pairs.shared, strict=True):
             alone = np.delete(np.arange(len(column)), places)
             units = unit_keys(column.docs, column.clusters)
             sides.append(
                 Alone(column.values[places], column.values[alone], unit_index(units[places]), unit_index(units[alone]))
             )
         estimate = docs_estimate(sides)
-        detail = f"{self.pairs.only_a:,} only in A, {self.pairs.only_b:,} only in B"
+        detail = f"{only_a:,} only in A, {only_b:,} only in B"
         return [CauseShare("docs", estimate, estimate.n, detail)]
 
 
