@@ -22,7 +22,7 @@ def command() -> None:
 
 
 @command.command("check", short_help="Compare verdicts with labels, repeated verdicts, the panel, length and position.")
-@click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("run", type=click.Path(exists=True, path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def check(run: Path, as_json: bool) -> None:
     """Show how far the judges of RUN agree with people's labels and with each other, their calibration, and bias.
@@ -47,7 +47,7 @@ def check(run: Path, as_json: bool) -> None:
 
 
 @command.command("scale", short_help="Place runs that were judged in pairs on one scale.")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--tasks", "-t", multiple=True, help="Only these tasks.")
 @click.option("--bootstrap_iters", type=click.IntRange(min=0), default=1000, show_default=True, help="Replicates.")
 @click.option("--json", "as_json", is_flag=True, help="Print the scale as JSON.")

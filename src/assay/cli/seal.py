@@ -8,7 +8,7 @@ from assay.cli.output import echo
 
 
 @click.command("seal", short_help="Write a run as one file that anyone can check.")
-@click.argument("run", type=click.Path(exists=True, file_okay=False))
+@click.argument("run", type=click.Path(exists=True))
 @click.option("--output", "-o", type=click.Path(dir_okay=False), help="The file to write.  [default: RUN/bundle.zip]")
 @click.option(
     "--no_docs", is_flag=True, help="Write hashes in place of docs and prompts; whoever verifies it needs the dataset."

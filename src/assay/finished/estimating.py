@@ -18,13 +18,25 @@ from assay.groups import Group
 from assay.metrics import AGGREGATIONS
 from assay.results import GroupResult, MetricKey, RunResult, Score, TaskResult
 from assay.scoring import estimate, quietly
+from assay.stats import Estimate, normal_quantile
 
 OURS = "assay, from samples"
 
 
+def as_reported(value: float, stderr: Any, n: int, origin: str) -> Estimate:
+    """A number of another harness; its interval is the normal one, where there is a standard error."""
+    method = f"as reported by {origin}"
+    if not isinstance(stderr, int | float):
+        return Estimate.bare(value, n, method)
+    half = normal_quantile(0.975) * stderr
+    return Estimate(value, float(stderr), value - half, value + half, n, method)
+
+
 def with_our_estimates(run: Run) -> RunResult:
-    """The run's values, with intervals from its samples where they give them."""
+    """The run's values, with intervals from its samples where they give them; a run of ours has them already."""
     result = run.result
+    if run.format == "assay":
+        return result
     columns = {task: run.columns(task) for task in run.tasks}
     ours = {name: _estimated(task, columns.get(name, {})) for name, task in result.tasks.items()}
     scores: dict[str, dict[MetricKey, Score]] = {

@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import DataError
+from assay.finished.estimating import as_reported
 from assay.finished.formats import RunFormat
 from assay.finished.jsonl import file_name
 from assay.finished.own import sample_rows
 from assay.finished.run import AnsweredDoc, Run, SentRequest, run_of_docs
 from assay.instance import Message
-from assay.results import MetricKey, RunResult, TaskResult, plain, unpack_arguments, write_key
+from assay.results import Health, MetricKey, RunResult, Score, TaskResult, plain, unpack_arguments, write_key
 
 _MOST = 256 << 20
 """Bytes of one file of a log, unpacked: a zip of a few kB can hold gigabytes of zeros."""
@@ -51,6 +52,29 @@ def read_inspect(path: Path) -> Run:
         model=str(first.get("model", "")),
         origin="inspect",
         lacks=LACKS,
+    )
+
+
+def read_scores(path: Path) -> RunResult:
+    """As the header of a log reports them; a log without, which is not finished, is read whole."""
+    header = _header(path)
+    reported = (header.get("results") or {}).get("scores")
+    if not reported:
+        return read_inspect(path).result
+    docs = int((header["eval"].get("dataset") or {}).get("samples") or 0)
+    scores = {}
+    for each in reported:
+        numbers = {name: found["value"] for name, found in each["metrics"].items()}
+        stderr = numbers.pop("stderr", None)
+        value = next(iter(numbers.values()), None)
+        if value is not None:
+            scores[MetricKey(str(each["name"]), "none")] = Score(
+                as_reported(float(value), stderr, docs, "inspect"), docs, "mean"
+            )
+    task = str(header["eval"].get("task") or path.stem)
+    found = TaskResult(task, task, scores, Health(docs=docs), sample_len=docs, original=docs)
+    return RunResult(
+        {task: found}, roots=(task,), model={"name": str(header["eval"].get("model", ""))}, origin="inspect"
     )
 
 
@@ -307,4 +331,5 @@ FORMAT = RunFormat(
     write=write_inspect,
     lacks=LACKS,
     places=lambda folder, names: (folder / name for name in names if name.endswith(".eval")),
+    scores=read_scores,
 )

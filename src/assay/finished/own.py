@@ -58,11 +58,9 @@ def write_assay(run: Run, folder: Path) -> list[Path]:
     assert directory is not None
     samples = {task: write_samples(run, task, directory.sample_file(task)) for task in run.tasks}
     names = {task: str(file.relative_to(directory.path)) for task, file in samples.items() if file.is_file()}
-    if run.format == "assay":
-        result = run.result
-        about = RunDirectory(run.path).read_json("run.json") or {}
-    else:
-        result = with_our_estimates(run)
+    result = with_our_estimates(run)
+    about = RunDirectory(run.path).read_json("run.json")
+    if about is None:
         about = {"format": LAYOUT, "status": "imported", "config": result.config, "model": result.model}
         about |= {"imported_from": str(run.path), "date": time.time(), "seconds": {}, "counts": {}}
     tasks = {name: replace(task, sample_file=names.get(name)) for name, task in result.tasks.items()}

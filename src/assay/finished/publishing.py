@@ -271,7 +271,7 @@ def _sample(
             {
                 "turn_idx": 0,
                 "source": "output.raw",
-                "extracted_value": _text(read[0] if len(read) == 1 else read),
+                "extracted_value": _text(read[0] if isinstance(read, list) and len(read) == 1 else read),
                 "extraction_method": key.filter,
                 "is_terminal": True,
             }

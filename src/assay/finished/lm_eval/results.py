@@ -15,6 +15,7 @@ import numpy as np
 
 from assay.config import RunConfig
 from assay.errors import DataError
+from assay.finished.estimating import as_reported
 from assay.paths import parse_json, read_regular
 from assay.results import (
     GroupResult,
@@ -29,7 +30,7 @@ from assay.results import (
     shown_settings,
     write_key,
 )
-from assay.stats import Estimate, normal_quantile
+from assay.stats import Estimate
 
 ORIGIN = "lm-evaluation-harness"
 
@@ -129,19 +130,15 @@ def _alias(name: str, data: Mapping[str, Any]) -> str:
 
 def reported_scores(name: str, data: Mapping[str, Any]) -> dict[MetricKey, Score]:
     """Values with their standard errors; the interval is the normal one."""
-    z = normal_quantile(0.975)
     entry = data["results"].get(name, {})
     directions = data.get("higher_is_better", {}).get(name, {})
     scores = {}
     for key, (value, stderr) in read_numbers(entry).items():
         n = int(entry.get("sample_count", {}).get(write_key(key), entry.get("sample_len", 0)) or 0)
-        method = f"as reported by {ORIGIN}"
-        if not isinstance(value, int | float):
-            estimate = replace(Estimate.missing("not available", n), method=method)
-        elif not isinstance(stderr, int | float):
-            estimate = Estimate.bare(float(value), n, method)
+        if isinstance(value, int | float):
+            estimate = as_reported(float(value), stderr, n, ORIGIN)
         else:
-            estimate = Estimate(float(value), float(stderr), value - z * stderr, value + z * stderr, n, method)
+            estimate = replace(Estimate.missing("not available", n), method=f"as reported by {ORIGIN}")
         scores[key] = Score(estimate, n, aggregation=None, higher_is_better=_direction(key.metric, directions))
     return scores
 

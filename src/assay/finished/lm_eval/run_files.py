@@ -31,6 +31,8 @@ def find_results(path: Path) -> Path | None:
         results = max(path.rglob("results*.json"), key=lambda file: (file.name, file), default=None)
     if results is None or results.suffix != ".json":
         return None
+    if not results.is_file():
+        return None
     with open(results, encoding="utf-8", errors="replace") as file:
         return None if "config_general" in file.read(4096) else results
 
@@ -147,7 +149,7 @@ def write_lm_eval(run: Run, folder: Path) -> list[Path]:
 
 def _results_in(folder: Path, names: Sequence[str]) -> Iterator[Path]:
     for name in names:
-        if name.startswith("results") and name.endswith(".json"):
+        if name.startswith("results") and name.endswith(".json") and find_results(folder / name) is not None:
             yield folder / name
 
 
