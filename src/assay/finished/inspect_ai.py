@@ -25,7 +25,17 @@ from assay.finished.jsonl import file_name
 from assay.finished.own import sample_rows
 from assay.finished.run import AnsweredDoc, Run, SentRequest, run_of_docs
 from assay.instance import Message
-from assay.results import Health, MetricKey, RunResult, Score, TaskResult, plain, unpack_arguments, write_key
+from assay.results import (
+    Health,
+    MetricKey,
+    RunResult,
+    Score,
+    TaskResult,
+    numbers_of,
+    plain,
+    unpack_arguments,
+    write_key,
+)
 
 _MOST = 256 << 20
 """Bytes of one file of a log, unpacked: a zip of a few kB can hold gigabytes of zeros."""
@@ -275,10 +285,9 @@ def _inspect_samples(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, An
     samples: dict[int, dict[str, Any]] = {}
     for row in rows:
         sample = samples.get(row["doc_id"]) or samples.setdefault(row["doc_id"], _unscored_sample(row))
-        for name, value in row.items():
-            if name.startswith("metric:") and value is not None:
-                key = write_key(MetricKey(name.removeprefix("metric:"), row["filter"]))
-                sample["scores"][key] = {"value": value, "answer": _plain_text(json.loads(row["filtered_resps"]))}
+        answer = _plain_text(json.loads(row["filtered_resps"]))
+        for metric, value in numbers_of(row).items():
+            sample["scores"][write_key(MetricKey(metric, row["filter"]))] = {"value": value, "answer": answer}
     yield from samples.values()
 
 

@@ -14,7 +14,7 @@ from assay.errors import StoreError
 from assay.finished.own import sample_rows
 from assay.finished.run import Run
 from assay.paths import short_name
-from assay.results import RunDirectory, plain, read_samples, unpack_arguments
+from assay.results import RunDirectory, numbers_of, plain, read_samples, unpack_arguments
 
 
 def write_sample_files(directory: RunDirectory, tasks: list[str]) -> list[Path]:
@@ -64,8 +64,7 @@ def _by_filter(rows: Callable[..., Iterator[dict[str, Any]]]) -> Iterator[dict[s
 def sample_object(row: dict[str, Any]) -> dict[str, Any]:
     arguments = unpack_arguments(row["arguments"])
     doc = json.loads(row["doc"])
-    metrics = {k.removeprefix("metric:"): v for k, v in row.items() if k.startswith("metric:") and v is not None}
-    metrics |= json.loads(row["other"]) if row["other"] else {}
+    metrics = numbers_of(row) | (json.loads(row["other"]) if row["other"] else {})
     target = json.loads(row["target"])
     return {
         "doc_id": row["doc_id"],

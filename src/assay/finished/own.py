@@ -20,21 +20,22 @@ from assay.finished.formats import RunFormat
 from assay.finished.run import AnsweredDoc, Columns, DocColumn, Keys, Run, SentRequest
 from assay.results import (
     FIXED_COLUMNS,
+    LABEL_COLUMN,
     LAYOUT,
+    METRIC_COLUMN,
     MetricKey,
     RunDirectory,
     RunResult,
     SampleRow,
     SampleWriter,
     kept_arguments,
+    numbers_of,
     pack_arguments,
+    read_columns,
     read_samples,
     to_json,
 )
 from assay.stats import cluster_key, doc_keys
-
-_METRIC = "metric:"
-_LABEL = "label:"
 
 
 def read_assay(path: Path) -> Run:
@@ -117,7 +118,7 @@ def sample_rows(run: Run, task: str, columns: Sequence[str] | None = None) -> It
     if (file := _own_file(run, task)) is not None:
         yield from read_samples(file, columns)
         return
-    numbers = {f"metric:{key.metric}": None for key, column in run.columns(task).items() if column.is_numeric}
+    numbers = {METRIC_COLUMN + key.metric: None for key, column in run.columns(task).items() if column.is_numeric}
     for doc in run.docs(task):
         row = sample_row(doc)
         fixed = {name: getattr(row, name) for name in FIXED_COLUMNS}
@@ -163,8 +164,8 @@ def _read_table(path: Path, metrics: set[str]) -> Any:
         raise StoreError(f"{path} is missing", hint="Run the evaluation again; answers are in the store.")
     try:
         names = pq.read_schema(path).names
-        numeric = [_METRIC + metric for metric in metrics if _METRIC + metric in names]
-        labels = [_LABEL + metric for metric in metrics if _LABEL + metric in names]
+        numeric = [METRIC_COLUMN + metric for metric in metrics if METRIC_COLUMN + metric in names]
+        labels = [LABEL_COLUMN + metric for metric in metrics if LABEL_COLUMN + metric in names]
         rest = ["other"] if len(numeric) < len(metrics) and "other" in names else []
         columns = ["doc_id", "doc_hash", "request_hash", "filter", "cluster", *numeric, *labels, *rest]
         return pq.read_table(path, columns=columns).combine_chunks()
@@ -177,15 +178,15 @@ def _read_table(path: Path, metrics: set[str]) -> Any:
 
 def _labels(table: Any, metric: str) -> NDArray[np.float64] | None:
     """What people say of the docs; None where they said nothing."""
-    if _LABEL + metric not in table.column_names:
+    if LABEL_COLUMN + metric not in table.column_names:
         return None
-    labels = np.asarray(table.column(_LABEL + metric).to_numpy(zero_copy_only=False), dtype=np.float64)
+    labels = np.asarray(table.column(LABEL_COLUMN + metric).to_numpy(zero_copy_only=False), dtype=np.float64)
     return None if np.isnan(labels).all() else labels
 
 
 def _values(table: Any, metric: str, other: list[dict[str, Any]]) -> NDArray[Any] | None:
-    if _METRIC + metric in table.column_names:
-        return np.asarray(table.column(_METRIC + metric).to_numpy(zero_copy_only=False), dtype=np.float64)
+    if METRIC_COLUMN + metric in table.column_names:
+        return np.asarray(table.column(METRIC_COLUMN + metric).to_numpy(zero_copy_only=False), dtype=np.float64)
     if not any(metric in row for row in other):
         return None
     values = np.empty(len(other), dtype=object)
@@ -198,7 +199,6 @@ def read_answered(path: Path, ids: Sequence[int] | None = None) -> Iterator[Answ
     for row in read_samples(path) if ids is None else _rows_of(path, ids):
         requests = kept_arguments(row["arguments"])
         counts = json.loads(row["tokens"]) if row.get("tokens") else [()] * len(requests)
-        numbers = {name.removeprefix(_METRIC): value for name, value in row.items() if name.startswith(_METRIC)}
         yield AnsweredDoc(
             doc_id=row["doc_id"],
             doc_hash=row["doc_hash"],
@@ -212,9 +212,29 @@ def read_answered(path: Path, ids: Sequence[int] | None = None) -> Iterator[Answ
             filtered=json.loads(row["filtered_resps"]),
             filter=row["filter"],
             request_hash=row["request_hash"],
-            metrics={**numbers, **(json.loads(row["other"]) if row.get("other") else {})},
+            metrics=numbers_of(row) | (json.loads(row["other"]) if row.get("other") else {}),
             cluster=row.get("cluster"),
         )
+
+
+STORED = ("doc_hash", "request_hash", "doc", "arguments", "resps", "stops", "tokens", "extras", "failure")
+"""What an answer is given again by, as it is in the file: most texts are JSON that need not be read."""
+
+
+def stored_docs(path: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Doc id and what is stored (`STORED`), once for each doc: the rows of its filters stand together and differ in nothing of it."""
+    last = None
+    for doc_id, *stored in read_columns(path, ("doc_id", *STORED)):
+        if doc_id != last:
+            last = doc_id
+            yield doc_id, tuple(stored)
+
+
+def stored_questions(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Doc id, doc hash and, as JSON, what other models were asked about the answers; rows without questions are left out."""
+    for doc_id, doc_hash, questions in read_columns(path, ("doc_id", "doc_hash", "questions")):
+        if questions:
+            yield doc_id, doc_hash, questions
 
 
 def _rows_of(path: Path, ids: Sequence[int]) -> list[dict[str, Any]]:

@@ -27,6 +27,7 @@ from assay.results import (
     Score,
     TaskResult,
     assay_version,
+    numbers_of,
     sanitize,
     unpack_arguments,
 )
@@ -240,9 +241,9 @@ def eee_samples(run: Run, evaluation: str) -> Iterator[dict[str, Any]]:
     """One object a doc, filter and numeric metric."""
     for task in run.tasks:
         for row in sample_rows(run, task):
-            for name, value in row.items():
-                if name.startswith("metric:") and value is not None and value == value:
-                    key = MetricKey(name.removeprefix("metric:"), row["filter"])
+            for metric, value in numbers_of(row).items():
+                if value == value:
+                    key = MetricKey(metric, row["filter"])
                     yield _sample(row, key, value, task, evaluation, run.result.model_name)
 
 

@@ -21,9 +21,13 @@ from assay.results.rows import TableRow, format_number, rows_of, to_pandas
 from assay.results.run_result import RunResult
 from assay.results.samples import (
     FIXED_COLUMNS,
+    LABEL_COLUMN,
+    METRIC_COLUMN,
+    REQUIRED_COLUMNS,
     SampleRow,
     SampleWriter,
     kept_arguments,
+    numbers_of,
     pack_arguments,
     pack_questions,
     pack_responses,
@@ -37,7 +41,10 @@ from assay.results.scores import GroupScore, JudgeCheck, Score, Share, self_pref
 
 __all__ = [
     "FIXED_COLUMNS",
+    "LABEL_COLUMN",
     "LAYOUT",
+    "METRIC_COLUMN",
+    "REQUIRED_COLUMNS",
     "Chance",
     "DocIds",
     "Flag",
@@ -64,6 +71,7 @@ __all__ = [
     "group_entry",
     "kept_arguments",
     "matching",
+    "numbers_of",
     "pack_arguments",
     "pack_questions",
     "pack_responses",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -30,6 +30,13 @@ file is the same as if the group were written at once."""
 BATCH_ROWS = 1024
 """Rows that readers hold at once."""
 NOTHING = Response(None)
+METRIC_COLUMN, LABEL_COLUMN = "metric:", "label:"
+"""How the columns of numbers begin: what a metric gives, and what people say of it."""
+REQUIRED_COLUMNS = (
+    *("doc_id", "doc_hash", "request_hash", "filter"),
+    *("doc", "target", "arguments", "resps", "filtered_resps"),
+)
+"""Those without which a file is no sample file; older ones lack others."""
 TEXT_COLUMNS = (
     *("doc", "target", "arguments", "resps", "filtered_resps", "stops", "tokens", "extras", "questions"),
     *("failure", "other"),
@@ -67,8 +74,8 @@ class SampleRow:
 
     def numbers(self) -> dict[str, float]:
         """By column."""
-        named = {f"metric:{name}": value for name, value in self.metrics.items()}
-        return named | {f"label:{name}": value for name, value in self.labels.items()} if self.labels else named
+        named = {METRIC_COLUMN + name: value for name, value in self.metrics.items()}
+        return named | {LABEL_COLUMN + name: value for name, value in self.labels.items()} if self.labels else named
 
 
 class HasArguments(Protocol):
@@ -317,6 +324,17 @@ def read_samples(path: Path, columns: Sequence[str] | None = None) -> Iterator[d
     """Rows of a sample file, a batch in memory at a time."""
     for batch in _batches(path, columns):
         yield from batch.to_pylist()
+
+
+def numbers_of(row: Mapping[str, Any], column: str = METRIC_COLUMN) -> dict[str, float]:
+    """The metrics of a row, or the labels, by name.
+
+    >>> numbers_of({"doc_id": 7, "metric:acc": 1.0, "metric:f1": None})
+    {'acc': 1.0}
+    """
+    return {
+        name.removeprefix(column): value for name, value in row.items() if name.startswith(column) and value is not None
+    }
 
 
 def read_columns(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.data import doc_hash
 from assay.errors import ConfigError
-from assay.results import SampleRow, SampleWriter, read_samples
+from assay.results import LABEL_COLUMN, SampleRow, SampleWriter, numbers_of, read_samples
 
 DOC_FIELDS = ("doc", "target", "arguments")
 """What a bundle without docs leaves out."""
@@ -58,9 +58,6 @@ def write_samples(rows: Iterator[dict[str, Any]], path: Path) -> None:
 
 
 def _sample(row: dict[str, Any]) -> SampleRow:
-    def numbers(prefix: str) -> dict[str, float]:
-        return {key.removeprefix(prefix): float(row[key]) for key in row if key.startswith(prefix)}
-
     optional = ("stops", "tokens", "extras", "questions", "failure", "cluster")
     return SampleRow(
         doc_id=row["doc_id"],
@@ -73,8 +70,8 @@ def _sample(row: dict[str, Any]) -> SampleRow:
         resps=row.get("resps", "[]"),
         filtered_resps=row.get("filtered_resps", "[]"),
         flags=tuple(row.get("flags", ())),
-        metrics=numbers("metric:"),
-        labels=numbers("label:"),
+        metrics={name: float(value) for name, value in numbers_of(row).items()},
+        labels={name: float(value) for name, value in numbers_of(row, LABEL_COLUMN).items()},
         other=json.loads(row["other"]) if "other" in row else {},
         **{name: row[name] for name in optional if name in row},
     )
