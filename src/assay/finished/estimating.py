@@ -8,7 +8,7 @@ an aggregation that is code of the task) the reported error stands, and says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -78,19 +78,13 @@ def _group(group: GroupResult, ours: Mapping[str, Mapping[MetricKey, Score]]) ->
             continue
         shares = {share.weight for share in reported.children}
         entry = {"metric": key.metric, "filter_list": [key.filter], "weight_by_size": len(shares) > 1}
-        made = _mean(group.name, entry, names, ours).get(key)
+        again: Group[Any] = Group(group.name, aggregate_metric_list=[entry])
+        for name in names:
+            again.add(SimpleNamespace(task_name=name))  # type: ignore[arg-type]
+        made = again.score({name: dict(ours[name]) for name in names}).get(key)
         if made is not None:
             scores[key] = replace(reported, estimate=_marked(made, True).estimate)
     return replace(group, scores=scores)
-
-
-def _mean(
-    name: str, entry: Mapping[str, Any], names: Sequence[str], ours: Mapping[str, Mapping[MetricKey, Score]]
-) -> Mapping[MetricKey, Score]:
-    group: Group[Any] = Group(name, aggregate_metric_list=[entry])
-    for member in names:
-        group.add(SimpleNamespace(task_name=member))  # type: ignore[arg-type]
-    return group.score({member: dict(ours[member]) for member in names})
 
 
 def _marked(score: Score, is_ours: bool) -> Score:

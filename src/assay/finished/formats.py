@@ -38,10 +38,6 @@ class RunFormat:
     """Whether its files can only be told by their kind, as any CSV; such formats are tried last."""
 
 
-def _as_format(name: str, entry: object) -> RunFormat:
-    return entry if isinstance(entry, RunFormat) else RunFormat(write=cast(WriteRun, entry))
-
-
 FORMATS = Registry[RunFormat](
     "run format",
     group=("assay.run_readers", "assay.exports"),
@@ -58,7 +54,7 @@ FORMATS = Registry[RunFormat](
         "parquet": "assay.finished.plain_files:PARQUET",
         "table": "assay.finished.score_tables:FORMAT",
     },
-    made_of=_as_format,
+    made_of=lambda name, entry: entry if isinstance(entry, RunFormat) else RunFormat(write=cast(WriteRun, entry)),
 )
 """All formats by name. Packages add rows, or plain functions `(run, folder)` that write; the first that finds its files reads them."""
 

@@ -130,17 +130,14 @@ def _load(archive: zipfile.ZipFile, name: str, file: Path) -> dict[str, Any]:
     return content
 
 
-def _samples(file: Path) -> Iterator[dict[str, Any]]:
+def _by_doc(file: Path) -> list[list[dict[str, Any]]]:
+    """The epochs of each sample, without what is not needed of them."""
+    epochs: dict[str, list[dict[str, Any]]] = defaultdict(list)
     with _open(file) as archive:
         for name in sorted(n for n in archive.namelist() if n.startswith("samples/") and n.endswith(".json")):
-            yield _load(archive, name, file)
-
-
-def _by_doc(file: Path) -> list[list[dict[str, Any]]]:
-    epochs: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for sample in _samples(file):
-        needed = {k: sample.get(k) for k in ("id", "input", "choices", "target", "scores", "messages", "output")}
-        epochs[str(sample.get("id"))].append(needed)
+            sample = _load(archive, name, file)
+            needed = {k: sample.get(k) for k in ("id", "input", "choices", "target", "scores", "messages", "output")}
+            epochs[str(sample.get("id"))].append(needed)
     return list(epochs.values())
 
 

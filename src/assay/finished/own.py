@@ -205,7 +205,7 @@ def read_answered(path: Path, ids: Sequence[int] | None = None) -> Iterator[Answ
             doc=json.loads(row["doc"]),
             target=json.loads(row["target"]),
             requests=tuple(
-                SentRequest.of_arguments(each, _prompt_tokens(count))
+                SentRequest.of_arguments(each, count[0][0] if count and count[0] else None)  # all draws have one prompt
                 for each, count in zip(requests, counts, strict=True)
             ),
             responses=tuple(tuple(draws) for draws in json.loads(row["resps"])),
@@ -231,7 +231,7 @@ def stored_docs(path: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
 
 
 def stored_questions(path: Path) -> Iterator[tuple[int, str, str]]:
-    """Doc id, doc hash and, as JSON, what other models were asked about the answers; rows without questions are left out."""
+    """Doc id, doc hash and, as JSON, what was sent to other models about the answers; rows without questions are left out."""
     for doc_id, doc_hash, questions in read_columns(path, ("doc_id", "doc_hash", "questions")):
         if questions:
             yield doc_id, doc_hash, questions
@@ -243,11 +243,6 @@ def _rows_of(path: Path, ids: Sequence[int]) -> list[dict[str, Any]]:
 
     rows: list[dict[str, Any]] = ds.dataset(path).to_table(filter=pc.field("doc_id").isin(list(ids))).to_pylist()
     return rows
-
-
-def _prompt_tokens(counts: Sequence[Sequence[int] | None]) -> int | None:
-    """Of the first draw: all draws have the same prompt."""
-    return counts[0][0] if counts and counts[0] else None
 
 
 _NIBBLE = np.full(256, 255, dtype=np.uint8)

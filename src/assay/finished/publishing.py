@@ -22,6 +22,7 @@ from assay.finished.jsonl import file_name, write_jsonl
 from assay.finished.own import sample_rows
 from assay.finished.run import Run
 from assay.results import (
+    GroupResult,
     MetricKey,
     RunResult,
     Score,
@@ -44,7 +45,7 @@ def usable(scores: Mapping[MetricKey, Score]) -> Iterator[tuple[MetricKey, Score
 
 
 def hub_dataset(task: TaskResult) -> str | None:
-    """The dataset on the hub that a task asks about; None where it is a file, or code."""
+    """The dataset on the hub that a task is made of; None where it is a file, or code."""
     path = task.config.get("dataset_path")
     is_repo = isinstance(path, str) and path not in FILE_FORMATS and path.count("/") <= 1 and not path.startswith(".")
     return path if is_repo and path else None
@@ -140,7 +141,6 @@ def to_every_eval_ever(
     place.mkdir(parents=True, exist_ok=True)
     evaluation = f"{','.join(result.roots)}/{result.model_name}/{result.date}"
     samples = write_jsonl(place / f"{name}_samples.jsonl", eee_samples(run, evaluation))
-    data = samples.read_bytes()
     record: dict[str, Any] = {
         "schema_version": SCHEMA,
         "evaluation_id": evaluation,
@@ -160,17 +160,18 @@ def to_every_eval_ever(
             "additional_details": {"fingerprint": str(result.model.get("fingerprint"))},
         },
         "evaluation_results": [*eee_results(result)],
-        "detailed_evaluation_results": {
-            "format": "jsonl",
-            "file_path": samples.name,
-            "hash_algorithm": "sha256",
-            "checksum": hashlib.sha256(data).hexdigest(),
-            "total_rows": data.count(b"\n"),
-        },
+        "detailed_evaluation_results": _described(samples),
     }
     path = place / f"{name}.json"
     path.write_text(json.dumps(record, ensure_ascii=False, indent=2) + "\n", encoding="utf-8", errors="replace")
     return [path, samples]
+
+
+def _described(samples: Path) -> dict[str, Any]:
+    data = samples.read_bytes()
+    checksum = hashlib.sha256(data).hexdigest()
+    what = {"format": "jsonl", "file_path": samples.name, "hash_algorithm": "sha256", "checksum": checksum}
+    return {**what, "total_rows": data.count(b"\n")}
 
 
 def eee_results(result: RunResult) -> Iterator[dict[str, Any]]:
@@ -179,7 +180,7 @@ def eee_results(result: RunResult) -> Iterator[dict[str, Any]]:
         for key, score, value in usable(node.scores):
             entry: dict[str, Any] = {
                 "evaluation_name": named(node.name, key),
-                "source_data": _source(node) if isinstance(node, TaskResult) else _members(node.name, result),
+                "source_data": _source(node, result),
                 "metric_config": _metric(key, score, value),
                 "score_details": {"score": value, "uncertainty": _uncertainty(score)},
             }
@@ -193,18 +194,17 @@ def named(task: str, key: MetricKey) -> str:
     return f"{task}/{key.metric}" + (f"/{key.filter}" if key.filter != "none" else "")
 
 
-def _source(task: TaskResult) -> dict[str, Any]:
+def _source(task: TaskResult | GroupResult, result: RunResult) -> dict[str, Any]:
+    """The dataset of a task; the members of a group."""
+    if isinstance(task, GroupResult):
+        members = ", ".join(name for name in result.below(task.name) if name in result.tasks)
+        return {"dataset_name": task.name, "source_type": "other", "additional_details": {"tasks": members}}
     if (repo := hub_dataset(task)) is None:
         return {"dataset_name": task.name, "source_type": "other"}
     source: dict[str, Any] = {"dataset_name": task.name, "source_type": "hf_dataset", "hf_repo": repo}
     if split := _split(task.config):
         source["hf_split"] = str(split)
     return {**source, "samples_number": task.original}
-
-
-def _members(group: str, result: RunResult) -> dict[str, Any]:
-    members = ", ".join(name for name in result.below(group) if name in result.tasks)
-    return {"dataset_name": group, "source_type": "other", "additional_details": {"tasks": members}}
 
 
 def _metric(key: MetricKey, score: Score, value: float) -> dict[str, Any]:

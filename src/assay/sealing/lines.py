@@ -30,41 +30,39 @@ def verification_lines(verification: SealVerification, *, reasked: bool = False)
         yield "This does not show that the model gave these answers; --reask 50 --model … asks it again."
 
 
-def reasked_lines(asked: Reasked) -> Iterator[str]:
+def reasked_lines(found: Reasked) -> Iterator[str]:
     """What asking again found, and what it would have found."""
-    k, noisy, changed = len(asked.docs), asked.noisy, asked.changed
+    k, noisy, changed = len(found.docs), found.noisy, found.changed
     yield ""
     yield (
-        f"{k:,} of {asked.total:,} docs asked again, each {asked.replays} times (--seed {asked.seed} picks the same ones)"
+        f"{k:,} of {found.total:,} docs asked again, each {found.replays} times (--seed {found.seed} picks the same ones)"
     )
-    if asked.left_out:
+    if found.left_out:
         yield (
-            f"! {asked.left_out:,} more docs were picked whose answers cannot be compared, because they were sampled or failed"
+            f"! {found.left_out:,} more docs were picked whose answers cannot be compared, because they were sampled or failed"
         )
-    if not asked.same_model:
+    if not found.same_model:
         yield "! the model's fingerprint is not the sealed one, so different answers may be its own"
     if noisy:
-        yield f"! on {len(noisy):,} docs the model does not agree with itself; they say nothing about the kept answers"
+        yield f"! on {len(noisy):,} docs the model does not agree with itself; they say nothing about the sealed answers"
     if not changed:
-        yield f"✓ answers: as sealed on all {asked.conclusive:,} docs where the model agrees with itself"
+        yield f"✓ answers: as sealed on all {found.conclusive:,} docs where the model agrees with itself"
     else:
-        yield from _changed_lines(asked)
+        yield from _changed_lines(found)
     yield "If this share of all answers had been changed, at least one change would have shown with this probability:"
-    yield "    " + "   ".join(f"{share:.0%}: {chance:.1%}" for share, chance in asked.chances().items())
-    if asked.smallest_share is not None:
-        yield f"    a share of {asked.smallest_share:.1%} or more: at least 95 %"
+    yield "    " + "   ".join(f"{share:.0%}: {chance:.1%}" for share, chance in found.chances().items())
+    if found.smallest_share is not None:
+        yield f"    a share of {found.smallest_share:.1%} or more: at least 95 %"
 
 
-def _changed_lines(asked: Reasked) -> Iterator[str]:
-    changed = asked.changed
+def _changed_lines(found: Reasked) -> Iterator[str]:
+    changed = found.changed
     yield f"✗ answers: different from the sealed ones on {len(changed):,} docs where the model agrees with itself"
     for doc in changed[:SHOWN]:
         yield f"    {one_line(doc.task)}, doc {doc.doc_id}: sealed {_brief(doc.kept)}, now {_brief(doc.now[0])}"
-    yield (
-        hanging(
-            f"  Noise alone would do this with probability {asked.p_value:.2g}. "
-            "Different answers are evidence, not proof: the server may have changed since, or its answers may depend on the batch."
-        )
+    yield hanging(
+        f"  Noise alone would do this with probability {found.p_value:.2g}. "
+        "Different answers are evidence, not proof: the server may have changed since, or its answers may depend on the batch."
     )
 
 

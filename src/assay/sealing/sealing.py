@@ -46,30 +46,32 @@ def seal_run(
     require_sealable(directory, result, config)
     path = Path(output) if output is not None else directory.path / "bundle.zip"
     files = collect_task_files(config, manager_for(config))
+    reasons: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="assay-seal-") as place:
         draft = Path(place) / "draft.zip"
-        reasons: dict[str, str] = {}
         for with_docs, with_files, sources in _ways(config, docs=docs):
-            part = "docs" if with_docs else "task files"
             _write(draft, directory, result, about, config, files if with_files else _bare(files), with_docs)
-            try:
-                found = verify_bundle(draft, sources, progress)
-            except AssayError as error:
-                reasons[part] = error.message
-                continue
-            if found.passed:
+            found = _verified(draft, sources, progress)
+            if isinstance(found, SealVerification):
                 break
-            reasons[part] = str(found.differences[0])
+            reasons["docs" if with_docs else "task files"] = found
         else:
-            raise ConfigError(
-                f"{directory.path} cannot be sealed: its numbers cannot be computed again from what it stored "
-                f"({'; '.join(dict.fromkeys(reasons.values()))})",
-                hint="Did task files or data change since? `assay score RUN --run_dir NEW` scores it with the current ones; seal that run.",
-            )
+            why = f"its numbers cannot be computed again from what it stored ({'; '.join(dict.fromkeys(reasons.values()))})"
+            hint = "Did task files or data change since? `assay score RUN --run_dir NEW` scores it with the current ones; seal that run."
+            raise _refusal(directory.path, why, hint)
         for part, reason in reasons.items():
             notify(f"The bundle does not carry the {part}; with them alone it could not be verified: {reason}")
         _write(path, directory, result, about, config, files if with_files else _bare(files), with_docs)
     return path, found
+
+
+def _verified(draft: Path, sources: Sources, progress: Progress | None) -> SealVerification | str:
+    """What verifying a bundle found, or why it does not pass."""
+    try:
+        found = verify_bundle(draft, sources, progress)
+    except AssayError as error:
+        return error.message
+    return found if found.passed else str(found.differences[0])
 
 
 def _ways(config: RunConfig, *, docs: bool) -> list[tuple[bool, bool, Sources]]:

@@ -29,7 +29,7 @@ FLAGS = (
 )
 """What health counts of single docs."""
 LISTED = ("disagree", "flips", "gained", "lost")
-"""Choices that need a join: their rows are found once and kept."""
+"""Choices that need a join: their rows are found once and held."""
 ONLY = ("wrong", "right", *FLAGS, *LISTED)
 HALF = 0.5
 """A score below counts as wrong: exact for 0 and 1, a fair cut for F1 and the like."""
