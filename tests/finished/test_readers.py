@@ -222,6 +222,29 @@ def test_broken_inspect_logs(tmp_path: Path) -> None:
         open_run(tmp_path)
 
 
+def read_or_named(path: Path) -> int:
+    """The docs of a run; where it cannot be read, 2 if the error names it."""
+    try:
+        run = open_run(path)
+    except DataError as error:
+        return 2 if str(path) in str(error) else 0
+    return len(list(run.docs(run.tasks[0])))
+
+
+@pytest.mark.parametrize("part", ["id", "input", "choices", "target", "scores", "messages", "output", "error"])
+@pytest.mark.parametrize("wrong", [7, "text", [3], {"a": 7}, [[]], True])
+def test_wrong_types_in_an_inspect_log_are_read_or_named(tmp_path: Path, part: str, wrong: Any) -> None:
+    samples = [inspect_sample(1, "C"), {**inspect_sample(2, "C"), part: wrong}]
+    assert read_or_named(write_inspect(tmp_path / "a", samples)) == 2
+
+
+@pytest.mark.parametrize("part", ["doc", "metric", "model_response"])
+@pytest.mark.parametrize("wrong", [7, "{", "[3]", '{"input": 7, "text": 3, "gold_index": "x", "choices": 7}'])
+def test_wrong_types_in_lighteval_details_are_read_or_named(tmp_path: Path, part: str, wrong: Any) -> None:
+    rows = [{**row, part: wrong} for row in lighteval_rows([1.0, 0.0])]
+    assert read_or_named(write_lighteval(tmp_path / "a", rows)) == 2
+
+
 def test_keys_of_columns_of_hashes_and_of_any_text() -> None:
     hashes = [digest(i) for i in range(50)]
     assert (keys_of_column(pa.array(hashes)) == doc_keys(hashes)).all()

@@ -35,7 +35,7 @@ def as_reported(value: float, stderr: Any, n: int, origin: str) -> Estimate:
 def with_our_estimates(run: Run) -> RunResult:
     """The run's values, with intervals from its samples where they give them; a run of ours has them already."""
     result = run.result
-    if run.format == "assay":
+    if run.is_ours:
         return result
     columns = {task: run.columns(task) for task in run.tasks}
     ours = {name: _estimated(task, columns.get(name, {})) for name, task in result.tasks.items()}

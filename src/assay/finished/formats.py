@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from assay.errors import ConfigError, UnknownName, did_you_mean
-from assay.finished.run import Run
+from assay.finished.run import Run, blaming
 from assay.registry import Registry
 from assay.results import RunResult
 
@@ -67,31 +67,30 @@ def readable_formats() -> Iterator[tuple[str, RunFormat]]:
 
 def open_run(path: str | Path) -> Run:
     """A run directory of ours, or what another harness wrote (also a single file of theirs)."""
-    where = _existing(path)
-    for _, row in readable_formats():
-        if row.read is not None and row.finds(where):
-            return row.read(where)
-    raise _no_run(path)
+    name, row = format_at(path)
+    assert row.read is not None
+    with blaming(Path(path), name):
+        return row.read(Path(path))
 
 
 def open_runs(path: str | Path) -> list[Run]:
     """The run at a path, or all runs of a file that holds several."""
-    where = _existing(path)
-    for _, row in readable_formats():
-        if row.read is not None and row.finds(where):
-            return [row.read(where)] if row.read_all is None else row.read_all(where)
-    raise _no_run(path)
+    name, row = format_at(path)
+    if row.read_all is None:
+        return [open_run(path)]
+    with blaming(Path(path), name):
+        return row.read_all(Path(path))
 
 
-def _existing(path: str | Path) -> Path:
+def format_at(path: str | Path) -> tuple[str, RunFormat]:
+    """Whose files are at a path."""
     where = Path(path)
     if not where.exists():
         raise ConfigError(f"{path} does not exist", hint="Use the directory of a finished run.")
-    return where
-
-
-def _no_run(path: str | Path) -> ConfigError:
-    return ConfigError(
+    for name, row in readable_formats():
+        if row.finds(where):
+            return name, row
+    raise ConfigError(
         f"{path} contains no run that can be read",
         hint="Known: run directories of Assay, results and samples of lm-evaluation-harness, details of lighteval (Parquet), "
         ".eval logs of inspect, tables of scores (CSV, Parquet, npz).",

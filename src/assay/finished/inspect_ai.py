@@ -136,7 +136,9 @@ def _by_doc(file: Path) -> list[list[dict[str, Any]]]:
     with _open(file) as archive:
         for name in sorted(n for n in archive.namelist() if n.startswith("samples/") and n.endswith(".json")):
             sample = _load(archive, name, file)
-            needed = {k: sample.get(k) for k in ("id", "input", "choices", "target", "scores", "messages", "output")}
+            needed = {
+                k: sample.get(k) for k in ("id", "input", "choices", "target", "scores", "messages", "output", "error")
+            }
             epochs[str(sample.get("id"))].append(needed)
     return list(epochs.values())
 
@@ -164,6 +166,7 @@ def _answered(file: Path, header: dict[str, Any]) -> Iterator[AnsweredDoc]:
             if first["messages"]
             else None,
             metrics=_means(epochs),
+            failure=first["error"].get("message") if first["error"] else None,
         )
 
 

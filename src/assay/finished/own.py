@@ -91,7 +91,7 @@ def write_samples(run: Run, task: str, path: Path) -> Path:
 
 def _own_file(run: Run, task: str) -> Path | None:
     file = run.result.tasks[task].sample_file
-    return run.path / file if run.format == "assay" and file is not None else None
+    return run.path / file if run.is_ours and file is not None else None
 
 
 def sample_row(doc: AnsweredDoc) -> SampleRow:
@@ -110,6 +110,7 @@ def sample_row(doc: AnsweredDoc) -> SampleRow:
         metrics=numbers,
         other={name: value for name, value in doc.metrics.items() if name not in numbers and value is not None},
         cluster=doc.cluster,
+        failure=doc.failure,
     )
 
 
@@ -118,7 +119,8 @@ def sample_rows(run: Run, task: str, columns: Sequence[str] | None = None) -> It
     if (file := _own_file(run, task)) is not None:
         yield from read_samples(file, columns)
         return
-    numbers = {METRIC_COLUMN + key.metric: None for key, column in run.columns(task).items() if column.is_numeric}
+    metrics = run.columns(task) if columns is None else {}
+    numbers = {METRIC_COLUMN + key.metric: None for key, column in metrics.items() if column.is_numeric}
     for doc in run.docs(task):
         row = sample_row(doc)
         fixed = {name: getattr(row, name) for name in FIXED_COLUMNS}
@@ -129,6 +131,8 @@ def sample_rows(run: Run, task: str, columns: Sequence[str] | None = None) -> It
 
 def read_sample_columns(path: Path, keys: Iterable[MetricKey], cluster: str = "") -> Columns:
     """These metrics of a sample file, filter by filter. `cluster` is the column that the task's clusters are named by."""
+    import pyarrow.compute as pc
+
     wanted = list(keys)
     table = _read_table(path, {key.metric for key in wanted})
     filters = np.asarray(table.column("filter").to_numpy(zero_copy_only=False))
@@ -138,7 +142,8 @@ def read_sample_columns(path: Path, keys: Iterable[MetricKey], cluster: str = ""
         part = table if len(rows) == len(table) else table.take(rows)
         other = part.column("other").to_pylist() if "other" in part.column_names else []
         other_values = [json.loads(text) if text else {} for text in other]
-        docs, requests = keys_of_column(part.column("doc_hash")), keys_of_column(part.column("request_hash"))
+        docs, requests = keys_of_column(part.column("doc_hash")), part.column("request_hash")
+        prompts = keys_of_column(requests) if pc.any(pc.not_equal(requests, "")).as_py() else None
         doc_ids = part.column("doc_id").to_numpy().astype(np.int64)
         clusters = part.column("cluster")
         cluster_keys = None if clusters.null_count == len(clusters) else keys_of_labels(clusters.to_pylist(), cluster)
@@ -146,7 +151,7 @@ def read_sample_columns(path: Path, keys: Iterable[MetricKey], cluster: str = ""
             values = _values(part, key.metric, other_values)
             if values is not None:
                 labels = _labels(part, key.metric)
-                columns[key] = DocColumn(key, docs, requests, values, doc_ids, cluster_keys, labels=labels)
+                columns[key] = DocColumn(key, docs, prompts, values, doc_ids, cluster_keys, labels=labels)
     return columns
 
 
@@ -211,9 +216,10 @@ def read_answered(path: Path, ids: Sequence[int] | None = None) -> Iterator[Answ
             responses=tuple(tuple(draws) for draws in json.loads(row["resps"])),
             filtered=json.loads(row["filtered_resps"]),
             filter=row["filter"],
-            request_hash=row["request_hash"],
+            request_hash=row["request_hash"] or None,
             metrics=numbers_of(row) | (json.loads(row["other"]) if row.get("other") else {}),
             cluster=row.get("cluster"),
+            failure=row.get("failure"),
         )
 
 

@@ -6,6 +6,7 @@ import json
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.errors import ConfigError, did_you_mean
+from assay.errors import AssayError, ConfigError, DataError, did_you_mean
 from assay.instance import Message
 from assay.metrics import METRICS
 from assay.request_types import OUTPUT_TYPES
@@ -120,7 +121,10 @@ class AnsweredDoc:
     request_hash: str | None = None
     """Of the requests; None where the format has no prompts."""
     metrics: Mapping[str, Any] = field(default_factory=dict)
+    """A doc without a value is missing from the metric, never wrong."""
     cluster: str | None = None
+    failure: str | None = None
+    """Why there is no answer."""
 
 
 Columns = dict[MetricKey, DocColumn]
@@ -156,6 +160,10 @@ class Run:
     """Parts that are not there, each with what would have them."""
     written: Mapping[str, Any] | None = None
     """The results file, where it has the schema of lm-evaluation-harness."""
+
+    @property
+    def is_ours(self) -> bool:
+        return self.format == "assay"
 
     def has(self, part: str) -> bool:
         """Whether the run has samples, prompts, answers, every draw, groups."""
@@ -211,9 +219,11 @@ class Run:
         self._require_task(task)
         assert self.read_docs is not None
         wanted = None if ids is None else frozenset(ids)
-        for doc in self.read_docs(task, ids):
-            if filter_name in (None, doc.filter) and (wanted is None or doc.doc_id in wanted):
-                yield doc
+        return (
+            doc
+            for doc in guarded(self.read_docs(task, ids), self.path, self.format)
+            if filter_name in (None, doc.filter) and (wanted is None or doc.doc_id in wanted)
+        )
 
     def shown_docs(self, task: str, ids: NDArray[np.int64], filter_name: str) -> list[dict[str, str]]:
         """These docs with what was answered, as JSON texts, under the filter where it has them; as far as the format has answers."""
@@ -260,6 +270,26 @@ def aggregation_name(task: TaskResult, key: MetricKey) -> str:
 
 
 # For readers of other harnesses
+
+
+@contextmanager
+def blaming(path: Path, origin: str) -> Iterator[None]:
+    """What is not as expected in here is the fault of the files, and is said so: other harnesses change what they write."""
+    try:
+        yield
+    except AssayError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{path} cannot be read as {origin}: {type(error).__name__}: {error}",
+            hint="Its files are damaged, or were written by a version that is not known here.",
+        ) from error
+
+
+def guarded(docs: Iterable[AnsweredDoc], path: Path, origin: str) -> Iterator[AnsweredDoc]:
+    """The docs; where reading them fails, the files are named."""
+    with blaming(path, origin):
+        yield from docs
 
 
 def columns_of(docs: Iterable[AnsweredDoc]) -> Columns:
@@ -321,7 +351,8 @@ def run_of_docs(
 ) -> Run:
     """The run of a log that has values of docs and no scores. Its scores are their means."""
     columns = {
-        task: columns_of(read_docs(task, None)) if read_columns is None else read_columns(task) for task in tasks
+        task: columns_of(guarded(read_docs(task, None), path, origin)) if read_columns is None else read_columns(task)
+        for task in tasks
     }
     found = {}
     for task, of_task in columns.items():

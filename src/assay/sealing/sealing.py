@@ -36,7 +36,7 @@ def seal_run(
     Without `docs` it holds hashes in place of docs and prompts, and verifying needs the dataset.
     """
     opened = open_run(run)
-    if opened.format != "assay":
+    if not opened.is_ours:
         raise _refusal(opened.path, f"it was scored by {opened.result.origin}, whose code is not available here")
     directory, result = RunDirectory(opened.path), opened.result
     about = directory.read_json("run.json") or {}
