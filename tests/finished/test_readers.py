@@ -3,6 +3,7 @@
 import json
 import shutil
 import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,7 @@ def test_lighteval_details_of_both_layouts(tmp_path: Path, prefix: str) -> None:
     b = write_lighteval(tmp_path / "b", lighteval_rows([1.0, 1.0, 1.0, 0.0]))
     run = open_run(a)
     assert (run.format, run.result.model_name, run.tasks) == ("lighteval", "org/model", ("gsm8k|5",))
+    assert run.result.date == datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC).timestamp()
     (found,) = compare_runs([run, open_run(b)], CompareOptions(metrics=("em",)))
     row = found.row("gsm8k|5", "em,none")
     assert (row.difference.gained, row.difference.lost, row.paired) == (1, 0, True)

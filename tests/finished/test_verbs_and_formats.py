@@ -193,6 +193,8 @@ def test_results_without_samples_are_a_baseline_and_a_report_and_nothing_else(tm
     for words in (("compare", bare, other), ("rank", bare, other), ("explain", bare, other), ("agreement", bare)):
         code, _, err = call(capsys, *words)
         assert (code, "has no samples" in err, "--log_samples" in err) == (2, True, True), err
+    for to in ("csv", "jsonl", "inspect"):
+        assert call(capsys, "export", bare, "--to", to, "-o", tmp_path / "out")[0] == 2
     words = ("--tasks", "mini_sums", "--metric", "exact_match,strict", "--json")
     report = as_json(capsys, "gate", other, "--baseline", bare, *words, code=1)
     assert "only scores" in str(report["notes"])

@@ -2,7 +2,7 @@
 
 from assay.finished.alignment import Alignment, align
 from assay.finished.estimating import with_our_estimates
-from assay.finished.formats import FORMATS, RunFormat, export_run, open_run, open_runs, readable_formats, writer_of
+from assay.finished.formats import FORMATS, RunFormat, export_run, open_run, open_runs, readable_formats
 from assay.finished.jsonl import write_sample_files
 from assay.finished.own import read_assay, sample_rows, stored_docs, stored_questions
 from assay.finished.results_files import open_results
@@ -49,5 +49,4 @@ __all__ = [
     "stored_questions",
     "with_our_estimates",
     "write_sample_files",
-    "writer_of",
 ]

@@ -28,6 +28,8 @@ class RunFormat:
     write: WriteRun | None = None
     settings: tuple[str, ...] = ()
     """Keyword arguments that `write` takes."""
+    needs: tuple[str, ...] = ()
+    """Parts that a run must have to be written so."""
     lacks: Mapping[str, str] = field(default_factory=dict)
     """Parts of a run that its files never have (see `PARTS`), each with what would have them."""
     places: Callable[[Path, Sequence[str]], Iterator[Path]] = lambda folder, names: iter(())
@@ -99,20 +101,22 @@ def format_at(path: str | Path) -> tuple[str, RunFormat]:
 
 def export_run(run: str | Path | Run, to: str, output: str | Path, **settings: Any) -> list[Path]:
     """Writes any run in the named format to `output` and returns the files. `settings` are what that format takes."""
-    write = writer_of(to, settings)
+    row = writable_format(to, settings)
     opened = run if isinstance(run, Run) else open_run(run)
+    opened.require(*row.needs)
     folder = Path(output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return write(opened, folder, **settings)
+        assert row.write is not None
+        return row.write(opened, folder, **settings)
     except OSError as error:
         raise ConfigError(
             f"cannot write to {folder}: {error.strerror or error}", hint="Choose another directory with -o."
         ) from error
 
 
-def writer_of(to: str, settings: Mapping[str, Any] | None = None) -> WriteRun:
-    """What writes a format; an error that names those that can be written where it is none, or takes no such setting."""
+def writable_format(to: str, settings: Mapping[str, Any]) -> RunFormat:
+    """The format of this name; an error where it cannot be written, which names those that can, or takes no such setting."""
     row = FORMATS.get(to)
     if row is None or row.write is None:
         known = [name for name in FORMATS if FORMATS[name].write is not None]
@@ -120,8 +124,8 @@ def writer_of(to: str, settings: Mapping[str, Any] | None = None) -> WriteRun:
         raise UnknownName(
             f"the format {to!r} {why}", hint=did_you_mean(to, known) or f"Formats to write: {', '.join(known)}."
         )
-    for name in settings or ():
+    for name in settings:
         if name not in row.settings:
             takers = [each for each in FORMATS if name in FORMATS[each].settings]
             raise ConfigError(f"--to {to} takes no --{name}", hint=f"It is for --to {', '.join(takers)}.")
-    return row.write
+    return row

@@ -23,7 +23,7 @@ from assay.finished.estimating import as_reported
 from assay.finished.formats import RunFormat
 from assay.finished.jsonl import file_name
 from assay.finished.own import sample_rows
-from assay.finished.run import AnsweredDoc, Run, SentRequest, run_of_docs
+from assay.finished.run import AnsweredDoc, Run, SentRequest, run_of_docs, timestamp
 from assay.instance import Message
 from assay.results import (
     Health,
@@ -60,6 +60,7 @@ def read_inspect(path: Path) -> Run:
         lambda task, ids: _answered(by_task[task], headers[by_task[task]]),
         path=path,
         model=str(first.get("model", "")),
+        date=timestamp(str(first.get("created", ""))),
         origin="inspect",
         lacks=LACKS,
     )
@@ -83,9 +84,8 @@ def read_scores(path: Path) -> RunResult:
             )
     task = str(header["eval"].get("task") or path.stem)
     found = TaskResult(task, task, scores, Health(docs=docs), sample_len=docs, original=docs)
-    return RunResult(
-        {task: found}, roots=(task,), model={"name": str(header["eval"].get("model", ""))}, origin="inspect"
-    )
+    model, date = {"name": str(header["eval"].get("model", ""))}, timestamp(str(header["eval"].get("created", "")))
+    return RunResult({task: found}, roots=(task,), model=model, date=date, origin="inspect")
 
 
 def _open(file: Path) -> zipfile.ZipFile:
@@ -338,6 +338,7 @@ FORMAT = RunFormat(
     finds=lambda path: bool(find_logs(path)),
     read=read_inspect,
     write=write_inspect,
+    needs=("samples",),
     lacks=LACKS,
     places=lambda folder, names: (folder / name for name in names if name.endswith(".eval")),
     scores=read_scores,

@@ -15,7 +15,7 @@ from typing import Any
 
 from assay.errors import DataError
 from assay.finished.formats import RunFormat
-from assay.finished.run import AnsweredDoc, Run, SentRequest, run_of_docs
+from assay.finished.run import AnsweredDoc, Run, SentRequest, run_of_docs, timestamp
 from assay.instance import Message
 
 _FILE = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\d.*)\.parquet")
@@ -40,6 +40,7 @@ def read_lighteval(path: Path) -> Run:
         lambda task, ids: (_answered(files[task], number, row) for number, row in enumerate(_rows(files[task]))),
         path=path,
         model=_model(next(iter(files.values()))),
+        date=max(timestamp(match["date"]) for file in files.values() if (match := _FILE.fullmatch(file.name))),
         origin="lighteval",
         lacks=LACKS,
     )

@@ -47,4 +47,5 @@ def to_parquet(run: Run, folder: Path) -> list[Path]:
     return [scores, *(write_samples(run, task, folder / f"samples_{file_name(task)}.parquet") for task in run.tasks)]
 
 
-CSV, JSONL, PARQUET = (RunFormat(write=write) for write in (to_csv, to_jsonl, to_parquet))
+CSV, JSONL = (RunFormat(write=write, needs=("samples",)) for write in (to_csv, to_jsonl))
+PARQUET = RunFormat(write=to_parquet)

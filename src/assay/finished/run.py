@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -346,6 +347,7 @@ def run_of_docs(
     path: Path,
     model: str,
     origin: str,
+    date: float = 0.0,
     read_columns: ReadColumns | None = None,
     lacks: Mapping[str, str] | None = None,
 ) -> Run:
@@ -361,8 +363,22 @@ def run_of_docs(
         scores = {key: Score(mean, mean.n, "mean") for key, mean in means.items()}
         docs = max(map(len, of_task.values()), default=0)
         found[task] = TaskResult(task, task, scores, Health(docs=docs), sample_len=docs, original=docs)
-    result = RunResult(found, roots=tuple(found), model={"name": model}, origin=origin)
+    result = RunResult(found, roots=tuple(found), model={"name": model}, date=date, origin=origin)
     return Run(result, path, tuple(found), read_docs, columns.__getitem__, origin, lacks or {})
+
+
+def timestamp(text: str) -> float:
+    """Seconds since 1970 of a date in a log or in the name of a file, which has no colons; 0 where it is none.
+
+    >>> timestamp("1970-01-02T00:00:00+00:00"), timestamp("1970-01-02T00-00-01.5"), timestamp("yesterday")
+    (86400.0, 86401.5, 0.0)
+    """
+    day, _, clock = text.partition("T")
+    try:
+        found = datetime.fromisoformat(f"{day}T{clock[:8].replace('-', ':')}{clock[8:]}" if clock else day)
+    except ValueError:
+        return 0.0
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
 
 
 def clean_name(name: str) -> str:

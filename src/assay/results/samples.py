@@ -30,13 +30,6 @@ file is the same as if the group were written at once."""
 BATCH_ROWS = 1024
 """Rows that readers hold at once."""
 NOTHING = Response(None)
-METRIC_COLUMN, LABEL_COLUMN = "metric:", "label:"
-"""How the columns of numbers begin: what a metric gives, and what people say of it."""
-REQUIRED_COLUMNS = (
-    *("doc_id", "doc_hash", "request_hash", "filter"),
-    *("doc", "target", "arguments", "resps", "filtered_resps"),
-)
-"""Those without which a file is no sample file; older ones lack others."""
 TEXT_COLUMNS = (
     *("doc", "target", "arguments", "resps", "filtered_resps", "stops", "tokens", "extras", "questions"),
     *("failure", "other"),
@@ -272,6 +265,13 @@ class SampleWriter:
         )
 
 
+METRIC_COLUMN, LABEL_COLUMN = "metric:", "label:"
+"""How the columns of numbers begin: what a metric gives, and what people say of it."""
+REQUIRED_COLUMNS = (
+    *("doc_id", "doc_hash", "request_hash", "filter"),
+    *("doc", "target", "arguments", "resps", "filtered_resps"),
+)
+"""Those without which a file is no sample file; older ones lack others."""
 FIXED_COLUMNS = ("doc_id", "doc_hash", "request_hash", "filter", *TEXT_COLUMNS, "flags", "cluster")
 """Those that every file has; numbers follow."""
 
