@@ -9,7 +9,6 @@ a time limit of its own, does the matching.
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]
 import ctypes
 import math
 import re
@@ -39,14 +38,13 @@ def within(seconds: float, work: Callable[[], T]) -> T:
 
     An alarm that somebody else has set keeps running: it is put back with the time that it had left.
     """
-    # Not `signal.signal`, which looks for an enum of each handler and takes five times as long.
-    previous = _signal.signal(signal.SIGALRM, _give_up)
+    previous = signal.signal(signal.SIGALRM, _give_up)
     waiting, interval = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         return work()
     finally:
         left, _ = signal.setitimer(signal.ITIMER_REAL, 0)
-        _signal.signal(signal.SIGALRM, previous)
+        signal.signal(signal.SIGALRM, previous)
         if waiting:
             signal.setitimer(signal.ITIMER_REAL, max(waiting - (seconds - left), 1e-6), interval)
 
@@ -107,7 +105,11 @@ def _signals() -> Iterator[None]:
 
 @contextmanager
 def _watcher() -> Iterator[None]:
-    """A second thread that looks at the clock of this one."""
+    """A second thread that looks at the clock of this one, and raises in it.
+
+    By `PyThreadState_SetAsyncExc`, the one way that Python has to end code of another thread. A process of its own could
+    be killed instead, but scorers and the functions of task files live in this one and remember what they have seen.
+    """
     raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
     clock, worker, ended = vars(_clock), ctypes.c_ulong(threading.get_ident()), threading.Event()
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,11 +14,12 @@ from tests.store.stores import fill, key
 
 from assay.errors import StoreError
 from assay.instance import Response
-from assay.store import ResponseStore, export_responses, stats, verify
+from assay.store import ResponseStore, export_responses, recovery, stats, verify
+
+LONG = "long answer " * 1000
 
 
-@pytest.mark.parametrize("text", ["", "long answer " * 1000])
-@pytest.mark.parametrize("part", [0.3, 0.6, 0.95])
+@pytest.mark.parametrize(("text", "part"), [("", 0.3), ("", 0.6), ("", 0.95), (LONG, 0.6), (LONG, 0.95)])
 def test_a_store_cut_off_in_the_middle_is_set_aside_and_rebuilt(tmp_path: Path, text: str, part: float) -> None:
     path = tmp_path / "s.sqlite"
     n = 3000 if not text else 60
@@ -33,18 +37,104 @@ def test_a_store_cut_off_in_the_middle_is_set_aside_and_rebuilt(tmp_path: Path, 
     assert len(messages) == 1
     assert "damaged" in messages[0]
     assert str(len(found)) in messages[0]
-    assert len(list(tmp_path.glob("s.sqlite.damaged-*"))) == 1
+    assert len(list(tmp_path.glob("s.sqlite.damaged-*[0-9]"))) == 1
 
 
-def test_a_store_without_its_head_gives_back_all_other_pages(tmp_path: Path) -> None:
+ROOT = 4
+"""The page from which SQLite finds all answers."""
+
+
+def spoil(path: Path, page: int) -> bytes:
+    """Overwrite one page, and say what the file is now."""
+    data = path.read_bytes()
+    path.write_bytes(data[: (page - 1) * 4096] + os.urandom(4096) + data[page * 4096 :])
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("page", [1, ROOT])
+def test_a_store_that_sqlite_cannot_read_is_an_error_and_stays_as_it_is(
+    tmp_path: Path, page: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    path = tmp_path / "s.sqlite"
+    fill(path, 2000)
+    spoiled = spoil(path, page)
+    with pytest.raises(StoreError) as caught:
+        ResponseStore(path)
+    assert ".recover" in str(caught.value.hint)
+    assert path.read_bytes() == spoiled
+    assert not list(tmp_path.glob("*damaged*"))
+
+
+def has_recover(folder: Path) -> bool:
+    """Many builds of the shell know the command and lack what it needs."""
+    shell = shutil.which("sqlite3")
+    if shell is None:
+        return False
+    fill(folder / "sound.sqlite", 1)
+    done = subprocess.run([shell, folder / "sound.sqlite", ".recover"], capture_output=True, check=False)
+    return b"INSERT" in done.stdout
+
+
+@pytest.mark.parametrize("page", [1, ROOT])
+def test_the_shell_gives_back_all_other_pages(tmp_path: Path, page: int) -> None:
+    if not has_recover(tmp_path):
+        pytest.skip("no sqlite3 shell whose .recover works")
     path = tmp_path / "s.sqlite"
     keys = fill(path, 2000)
-    data = path.read_bytes()
-    path.write_bytes(os.urandom(4096) + data[4096:])
+    spoil(path, page)
+    with ResponseStore(path, notify=lambda _: None) as store:
+        assert len(store.get_many(keys)) > 1900
+
+
+SHELL = """#!{python}
+import sqlite3, sys, time
+if sys.argv[-1] == ".recover":
+    time.sleep({seconds})
+    print(open("{script}").read())
+else:
+    with sqlite3.connect(sys.argv[1]) as made:
+        made.executescript(sys.stdin.read())
+"""
+
+
+def install_shell(folder: Path, rows: list[tuple[object, ...]], seconds: float = 0.0) -> None:
+    """One that answers `.recover` with rows of which it does not know the table."""
+    with sqlite3.connect(":memory:") as made:
+        made.execute("CREATE TABLE lost_and_found(rootpgno, pgno, nfield, id, c0, c1, c2, c3, c4, c5, c6, c7)")
+        made.executemany("INSERT INTO lost_and_found VALUES (9, 9, 8, NULL, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        (folder / "rows.sql").write_text("\n".join(made.iterdump()))
+    shell = folder / "sqlite3"
+    shell.write_text(SHELL.format(python=sys.executable, script=folder / "rows.sql", seconds=seconds))
+    shell.chmod(0o755)
+
+
+def test_rows_that_the_shell_finds_are_checked_as_every_row_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "s.sqlite"
+    keys = fill(path, 10, text="an answer ")
+    with sqlite3.connect(path) as raw:
+        rows = raw.execute("SELECT * FROM responses").fetchall()
+    changed = next(i for i, row in enumerate(rows) if row[0] == keys[4])
+    rows[changed] = (keys[4], '"forged"', *rows[changed][2:])
+    install_shell(tmp_path, [*rows, (None,) * 8, ("text", 1, 2, 3, 4, 5, 6, 7)])
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    spoil(path, 1)
     messages: list[str] = []
     with ResponseStore(path, notify=messages.append) as store:
-        assert len(store.get_many(keys)) == 2000
-    assert messages
+        assert set(keys) - set(store.get_many(keys)) == {keys[4]}
+    assert "9 answers" in messages[0]
+    assert not list(tmp_path.glob(".recover-*"))
+
+
+def test_a_shell_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_shell(tmp_path, [], seconds=60)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(recovery, "SHELL_SECONDS", 0.2)
+    path = tmp_path / "s.sqlite"
+    keys = fill(path, 2000)
+    path.write_bytes(path.read_bytes()[:-5000])
+    with ResponseStore(path, notify=lambda _: None) as store:
+        assert 1500 < len(store.get_many(keys)) < 2000
 
 
 def test_answers_only_in_the_journal_are_rescued_too(tmp_path: Path) -> None:
@@ -69,7 +159,7 @@ def test_damage_met_in_the_middle_of_a_run_is_put_right_and_the_run_goes_on(tmp_
     messages: list[str] = []
     store = ResponseStore(path, notify=messages.append)
     data = bytearray(path.read_bytes())
-    for page in range(3, len(data) // 4096, 4):
+    for page in range(ROOT, len(data) // 4096, 4):
         data[page * 4096 : page * 4096 + 64] = b"\xff" * 64
     path.write_bytes(bytes(data))
     store._connection.execute("PRAGMA cache_size = 0")

@@ -50,6 +50,8 @@ class MetricConfig(FrozenConfig):
     hf_evaluate: bool = False
     reducer: str | Function | None = None
     """How the values of several draws of one doc are combined into one. Default: the task's `reducer`."""
+    interval: str | None = None
+    """The interval method, by its registered name. Default: the first whose conditions hold."""
     kwargs: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="before")

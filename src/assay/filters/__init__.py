@@ -1,6 +1,6 @@
 """Responses to filtered responses: filters, and named chains of them."""
 
-from assay.filters.base import DROPPED, FILTERS, Custom, Filter, register_filter
+from assay.filters.base import DROPPED, FILTERS, Custom, Filter, register_filter, works_per_doc
 from assay.filters.choice import Choice, Reading, ReadLabel, read_choice
 from assay.filters.ensemble import DEFAULT_FILTER, TOOL_FILTER, FilterEnsemble, build_filter
 from assay.filters.extraction import (
@@ -66,4 +66,5 @@ __all__ = [
     "build_filter",
     "read_choice",
     "register_filter",
+    "works_per_doc",
 ]

@@ -35,6 +35,9 @@ class Filter(ABC):
     """Whether it is given whole responses in place of their texts; such a filter stands first in its chain."""
     drops = False
     """Whether the filter may return `DROPPED`."""
+    per_doc = False
+    """Whether each doc is filtered by itself. A filter that does not say so is given all docs of the task at once; a class
+    that overrides `apply` says it anew."""
 
     def __init__(self, **kwargs: Any) -> None:  # noqa: B027
         """Filters written for lm-evaluation-harness pass their leftover arguments up; there is no use for them."""
@@ -52,6 +55,19 @@ class Filter(ABC):
         return unparsed
 
 
+def works_per_doc(step: object) -> bool:
+    """Whether a filter says that it filters each doc by itself: the class with its `apply`, or one derived from that.
+
+    A filter from a task file need not derive from `Filter`.
+    """
+    for cls in type(step).__mro__:
+        if "per_doc" in vars(cls):
+            return bool(vars(cls)["per_doc"])
+        if "apply" in vars(cls):
+            return False
+    return False
+
+
 def _as_filter(name: str, entry: object) -> type[Filter]:
     """A class as it is; a plain function `f(resps, docs)` as the filter that calls it."""
     if isinstance(entry, type):
@@ -59,6 +75,8 @@ def _as_filter(name: str, entry: object) -> type[Filter]:
     function = cast("Callable[..., Iterable[Any]]", entry)
 
     class Function(Filter):
+        per_doc = bool(getattr(function, "per_doc", False))
+
         def apply(self, resps: Iterable[Any], docs: Sequence[Doc]) -> Iterable[Any]:
             return function(resps, docs)
 

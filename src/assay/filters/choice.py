@@ -59,6 +59,8 @@ class Choice(Extractor):
     `labels` are A, B, C, … unless the task has its own. `give: text` gives the choice's text in place of its label.
     """
 
+    per_doc = True
+
     def __init__(
         self,
         choices: str | Callable[[Doc], Sequence[str]] = "choices",

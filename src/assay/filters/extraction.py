@@ -38,6 +38,8 @@ class RegexFilter(Extractor):
     With several groups it is the first that is not empty. A `group_select` beyond the matches is unparsed, no error.
     """
 
+    per_doc = True
+
     def __init__(
         self, regex_pattern: str = r"#### (\-?[0-9\.\,]+)", group_select: int = 0, fallback: str = "[invalid]"
     ) -> None:
@@ -82,6 +84,8 @@ class MultiChoiceRegexFilter(RegexFilter):
     Choices are the doc's column `choices`. Longer ones are tried first, so that "Guilty" does not win inside "Guilty of
     Romance". The three `ignore` options hold for the comparison with the choices' texts only.
     """
+
+    per_doc = True
 
     def __init__(
         self,
@@ -138,6 +142,8 @@ class MultiChoiceRegexFilter(RegexFilter):
 class POSFilter(Extractor):
     """The tags of a printed list of pairs: `[('I', 'PRON'), …]` gives `['PRON', …]`."""
 
+    per_doc = True
+
     _PAIR = re.compile(r"\('([^']*)', '([^']*)'\)")
 
     def __init__(
@@ -157,6 +163,8 @@ class POSFilter(Extractor):
 
 class AnswerFilter(Extractor):
     """An extractor that is a function of one response; None means that nothing was found."""
+
+    per_doc = True
 
     def __init__(self, fallback: str = "[invalid]") -> None:
         self.fallback = fallback
@@ -298,6 +306,8 @@ def plain_call(call: Mapping[str, Any]) -> dict[str, Any]:
 @FILTERS.register("tool_calls")
 class ToolCalls(Filter):
     """Each response's calls as JSON, `[{"name": …, "arguments": {…}}, …]`; `[]` if there are none."""
+
+    per_doc = True
 
     takes_responses = True
 

@@ -18,6 +18,8 @@ from assay.instance import Doc
 class TakeFirst(Filter):
     """The first response, no longer in a list."""
 
+    per_doc = True
+
     def apply(self, resps: Iterable[Any], docs: Sequence[Doc]) -> list[Any]:
         return [entry[0] for entry in resps]
 
@@ -28,6 +30,8 @@ class TakeFirst(Filter):
 @FILTERS.register("take_first_k")
 class TakeFirstK(Filter):
     """The first `k` responses, as a list."""
+
+    per_doc = True
 
     def __init__(self, k: int) -> None:
         self.k = k
@@ -50,6 +54,8 @@ class TakeFirstK(Filter):
 class MajorityVote(Filter):
     """The most frequent response, in a list of one; the first one if several tie."""
 
+    per_doc = True
+
     def apply(self, resps: Iterable[Any], docs: Sequence[Doc]) -> list[Any]:
         return [[Counter(entry).most_common(1)[0][0]] for entry in resps]
 
@@ -65,6 +71,8 @@ class Decontaminate(Filter):
     compared in lower case and without punctuation. `column` names the text to look at; by default it is all text of the
     doc. A doc with fewer than `n` words is contaminated only if a whole line equals it.
     """
+
+    per_doc = True
 
     drops = True
 

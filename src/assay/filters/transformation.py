@@ -17,6 +17,8 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 class Transformation(Filter):
     """A filter that is a function of one response."""
 
+    per_doc = True
+
     def transform(self, response: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} does not say what it makes of a response")
 
@@ -27,6 +29,8 @@ class Transformation(Filter):
 @FILTERS.register("noop")
 class Noop(Filter):
     """Changes nothing: the metric gets every draw."""
+
+    per_doc = True
 
     def apply(self, resps: Iterable[Any], docs: Sequence[Doc]) -> list[Any]:
         return [*resps]

@@ -119,7 +119,15 @@ def _f1_estimate(value: float, table: Floats, clusters: Clusters | None, level: 
     ratio = ratio_estimate(table[:, 0], table[:, 1], clusters, level=level)
     if ratio.stderr is None and len(table) > 1:
         # One doc, or one cluster, holds all positives: it may as well have come out the other way.
-        ratio = replace(ratio, stderr=0.5, low=0.0, high=1.0, method="one unit has all positives", bounded=True)
+        ratio = replace(
+            ratio,
+            stderr=0.5,
+            low=0.0,
+            high=1.0,
+            method="one unit has all positives",
+            bounded=True,
+            withheld_reason=None,
+        )
     return transformed(ratio, lambda j: 2 * j / (1 + j), value)
 
 

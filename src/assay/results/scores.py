@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -159,7 +159,7 @@ def write_scores(scores: Mapping[MetricKey, Score]) -> list[dict[str, Any]]:
 
 def _write_score(score: Score) -> dict[str, Any]:
     entry: dict[str, Any] = {
-        **vars(score.estimate),
+        **score.estimate.to_dict(),
         "size": score.size,
         "aggregation": score.aggregation,
         "higher_is_better": score.higher_is_better,
@@ -204,7 +204,7 @@ def _key(entry: Mapping[str, Any]) -> MetricKey:
 
 def _common(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "estimate": Estimate(**{name: entry[name] for name in _ESTIMATE if name in entry}),
+        "estimate": Estimate.from_dict(entry),
         "size": entry["size"],
         "aggregation": entry["aggregation"],
         "higher_is_better": entry["higher_is_better"],
@@ -213,9 +213,6 @@ def _common(entry: Mapping[str, Any]) -> dict[str, Any]:
         "lm_eval_stderr": entry.get("lm_eval_stderr"),
         "asked": entry.get("asked"),
     }
-
-
-_ESTIMATE = tuple(f.name for f in fields(Estimate))
 
 
 def self_preference(config: Mapping[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assay.filters import ReadLabel
+from assay.filters import ReadLabel, works_per_doc
 from assay.instance import Instance
 from assay.results import (
     DocIds,
@@ -31,7 +31,7 @@ from assay.results import (
 )
 from assay.run.drawing import require_label
 from assay.run.units import Unit
-from assay.scoring import ScoringResult, ensembles_of, filters_of
+from assay.scoring import ScoringResult, ensembles_of
 from assay.stats import cluster_key
 
 if TYPE_CHECKING:
@@ -89,9 +89,8 @@ class Collector:
 
     @cached_property
     def scores_in_parts(self) -> bool:
-        """Filters from task files may look at all responses of the task at once, so they get all of them at once."""
-        steps = [step.function for each in filters_of(self.task.config) for step in each.filter]
-        return all(isinstance(step, str) and step != "custom" for step in steps)
+        """Whether every filter works doc by doc; one that does not is given all responses of the task at once."""
+        return all(works_per_doc(step) for ensemble in self.ensembles for step in ensemble.steps)
 
     @property
     def task_hash(self) -> str:
@@ -100,7 +99,7 @@ class Collector:
 
     def add(self, units: Sequence[Unit]) -> None:
         """Score some answered docs, or keep them until `finish`."""
-        if self.scores_in_parts or not self.scoring:
+        if not self.scoring or self.scores_in_parts:
             self._score(units)
         else:
             self._waiting.extend(units)

@@ -12,7 +12,7 @@ from assay.config import RunConfig
 from assay.results import MetricColumn, MetricKey, Score
 from assay.run.collect import Collector
 from assay.run.until import kept_scores
-from assay.stats import bootstrap_replicates, control_estimate, doc_keys, unit_index, unit_keys
+from assay.stats import Basis, bootstrap_replicates, control_estimate, doc_keys, unit_index, unit_keys
 
 Floats = NDArray[np.float64]
 Keys = NDArray[np.uint64]
@@ -46,7 +46,7 @@ def controlled(
         everything = np.asarray([kept.value for kept in earlier.values()])
         units = unit_keys_of(collector, column)
         result = control_estimate(y, f, everything, unit_index(units))
-        if result.estimate.undefined is None and result.estimate.method == "control variate":
+        if result.estimate.undefined is None and result.estimate.basis is Basis.CONTROL:
             replicates = partial(
                 _controlled_draws, y, f, units, everything, doc_keys(earlier), result.slope, config.bootstrap_iters
             )

@@ -32,6 +32,7 @@ from assay.scoring import (
     metric_configs,
     quietly,
 )
+from assay.stats import Basis
 from assay.tasks import Task
 
 
@@ -116,7 +117,15 @@ def anytime(scores: dict[MetricKey, Score], watch: Watch | None) -> dict[MetricK
         return scores
     low, high = watch.interval
     watched = scores[watch.key]
-    held = replace(watched.estimate, low=low, high=high, method="confidence sequence", caution=None)
+    held = replace(
+        watched.estimate,
+        low=low,
+        high=high,
+        method=Basis.LOOKS.value,
+        basis=Basis.LOOKS,
+        caution=None,
+        withheld_reason=None,
+    )
     return {**scores, watch.key: replace(watched, estimate=held, interval=None, lm_eval_stderr=None)}
 
 

@@ -17,16 +17,14 @@ from assay.metrics import AGGREGATIONS, Aggregation, is_right_or_wrong
 from assay.results import Chance, Numbers, Score
 from assay.stats import (
     B_DEFAULT,
+    DocEvidence,
     Estimate,
-    bootstrap_estimate,
     bootstrap_replicates,
     bootstrap_values,
     ends,
-    mean_estimate,
+    estimate_from_docs,
     mean_stderr,
     poisson_weights,
-    ratio_estimate,
-    transformed,
     unit_index,
     unit_keys,
 )
@@ -72,7 +70,14 @@ def estimate(
     units = unit_keys(doc_keys, clusters)
     index = unit_index(units)
     draws = _draws(values, aggregation, table, units, bootstrap_iters)
-    at_level = partial(_estimate, value, values, aggregation, table, index, bootstrap_iters, draws)
+    withheld = _why_withheld(value, n, aggregation, bootstrap_iters)
+    evidence = _evidence(value, values, aggregation, table, index, bootstrap_iters, draws)
+
+    def at_level(level: float) -> Estimate:
+        if withheld is not None:
+            return Estimate.bare(value, n, withheld)
+        return estimate_from_docs(evidence, level, method=aggregation.interval)
+
     at_95 = at_level(0.95)
     per_doc = _per_doc(aggregation, table)
     theirs = (
@@ -163,7 +168,7 @@ def _floats(values: Sequence[Any]) -> Sequence[float]:
     return values if isinstance(values, Numbers) else [float(value) for value in values]
 
 
-def _estimate(
+def _evidence(
     value: float,
     values: Sequence[Any],
     aggregation: Aggregation,
@@ -171,27 +176,30 @@ def _estimate(
     index: NDArray[np.int64] | None,
     bootstrap_iters: int,
     draws: Callable[[], Floats],
-    level: float,
-) -> Estimate:
-    n = len(values)
+) -> DocEvidence:
+    """What interval methods are given of a number."""
+    is_mean = aggregation.name == "mean" and table is not None
+    ratio = transform = formula = None
+    if is_mean:
+        values = _floats(values)
+        array = np.asarray(values, dtype=np.float64)
+        ratio = (array, np.broadcast_to(1.0, len(array)))
+    elif aggregation.transform is not None and table is not None:
+        ratio, transform = (table[:, 0], table[:, 1]), aggregation.transform
+    if aggregation.estimate is not None and table is not None:
+        formula = partial(aggregation.estimate, value, table, index)
+    return DocEvidence(value, len(values), index, ratio, transform, formula, draws, bootstrap_iters, values, is_mean)
+
+
+def _why_withheld(value: float, n: int, aggregation: Aggregation, bootstrap_iters: int) -> str | None:
+    """Why no method at all can give an interval."""
     if not bootstrap_iters:
-        return Estimate.bare(value, n, "error bars are turned off")
+        return "error bars are turned off"
     if n == 1:
-        return Estimate.bare(value, n, "one doc")
+        return "one doc"
     if not math.isfinite(value):
-        return Estimate.bare(value, n, "the number is infinite")
-    if aggregation.name == "bypass":
-        return Estimate.bare(value, n, "nothing was scored")
-    if table is not None and aggregation.estimate is not None:
-        return aggregation.estimate(value, table, index, level)
-    if aggregation.name == "mean" and table is not None:
-        return replace(mean_estimate(_floats(values), index, level=level), value=value)
-    if aggregation.transform is not None and table is not None:
-        return transformed(ratio_estimate(table[:, 0], table[:, 1], index, level=level), aggregation.transform, value)
-    units = n if index is None else int(index.max()) + 1
-    lifted = bootstrap_estimate(value, draws(), n, units=units, level=level)
-    few = lifted.method == "bootstrap" and len(draws()) < bootstrap_iters
-    return replace(lifted, method=f"bootstrap, {len(draws())} replicates") if few else lifted
+        return "the number is infinite"
+    return "nothing was scored" if aggregation.name == "bypass" else None
 
 
 def _lm_eval_stderr(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from assay.config import FilterConfig, FilterStep, Function, FunctionRef, MetricConfig, ScorerConfig, TaskConfig
@@ -14,6 +14,7 @@ from assay.instance import Instance
 from assay.metrics import AGGREGATIONS, METRICS, Aggregation, Kind, Metric, Reducer, get_reducer
 from assay.registry import Registry
 from assay.request_types import OUTPUT_TYPES
+from assay.stats import method_for_docs
 
 IGNORES_KWARGS = {
     *("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match", "f1", "mcc", "brier_score", "likelihood"),
@@ -242,7 +243,10 @@ def _binds(function: Callable[..., Any], kwargs: dict[str, Any]) -> bool:
 
 
 def aggregation_of(config: MetricConfig | None) -> Aggregation:
-    """The aggregation that an entry names, else the metric's own, else the mean."""
+    """The aggregation that an entry names, else the metric's own, else the mean; with the interval method that it names."""
+    if config is not None and config.interval is not None:
+        method = method_for_docs(config.interval)
+        return replace(aggregation_of(config.model_copy(update={"interval": None})), interval=method.name)
     given = None if config is None else config.aggregation
     if given is None:
         metric = METRICS.get(config.metric) if config is not None and isinstance(config.metric, str) else None

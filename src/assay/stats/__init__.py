@@ -8,6 +8,16 @@ from assay.stats.bootstrap import (
     poisson_weights,
     replicate_spread,
 )
+from assay.stats.children import (
+    ChildEvidence,
+    all_docs,
+    distinct_docs,
+    estimate_from_children,
+    extreme_end,
+    extreme_replicates,
+    share_docs,
+    summed_replicates,
+)
 from assay.stats.closed_form import (
     combined_estimate,
     correlation_estimate,
@@ -28,7 +38,9 @@ from assay.stats.closed_form import (
 from assay.stats.components import Components, variance_components
 from assay.stats.control import control_estimate
 from assay.stats.detection import chance_to_see, odd_one_out, smallest_seen
-from assay.stats.estimate import B_DEFAULT, Aggregation, Clusters, Estimate, Floats, ends
+from assay.stats.docs import estimate_from_docs
+from assay.stats.estimate import B_DEFAULT, Aggregation, Basis, Clusters, Estimate, Floats, ends
+from assay.stats.methods import INTERVAL_METHODS, DocEvidence, IntervalMethod, method_for_docs
 from assay.stats.paired import (
     Difference,
     influence_difference,
@@ -91,17 +103,22 @@ __all__ = [
     "FEWEST_LABELS",
     "FEWEST_REPLAYS",
     "FEWEST_RUNS",
+    "INTERVAL_METHODS",
     "Aggregation",
+    "Basis",
+    "ChildEvidence",
     "Clusters",
     "Components",
     "ConfidenceSequence",
     "Corrected",
     "Difference",
     "DiscordantEvidence",
+    "DocEvidence",
     "Estimate",
     "Floats",
     "Games",
     "GateResult",
+    "IntervalMethod",
     "Judged",
     "PairDraws",
     "PairedNoise",
@@ -112,6 +129,7 @@ __all__ = [
     "ThinDocs",
     "Verdict",
     "above_threshold",
+    "all_docs",
     "bootstrap_estimate",
     "bootstrap_replicates",
     "bootstrap_values",
@@ -129,12 +147,17 @@ __all__ = [
     "corrected_replicates",
     "correlation_estimate",
     "detectable_effect",
+    "distinct_docs",
     "doc_key",
     "doc_keys",
     "docs_needed",
     "draw_agreement",
     "drawn_pairs",
     "ends",
+    "estimate_from_children",
+    "estimate_from_docs",
+    "extreme_end",
+    "extreme_replicates",
     "has_repeats",
     "holm",
     "influence_difference",
@@ -147,6 +170,7 @@ __all__ = [
     "mean_estimate",
     "mean_pairs",
     "mean_stderr",
+    "method_for_docs",
     "non_inferiority",
     "normal_cdf",
     "normal_quantile",
@@ -162,10 +186,12 @@ __all__ = [
     "replicate_difference",
     "replicate_spread",
     "rescaled",
+    "share_docs",
     "simultaneous_reach",
     "smallest_seen",
     "stratified_estimate",
     "summary_estimate",
+    "summed_replicates",
     "sums_by",
     "t_quantile",
     "t_sf",

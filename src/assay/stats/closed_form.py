@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from assay.stats.estimate import Clusters, Estimate, Floats, Keys
+from assay.stats.estimate import Basis, Clusters, Estimate, Floats, Keys
 from assay.stats.intervals import (
     Spread,
     bounded_interval,
@@ -18,6 +18,7 @@ from assay.stats.intervals import (
     spread_of,
     wilson_interval,
 )
+from assay.stats.methods import INTERVAL_METHODS, DocEvidence, IntervalMethod, first_that_holds
 from assay.stats.significance import normal_quantile, t_quantile
 from assay.stats.units import cluster_index, sums_by
 
@@ -59,11 +60,7 @@ def mean_estimate(
 
 def ratio_spread(numerators: Floats, denominators: Floats, clusters: Clusters | None = None) -> Spread | None:
     """The error of Σa/Σb by the delta method: that of the average of (a − r·b), by units."""
-    a, b = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
-    total = float(b.sum())
-    if total == 0 or len(a) < 2:
-        return None
-    return spread_of(a - (float(a.sum()) / total) * b, b, None if clusters is None else cluster_index(clusters))
+    return _ratio_evidence(numerators, denominators, clusters).spread
 
 
 def ratio_estimate(
@@ -73,41 +70,107 @@ def ratio_estimate(
 
     Where every numerator lies between 0 and its denominator, so does the ratio, and its interval is a score interval.
     """
-    a, b = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
-    n, total = len(a), float(b.sum())
+    evidence = _ratio_evidence(numerators, denominators, clusters)
+    n = evidence.n
     if n == 0:
         return Estimate.missing("no docs")
-    if total == 0:
+    if float(evidence.pair[1].sum()) == 0:
         return Estimate.missing("the denominators add up to zero", n)
-    value = float(a.sum()) / total
-    spread = ratio_spread(a, b, clusters)
+    return first_that_holds(RATIO_METHODS, evidence, level)[1]
+
+
+def _ratio_evidence(numerators: Floats, denominators: Floats, clusters: Clusters | None) -> DocEvidence:
+    a, b = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
+    total = float(b.sum())
+    index = None if clusters is None else cluster_index(clusters)
+    return DocEvidence(float(a.sum()) / total if total else math.nan, len(a), index, ratio=(a, b))
+
+
+def _one_unit(evidence: DocEvidence, level: float) -> Estimate:
+    n = evidence.n
+    reason = "one doc" if n == 1 else "one cluster" if evidence.clusters is not None else "one doc counts"
+    return Estimate.bare(_ratio(evidence), n, reason)
+
+
+def _ratio(evidence: DocEvidence) -> float:
+    a, b = evidence.pair
+    return float(a.sum()) / float(b.sum())
+
+
+def _wilson(evidence: DocEvidence, level: float) -> Estimate | None:
+    if evidence.spread is None:
+        return None
+    value, total = _ratio(evidence), float(evidence.pair[1].sum())
+    low, high = wilson_interval(value, total, normal_quantile((1 + level) / 2))
+    stderr, df = evidence.spread.stderr, evidence.spread.df
+    return Estimate(
+        value, stderr, low, high, evidence.n, "wilson", level=level, df=df, bounded=True, basis=Basis.COUNTS
+    )
+
+
+def _score(evidence: DocEvidence, level: float) -> Estimate | None:
+    spread = evidence.spread
     if spread is None:
-        return Estimate.bare(
-            value, n, "one doc" if n == 1 else "one cluster" if clusters is not None else "one doc counts"
-        )
-    caution = None
-    if clusters is not None or bool(np.ptp(b)):
-        caution = spread.caution("doc" if clusters is None else "cluster")
-    prefix, stderr, df = "" if clusters is None else "clustered ", spread.stderr, spread.df
-    bounded = bool(((a >= 0) & (a <= b)).all())
-    counts = bounded and bool(((b == 0) | (b == 1)).all() and ((a == 0) | (a == 1)).all())
-    if counts and clusters is None:
-        low, high = wilson_interval(value, total, normal_quantile((1 + level) / 2))
-        return Estimate(value, stderr, low, high, n, "wilson", level=level, df=df, bounded=True)
-    if bounded:
-        low, high = _in_range(value, a, b, spread, clusters, level)
-        return Estimate(
-            value, stderr, low, high, n, f"{prefix}score", level=level, df=df, bounded=True, caution=caution
-        )
-    if df < 1:
-        return Estimate.bare(value, n, caution or "too few units")
-    low, high = skewed_interval(value, stderr, df, spread.skew, level)
-    if clusters is None and not np.ptp(b):
+        return None
+    value = _ratio(evidence)
+    low, high = _in_range(value, *evidence.pair, spread, evidence.clusters, level)
+    method = "score" if evidence.clusters is None else "clustered score"
+    estimate = Estimate(value, spread.stderr, low, high, evidence.n, method, level=level, df=spread.df, bounded=True)
+    return replace(estimate, caution=evidence.caution)
+
+
+def _student(evidence: DocEvidence, level: float) -> Estimate | None:
+    spread = evidence.spread
+    if spread is None:
+        return None
+    value, caution, (a, b) = _ratio(evidence), evidence.caution, evidence.pair
+    if spread.df < 1:
+        return Estimate.bare(value, evidence.n, caution or "too few units")
+    low, high = skewed_interval(value, spread.stderr, spread.df, spread.skew, level)
+    if evidence.clusters is None and not np.ptp(b):
         far = [log_normal_end(side, level) for side in (a / b, -a / b)]
         high, low = max(high, far[0] or high), min(low, -(far[1] or -low))
         caution = HEAVY_TAIL if far[0] or far[1] else caution
-    return Estimate(value, stderr, low, high, n, f"{prefix}t", level=level, df=df, caution=caution)
+    method = "t" if evidence.clusters is None else "clustered t"
+    return Estimate(value, spread.stderr, low, high, evidence.n, method, level=level, df=spread.df, caution=caution)
 
+
+RATIO_METHODS = (
+    IntervalMethod(
+        "wilson",
+        "every doc is right or wrong and stands for itself",
+        lambda e: e.ratio is not None and e.clusters is None and e.is_count,
+        _wilson,
+        rank=110,
+        of_ratio=True,
+    ),
+    IntervalMethod(
+        "score",
+        "a mean or ratio of values between 0 and 1, by clusters where there are some",
+        lambda e: e.ratio is not None and e.is_bounded,
+        _score,
+        rank=120,
+        of_ratio=True,
+    ),
+    IntervalMethod(
+        "t",
+        "any other mean or ratio, by clusters where there are some",
+        lambda e: e.ratio is not None,
+        _student,
+        rank=130,
+        of_ratio=True,
+    ),
+    IntervalMethod(
+        "one unit",
+        "a mean or ratio of one doc, or one cluster: there is no interval",
+        lambda e: e.ratio is not None,
+        _one_unit,
+        rank=140,
+        of_ratio=True,
+    ),
+)
+for _method in RATIO_METHODS:
+    INTERVAL_METHODS.add(_method.name, _method)
 
 HEAVY_TAIL = "a few docs decide it: values span orders of magnitude"
 
@@ -217,7 +280,7 @@ def combined_estimate(
     if bounded:
         # Half a unit more at either end, of a typical share: that of a doc where docs count alike.
         share = float((weights**2 / (own + 1)).sum())
-        df = math.inf if all(m.method == "wilson" for m in members) else _satterthwaite(parts, own)
+        df = math.inf if all(m.basis is Basis.COUNTS for m in members) else _satterthwaite(parts, own)
         low, high = bounded_interval(value, stderr, df, level, lost=share)
         estimate = Estimate(value, stderr, low, high, n, "combined score", level=level, bounded=True)
         return replace(estimate, df=1 / share - 1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assay.stats.closed_form import mean_estimate
-from assay.stats.estimate import Clusters, Estimate, Floats
+from assay.stats.estimate import Basis, Clusters, Estimate, Floats
 from assay.stats.intervals import skewed_interval, spread_of
 from assay.stats.units import cluster_index
 
@@ -69,6 +69,6 @@ def control_estimate(
     low, high = skewed_interval(value, stderr, freedom, units.skew, level)
     if plain.bounded:
         low, high = max(0.0, low), min(1.0, high)
-    estimate = Estimate(value, stderr, low, high, n, "control variate", level=level, df=freedom)
+    estimate = Estimate(value, stderr, low, high, n, Basis.CONTROL.value, level=level, df=freedom, basis=Basis.CONTROL)
     correlation = slope * math.sqrt(spread / float(y.var(ddof=1)))
     return Controlled(estimate, plain, variance / stderr**2, correlation, slope)

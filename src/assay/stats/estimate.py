@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,24 @@ Clusters = Sequence[Any] | NDArray[Any]
 
 B_DEFAULT = 1000
 """Bootstrap replicates, unless a run says otherwise."""
+
+
+class Basis(Enum):
+    """What an interval rests on, where the code that uses it has to know. The values are the methods' names in files."""
+
+    DOCS = ""
+    """The docs' values: whoever has them can make the interval again."""
+    COUNTS = "wilson"
+    """The same, where every doc stands for itself and is right or wrong."""
+    LOOKS = "confidence sequence"
+    """Docs that were watched as they came: it holds however often one looked, and one made for a fixed number of docs would not."""
+    CONTROL = "control variate"
+    """An earlier run on all docs, beside this one on some."""
+    LABELS = "prediction-powered"
+    """People's labels on some docs, beside a judge's verdicts on all."""
+
+
+RECOMPUTABLE = (Basis.DOCS, Basis.COUNTS)
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,6 +62,27 @@ class Estimate:
     """Whether the number is a mean of values in [0, 1]: its interval is then a score interval and stays in there."""
     caution: str | None = None
     """What to know before the error bar is trusted."""
+    withheld_reason: str | None = field(default=None, compare=False)
+    """Why a number that is defined has no interval."""
+    basis: Basis = field(default=Basis.DOCS, compare=False)
+
+    @property
+    def is_recomputable(self) -> bool:
+        """Whether the docs' values alone give the interval."""
+        return self.basis in RECOMPUTABLE
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is written to files. `basis` and `withheld_reason` are told there by `method`."""
+        return {name: value for name, value in vars(self).items() if name not in _NOT_WRITTEN}
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> Estimate:
+        """What `to_dict` wrote; other keys are passed over."""
+        made = cls(**{name: entry[name] for name in _WRITTEN if name in entry})
+        withheld = made.method.removeprefix(NO_INTERVAL) if made.value is not None and made.low is None else None
+        named = made.method.partition(" (")[0]  # of an imported run, who computed it follows in brackets
+        basis = Basis(named) if named in {each.value for each in Basis} else Basis.DOCS
+        return replace(made, withheld_reason=withheld, basis=basis)
 
     @classmethod
     def missing(cls, reason: str, n: int = 0) -> Estimate:
@@ -55,8 +95,8 @@ class Estimate:
 
     @classmethod
     def bare(cls, value: float, n: int, reason: str) -> Estimate:
-        """A number without an error bar; the method says why there is none."""
-        return cls(value, None, None, None, n, reason)
+        """A number without an error bar, and why there is none."""
+        return cls(value, None, None, None, n, reason, withheld_reason=reason.removeprefix(NO_INTERVAL))
 
     def __str__(self) -> str:
         """As people write it.
@@ -79,6 +119,11 @@ class Estimate:
     @property
     def half_width(self) -> float | None:
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+
+NO_INTERVAL = "no interval: "
+_NOT_WRITTEN = ("withheld_reason", "basis")
+_WRITTEN = tuple(f.name for f in fields(Estimate) if f.name not in _NOT_WRITTEN)
 
 
 def _figures(stderr: float | None) -> int:
@@ -115,3 +160,5 @@ class Aggregation:
     """(number, table of `statistics`, clusters, level) → estimate, for numbers with a formula of their own: f1, mcc."""
     resamples: int = 0
     """To how many resamples lm-evaluation-harness bounds the standard error of this aggregation; 0: no bound of its own."""
+    interval: str | None = None
+    """The interval method that a task names for it; None: the first that holds."""

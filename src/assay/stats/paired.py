@@ -218,7 +218,7 @@ def replicate_difference(
         # Both move alike in every replicate. How far one doc can move them is then known from their size at most.
         spread = _least_spread(value, max(abs(a), abs(b)), freedom + 1) or None
     if spread is None:
-        bare = replace(drawn, stderr=0.0, low=None, high=None, method="no spread")
+        bare = replace(drawn, stderr=0.0, low=None, high=None, method="no spread", withheld_reason="no spread")
         return Difference(bare, a, b, None, "none", None, freedom, None)
     reach = t_quantile((1 + level) / 2, freedom) * spread
     estimate = replace(drawn, low=value - reach, high=value + reach, method="t on replicates")

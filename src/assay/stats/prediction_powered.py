@@ -23,7 +23,7 @@ import numpy as np
 
 from assay.stats.bootstrap import bootstrap_replicates
 from assay.stats.closed_form import wilson
-from assay.stats.estimate import B_DEFAULT, Clusters, Estimate, Floats, Keys
+from assay.stats.estimate import B_DEFAULT, Basis, Clusters, Estimate, Floats, Keys
 from assay.stats.paired import Difference
 from assay.stats.significance import normal_quantile, t_quantile, t_sf
 from assay.stats.units import cluster_index
@@ -118,7 +118,9 @@ def corrected_mean(
     freedom = max(1, _units(judged, clusters) - 2)
     reach = t_quantile((1 + level) / 2, freedom) * stderr
     value = judged.value
-    estimate = Estimate(value, stderr, value - reach, value + reach, len(verdicts), "prediction-powered", level=level)
+    estimate = Estimate(
+        value, stderr, value - reach, value + reach, len(verdicts), Basis.LABELS.value, level=level, basis=Basis.LABELS
+    )
     return Corrected(estimate, n, weight, *(rates or (None, None)))
 
 
@@ -142,7 +144,7 @@ def _stratified(judged: Judged, level: float) -> Estimate:
         count, right = int((f == verdict).sum()), float(y[f == verdict].sum())
         if not count:  # nobody read such an answer: the labels alone are what is known
             low, high = wilson(float(y.sum()), len(y), level=level)
-            return Estimate(value, stderr, low, high, total, "prediction-powered", level=level)
+            return Estimate(value, stderr, low, high, total, Basis.LABELS.value, level=level, basis=Basis.LABELS)
         share, (low, high) = right / count, jeffreys(right, count, level=level)
         shares.append(share)
         down, up = down + (part * (share - low)) ** 2, up + (part * (high - share)) ** 2
@@ -152,7 +154,7 @@ def _stratified(judged: Judged, level: float) -> Estimate:
     low, high = max(0.0, value - down), min(1.0, value + up)
     # Groups combine standard errors, and the plain one collapses with the shares.
     stderr = max(stderr, (down + up) / 2 / z)
-    return Estimate(value, stderr, low, high, total, "prediction-powered", level=level)
+    return Estimate(value, stderr, low, high, total, Basis.LABELS.value, level=level, basis=Basis.LABELS)
 
 
 def jeffreys(successes: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
@@ -227,6 +229,13 @@ def corrected_difference(a: Judged, b: Judged, clusters: Clusters | None = None,
     p = 1.0 if spread == 0 else 2 * t_sf(abs(difference) / spread, freedom)
     reach = t_quantile((1 + level) / 2, freedom) * spread
     estimate = Estimate(
-        difference, spread, difference - reach, difference + reach, n, "prediction-powered", level=level
+        difference,
+        spread,
+        difference - reach,
+        difference + reach,
+        n,
+        Basis.LABELS.value,
+        level=level,
+        basis=Basis.LABELS,
     )
     return Difference(estimate, values[0], values[1], p, "paired, prediction-powered", spread, freedom, spread**2 * n)

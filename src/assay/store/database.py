@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from assay.errors import StoreError
-from assay.store.salvage import salvage
+from assay.store.recovery import surviving_rows
 
 logger = logging.getLogger("assay.store")
 
@@ -40,6 +40,7 @@ CREATE TABLE IF NOT EXISTS facts (
 """What a model that cannot be looked into (a server) said of itself and answered to probes when its answers were given."""
 
 _SIDE_FILES = ("-wal", "-shm", "-journal")
+_RECOVER = "install a sqlite3 shell whose .recover works and run again, or move the file away and begin a new store."
 _DAMAGE = ("malformed", "not a database", "database disk image", "file is encrypted", "no such table", "no such column")
 
 
@@ -153,12 +154,18 @@ def open_or_rebuild(path: Path) -> tuple[sqlite3.Connection, str | None]:
 
 def rebuild(path: Path, reason: str) -> tuple[sqlite3.Connection, str]:
     """Move the damaged file and its journal aside and make a new store of the readable answers."""
-    rows = salvage(path)
-    if not rows and path.stat().st_size and not _looks_like_sqlite(path):
-        raise NotAStore(
-            f"{path} is not a response store, and nothing in it looks like one",
-            hint="Choose another path with --store or ASSAY_STORE.",
+    rows = surviving_rows(path)
+    if rows is None and path.stat().st_size:
+        if not _looks_like_sqlite(path):
+            raise NotAStore(
+                f"{path} is not a response store, and nothing in it looks like one",
+                hint=f"Choose another path with --store or ASSAY_STORE. If it was a store, {_RECOVER}",
+            )
+        raise StoreError(
+            f"the response store {path} is damaged ({reason}) so that SQLite cannot read it; nothing was changed",
+            hint=_RECOVER[0].upper() + _RECOVER[1:],
         )
+    rows = rows or []
     aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
     for suffix in ("", *_SIDE_FILES):
         with contextlib.suppress(FileNotFoundError):
