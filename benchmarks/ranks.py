@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from _results import write_section
-from assay.analyses.rank.evidence import SharedDocs
-from assay.finished import open_runs
+from assay.finished import align, open_runs
 from assay.stats import mean_pairs, rank_runs, thin_docs
 
 DOCS, TRIES, REPLICATES = 500, 300, 1000
@@ -73,8 +72,8 @@ def main() -> None:
         return
     runs = open_runs(scores)
     columns = [next(iter(run.columns(run.tasks[0]).values())).scored() for run in runs]
-    docs = SharedDocs.of(columns)
-    values = docs.table(columns)
+    docs = align(*columns)
+    values = docs.table()
     lines = [
         f"{len(runs)} models on {values.shape[1]:,} questions of MMLU-Pro. {DOCS} of them, drawn {TRIES} times, against all of them as the truth ({REPLICATES} replicates):",
         "",

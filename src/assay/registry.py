@@ -33,7 +33,7 @@ class Registry(Generic[T]):
         self,
         kind: str,
         *,
-        group: str | None = None,
+        group: str | tuple[str, ...] = (),
         lazy: dict[str, str] | None = None,
         made_of: Callable[[str, object], T] | None = None,
     ) -> None:
@@ -42,7 +42,7 @@ class Registry(Generic[T]):
         self._made_of = made_of
         self._entries: dict[str, T] = {}
         self._lazy: dict[str, str] = dict(lazy or {})
-        self._group = group
+        self._groups = (group,) if isinstance(group, str) else group
         self._plugins_read = False
 
     def add(self, name: str, entry: T, *, replace: bool = False) -> T:
@@ -113,11 +113,12 @@ class Registry(Generic[T]):
         return f"Known: {', '.join(self)}." if len(self) else f"No {self.kind} is registered."
 
     def _read_plugins(self) -> None:
-        if self._plugins_read or self._group is None:
+        if self._plugins_read:
             return
         self._plugins_read = True
-        for point in entry_points(group=self._group):
-            self._lazy.setdefault(point.name, point.value)
+        for group in self._groups:
+            for point in entry_points(group=group):
+                self._lazy.setdefault(point.name, point.value)
 
 
 def load_object(target: str, *, kind: str = "object") -> object:

@@ -33,7 +33,7 @@ def made(name: str, scores: dict[str, np.ndarray], docs: dict[str, np.ndarray]) 
         score = GroupScore(Estimate.bare(0.5, 1, "made"), 1, aggregator, children=children)
         groups[group] = GroupResult(group, group, {KEY: score}, tuple(scores))
     result = RunResult(tasks, groups, ("all", "worst"), model={"name": name})
-    return Run(result, Path(name), tuple(scores), lambda task: columns[task])
+    return Run(result, Path(name), tuple(scores), read_columns=lambda task: columns[task])
 
 
 def pair(rng: np.random.Generator, sizes: dict[str, int], shift: float = 0.0) -> tuple[Run, Run]:

@@ -10,7 +10,7 @@ import pytest
 from tests.analyses.test_verbs import call
 
 from assay.cli.display import console
-from assay.finished.lm_eval.results import newest_results
+from assay.finished.lm_eval.run_files import find_results
 from assay.results import RunResult
 from assay.run import Counts
 from assay.show import progress_line, run_findings
@@ -30,7 +30,7 @@ def test_the_newest_results_are_imported_whatever_their_folder_is_called(
     out = tmp_path / "out"
     write_results(out / "a" / "results_2026-02-01T00-00-00.json", "newer")
     write_results(out / "z" / "results_2026-01-01T00-00-00.json", "older")
-    assert newest_results(out) == out / "a" / "results_2026-02-01T00-00-00.json"
+    assert find_results(out) == out / "a" / "results_2026-02-01T00-00-00.json"
     monkeypatch.chdir(out)
     code, shown, _ = call(capsys, "import", ".")
     assert code == 0

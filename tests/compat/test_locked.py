@@ -68,6 +68,10 @@ command("ls", "tasks", "sums", "--include_path", ".")
 command("validate", "sums", "asked_twice", "--include_path", ".")
 command("show", "sums", "--include_path", ".")
 command("run", "--model", "dummy", "--tasks", "sums", "--include_path", ".", "--run_dir", "c")
+for form in ("lm-eval", "inspect"):
+    command("export", "c", "--to", form, "-o", form)
+    command("report", form)
+    command("import", form)
 """
 
 

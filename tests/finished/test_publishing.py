@@ -14,7 +14,7 @@ from tests.run.test_run import bench, run  # noqa: F401  `bench` is a fixture
 
 from assay.cli.entry import main
 from assay.errors import ConfigError
-from assay.finished import export_run
+from assay.finished import export_run, open_run
 from assay.finished.publishing import to_eval_results
 from assay.results import RunResult
 
@@ -170,8 +170,9 @@ def test_withheld_numbers_are_not_published(finished: Path) -> None:
     spoiled = replace(
         task, scores={key: replace(score, withheld="too many failed") for key, score in task.scores.items()}
     )
+    spoiled_run = replace(open_run(finished), result=replace(result, tasks={**result.tasks, "colours": spoiled}))
     with pytest.raises(ConfigError, match="no task of this run"):
-        to_eval_results(replace(result, tasks={**result.tasks, "colours": spoiled}), finished / "out")
+        to_eval_results(spoiled_run, finished / "out")
 
 
 def test_parquet_holds_scores_and_samples(finished: Path) -> None:

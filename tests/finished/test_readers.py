@@ -3,6 +3,7 @@
 import json
 import shutil
 import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +92,13 @@ def test_lm_eval_results_without_samples_say_what_to_do(tmp_path: Path) -> None:
     copy = shutil.copytree(LM_EVAL, tmp_path / "copy")
     for file in copy.glob("samples_*"):
         file.unlink()
-    with pytest.raises(ConfigError, match="no samples") as error:
-        open_run(copy)
-    assert "--log_samples" in error.value.hint
+    run = open_run(copy)
+    assert run.result.tasks["mini_sums"].scores, "scores are there"
+    assert not any(map(run.has, ("samples", "prompts", "answers", "draws")))
+    for needs_docs in (lambda: run.columns("mini_sums"), lambda: compare_runs([run, run]), lambda: list(run.docs("x"))):
+        with pytest.raises(ConfigError, match=r"lm-evaluation-harness\) has no samples") as error:
+            needs_docs()
+        assert "--log_samples" in error.value.hint
 
 
 def test_lm_eval_samples_cut_off_in_the_middle(tmp_path: Path) -> None:
@@ -136,6 +141,7 @@ def test_lighteval_details_of_both_layouts(tmp_path: Path, prefix: str) -> None:
     b = write_lighteval(tmp_path / "b", lighteval_rows([1.0, 1.0, 1.0, 0.0]))
     run = open_run(a)
     assert (run.format, run.result.model_name, run.tasks) == ("lighteval", "org/model", ("gsm8k|5",))
+    assert run.result.date == datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC).timestamp()
     (found,) = compare_runs([run, open_run(b)], CompareOptions(metric=("em",)))
     row = found.row("gsm8k|5", "em,none")
     assert (row.difference.gained, row.difference.lost, row.paired) == (1, 0, True)
@@ -216,6 +222,29 @@ def test_broken_inspect_logs(tmp_path: Path) -> None:
         archive.writestr("samples/1_epoch_1.json", "{}")
     with pytest.raises(DataError, match=r"no header\.json"):
         open_run(tmp_path)
+
+
+def read_or_named(path: Path) -> int:
+    """The docs of a run; where it cannot be read, 2 if the error names it."""
+    try:
+        run = open_run(path)
+    except DataError as error:
+        return 2 if str(path) in str(error) else 0
+    return len(list(run.docs(run.tasks[0])))
+
+
+@pytest.mark.parametrize("part", ["id", "input", "choices", "target", "scores", "messages", "output", "error"])
+@pytest.mark.parametrize("wrong", [7, "text", [3], {"a": 7}, [[]], True])
+def test_wrong_types_in_an_inspect_log_are_read_or_named(tmp_path: Path, part: str, wrong: Any) -> None:
+    samples = [inspect_sample(1, "C"), {**inspect_sample(2, "C"), part: wrong}]
+    assert read_or_named(write_inspect(tmp_path / "a", samples)) == 2
+
+
+@pytest.mark.parametrize("part", ["doc", "metric", "model_response"])
+@pytest.mark.parametrize("wrong", [7, "{", "[3]", '{"input": 7, "text": 3, "gold_index": "x", "choices": 7}'])
+def test_wrong_types_in_lighteval_details_are_read_or_named(tmp_path: Path, part: str, wrong: Any) -> None:
+    rows = [{**row, part: wrong} for row in lighteval_rows([1.0, 0.0])]
+    assert read_or_named(write_lighteval(tmp_path / "a", rows)) == 2
 
 
 def test_keys_of_columns_of_hashes_and_of_any_text() -> None:

@@ -14,7 +14,6 @@ import assay
 from assay.errors import ConfigError
 from assay.evaluation import score_again
 from assay.finished import export_run
-from assay.finished.lm_eval.results import import_lm_eval
 from assay.instance import Response
 from assay.models import LM
 from assay.results import RunResult, read_samples, unpack_arguments
@@ -191,7 +190,8 @@ def test_export_and_import_give_the_same_scores(bench: Path) -> None:
         for form in ("lm-eval", "inspect", "csv", "jsonl")
         for path in export_run(bench / "run", form, bench / form)
     )
-    back = import_lm_eval(bench / "lm-eval", bench / "imported")
+    export_run(bench / "lm-eval", "assay", bench / "imported")
+    back = RunResult.load(bench / "imported")
     for name in ("colours", "sums", "both"):
         assert {k: back[name][k].value for k in back[name]} == {k: first[name][k].value for k in first[name]}
 

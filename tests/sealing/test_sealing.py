@@ -19,11 +19,13 @@ from tests.run.test_until import many
 from tests.scoring.judges import bench as judged_bench
 from tests.scoring.judges.test_labels import is_right, label
 
+import assay
 from assay.cli.entry import main
 from assay.errors import ConfigError, UntrustedCode
 from assay.evaluation import score_again
 from assay.sealing import SealVerification, Sources, seal_run, verify_bundle
 from assay.sealing.archive import seal_id
+from assay.sealing.task_files import PACKAGE
 
 Rows = list[dict[str, Any]]
 
@@ -434,3 +436,7 @@ def test_the_verbs_say_what_they_found(bench: Path, capsys: pytest.CaptureFixtur
     assert "Not verified." in shown
     assert code_of("verify", str(changed), "--json") == 1
     assert json.loads(capsys.readouterr().out)["differences"][0]["kind"] == "number"
+
+
+def test_the_hash_of_the_code_is_that_of_this_package_alone() -> None:
+    assert Path(str(assay.__file__)).parent == PACKAGE

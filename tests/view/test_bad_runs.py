@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from assay.errors import DataError
 from assay.view.library import Library
 
 BAD = {
@@ -60,3 +61,32 @@ def test_what_is_no_regular_file_neither_hangs_nor_fills_the_memory(tmp_path: Pa
             sparse.truncate(1 << 40)
     library = Library([tmp_path], tmp_path / ".scratch")
     assert "good" in {run.name for run in library.runs() if library.summary(run) is not None}
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "not JSON"])
+@pytest.mark.parametrize(
+    ("run", "part"),
+    [
+        ("results_2026-01-01T00-00-00.json", "samples_t_2026-01-01T00-00-00.jsonl"),
+        ("log.eval", "log.eval"),
+        ("details_t_2026-01-01T00-00-00.parquet", "details_t_2026-01-01T00-00-00.parquet"),
+    ],
+)
+def test_files_of_other_harnesses_spoil_one_row_only(tmp_path: Path, run: str, part: str, kind: str):
+    make_run(tmp_path, "good")
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    (bad / run).write_text('{"results": {"t": {"acc,none": 1}}, "configs": {"t": {}}}')
+    (bad / part).unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(bad / part)
+    elif kind == "device":
+        (bad / part).symlink_to("/dev/zero")
+    else:
+        (bad / part).write_text("{")
+    library = Library([tmp_path], tmp_path / ".scratch")
+    for entry in library.runs():
+        library.summary(entry)
+        if entry.name != "good":
+            with pytest.raises(DataError):
+                library.results(entry)

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from assay.analyses.compare import align
 from assay.config import Flag, Names, Options, option
 from assay.errors import ConfigError, did_you_mean
-from assay.finished import DocColumn, Run
+from assay.finished import DocColumn, Run, align
 from assay.results import matching
 from assay.show import Column, Findings, Table, kinds
 from assay.show.kinds import Name
@@ -54,6 +53,7 @@ def agreement(run: Run, options: AgreementOptions | None = None) -> Agreements:
     """Of every metric: each two filters, and the draws under each filter where docs were drawn repeatedly."""
     options = options or AgreementOptions()
     tasks, metric = options.tasks, options.metric
+    run.require("samples")
     for task in tasks:
         if task not in run.tasks:
             raise ConfigError(f"{run.path} has no task {task!r}", hint=did_you_mean(task, run.tasks))
@@ -76,8 +76,8 @@ def agreement(run: Run, options: AgreementOptions | None = None) -> Agreements:
 
 
 def _between_filters(task: str, a: DocColumn, b: DocColumn) -> Agreement:
-    pairs = align(a, b)
-    left, right = a.take(pairs.a), b.take(pairs.b)
+    at_a, at_b = align(a, b).shared
+    left, right = a.take(at_a), b.take(at_b)
     between = f"{a.key.filter} / {b.key.filter}"
     units = unit_keys(left.docs, left.clusters)
     if set(np.unique(left.values)) | set(np.unique(right.values)) <= {0.0, 1.0}:

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from assay.analyses.compare import Noise, align
+from assay.analyses.compare import Noise
 from assay.analyses.noise_file import NoiseFile
 from assay.config import Flag, Names, Options, Texts, option
 from assay.errors import ConfigError
-from assay.finished import DocColumn, Run, open_run, shared_keys
+from assay.finished import DocColumn, Run, align, open_run, shared_keys
 from assay.show import Column, Findings, Table, kinds
 from assay.show.kinds import Kind, Name
 from assay.stats import (
@@ -82,7 +82,9 @@ def plan_runs(options: PowerOptions, notify: Callable[[str], None]) -> SizePlans
         raise ConfigError(
             "--from takes one run or two", hint="Choose the two whose difference is most like the planned one."
         )
-    opened = [open_run(run) for run in options.runs]
+    opened = [open_run(path) for path in options.runs]
+    for run in opened:
+        run.require("samples")
     chosen = options.tasks or [task for task in opened[0].tasks if all(task in run.tasks for run in opened)]
     if not chosen:
         raise ConfigError("the runs have no task in common")
@@ -190,7 +192,7 @@ def _from_two(a: DocColumn, b: DocColumn, task: str, repeats: int) -> tuple[Pair
     pairs = align(a, b)
     if len(pairs) < 2:
         raise ConfigError(f"{task}: the runs have {len(pairs)} docs in common", hint="Use runs on the same docs.")
-    left, right = a.take(pairs.a), b.take(pairs.b)
+    left, right = a.take(pairs.shared[0]), b.take(pairs.shared[1])
     within_a, within_b = _within(left, repeats), _within(right, repeats)
     # Its variance of a doc counts clusters, and is above zero even where the runs never differed.
     total = (

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from assay.analyses.compare import Floats
 from assay.config import Flag, Names, Numbers, Options, RunConfig, option
 from assay.errors import ConfigError
-from assay.finished import Columns, DocColumn, Keys, Run, read_assay, shared_keys
+from assay.finished import Columns, DocColumn, Run, align, read_assay, shared_keys
 from assay.results import MetricKey, format_number
 from assay.show import Column, Findings, Table, kinds
 from assay.show.kinds import Kind
@@ -198,22 +197,23 @@ def analyse_sweep(design: SweepDesign, directories: Sequence[Path], metric: str 
 def _analyse(task: str, design: SweepDesign, runs: Sequence[Run], metric: str | None) -> SweptTask:
     columns = [[run.columns(variant(task, style, shots)) for run in runs] for style, shots in design.conditions]
     key = _key(task, [c for row in columns for c in row], metric)
-    cells = [[_scored(c[key]) for c in row] for row in columns]
-    docs = _common([column for row in cells for column in row])
-    if len(docs) < 2:
+    cells = [_scored(c[key]) for row in columns for c in row]
+    shared = align(*cells).shared
+    docs = shared.shape[1]
+    if docs < 2:
         raise ConfigError(
-            f"{task}: the conditions have {len(docs)} docs in common",
+            f"{task}: the conditions have {docs} docs in common",
             hint="A sweep needs the same docs in all conditions.",
         )
-    shape = (len(docs), max(1, len(design.styles)), max(1, len(design.shots)), len(runs))
-    flat = np.stack([np.stack([_at(column, docs) for column in row]) for row in cells])  # conditions × seeds × docs
-    table = flat.reshape(*shape[1:], len(docs)).transpose(3, 0, 1, 2)
+    values = np.stack([column.values[at] for column, at in zip(cells, shared, strict=True)])
+    flat = values.reshape(len(design.conditions), len(runs), docs)
+    table = flat.reshape(max(1, len(design.styles)), max(1, len(design.shots)), len(runs), docs).transpose(3, 0, 1, 2)
     conditions = tuple(
         SweepCondition(style, shots, seed, mean_estimate(flat[i, seed]))
         for i, (style, shots) in enumerate(design.conditions)
         for seed in range(len(runs))
     )
-    return SweptTask(task, key, len(docs), conditions, variance_components(table, NAMES))
+    return SweptTask(task, key, docs, conditions, variance_components(table, NAMES))
 
 
 def _key(task: str, columns: Sequence[Columns], metric: str | None) -> MetricKey:
@@ -235,18 +235,6 @@ def _scored(column: DocColumn) -> DocColumn:
     scored = column.scored()
     _, first = np.unique(scored.docs, return_index=True)
     return scored.take(np.sort(first))
-
-
-def _common(columns: Sequence[DocColumn]) -> Keys:
-    docs = columns[0].docs
-    for column in columns[1:]:
-        docs = docs[np.isin(docs, column.docs)]
-    return docs
-
-
-def _at(column: DocColumn, docs: Keys) -> Floats:
-    order = np.argsort(column.docs)
-    return np.asarray(column.values[order[np.searchsorted(column.docs, docs, sorter=order)]], dtype=np.float64)
 
 
 CONDITIONS: tuple[Column[SweepCondition], ...] = (

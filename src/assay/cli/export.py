@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from assay.cli.output import echo_as_is
 
-FORMS = ("lm-eval", "inspect", "csv", "jsonl", "parquet", "eval-results", "model-card", "eee")
 
-
-@click.command("export", short_help="Write a run in other harnesses' formats.")
-@click.argument("run", type=click.Path(exists=True, file_okay=False))
-@click.option("--to", type=click.Choice(FORMS), required=True)
+@click.command("export")
+@click.argument("run", type=click.Path(exists=True))
 @click.option(
-    "--output", "-o", type=click.Path(file_okay=False), help="Directory to write to.  [default: RUN/export-<form>]"
+    "--to",
+    metavar="FORMAT",
+    required=True,
+    help="assay, lm-eval, inspect, csv, jsonl, parquet, eval-results, model-card, eee, or one that a package registers.",
+)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(file_okay=False),
+    help="Directory to write to.  [default: RUN/export-<format>; for assay, RUN-assay]",
 )
 @click.option("--organization", metavar="NAME", help="Who ran the evaluation, for eee.")
 @click.option(
@@ -22,16 +30,40 @@ FORMS = ("lm-eval", "inspect", "csv", "jsonl", "parquet", "eval-results", "model
     help="How the evaluator relates to the model's developer, for eee.",
 )
 def command(run: str, to: str, output: str | None, organization: str | None, relationship: str | None) -> None:
-    """Write RUN as lm-evaluation-harness results and samples, inspect_ai logs, CSV, JSONL or Parquet, or for publishing:
-    the hub's .eval_results, the metadata of a model card, or Every Eval Ever (eee).
+    """Write RUN, of any harness, as a run directory (assay), lm-evaluation-harness results and samples, inspect_ai logs, CSV,
+    JSONL or Parquet, or for publishing: the hub's .eval_results, the metadata of a model card, or Every Eval Ever (eee).
     """
-    from pathlib import Path
-
     from assay.finished import export_run
 
     given = {"organization": organization, "relationship": relationship}
-    words = {key: word for key, word in given.items() if word is not None}
-    if words and to != "eee":
-        raise click.UsageError("--organization and --relationship are for --to eee.")
-    for path in export_run(run, to, output or Path(run) / f"export-{to}", **words):
+    settings = {name: value for name, value in given.items() if value is not None}
+    if to == "assay":
+        _as_run(run, output or beside(run), settings)
+        return
+    default = Path(run) / f"export-{to}" if Path(run).is_dir() else Path(f"{run}-{to}")
+    for path in export_run(run, to, output or default, **settings):
         echo_as_is(path)
+
+
+def _as_run(run: str, where: str, settings: dict[str, str]) -> None:
+    """A run of ours is shown as every run is."""
+    from assay.cli.display import print_stored
+    from assay.cli.emit import Outputs, emit
+    from assay.finished import export_run
+    from assay.results import RunResult
+    from assay.show import run_findings
+
+    export_run(run, "assay", where, **settings)
+    result = RunResult.load(where)
+    emit(run_findings(result), Outputs())
+    print_stored(result)
+
+
+def beside(source: str) -> str:
+    """`SOURCE-assay`; of `.` and `..` the directories that they stand for.
+
+    >>> beside("out/")
+    'out-assay'
+    """
+    path = Path(source)
+    return f"{path if path.name not in ('', '..') else path.resolve()}-assay"

@@ -18,7 +18,7 @@ def command() -> None:
 
 
 @command.command("check", short_help="Compare verdicts with labels, repeated verdicts, the panel, length and position.")
-@click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("run", type=click.Path(exists=True, path_type=Path))
 @output_flags()
 def check(run: Path, outputs: Outputs) -> None:
     """Show how far the judges of RUN agree with people's labels and with each other, their calibration, and bias.
@@ -34,7 +34,7 @@ def check(run: Path, outputs: Outputs) -> None:
 
 
 @command.command("scale", short_help="Place runs that were judged in pairs on one scale.")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @option_flags(ScaleOptions, verb="judge")
 @output_flags()
 def scale(runs: tuple[Path, ...], options: ScaleOptions, outputs: Outputs) -> None:

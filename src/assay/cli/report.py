@@ -18,7 +18,7 @@ from assay.cli.output import echo_as_is
 @option_flags(AgreementOptions, verb="report")
 @output_flags()
 def command(run: str, agreement: bool, options: AgreementOptions, outputs: Outputs) -> None:
-    """Show a finished run again, in any format.
+    """Show a finished run again, of any harness, in any format.
 
     \b
     assay report runs/my-model/2026-01-01T12-00-00
@@ -29,7 +29,7 @@ def command(run: str, agreement: bool, options: AgreementOptions, outputs: Outpu
     `--format html` without a file writes RUN/report.html. With --agreement: Cohen's κ between every two filters of a task,
     and Krippendorff's α among the draws of its docs; 1 is full agreement, 0 is chance.
     """
-    from assay.finished import open_run
+    from assay.finished import open_run, with_our_estimates
     from assay.results import RunDirectory
     from assay.show import run_findings
 
@@ -39,10 +39,11 @@ def command(run: str, agreement: bool, options: AgreementOptions, outputs: Outpu
 
         emit(findings(agree(open_run(run), options)), outputs)
         return
-    opened = open_run(run)
-    found = run_findings(opened.result, RunDirectory(run).read_json("run.json") if Path(run).is_dir() else None)
-    if outputs.form == "html" and not outputs.files and Path(run).is_dir():
-        place = found.save(Path(run) / "report.html")
+    found = run_findings(
+        with_our_estimates(open_run(run)), RunDirectory(run).read_json("run.json") if Path(run).is_dir() else None
+    )
+    if outputs.form == "html" and not outputs.files:
+        place = found.save(Path(run) / "report.html" if Path(run).is_dir() else Path(f"{run}.html"))
         echo_as_is(str(place))
         return
     emit(found, outputs)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from assay.cli.output import echo
+from assay.cli.sealing import sealing
 
 
 @click.command("seal", short_help="Write a run as one file that anyone can check.")
-@click.argument("run", type=click.Path(exists=True, file_okay=False))
+@click.argument("run", type=click.Path(exists=True))
 @click.option("--output", "-o", type=click.Path(dir_okay=False), help="The file to write.  [default: RUN/bundle.zip]")
 @click.option(
     "--no_docs", is_flag=True, help="Write hashes in place of docs and prompts; whoever verifies it needs the dataset."
@@ -24,10 +25,9 @@ def command(run: str, output: str | None, no_docs: bool) -> None:
     cannot be changed, and nobody can change the bundle unnoticed.
     """
     from assay.cli.display import show_progress
-    from assay.sealing import seal_run
 
     with show_progress() as progress:
-        path, found = seal_run(run, output, docs=not no_docs, progress=progress, notify=progress.message)
+        path, found = sealing("seal_run")(run, output, docs=not no_docs, progress=progress, notify=progress.message)
     echo(f"{path}  {path.stat().st_size:,} bytes")
     echo(f"seal {found.about['seal']}")
     echo(f"{found.docs:,} docs; {found.compared:,} values were computed again and are equal.")

@@ -10,9 +10,7 @@ from assay.cli.output import echo
 
 
 @click.command("view", short_help="View runs and samples in a browser.")
-@click.argument(
-    "directories", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="[DIR]..."
-)
+@click.argument("directories", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="[PLACE]...")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port to listen on.  [default: a free port]")
 @click.option(
     "--host",
@@ -47,7 +45,7 @@ def command(
     bundle_samples: int,
     trend: str | None,
 ) -> None:
-    """Show the runs in each DIR (default: the current directory), ours and those of lm-evaluation-harness.
+    """Show the runs in each PLACE (default: the current directory), ours and those of lm-evaluation-harness, inspect and lighteval.
 
     \b
     assay view runs

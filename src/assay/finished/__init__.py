@@ -1,43 +1,39 @@
 """A finished run of any harness, opened: what was requested and answered, and a value for each doc, column by column."""
 
-from assay.finished.exporting import EXPORTS, RUN_IMPORTERS, export_run, sample_files
-from assay.finished.jsonl import file_name, sample_objects, write_jsonl, write_sample_files
-from assay.finished.own import as_request, read_assay
+from assay.finished.alignment import Alignment, align
+from assay.finished.estimating import with_our_estimates
+from assay.finished.formats import RUN_FORMATS, RunFormat, export_run, open_run, open_runs, readable_formats
+from assay.finished.jsonl import write_sample_files
+from assay.finished.own import read_assay, sample_rows, stored_docs, stored_questions
+from assay.finished.results_files import open_results
 from assay.finished.run import (
-    RUN_READERS,
-    AskedDoc,
-    AskedRequest,
-    ColumnBuilder,
+    PARTS,
+    AnsweredDoc,
     Columns,
     DocColumn,
     Keys,
     Run,
-    RunReader,
+    SentRequest,
     is_higher_better,
     named_like,
-    open_results,
-    open_run,
     perturbations_in,
-    run_of_columns,
+    run_of_docs,
     shared_keys,
 )
-from assay.finished.score_tables import open_runs
 
 __all__ = [
-    "EXPORTS",
-    "RUN_IMPORTERS",
-    "RUN_READERS",
-    "AskedDoc",
-    "AskedRequest",
-    "ColumnBuilder",
+    "PARTS",
+    "RUN_FORMATS",
+    "Alignment",
+    "AnsweredDoc",
     "Columns",
     "DocColumn",
     "Keys",
     "Run",
-    "RunReader",
-    "as_request",
+    "RunFormat",
+    "SentRequest",
+    "align",
     "export_run",
-    "file_name",
     "is_higher_better",
     "named_like",
     "open_results",
@@ -45,10 +41,12 @@ __all__ = [
     "open_runs",
     "perturbations_in",
     "read_assay",
-    "run_of_columns",
-    "sample_files",
-    "sample_objects",
+    "readable_formats",
+    "run_of_docs",
+    "sample_rows",
     "shared_keys",
-    "write_jsonl",
+    "stored_docs",
+    "stored_questions",
+    "with_our_estimates",
     "write_sample_files",
 ]

@@ -11,21 +11,31 @@ import re
 import zipfile
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from assay.errors import DataError
-from assay.finished.exporting import sample_files
+from assay.finished.estimating import as_reported
+from assay.finished.formats import RunFormat
 from assay.finished.jsonl import file_name
-from assay.finished.run import AskedDoc, AskedRequest, ColumnBuilder, Columns, Run, RunReader, run_of_columns
+from assay.finished.own import sample_rows
+from assay.finished.run import AnsweredDoc, Run, SentRequest, run_of_docs, timestamp
 from assay.instance import Message
-from assay.results import MetricKey, RunResult, TaskResult, plain, read_samples, unpack_arguments, write_key
+from assay.results import (
+    Health,
+    MetricKey,
+    RunResult,
+    Score,
+    TaskResult,
+    numbers_of,
+    plain,
+    unpack_arguments,
+    write_key,
+)
 
 _MOST = 256 << 20
 """Bytes of one file of a log, unpacked: a zip of a few kB can hold gigabytes of zeros."""
@@ -45,17 +55,37 @@ def read_inspect(path: Path) -> Run:
     for file in sorted(headers, key=lambda f: str(headers[f]["eval"].get("created", ""))):
         by_task[str(headers[file]["eval"].get("task") or file.stem)] = file
     first = headers[next(iter(by_task.values()))]["eval"]
-    return run_of_columns(
-        {task: _columns(file) for task, file in by_task.items()},
+    return run_of_docs(
+        list(by_task),
+        lambda task, ids: _answered(by_task[task], headers[by_task[task]]),
         path=path,
         model=str(first.get("model", "")),
+        date=timestamp(str(first.get("created", ""))),
         origin="inspect",
-        show_docs=lambda task, ids, _: _docs(by_task[task], ids),
-        asked=lambda task, _: _asked(by_task[task], headers[by_task[task]]),
+        lacks=LACKS,
     )
 
 
-READER = RunReader(lambda path: bool(find_logs(path)), read_inspect)
+def read_scores(path: Path) -> RunResult:
+    """As the header of a log reports them; a log without, which is not finished, is read whole."""
+    header = _header(path)
+    reported = (header.get("results") or {}).get("scores")
+    if not reported:
+        return read_inspect(path).result
+    docs = int((header["eval"].get("dataset") or {}).get("samples") or 0)
+    scores = {}
+    for each in reported:
+        numbers = {name: found["value"] for name, found in each["metrics"].items()}
+        stderr = numbers.pop("stderr", None)
+        value = next(iter(numbers.values()), None)
+        if value is not None:
+            scores[MetricKey(str(each["name"]), "none")] = Score(
+                as_reported(float(value), stderr, docs, "inspect"), docs, "mean"
+            )
+    task = str(header["eval"].get("task") or path.stem)
+    found = TaskResult(task, task, scores, Health(docs=docs), sample_len=docs, original=docs)
+    model, date = {"name": str(header["eval"].get("model", ""))}, timestamp(str(header["eval"].get("created", "")))
+    return RunResult({task: found}, roots=(task,), model=model, date=date, origin="inspect")
 
 
 def _open(file: Path) -> zipfile.ZipFile:
@@ -100,49 +130,61 @@ def _load(archive: zipfile.ZipFile, name: str, file: Path) -> dict[str, Any]:
     return content
 
 
-def _samples(file: Path) -> Iterator[dict[str, Any]]:
+def _by_doc(file: Path) -> list[list[dict[str, Any]]]:
+    """The epochs of each sample, without what is not needed of them."""
+    epochs: dict[str, list[dict[str, Any]]] = defaultdict(list)
     with _open(file) as archive:
         for name in sorted(n for n in archive.namelist() if n.startswith("samples/") and n.endswith(".json")):
-            yield _load(archive, name, file)
-
-
-def _by_doc(file: Path) -> list[list[dict[str, Any]]]:
-    epochs: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for sample in _samples(file):
-        kept = {k: sample.get(k) for k in ("id", "input", "choices", "target", "scores", "messages", "output")}
-        epochs[str(sample.get("id"))].append(kept)
+            sample = _load(archive, name, file)
+            needed = {
+                k: sample.get(k) for k in ("id", "input", "choices", "target", "scores", "messages", "output", "error")
+            }
+            epochs[str(sample.get("id"))].append(needed)
     return list(epochs.values())
 
 
-def _columns(file: Path) -> Columns:
-    builder = ColumnBuilder()
+def _answered(file: Path, header: dict[str, Any]) -> Iterator[AnsweredDoc]:
+    """Samples with the messages up to the first answer, and the settings of the whole log."""
+    config = (header.get("plan") or {}).get("config") or header["eval"].get("model_generate_config") or {}
+    settings = {name: value for name, value in config.items() if value is not None}
+    if "stop_seqs" in settings:
+        settings["until"] = settings.pop("stop_seqs")
     for number, epochs in enumerate(_by_doc(file)):
         first = epochs[0]
-        doc = _sha([first["input"], first["choices"], first["target"]])
-        values: dict[str, list[float]] = defaultdict(list)
-        for sample in epochs:
-            for name, value in _scores(sample):
-                if value == value:
-                    values[name].append(value)
-        means = {name: sum(drawn) / len(drawn) for name, drawn in values.items()}
-        builder.row(doc, _prompt(first), number).update(means)
-    return builder.columns()
+        sent = list(takewhile(lambda message: message.get("role") != "assistant", first["messages"] or ()))
+        turns = tuple(Message(str(turn.get("role")), _text(turn.get("content"))) for turn in sent)
+        doc = {name: first[name] for name in ("input", "choices") if first[name] is not None}
+        yield AnsweredDoc(
+            doc_id=number,
+            doc_hash=_sha([first["input"], first["choices"], first["target"]]),
+            doc=doc,
+            target=first["target"],
+            requests=(SentRequest(turns or _text(first["input"]), settings=settings),),
+            responses=(tuple(_completion(epoch["output"] or {}) for epoch in epochs),),
+            filtered=_read_as(first),
+            request_hash=_sha([[turn.get("role"), turn.get("content")] for turn in sent])
+            if first["messages"]
+            else None,
+            metrics=_means(epochs),
+            failure=first["error"].get("message") if first["error"] else None,
+        )
 
 
-def _prompt(sample: dict[str, Any]) -> str | None:
-    """Hash of the messages up to the first answer."""
-    messages = sample["messages"]
-    if not messages:
-        return None
-    asked = []
-    for message in messages:
-        if message.get("role") == "assistant":
-            break
-        asked.append([message.get("role"), message.get("content")])
-    return _sha(asked)
+def _completion(output: Mapping[str, Any]) -> Any:
+    """The text of the answer, or all of its first choice where the log does not have it apart."""
+    return output.get("completion") or (output.get("choices") or [None])[0]
 
 
-def _scores(sample: dict[str, Any]) -> Iterator[tuple[str, float]]:
+def _means(epochs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    values: dict[str, list[float]] = defaultdict(list)
+    for sample in epochs:
+        for name, value in _scores(sample):
+            if value == value:
+                values[name].append(value)
+    return {name: sum(drawn) / len(drawn) for name, drawn in values.items()}
+
+
+def _scores(sample: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     for scorer, score in (sample["scores"] or {}).items():
         value = score.get("value") if isinstance(score, dict) else score
         parts = value.items() if isinstance(value, dict) else [(None, value)]
@@ -158,48 +200,15 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, bool | int | float) else None
 
 
-def _docs(file: Path, doc_ids: NDArray[np.int64]) -> list[dict[str, Any]]:
-    docs = _by_doc(file)
-    shown = []
-    for i in doc_ids.tolist():
-        sample = docs[i][0]
-        output = sample["output"] or {}
-        answer = output.get("completion") or (output.get("choices") or [{}])[0]
-        shown.append(
-            {
-                "doc_id": i,
-                "doc": _json(sample["input"]),
-                "target": _json(sample["target"]),
-                "filtered_resps": _json(answer),
-            }
-        )
-    return shown
-
-
-def _asked(file: Path, header: dict[str, Any]) -> list[AskedDoc]:
-    """The messages up to the first answer, with the settings of the whole log."""
-    config = (header.get("plan") or {}).get("config") or header["eval"].get("model_generate_config") or {}
-    settings = {name: value for name, value in config.items() if value is not None}
-    if "stop_seqs" in settings:
-        settings["until"] = settings.pop("stop_seqs")
-    docs = []
-    for number, epochs in enumerate(_by_doc(file)):
-        first, turns = epochs[0], []
-        for message in first["messages"] or ():
-            if message.get("role") == "assistant":
-                break
-            content = message.get("content")
-            turns.append(Message(str(message.get("role")), content if isinstance(content, str) else _json(content)))
-        asked = AskedRequest(tuple(turns) if turns else _json(first["input"]), settings=settings)
-        answers = tuple((epoch["output"] or {}).get("completion") for epoch in epochs)
-        docs.append(AskedDoc(number, {"input": first["input"]}, first["target"], (asked,), (answers,), _read_as(first)))
-    return docs
-
-
-def _read_as(sample: dict[str, Any]) -> Any:
-    """What the scorers took for the answer."""
+def _read_as(sample: Mapping[str, Any]) -> list[Any]:
+    """What the scorers took for the answer; the answer itself where none says."""
     scores = (sample["scores"] or {}).values()
-    return [score.get("answer") for score in scores if isinstance(score, dict)]
+    taken = [score["answer"] for score in scores if isinstance(score, dict) and score.get("answer") is not None]
+    return taken or [_completion(sample["output"] or {})]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else _json(value)
 
 
 def _json(value: Any) -> str:
@@ -210,17 +219,17 @@ def _sha(value: Any) -> str:
     return sha256(_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def to_inspect(result: RunResult, folder: Path) -> list[Path]:
+def write_inspect(run: Run, folder: Path) -> list[Path]:
     """One `.eval` log a task: a zip with a header and a file a sample, readable by inspect's viewer and dataframes."""
-    return [_write_eval(result, task, file, folder / f"{file_name(task)}.eval") for task, file in sample_files(result)]
+    return [_write_eval(run, task, folder / f"{file_name(task)}.eval") for task in run.tasks]
 
 
-def _write_eval(result: RunResult, task: str, file: Path, path: Path) -> Path:
-    header = _eval_header(result, task)
+def _write_eval(run: Run, task: str, path: Path) -> Path:
+    header = _eval_header(run.result, task)
     summaries = []
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("_journal/start.json", _encoded({name: header[name] for name in ("version", "eval", "plan")}))
-        for sample in _inspect_samples(file):
+        for sample in _inspect_samples(sample_rows(run, task)):
             archive.writestr(f"samples/{sample['id']}_epoch_1.json", _encoded(sample))
             summaries.append({k: sample[k] for k in ("id", "epoch", "input", "target", "scores")})
         archive.writestr("summaries.json", _encoded(summaries))
@@ -271,15 +280,14 @@ def _scores_in_header(about: TaskResult) -> list[dict[str, Any]]:
     ]
 
 
-def _inspect_samples(file: Path) -> Iterator[dict[str, Any]]:
+def _inspect_samples(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """One sample a doc; each filter's metrics are scores of it."""
     samples: dict[int, dict[str, Any]] = {}
-    for row in read_samples(file):
+    for row in rows:
         sample = samples.get(row["doc_id"]) or samples.setdefault(row["doc_id"], _unscored_sample(row))
-        for name, value in row.items():
-            if name.startswith("metric:") and value is not None:
-                key = write_key(MetricKey(name.removeprefix("metric:"), row["filter"]))
-                sample["scores"][key] = {"value": value, "answer": _plain_text(json.loads(row["filtered_resps"]))}
+        answer = _plain_text(json.loads(row["filtered_resps"]))
+        for metric, value in numbers_of(row).items():
+            sample["scores"][write_key(MetricKey(metric, row["filter"]))] = {"value": value, "answer": answer}
     yield from samples.values()
 
 
@@ -323,3 +331,15 @@ def _plain_text(responses: Any) -> str:
 def _encoded(value: Any) -> bytes:
     """UTF-8 has no place for a lone surrogate, and inspect reads nothing else."""
     return _SURROGATE.sub("\ufffd", json.dumps(value, ensure_ascii=False, default=plain)).encode()
+
+
+LACKS = {"groups": "inspect has no groups of tasks."}
+FORMAT = RunFormat(
+    finds=lambda path: bool(find_logs(path)),
+    read=read_inspect,
+    write=write_inspect,
+    needs=("samples",),
+    lacks=LACKS,
+    places=lambda folder, names: (folder / name for name in names if name.endswith(".eval")),
+    scores=read_scores,
+)

@@ -5,21 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from assay.errors import StoreError
+from assay.finished.own import sample_rows
+from assay.finished.run import Run
 from assay.paths import short_name
-from assay.results import RunDirectory, plain, read_samples, unpack_arguments
+from assay.results import RunDirectory, numbers_of, plain, read_samples, unpack_arguments
 
 
 def write_sample_files(directory: RunDirectory, tasks: list[str]) -> list[Path]:
-    """One file a task, beside `results.json`; none for a task that was asked nothing."""
+    """One file a task, beside `results.json`; none for a task without requests."""
+    files = {task: directory.sample_file(task) for task in tasks}
     return [
-        write_jsonl(directory.path / f"samples_{file_name(task)}.jsonl", sample_objects(directory.sample_file(task)))
-        for task in tasks
-        if directory.sample_file(task).is_file()
+        write_jsonl(directory.path / f"samples_{file_name(task)}.jsonl", _by_filter(partial(read_samples, file)))
+        for task, file in files.items()
+        if file.is_file()
     ]
 
 
@@ -40,18 +44,19 @@ def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
         partial.unlink(missing_ok=True)
         raise StoreError(
             f"cannot write {path}: {error.strerror or error}",
-            hint="Scores and samples are kept; `assay export RUN --to jsonl` writes these files again.",
+            hint="Scores and samples are stored; `assay export RUN --to jsonl` writes these files again.",
         ) from error
     return path
 
 
-def sample_objects(path: Path) -> Iterator[dict[str, Any]]:
-    """Rows of a sample file, all docs of the first filter first, as that harness orders them."""
-    filters: dict[str, None] = {}
-    for row in read_samples(path, columns=["filter"]):
-        filters.setdefault(row["filter"])
-    for name in filters:
-        for row in read_samples(path):
+def sample_objects(run: Run, task: str) -> Iterator[dict[str, Any]]:
+    """The samples of a task, all docs of the first filter first, as that harness orders them."""
+    return _by_filter(partial(sample_rows, run, task))
+
+
+def _by_filter(rows: Callable[..., Iterator[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    for name in dict.fromkeys(row["filter"] for row in rows(columns=["filter"])):
+        for row in rows():
             if row["filter"] == name:
                 yield sample_object(row)
 
@@ -59,8 +64,7 @@ def sample_objects(path: Path) -> Iterator[dict[str, Any]]:
 def sample_object(row: dict[str, Any]) -> dict[str, Any]:
     arguments = unpack_arguments(row["arguments"])
     doc = json.loads(row["doc"])
-    metrics = {k.removeprefix("metric:"): v for k, v in row.items() if k.startswith("metric:") and v is not None}
-    metrics |= json.loads(row["other"]) if row["other"] else {}
+    metrics = numbers_of(row) | (json.loads(row["other"]) if row["other"] else {})
     target = json.loads(row["target"])
     return {
         "doc_id": row["doc_id"],

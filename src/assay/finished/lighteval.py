@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from assay.errors import DataError
-from assay.finished.run import AskedDoc, AskedRequest, ColumnBuilder, Columns, Run, RunReader, run_of_columns
+from assay.finished.formats import RunFormat
+from assay.finished.run import AnsweredDoc, Run, SentRequest, run_of_docs, timestamp
 from assay.instance import Message
 
 _FILE = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\d.*)\.parquet")
@@ -36,17 +35,15 @@ def find_details(path: Path) -> dict[str, Path]:
 
 def read_lighteval(path: Path) -> Run:
     files = find_details(path)
-    return run_of_columns(
-        {task: _columns(file) for task, file in files.items()},
+    return run_of_docs(
+        list(files),
+        lambda task, ids: (_answered(files[task], number, row) for number, row in enumerate(_rows(files[task]))),
         path=path,
         model=_model(next(iter(files.values()))),
+        date=max(timestamp(match["date"]) for file in files.values() if (match := _FILE.fullmatch(file.name))),
         origin="lighteval",
-        show_docs=lambda task, ids, _: _docs(files[task], ids),
-        asked=lambda task, _: [_asked(number, row) for number, row in enumerate(_rows(files[task]))],
+        lacks=LACKS,
     )
-
-
-READER = RunReader(lambda path: bool(find_details(path)), read_lighteval)
 
 
 def _model(file: Path) -> str:
@@ -55,15 +52,15 @@ def _model(file: Path) -> str:
     return "/".join(parts[parts.index("details") + 1 : -1]) if "details" in parts else ""
 
 
-def _rows(file: Path) -> list[dict[str, Any]]:
+def _rows(file: Path) -> Iterator[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        rows: list[dict[str, Any]] = pq.read_table(file).to_pylist()
+        for batch in pq.ParquetFile(file).iter_batches(batch_size=1024):
+            yield from batch.to_pylist()
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{file} cannot be read: {error}", hint="The file is cut off or damaged.") from error
-    return rows
 
 
 def _part(row: dict[str, Any], *names: str) -> Any:
@@ -81,22 +78,34 @@ def _part(row: dict[str, Any], *names: str) -> Any:
     return None
 
 
-def _columns(file: Path) -> Columns:
-    builder = ColumnBuilder()
-    for number, row in enumerate(_rows(file)):
-        metrics = _part(row, "metric", "metrics")
-        if not isinstance(metrics, dict):
-            raise DataError(
-                f"{file}, row {number}: no metrics; the columns are {', '.join(row)}",
-                hint="Expected details of lighteval: doc, metric and model_response.",
-            )
-        doc, response = _part(row, "doc"), _part(row, "model_response")
-        text = _doc_text(doc) if isinstance(doc, dict) else str(row.get("example") or row.get("full_prompt") or number)
-        prompt = response.get("input") if isinstance(response, dict) else row.get("full_prompt")
-        asked = prompt if prompt is not None else doc.get("query") if isinstance(doc, dict) else None
-        scores = builder.row(_sha(text), None if asked is None else _sha(_json(asked)), number)
-        scores.update({name: value for name, value in metrics.items() if value is not None})
-    return builder.columns()
+def _answered(file: Path, number: int, row: dict[str, Any]) -> AnsweredDoc:
+    """What details tell of a doc: its prompt, where they have it, the answers and the metrics."""
+    metrics = _part(row, "metric", "metrics")
+    if not isinstance(metrics, dict):
+        raise DataError(
+            f"{file}, row {number}: no metrics; the columns are {', '.join(row)}",
+            hint="Expected details of lighteval: doc, metric and model_response.",
+        )
+    doc, response = _part(row, "doc"), _part(row, "model_response")
+    about: dict[str, Any] = doc if isinstance(doc, dict) else {}
+    said: dict[str, Any] = response if isinstance(response, dict) else {}
+    text = _doc_text(about) if about else str(row.get("example") or row.get("full_prompt") or number)
+    prompt = said.get("input") if isinstance(response, dict) else row.get("full_prompt")
+    sent = prompt if prompt is not None else about.get("query")
+    texts = said.get("text") or row.get("predictions") or []
+    answers = said.get("logprobs") or (texts if isinstance(texts, list) else [texts])
+    gold, choices = about.get("gold_index"), about.get("choices") or []
+    return AnsweredDoc(
+        doc_id=number,
+        doc_hash=_sha(text),
+        doc=about,
+        target=choices[gold] if isinstance(gold, int) and 0 <= gold < len(choices) else gold,
+        requests=(SentRequest(_messages(sent or row.get("full_prompt")), settings=_settings(about)),),
+        responses=(tuple(answers),),
+        filtered=said.get("text_post_processed") or texts,
+        request_hash=None if sent is None else _sha(_json(sent)),
+        metrics={name: value for name, value in metrics.items() if value is not None},
+    )
 
 
 def _doc_text(doc: dict[str, Any]) -> str:
@@ -104,37 +113,13 @@ def _doc_text(doc: dict[str, Any]) -> str:
     return _json([doc.get(name) for name in ("query", "choices", "gold_index")])
 
 
-def _docs(file: Path, doc_ids: NDArray[np.int64]) -> list[dict[str, Any]]:
-    rows = _rows(file)
-    shown = []
-    for i in doc_ids.tolist():
-        response = _part(rows[i], "model_response")
-        answer = response.get("text") if isinstance(response, dict) else rows[i].get("predictions")
-        shown.append({"doc_id": i, "doc": _json(_part(rows[i], "doc")), "filtered_resps": _json(answer)})
-    return shown
-
-
-def _asked(number: int, row: dict[str, Any]) -> AskedDoc:
-    """What details tell of a request: its prompt, where it is kept, and the answers."""
-    doc, response = _part(row, "doc"), _part(row, "model_response")
-    about: dict[str, Any] = doc if isinstance(doc, dict) else {}
-    said: dict[str, Any] = response if isinstance(response, dict) else {}
-    prompt = said.get("input") or row.get("full_prompt") or about.get("query")
-    settings = about.get("generation_parameters") or {}
-    stops = about.get("stop_sequences")
-    if stops is not None:
-        settings = {**settings, "until": list(stops)}
-    size = about.get("generation_size")
-    if size is not None:
-        settings = {**settings, "max_gen_toks": size}
-    texts = said.get("text") or row.get("predictions") or []
-    likelihoods = said.get("logprobs") or []
-    answers = tuple(likelihoods) if likelihoods else tuple(texts if isinstance(texts, list) else [texts])
-    gold, choices = about.get("gold_index"), about.get("choices") or []
-    target = choices[gold] if isinstance(gold, int) and 0 <= gold < len(choices) else gold
-    asked = AskedRequest(_messages(prompt), settings=settings)
-    final = said.get("text_post_processed") or texts
-    return AskedDoc(number, {"query": about.get("query")}, target, (asked,), (answers,), final)
+def _settings(doc: Mapping[str, Any]) -> dict[str, Any]:
+    settings = dict(doc.get("generation_parameters") or {})
+    if (stops := doc.get("stop_sequences")) is not None:
+        settings["until"] = list(stops)
+    if (size := doc.get("generation_size")) is not None:
+        settings["max_gen_toks"] = size
+    return settings
 
 
 def _messages(prompt: Any) -> str | tuple[Message, ...] | None:
@@ -150,3 +135,13 @@ def _json(value: Any) -> str:
 
 def _sha(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _details_in(folder: Path, names: Sequence[str]) -> Iterator[Path]:
+    """The folder of one run has a file for each task."""
+    if any(_FILE.fullmatch(name) for name in names):
+        yield folder
+
+
+LACKS = {"groups": "The details of lighteval have no groups."}
+FORMAT = RunFormat(finds=lambda path: bool(find_details(path)), read=read_lighteval, lacks=LACKS, places=_details_in)

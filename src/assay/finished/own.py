@@ -1,9 +1,11 @@
-"""Our own run directories."""
+"""Our own run directories, read and written."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +13,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.config import RunConfig
 from assay.errors import DataError, StoreError
-from assay.finished.run import AskedDoc, AskedRequest, Columns, DocColumn, Keys, Run, RunReader
-from assay.results import MetricKey, RunResult, kept_arguments, read_columns
+from assay.finished.estimating import with_our_estimates
+from assay.finished.formats import RunFormat
+from assay.finished.run import AnsweredDoc, Columns, DocColumn, Keys, Run, SentRequest
+from assay.results import (
+    FIXED_COLUMNS,
+    LABEL_COLUMN,
+    LAYOUT,
+    METRIC_COLUMN,
+    MetricKey,
+    RunDirectory,
+    RunResult,
+    SampleRow,
+    SampleWriter,
+    kept_arguments,
+    numbers_of,
+    pack_arguments,
+    read_columns,
+    read_samples,
+    to_json,
+)
 from assay.stats import cluster_key, doc_keys
-
-_METRIC = "metric:"
-_LABEL = "label:"
 
 
 def read_assay(path: Path) -> Run:
@@ -28,19 +46,93 @@ def read_assay(path: Path) -> Run:
         result,
         path,
         tuple(files),
-        read=lambda task: read_sample_columns(
+        read_docs=lambda task, ids: read_answered(files[task], ids),
+        read_columns=lambda task: read_sample_columns(
             files[task], result.tasks[task].scores, str(result.tasks[task].config.get("cluster") or "")
         ),
-        show_docs=lambda task, ids, name: read_docs(files[task], ids, name),
-        asked=lambda task, filter_name: read_asked(files[task], filter_name),
     )
 
 
-READER = RunReader(finds=lambda path: (path / "run.json").is_file(), read=read_assay)
+def write_assay(run: Run, folder: Path) -> list[Path]:
+    """Any run as a run directory: its samples, and its scores with error bars of ours where the samples give them."""
+    directory = RunDirectory.create(RunConfig(run_dir=str(folder)), "")
+    assert directory is not None
+    samples = {task: write_samples(run, task, directory.sample_file(task)) for task in run.tasks}
+    names = {task: str(file.relative_to(directory.path)) for task, file in samples.items() if file.is_file()}
+    result = with_our_estimates(run)
+    about = RunDirectory(run.path).read_json("run.json")
+    if about is None:
+        about = {"format": LAYOUT, "status": "imported", "config": result.config, "model": result.model}
+        about |= {"imported_from": str(run.path), "date": time.time(), "seconds": {}, "counts": {}}
+    tasks = {name: replace(task, sample_file=names.get(name)) for name, task in result.tasks.items()}
+    found = replace(result, tasks=tasks).to_dict()
+    directory.write_json("run.json", about)
+    # What a harness with our schema wrote stays as it wrote it; our block stands beside it.
+    written = found if run.written is None else {"n-shot": {}, **run.written, "assay": found["assay"]}
+    directory.write_json("results.json", written)
+    return [directory.path / "results.json", directory.path / "run.json", *samples.values()]
+
+
+def write_samples(run: Run, task: str, path: Path) -> Path:
+    """A task's samples as one of our sample files; no file where it has none."""
+    if (file := _own_file(run, task)) is not None:
+        shutil.copyfile(file, path)
+        return path
+    writer = SampleWriter(path)
+    try:
+        for doc in run.docs(task):
+            writer.add(sample_row(doc))
+    except BaseException:
+        writer.discard()
+        raise
+    writer.close()
+    return path
+
+
+def _own_file(run: Run, task: str) -> Path | None:
+    file = run.result.tasks[task].sample_file
+    return run.path / file if run.is_ours and file is not None else None
+
+
+def sample_row(doc: AnsweredDoc) -> SampleRow:
+    """A doc of any harness as a row of our sample files."""
+    numbers = {name: float(value) for name, value in doc.metrics.items() if isinstance(value, int | float)}
+    return SampleRow(
+        doc_id=doc.doc_id,
+        doc_hash=doc.doc_hash,
+        request_hash=doc.request_hash or "",
+        filter=doc.filter,
+        doc=to_json(doc.doc),
+        target=to_json(doc.target),
+        arguments=pack_arguments(doc.requests),
+        resps=to_json(doc.responses),
+        filtered_resps=to_json(doc.filtered),
+        metrics=numbers,
+        other={name: value for name, value in doc.metrics.items() if name not in numbers and value is not None},
+        cluster=doc.cluster,
+        failure=doc.failure,
+    )
+
+
+def sample_rows(run: Run, task: str, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+    """The rows of our sample files, or these columns of them: as they are on disk, or as any other run would have them."""
+    if (file := _own_file(run, task)) is not None:
+        yield from read_samples(file, columns)
+        return
+    metrics = run.columns(task) if columns is None else {}
+    numbers = {METRIC_COLUMN + key.metric: None for key, column in metrics.items() if column.is_numeric}
+    for doc in run.docs(task):
+        row = sample_row(doc)
+        fixed = {name: getattr(row, name) for name in FIXED_COLUMNS}
+        other = to_json(row.other) if row.other else None
+        whole = {**fixed, "other": other, **numbers, **row.numbers()}
+        yield whole if columns is None else {name: whole[name] for name in columns}
 
 
 def read_sample_columns(path: Path, keys: Iterable[MetricKey], cluster: str = "") -> Columns:
     """These metrics of a sample file, filter by filter. `cluster` is the column that the task's clusters are named by."""
+    import pyarrow.compute as pc
+
     wanted = list(keys)
     table = _read_table(path, {key.metric for key in wanted})
     filters = np.asarray(table.column("filter").to_numpy(zero_copy_only=False))
@@ -50,7 +142,8 @@ def read_sample_columns(path: Path, keys: Iterable[MetricKey], cluster: str = ""
         part = table if len(rows) == len(table) else table.take(rows)
         other = part.column("other").to_pylist() if "other" in part.column_names else []
         other_values = [json.loads(text) if text else {} for text in other]
-        docs, requests = keys_of_column(part.column("doc_hash")), keys_of_column(part.column("request_hash"))
+        docs, requests = keys_of_column(part.column("doc_hash")), part.column("request_hash")
+        prompts = keys_of_column(requests) if pc.any(pc.not_equal(requests, "")).as_py() else None
         doc_ids = part.column("doc_id").to_numpy().astype(np.int64)
         clusters = part.column("cluster")
         cluster_keys = None if clusters.null_count == len(clusters) else keys_of_labels(clusters.to_pylist(), cluster)
@@ -58,7 +151,7 @@ def read_sample_columns(path: Path, keys: Iterable[MetricKey], cluster: str = ""
             values = _values(part, key.metric, other_values)
             if values is not None:
                 labels = _labels(part, key.metric)
-                columns[key] = DocColumn(key, docs, requests, values, doc_ids, cluster_keys, labels=labels)
+                columns[key] = DocColumn(key, docs, prompts, values, doc_ids, cluster_keys, labels=labels)
     return columns
 
 
@@ -76,8 +169,8 @@ def _read_table(path: Path, metrics: set[str]) -> Any:
         raise StoreError(f"{path} is missing", hint="Run the evaluation again; answers are in the store.")
     try:
         names = pq.read_schema(path).names
-        numeric = [_METRIC + metric for metric in metrics if _METRIC + metric in names]
-        labels = [_LABEL + metric for metric in metrics if _LABEL + metric in names]
+        numeric = [METRIC_COLUMN + metric for metric in metrics if METRIC_COLUMN + metric in names]
+        labels = [LABEL_COLUMN + metric for metric in metrics if LABEL_COLUMN + metric in names]
         rest = ["other"] if len(numeric) < len(metrics) and "other" in names else []
         columns = ["doc_id", "doc_hash", "request_hash", "filter", "cluster", *numeric, *labels, *rest]
         return pq.read_table(path, columns=columns).combine_chunks()
@@ -90,15 +183,15 @@ def _read_table(path: Path, metrics: set[str]) -> Any:
 
 def _labels(table: Any, metric: str) -> NDArray[np.float64] | None:
     """What people say of the docs; None where they said nothing."""
-    if _LABEL + metric not in table.column_names:
+    if LABEL_COLUMN + metric not in table.column_names:
         return None
-    labels = np.asarray(table.column(_LABEL + metric).to_numpy(zero_copy_only=False), dtype=np.float64)
+    labels = np.asarray(table.column(LABEL_COLUMN + metric).to_numpy(zero_copy_only=False), dtype=np.float64)
     return None if np.isnan(labels).all() else labels
 
 
 def _values(table: Any, metric: str, other: list[dict[str, Any]]) -> NDArray[Any] | None:
-    if _METRIC + metric in table.column_names:
-        return np.asarray(table.column(_METRIC + metric).to_numpy(zero_copy_only=False), dtype=np.float64)
+    if METRIC_COLUMN + metric in table.column_names:
+        return np.asarray(table.column(METRIC_COLUMN + metric).to_numpy(zero_copy_only=False), dtype=np.float64)
     if not any(metric in row for row in other):
         return None
     values = np.empty(len(other), dtype=object)
@@ -106,48 +199,56 @@ def _values(table: Any, metric: str, other: list[dict[str, Any]]) -> NDArray[Any
     return values
 
 
-def read_docs(path: Path, doc_ids: NDArray[np.int64], filter_name: str) -> list[dict[str, Any]]:
-    """What was asked and answered on these docs, in their order, as one filter left it."""
+def read_answered(path: Path, ids: Sequence[int] | None = None) -> Iterator[AnsweredDoc]:
+    """The docs of a sample file under every filter, a batch in memory at a time; or only those with these ids."""
+    for row in read_samples(path) if ids is None else _rows_of(path, ids):
+        requests = kept_arguments(row["arguments"])
+        counts = json.loads(row["tokens"]) if row.get("tokens") else [()] * len(requests)
+        yield AnsweredDoc(
+            doc_id=row["doc_id"],
+            doc_hash=row["doc_hash"],
+            doc=json.loads(row["doc"]),
+            target=json.loads(row["target"]),
+            requests=tuple(
+                SentRequest.of_arguments(each, count[0][0] if count and count[0] else None)  # all draws have one prompt
+                for each, count in zip(requests, counts, strict=True)
+            ),
+            responses=tuple(tuple(draws) for draws in json.loads(row["resps"])),
+            filtered=json.loads(row["filtered_resps"]),
+            filter=row["filter"],
+            request_hash=row["request_hash"] or None,
+            metrics=numbers_of(row) | (json.loads(row["other"]) if row.get("other") else {}),
+            cluster=row.get("cluster"),
+            failure=row.get("failure"),
+        )
+
+
+STORED = ("doc_hash", "request_hash", "doc", "arguments", "resps", "stops", "tokens", "extras", "failure")
+"""What an answer is given again by, as it is in the file: most texts are JSON that need not be read."""
+
+
+def stored_docs(path: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Doc id and what is stored (`STORED`), once for each doc: the rows of its filters stand together and differ in nothing of it."""
+    last = None
+    for doc_id, *stored in read_columns(path, ("doc_id", *STORED)):
+        if doc_id != last:
+            last = doc_id
+            yield doc_id, tuple(stored)
+
+
+def stored_questions(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Doc id, doc hash and, as JSON, what was sent to other models about the answers; rows without questions are left out."""
+    for doc_id, doc_hash, questions in read_columns(path, ("doc_id", "doc_hash", "questions")):
+        if questions:
+            yield doc_id, doc_hash, questions
+
+
+def _rows_of(path: Path, ids: Sequence[int]) -> list[dict[str, Any]]:
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
-    columns = ["doc_id", "filter", "doc", "target", "resps", "filtered_resps"]
-    table = ds.dataset(path).to_table(columns=columns, filter=pc.field("doc_id").isin(doc_ids.tolist()))
-    rows: dict[int, dict[str, Any]] = {}
-    for row in table.to_pylist():
-        if row["filter"] == filter_name or row["doc_id"] not in rows:
-            rows[row["doc_id"]] = row
-    return [rows.get(int(i), {}) for i in doc_ids]
-
-
-def read_asked(path: Path, filter_name: str) -> list[AskedDoc]:
-    """Requests and answers of all docs, with what one filter left of them."""
-    names = ("doc_id", "filter", "doc", "target", "arguments", "resps", "filtered_resps", "tokens")
-    docs = []
-    for doc_id, name, doc, target, arguments, resps, filtered, tokens in read_columns(path, names):
-        if name == filter_name:
-            asked = kept_arguments(arguments)
-            counts = json.loads(tokens) if tokens else [()] * len(asked)
-            requests = tuple(
-                replace(as_request(each), tokens=_prompt_tokens(count))
-                for each, count in zip(asked, counts, strict=True)
-            )
-            answers = tuple(tuple(draws) for draws in json.loads(resps))
-            docs.append(AskedDoc(doc_id, json.loads(doc), json.loads(target), requests, answers, json.loads(filtered)))
-    return docs
-
-
-def _prompt_tokens(counts: Sequence[Sequence[int] | None]) -> int | None:
-    """Of the first draw: all draws have the same prompt."""
-    return counts[0][0] if counts and counts[0] else None
-
-
-def as_request(arguments: Sequence[Any]) -> AskedRequest:
-    """(context, continuation), (context, settings) or (text,)."""
-    context, rest = arguments[0], arguments[1] if len(arguments) > 1 else None
-    if isinstance(rest, Mapping):
-        return AskedRequest(context, settings=rest)
-    return AskedRequest(context, None if rest is None else str(rest))
+    rows: list[dict[str, Any]] = ds.dataset(path).to_table(filter=pc.field("doc_id").isin(list(ids))).to_pylist()
+    return rows
 
 
 _NIBBLE = np.full(256, 255, dtype=np.uint8)
@@ -175,3 +276,11 @@ def keys_of_column(column: Any) -> Keys:
                 pairs = (nibbles[:, 0::2] << 4) | nibbles[:, 1::2]
                 return np.ascontiguousarray(pairs).view(">u8").ravel().astype(np.uint64)
     return doc_keys(str(text) for text in array.to_pylist())
+
+
+FORMAT = RunFormat(
+    finds=lambda path: (path / "run.json").is_file(),
+    read=read_assay,
+    write=write_assay,
+    places=lambda folder, names: iter([folder] if "run.json" in names else []),
+)

@@ -17,14 +17,18 @@ from typing import Any
 
 from assay.config import FILE_FORMATS
 from assay.errors import ConfigError
+from assay.finished.formats import RunFormat
 from assay.finished.jsonl import file_name, write_jsonl
+from assay.finished.own import sample_rows
+from assay.finished.run import Run
 from assay.results import (
+    GroupResult,
     MetricKey,
     RunResult,
     Score,
     TaskResult,
     assay_version,
-    read_samples,
+    numbers_of,
     sanitize,
     unpack_arguments,
 )
@@ -41,7 +45,7 @@ def usable(scores: Mapping[MetricKey, Score]) -> Iterator[tuple[MetricKey, Score
 
 
 def hub_dataset(task: TaskResult) -> str | None:
-    """The dataset on the hub that a task asks about; None where it is a file, or code."""
+    """The dataset on the hub that a task is made of; None where it is a file, or code."""
     path = task.config.get("dataset_path")
     is_repo = isinstance(path, str) and path not in FILE_FORMATS and path.count("/") <= 1 and not path.startswith(".")
     return path if is_repo and path else None
@@ -75,9 +79,9 @@ def setup(task: TaskResult, key: MetricKey, score: Score) -> str:
     )
 
 
-def to_eval_results(result: RunResult, folder: Path) -> list[Path]:
+def to_eval_results(run: Run, folder: Path) -> list[Path]:
     """`.eval_results/<task>.yaml`, to be put into the model's repository: the first number of each task, as it is (0 to 1)."""
-    written = []
+    written, result = [], run.result
     for task, repo in published(result):
         key, score, value = next(usable(task.scores))
         dataset = {"id": repo, "task_id": str(task.config.get("dataset_name") or "default")}
@@ -88,9 +92,9 @@ def to_eval_results(result: RunResult, folder: Path) -> list[Path]:
     return written
 
 
-def to_model_card(result: RunResult, folder: Path) -> list[Path]:
+def to_model_card(run: Run, folder: Path) -> list[Path]:
     """`model-index.yaml`: the metadata block of a model card, every metric of every task."""
-    results = []
+    results, result = [], run.result
     for task, repo in published(result):
         dataset = {"name": task.name, "type": repo}
         config = task.config
@@ -127,16 +131,16 @@ def _write_yaml(path: Path, data: Any) -> Path:
 
 
 def to_every_eval_ever(
-    result: RunResult, folder: Path, *, organization: str = "unknown", relationship: str = "other"
+    run: Run, folder: Path, *, organization: str = "unknown", relationship: str = "other"
 ) -> list[Path]:
     """`<model>/<id>.json` with every number, and `<id>_samples.jsonl` with every answer, in schema 0.2.1."""
+    result = run.result
     identity = f"{result.model_name}/{result.model.get('fingerprint')}/{result.date}/{','.join(result.tasks)}"
     name = str(uuid.uuid5(uuid.NAMESPACE_OID, identity))
     place = folder / sanitize(result.model_name or "model")
     place.mkdir(parents=True, exist_ok=True)
     evaluation = f"{','.join(result.roots)}/{result.model_name}/{result.date}"
-    samples = write_jsonl(place / f"{name}_samples.jsonl", eee_samples(result, evaluation))
-    data = samples.read_bytes()
+    samples = write_jsonl(place / f"{name}_samples.jsonl", eee_samples(run, evaluation))
     record: dict[str, Any] = {
         "schema_version": SCHEMA,
         "evaluation_id": evaluation,
@@ -156,17 +160,18 @@ def to_every_eval_ever(
             "additional_details": {"fingerprint": str(result.model.get("fingerprint"))},
         },
         "evaluation_results": [*eee_results(result)],
-        "detailed_evaluation_results": {
-            "format": "jsonl",
-            "file_path": samples.name,
-            "hash_algorithm": "sha256",
-            "checksum": hashlib.sha256(data).hexdigest(),
-            "total_rows": data.count(b"\n"),
-        },
+        "detailed_evaluation_results": _described(samples),
     }
     path = place / f"{name}.json"
     path.write_text(json.dumps(record, ensure_ascii=False, indent=2) + "\n", encoding="utf-8", errors="replace")
     return [path, samples]
+
+
+def _described(samples: Path) -> dict[str, Any]:
+    data = samples.read_bytes()
+    checksum = hashlib.sha256(data).hexdigest()
+    what = {"format": "jsonl", "file_path": samples.name, "hash_algorithm": "sha256", "checksum": checksum}
+    return {**what, "total_rows": data.count(b"\n")}
 
 
 def eee_results(result: RunResult) -> Iterator[dict[str, Any]]:
@@ -175,7 +180,7 @@ def eee_results(result: RunResult) -> Iterator[dict[str, Any]]:
         for key, score, value in usable(node.scores):
             entry: dict[str, Any] = {
                 "evaluation_name": named(node.name, key),
-                "source_data": _source(node) if isinstance(node, TaskResult) else _members(node.name, result),
+                "source_data": _source(node, result),
                 "metric_config": _metric(key, score, value),
                 "score_details": {"score": value, "uncertainty": _uncertainty(score)},
             }
@@ -189,18 +194,17 @@ def named(task: str, key: MetricKey) -> str:
     return f"{task}/{key.metric}" + (f"/{key.filter}" if key.filter != "none" else "")
 
 
-def _source(task: TaskResult) -> dict[str, Any]:
+def _source(task: TaskResult | GroupResult, result: RunResult) -> dict[str, Any]:
+    """The dataset of a task; the members of a group."""
+    if isinstance(task, GroupResult):
+        members = ", ".join(name for name in result.below(task.name) if name in result.tasks)
+        return {"dataset_name": task.name, "source_type": "other", "additional_details": {"tasks": members}}
     if (repo := hub_dataset(task)) is None:
         return {"dataset_name": task.name, "source_type": "other"}
     source: dict[str, Any] = {"dataset_name": task.name, "source_type": "hf_dataset", "hf_repo": repo}
     if split := _split(task.config):
         source["hf_split"] = str(split)
     return {**source, "samples_number": task.original}
-
-
-def _members(group: str, result: RunResult) -> dict[str, Any]:
-    members = ", ".join(name for name in result.below(group) if name in result.tasks)
-    return {"dataset_name": group, "source_type": "other", "additional_details": {"tasks": members}}
 
 
 def _metric(key: MetricKey, score: Score, value: float) -> dict[str, Any]:
@@ -233,22 +237,14 @@ def _uncertainty(score: Score) -> dict[str, Any]:
     return found
 
 
-def eee_samples(result: RunResult, evaluation: str) -> Iterator[dict[str, Any]]:
+def eee_samples(run: Run, evaluation: str) -> Iterator[dict[str, Any]]:
     """One object a doc, filter and numeric metric."""
-    assert result.path is not None
-    for task in result.tasks.values():
-        if task.sample_file is None:
-            continue
-        for row in read_samples(result.path / task.sample_file):
-            numbers = {
-                name.removeprefix("metric:"): v
-                for name, v in row.items()
-                if name.startswith("metric:") and v is not None
-            }
-            for metric, value in numbers.items():
+    for task in run.tasks:
+        for row in sample_rows(run, task):
+            for metric, value in numbers_of(row).items():
                 if value == value:
                     key = MetricKey(metric, row["filter"])
-                    yield _sample(row, key, value, task.name, evaluation, result.model_name)
+                    yield _sample(row, key, value, task, evaluation, run.result.model_name)
 
 
 def _sample(
@@ -276,7 +272,7 @@ def _sample(
             {
                 "turn_idx": 0,
                 "source": "output.raw",
-                "extracted_value": _text(read[0] if len(read) == 1 else read),
+                "extracted_value": _text(read[0] if isinstance(read, list) and len(read) == 1 else read),
                 "extraction_method": key.filter,
                 "is_terminal": True,
             }
@@ -289,3 +285,7 @@ def _sample(
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+EVAL_RESULTS, MODEL_CARD = RunFormat(write=to_eval_results), RunFormat(write=to_model_card)
+EVERY_EVAL_EVER = RunFormat(write=to_every_eval_ever, settings=("organization", "relationship"))

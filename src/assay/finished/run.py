@@ -1,10 +1,14 @@
-"""A finished run as comparison sees it, whoever wrote it: its result, and a value for each doc, column by column; and how it is opened."""
+"""A finished run, whoever wrote it: its result, its docs with requests and answers, and a value for each doc, column by column."""
 
 from __future__ import annotations
 
+import json
+from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,12 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.errors import ConfigError, did_you_mean
+from assay.errors import AssayError, ConfigError, DataError, did_you_mean
 from assay.instance import Message
 from assay.metrics import METRICS
-from assay.registry import Registry
 from assay.request_types import OUTPUT_TYPES
-from assay.results import MetricKey, RunResult, Score, TaskResult, matching
+from assay.results import Health, MetricKey, RunResult, Score, TaskResult, matching, plain
 from assay.stats import doc_keys, mean_estimate, unit_index, unit_keys
 from assay.tasks import is_perturbation
 
@@ -28,7 +31,7 @@ Keys = NDArray[np.uint64]
 class DocColumn:
     """One metric of one task under one filter. Numbers are float64 with NaN where there is none; else objects.
 
-    `docs` and `requests` are the first 64 bits of the content hashes; `requests` is None where the format keeps no
+    `docs` and `requests` are the first 64 bits of the content hashes; `requests` is None where the format has no
     prompts. Columns of one filter share these arrays.
     """
 
@@ -71,51 +74,106 @@ class DocColumn:
 
 
 @dataclass(frozen=True)
-class AskedRequest:
-    """One request as the run made it. A chat is its messages; what a format does not keep is None."""
+class SentRequest:
+    """One request as it was sent. A chat is its messages; what a format does not have is None."""
 
     prompt: str | tuple[Message, ...] | None
     continuation: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     tokens: int | None = None
     """Of the prompt, as the backend read it."""
+    more: tuple[Any, ...] = ()
+    """Further arguments, such as images."""
+
+    @classmethod
+    def of_arguments(cls, arguments: Sequence[Any], tokens: int | None = None) -> SentRequest:
+        """(context, continuation), (context, settings) or (text,)."""
+        context, *rest = arguments
+        if rest and isinstance(rest[0], Mapping):
+            return cls(context, settings=rest[0], tokens=tokens, more=tuple(rest[1:]))
+        return cls(context, str(rest[0]) if rest else None, tokens=tokens, more=tuple(rest[1:]))
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """
+        >>> SentRequest("2 + 2 =", " 4").arguments, SentRequest("2 + 2 =", settings={"until": []}).arguments
+        (('2 + 2 =', ' 4'), ('2 + 2 =', {'until': []}))
+        """
+        prompt = "" if self.prompt is None else self.prompt
+        if self.continuation is not None:
+            return (prompt, self.continuation, *self.more)
+        return (prompt, dict(self.settings), *self.more) if self.settings or self.more else (prompt,)
 
 
 @dataclass(frozen=True)
-class AskedDoc:
-    """What was asked about a doc, what was answered, and what a filter left of it."""
+class AnsweredDoc:
+    """A doc under one filter: what was sent, what was answered, what the filter left of it and how that was scored."""
 
     doc_id: int
+    doc_hash: str
+    """Of the content: docs with the same hash are the same, whatever their place."""
     doc: Mapping[str, Any]
     target: Any
-    requests: tuple[AskedRequest, ...]
-    responses: tuple[tuple[Any, ...], ...]
+    requests: tuple[SentRequest, ...] = ()
+    responses: tuple[tuple[Any, ...], ...] = ()
     """The draws of each request."""
     filtered: Any = None
+    filter: str = "none"
+    request_hash: str | None = None
+    """Of the requests; None where the format has no prompts."""
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    """A doc without a value is missing from the metric, never wrong."""
+    cluster: str | None = None
+    failure: str | None = None
+    """Why there is no answer."""
 
 
 Columns = dict[MetricKey, DocColumn]
-ReadAsked = Callable[[str, str], list[AskedDoc]]
-"""Task and filter to all docs, in the order of the columns."""
-ShowDocs = Callable[[str, NDArray[np.int64], str], list[dict[str, Any]]]
-"""Task, doc ids and filter to the docs with what was answered, as that filter left it."""
-"""Task and doc ids to what was asked and answered."""
+ReadColumns = Callable[[str], Columns]
+"""Task to its columns."""
+ReadDocs = Callable[[str, Sequence[int] | None], Iterable[AnsweredDoc]]
+"""Task to its docs under every filter, in the order of the columns; only those with these ids where ids are given."""
+
+PARTS = ("samples", "prompts", "answers", "draws", "groups")
+"""What a run may lack, depending on who wrote it."""
+
+
+def without_samples(why: str) -> dict[str, str]:
+    """What a run of scores alone lacks."""
+    return dict.fromkeys(("samples", "prompts", "answers", "draws"), why)
 
 
 @dataclass(frozen=True)
 class Run:
-    """A result and the way to its docs. Columns are read when they are asked for and not kept: runs may be large."""
+    """A result and the way to its docs. Columns and docs are read when they are wanted and not held: runs may be large."""
 
     result: RunResult
+    """Scores of tasks and groups, with what was requested (`result.config`) of which model (`result.model`)."""
     path: Path
     tasks: tuple[str, ...]
     """Tasks whose samples are there."""
-    read: Callable[[str], Columns]
-    """Task to columns, as the samples have them."""
-    show_docs: ShowDocs | None = None
+    read_docs: ReadDocs | None = None
+    read_columns: ReadColumns | None = None
+    """Where a format has a shorter way to the columns than through all docs."""
     format: str = "assay"
-    """Whose files these are: the name of their reader."""
-    asked: ReadAsked | None = None
+    """Whose files these are."""
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    """Parts that are not there, each with what would have them."""
+    written: Mapping[str, Any] | None = None
+    """The results file, where it has the schema of lm-evaluation-harness."""
+
+    @property
+    def is_ours(self) -> bool:
+        return self.format == "assay"
+
+    def has(self, part: str) -> bool:
+        """Whether the run has samples, prompts, answers, every draw, groups."""
+        return part not in self.lacks
+
+    def require(self, *parts: str) -> None:
+        for part in parts:
+            if part in self.lacks:
+                raise ConfigError(f"{self.path} ({self.format}) has no {part}", hint=self.lacks[part])
 
     @cached_property
     def label(self) -> str:
@@ -138,14 +196,13 @@ class Run:
             f"{label} is withheld: {withheld}" if withheld is not None else "",
         )
 
-    def shown_docs(self, task: str, ids: NDArray[np.int64], filter_name: str) -> list[dict[str, Any]]:
-        """The docs with what was answered, as far as the format keeps them."""
-        return self.show_docs(task, ids, filter_name) if self.show_docs else [{}] * len(ids)
-
     def columns(self, task: str) -> Columns:
         """A task's columns, with what the result says about how each became a number."""
-        if task not in self.tasks:
-            raise ConfigError(f"{self.path} has no task {task!r}", hint=did_you_mean(task, self.tasks))
+        self._require_task(task)
+        if self.read_columns is not None:
+            columns = self.read_columns(task)
+        else:
+            columns = columns_of(self.docs(task))
         known = self.result.tasks[task]
         return {
             key: replace(
@@ -153,8 +210,44 @@ class Run:
                 aggregation=aggregation_name(known, key),
                 higher_is_better=known.scores[key].higher_is_better if key in known.scores else None,
             )
-            for key, column in self.read(task).items()
+            for key, column in columns.items()
         }
+
+    def docs(
+        self, task: str, filter_name: str | None = None, ids: Sequence[int] | None = None
+    ) -> Iterator[AnsweredDoc]:
+        """A task's docs with requests and answers, under one filter or all, in the order of the columns."""
+        self._require_task(task)
+        assert self.read_docs is not None
+        wanted = None if ids is None else frozenset(ids)
+        return (
+            doc
+            for doc in guarded(self.read_docs(task, ids), self.path, self.format)
+            if filter_name in (None, doc.filter) and (wanted is None or doc.doc_id in wanted)
+        )
+
+    def shown_docs(self, task: str, ids: NDArray[np.int64], filter_name: str) -> list[dict[str, str]]:
+        """These docs with what was answered, as JSON texts, under the filter where it has them; as far as the format has answers."""
+        if not self.has("answers"):
+            return [{}] * len(ids)
+        found: dict[int, AnsweredDoc] = {}
+        for doc in self.docs(task, ids=ids.tolist()):
+            if doc.doc_id not in found or doc.filter == filter_name:
+                found[doc.doc_id] = doc
+        names = {"doc": "doc", "target": "target", "resps": "responses", "filtered_resps": "filtered"}
+        return [
+            {name: _text(getattr(found[i], part)) for name, part in names.items()} if i in found else {}
+            for i in ids.tolist()
+        ]
+
+    def _require_task(self, task: str) -> None:
+        self.require("samples")
+        if task not in self.tasks:
+            raise ConfigError(f"{self.path} has no task {task!r}", hint=did_you_mean(task, self.tasks))
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=plain)
 
 
 def is_higher_better(score: Score | DocColumn | None) -> bool:
@@ -180,41 +273,58 @@ def aggregation_name(task: TaskResult, key: MetricKey) -> str:
 # For readers of other harnesses
 
 
-@dataclass(frozen=True)
-class RunReader:
-    """One format of runs."""
+@contextmanager
+def blaming(path: Path, origin: str) -> Iterator[None]:
+    """What is not as expected in here is the fault of the files, and is said so: other harnesses change what they write."""
+    try:
+        yield
+    except AssayError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{path} cannot be read as {origin}: {type(error).__name__}: {error}",
+            hint="Its files are damaged, or were written by a version that is not known here.",
+        ) from error
 
-    finds: Callable[[Path], bool]
-    """Whether a run of this format is at a path or below it."""
-    read: Callable[[Path], Run]
-    from_results: Callable[[Mapping[str, Any]], RunResult] | None = None
-    """Scores alone, for formats that keep them in a results file."""
+
+def guarded(docs: Iterable[AnsweredDoc], path: Path, origin: str) -> Iterator[AnsweredDoc]:
+    """The docs; where reading them fails, the files are named."""
+    with blaming(path, origin):
+        yield from docs
 
 
-class ColumnBuilder:
-    """Takes docs as they come, with their values under each filter, and gives columns."""
+def columns_of(docs: Iterable[AnsweredDoc]) -> Columns:
+    """The metrics of docs under all their filters, column by column."""
+    by_filter: dict[str, _Rows] = {}
+    for doc in docs:
+        by_filter.setdefault(doc.filter, _Rows()).add(doc)
+    return {key: column for name, rows in by_filter.items() for key, column in rows.columns(name)}
+
+
+class _Rows:
+    """The docs under one filter, without their texts."""
 
     def __init__(self) -> None:
-        self._filters: dict[str, list[tuple[str, str | None, int, dict[str, Any]]]] = {}
+        self.docs, self.requests, self.ids = array("Q"), array("Q"), array("q")
+        self.metrics: dict[str, list[Any]] = {}
 
-    def row(self, doc: str, prompt: str | None, doc_id: int, filter_name: str = "none") -> dict[str, Any]:
-        """A new row; the caller fills in the metrics. `doc` and `prompt` are content hashes."""
-        metrics: dict[str, Any] = {}
-        self._filters.setdefault(filter_name, []).append((doc, prompt, doc_id, metrics))
-        return metrics
+    def add(self, doc: AnsweredDoc) -> None:
+        for name in doc.metrics:
+            if name not in self.metrics:
+                self.metrics[name] = [None] * len(self.docs)
+        for name, values in self.metrics.items():
+            values.append(doc.metrics.get(name))
+        self.docs.append(int(doc_keys([doc.doc_hash])[0]))
+        if doc.request_hash is not None:
+            self.requests.append(int(doc_keys([doc.request_hash])[0]))
+        self.ids.append(doc.doc_id)
 
-    def columns(self) -> Columns:
-        columns: Columns = {}
-        for filter_name, rows in self._filters.items():
-            docs = doc_keys(doc for doc, _, _, _ in rows)
-            prompts = [prompt for _, prompt, _, _ in rows if prompt is not None]
-            requests = doc_keys(prompts) if len(prompts) == len(rows) else None
-            ids = np.array([doc_id for _, _, doc_id, _ in rows], dtype=np.int64)
-            for metric in dict.fromkeys(name for _, _, _, metrics in rows for name in metrics):
-                key = MetricKey(metric, filter_name)
-                values = as_array([metrics.get(metric) for _, _, _, metrics in rows])
-                columns[key] = DocColumn(key, docs, requests, values, ids)
-        return columns
+    def columns(self, filter_name: str) -> Iterator[tuple[MetricKey, DocColumn]]:
+        docs, ids = np.array(self.docs, dtype=np.uint64), np.array(self.ids, dtype=np.int64)
+        requests = np.array(self.requests, dtype=np.uint64) if len(self.requests) == len(docs) else None
+        for name, values in self.metrics.items():
+            key = MetricKey(name, filter_name)
+            yield key, DocColumn(key, docs, requests, as_array(values), ids)
 
 
 def as_array(values: list[Any]) -> NDArray[Any]:
@@ -230,68 +340,45 @@ def as_array(values: list[Any]) -> NDArray[Any]:
     return objects
 
 
-def run_of_columns(
-    columns: Mapping[str, Columns],
+def run_of_docs(
+    tasks: Sequence[str],
+    read_docs: ReadDocs,
     *,
     path: Path,
     model: str,
     origin: str,
-    show_docs: ShowDocs,
-    asked: ReadAsked | None = None,
+    date: float = 0.0,
+    read_columns: ReadColumns | None = None,
+    lacks: Mapping[str, str] | None = None,
 ) -> Run:
-    """The run of a log that keeps values of docs and no scores. Its scores are their means."""
-    tasks = {}
+    """The run of a log that has values of docs and no scores. Its scores are their means."""
+    columns = {
+        task: columns_of(guarded(read_docs(task, None), path, origin)) if read_columns is None else read_columns(task)
+        for task in tasks
+    }
+    found = {}
     for task, of_task in columns.items():
         scored = {key: column.scored() for key, column in of_task.items() if column.is_numeric}
         means = {key: mean_estimate(c.values, unit_index(unit_keys(c.docs, c.clusters))) for key, c in scored.items()}
-        tasks[task] = TaskResult(task, task, {key: Score(mean, mean.n, "mean") for key, mean in means.items()})
-    result = RunResult(tasks, roots=tuple(tasks), model={"name": model}, origin=origin)
-    return Run(result, path, tuple(tasks), lambda task: columns[task], show_docs, format=origin, asked=asked)
+        scores = {key: Score(mean, mean.n, "mean") for key, mean in means.items()}
+        docs = max(map(len, of_task.values()), default=0)
+        found[task] = TaskResult(task, task, scores, Health(docs=docs), sample_len=docs, original=docs)
+    result = RunResult(found, roots=tuple(found), model={"name": model}, date=date, origin=origin)
+    return Run(result, path, tuple(found), read_docs, columns.__getitem__, origin, lacks or {})
 
 
-LM_EVAL = "lm-evaluation-harness"
+def timestamp(text: str) -> float:
+    """Seconds since 1970 of a date in a log or in the name of a file, which has no colons; 0 where it is none.
 
-RUN_READERS = Registry[RunReader](
-    "run reader",
-    group="assay.run_readers",
-    lazy={
-        "assay": "assay.finished.own:READER",
-        "inspect": "assay.finished.inspect_ai:READER",
-        "lighteval": "assay.finished.lighteval:READER",
-        LM_EVAL: "assay.finished.lm_eval.run_files:READER",
-    },
-)
-"""Formats of runs, by the harness that writes them. The first that finds its files reads them."""
-
-
-def open_run(path: str | Path) -> Run:
-    """A run directory of ours, or what lm-evaluation-harness, lighteval or inspect wrote (also a single file of theirs)."""
-    where = Path(path)
-    if not where.exists():
-        raise ConfigError(f"{path} does not exist", hint="Use the directory of a finished run.")
-    for name in RUN_READERS:
-        reader = RUN_READERS.get_installed(name)
-        if reader is not None and reader.finds(where):
-            return reader.read(where)
-    raise ConfigError(
-        f"{path} contains no run that can be read",
-        hint="Known: run directories of Assay, results and samples of lm-evaluation-harness, details of lighteval (Parquet), .eval logs of inspect.",
-    )
-
-
-def open_results(data: Mapping[str, Any], path: Path) -> Run:
-    """A results file by itself, of ours or of lm-evaluation-harness: scores and standard errors, no docs."""
-
-    def no_columns(task: str) -> Columns:
-        raise ConfigError(f"{path} has no samples")
-
-    if "assay" in data:
-        result = RunResult.from_dict(data)
-    else:
-        from_results = RUN_READERS[LM_EVAL].from_results
-        assert from_results is not None
-        result = from_results(data)
-    return Run(result, path, (), no_columns, format="results")
+    >>> timestamp("1970-01-02T00:00:00+00:00"), timestamp("1970-01-02T00-00-01.5"), timestamp("yesterday")
+    (86400.0, 86401.5, 0.0)
+    """
+    day, _, clock = text.partition("T")
+    try:
+        found = datetime.fromisoformat(f"{day}T{clock[:8].replace('-', ':')}{clock[8:]}" if clock else day)
+    except ValueError:
+        return 0.0
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
 
 
 def clean_name(name: str) -> str:
@@ -327,13 +414,13 @@ def named_like(a: Run, b: Run) -> tuple[Run, dict[str, str]]:
         for name, group in renamed(b.result.groups).items()
     }
     roots = tuple(new.get(name, name) for name in b.result.roots)
-    show = b.show_docs
+    read_docs, read_columns = b.read_docs, b.read_columns
     run = replace(
         b,
         result=replace(b.result, tasks=renamed(b.result.tasks), groups=groups, roots=roots),
         tasks=tuple(new.get(name, name) for name in b.tasks),
-        read=lambda task: b.read(back.get(task, task)),
-        show_docs=None if show is None else lambda task, ids, name: show(back.get(task, task), ids, name),
+        read_docs=None if read_docs is None else lambda task, ids: read_docs(back.get(task, task), ids),
+        read_columns=None if read_columns is None else lambda task: read_columns(back.get(task, task)),
     )
     return run, back
 

@@ -11,15 +11,17 @@ Each may also have `task` and `cluster`. An empty cell, NaN, and 255 among bytes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.errors import DataError
-from assay.finished.run import RUN_READERS, DocColumn, Keys, Run, open_run, run_of_columns
+from assay.errors import ConfigError, DataError
+from assay.finished.formats import RunFormat
+from assay.finished.run import AnsweredDoc, Columns, DocColumn, Keys, Run, run_of_docs
 from assay.results import MetricKey
 from assay.stats import cluster_key, doc_keys, is_missing_label
 
@@ -35,12 +37,20 @@ _NAMES = {
 KEY = MetricKey("score", "none")
 
 
-def open_runs(path: str | Path) -> list[Run]:
-    """The run at a path, or all runs of a table."""
-    file = Path(path)
-    is_table = file.is_file() and file.suffix.lower() in FORMS
-    if not is_table or any(reader.finds(file) for reader in map(RUN_READERS.get_installed, RUN_READERS) if reader):
-        return [open_run(file)]
+def read_table(path: Path) -> Run:
+    """The only run of a table."""
+    runs = read_tables(path)
+    if len(runs) > 1:
+        names = ", ".join(run.result.model_name for run in runs[:5])
+        raise ConfigError(
+            f"{path} has {len(runs)} runs: {names}{', …' if len(runs) > 5 else ''}",
+            hint="`assay rank` takes all of them; elsewhere use a table of one run.",
+        )
+    return runs[0]
+
+
+def read_tables(file: Path) -> list[Run]:
+    """All runs of a table."""
     columns = _arrays(file) if file.suffix.lower() == ".npz" else _columns(file)
     named = {word: next((columns[name] for name in names if name in columns), None) for word, names in _NAMES.items()}
     if named["doc"] is None:
@@ -88,13 +98,40 @@ def _runs(
             raise DataError(
                 f"{file}: {len(values):,} scores of {run} for {len(docs):,} docs", hint="The numbers must match."
             )
-        columns = {}
+        columns: dict[str, Columns] = {}
         for task in dict.fromkeys(names.tolist()):
             at = np.flatnonzero(names == task)
             of_task = None if groups is None else groups[at]
             columns[task] = {KEY: DocColumn(KEY, keys[at], None, values[at], at, of_task)}
-        runs.append(run_of_columns(columns, path=file, model=run, origin="table", show_docs=lambda task, ids, name: []))
+        runs.append(
+            run_of_docs(
+                list(columns),
+                partial(_docs, columns, docs),
+                path=file,
+                model=run,
+                origin="table",
+                read_columns=columns.__getitem__,
+                lacks=LACKS,
+            )
+        )
     return runs
+
+
+def _docs(
+    columns: Mapping[str, Columns], names: NDArray[Any], task: str, ids: Sequence[int] | None
+) -> Iterator[AnsweredDoc]:
+    """Docs of which nothing is known but their name and their score."""
+    column = columns[task][KEY]
+    for place, doc_id in enumerate(column.doc_ids.tolist()):
+        score = float(column.values[place])
+        yield AnsweredDoc(
+            doc_id=doc_id,
+            doc_hash=f"{int(column.docs[place]):016x}",
+            doc={"doc": str(names[doc_id])},
+            target=None,
+            metrics={KEY.metric: None if np.isnan(score) else score},
+            cluster=None if column.clusters is None else f"{int(column.clusters[place]):016x}",
+        )
 
 
 def _cluster_keys(clusters: NDArray[Any], docs: Keys) -> Keys:
@@ -142,3 +179,14 @@ def _unknown_form(file: Path, columns: Sequence[str] | Mapping[str, Any]) -> Dat
         f"{file}: not a table of scores; its columns are {', '.join(columns)}",
         hint="Expected run, doc and score; or doc and a column of numbers for each run; or, in an npz file, runs, docs and scores.",
     )
+
+
+WHY = "A table has scores alone."
+LACKS = {**dict.fromkeys(("prompts", "answers", "draws"), WHY), "groups": "A table has no groups of tasks."}
+FORMAT = RunFormat(
+    finds=lambda path: path.is_file() and path.suffix.lower() in FORMS,
+    read=read_table,
+    read_all=read_tables,
+    lacks=LACKS,
+    is_general=True,
+)

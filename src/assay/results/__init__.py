@@ -20,9 +20,14 @@ from assay.results.nodes import GroupResult, TaskResult
 from assay.results.rows import TableRow, format_number, rows_of, to_pandas
 from assay.results.run_result import RunResult
 from assay.results.samples import (
+    FIXED_COLUMNS,
+    LABEL_COLUMN,
+    METRIC_COLUMN,
+    REQUIRED_COLUMNS,
     SampleRow,
     SampleWriter,
     kept_arguments,
+    numbers_of,
     pack_arguments,
     pack_questions,
     pack_responses,
@@ -35,8 +40,12 @@ from assay.results.samples import (
 from assay.results.scores import GroupScore, JudgeCheck, Score, Share, self_preference
 
 __all__ = [
+    "FIXED_COLUMNS",
     "HEALTH_COUNTERS",
+    "LABEL_COLUMN",
     "LAYOUT",
+    "METRIC_COLUMN",
+    "REQUIRED_COLUMNS",
     "Chance",
     "DocIds",
     "Flag",
@@ -66,6 +75,7 @@ __all__ = [
     "health_counters",
     "kept_arguments",
     "matching",
+    "numbers_of",
     "pack_arguments",
     "pack_questions",
     "pack_responses",

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from assay.errors import StoreError
 from assay.instance import Instance, Message, Response, context_text, is_chat
@@ -69,11 +69,18 @@ class SampleRow:
 
     def numbers(self) -> dict[str, float]:
         """By column."""
-        named = {f"metric:{name}": value for name, value in self.metrics.items()}
-        return named | {f"label:{name}": value for name, value in self.labels.items()} if self.labels else named
+        named = {METRIC_COLUMN + name: value for name, value in self.metrics.items()}
+        return named | {LABEL_COLUMN + name: value for name, value in self.labels.items()} if self.labels else named
 
 
-def pack_arguments(instances: Sequence[Instance]) -> str:
+class HasArguments(Protocol):
+    """A request, sent or about to be."""
+
+    @property
+    def arguments(self) -> tuple[Any, ...]: ...
+
+
+def pack_arguments(instances: Sequence[HasArguments]) -> str:
     """The requests of a doc as JSON; a context equal to the one before is written as null.
 
     The choices of a question share their context, which is most of the bytes. A chat is `{"messages": […]}`.
@@ -287,6 +294,13 @@ class SampleWriter:
         )
 
 
+METRIC_COLUMN, LABEL_COLUMN = "metric:", "label:"
+"""How the columns of numbers begin: what a metric gives, and what people say of it."""
+REQUIRED_COLUMNS = (
+    *("doc_id", "doc_hash", "request_hash", "filter"),
+    *("doc", "target", "arguments", "resps", "filtered_resps"),
+)
+"""Those without which a file is no sample file; older ones lack others."""
 FIXED_COLUMNS = ("doc_id", "doc_hash", "request_hash", "filter", *TEXT_COLUMNS, "flags", "cluster")
 """Those that every file has; numbers follow."""
 
@@ -338,6 +352,17 @@ def read_samples(path: Path, columns: Sequence[str] | None = None) -> Iterator[d
     """Rows of a sample file, a batch in memory at a time."""
     for batch in _batches(path, columns):
         yield from batch.to_pylist()
+
+
+def numbers_of(row: Mapping[str, Any], column: str = METRIC_COLUMN) -> dict[str, float]:
+    """The metrics of a row, or the labels, by name.
+
+    >>> numbers_of({"doc_id": 7, "metric:acc": 1.0, "metric:f1": None})
+    {'acc': 1.0}
+    """
+    return {
+        name.removeprefix(column): value for name, value in row.items() if name.startswith(column) and value is not None
+    }
 
 
 def read_columns(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:

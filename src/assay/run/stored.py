@@ -7,27 +7,26 @@ came out different is left out and counted: its stored answer was given to anoth
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from assay.errors import ModelError
+from assay.finished import stored_docs, stored_questions
 from assay.instance import Instance, Response, context_text, is_chat
 from assay.models import LM
-from assay.results import RunDirectory, read_columns
+from assay.results import RunDirectory
 from assay.run.answerers import WINDOW_REQUESTS, is_sampled, stream_answers
 from assay.run.doc_work import DocWork, StoredDoc
 from assay.store import join_digests, request_digest, request_hash
-
-COLUMNS = ("doc_id", "doc_hash", "request_hash", "doc", "arguments", "resps", "stops", "tokens", "extras", "failure")
 
 
 class StoredDocs:
     """The docs of one sample file, each to be taken once. Those that are passed over wait until somebody takes them."""
 
     def __init__(self, path: Path) -> None:
-        self._rows = self._read(path)
+        self._rows = ((doc_id, StoredDoc(*stored)) for doc_id, stored in stored_docs(path))
         self._waiting: dict[int, StoredDoc] = {}
 
     def take(self, doc_id: int) -> StoredDoc | None:
@@ -38,14 +37,6 @@ class StoredDocs:
                 return stored
             self._waiting[position] = stored
         return None
-
-    def _read(self, path: Path) -> Iterator[tuple[int, StoredDoc]]:
-        """One for each doc: the rows of its filters stand together and differ in nothing that is read here."""
-        last = None
-        for doc_id, *stored in read_columns(path, COLUMNS):
-            if doc_id != last:
-                last = doc_id
-                yield doc_id, StoredDoc(*stored)
 
 
 class StoredAnswerer:
@@ -154,8 +145,8 @@ class StoredVerdicts:
     def _questions(self, task: str, doc_id: int) -> list[dict[str, Any]]:
         if task not in self._docs:
             path = self.source.sample_file(task)
-            rows = read_columns(path, ("doc_id", "questions")) if path.is_file() else ()
-            self._docs[task] = {at: text for at, text in rows if text}
+            rows = stored_questions(path) if path.is_file() else ()
+            self._docs[task] = {doc_id: questions for doc_id, _, questions in rows}
         questions: list[dict[str, Any]] = json.loads(self._docs[task].get(doc_id, "[]"))
         return questions
 

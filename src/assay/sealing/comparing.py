@@ -43,7 +43,7 @@ class SealedDifference:
 
 
 class SealComparison:
-    """Counts what was compared, and keeps what differs."""
+    """Counts what was compared, and collects what differs."""
 
     def __init__(self) -> None:
         self.compared = 0
@@ -129,15 +129,15 @@ def _without_places(configs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without(task: Mapping[str, Any], fields: frozenset[str], of_health: frozenset[str]) -> dict[str, Any]:
-    kept = {key: value for key, value in task.items() if key not in fields}
-    if isinstance(health := kept.get("health"), Mapping):
-        kept["health"] = {key: value for key, value in health.items() if key not in of_health}
-    return kept
+    left = {key: value for key, value in task.items() if key not in fields}
+    if isinstance(health := left.get("health"), Mapping):
+        left["health"] = {key: value for key, value in health.items() if key not in of_health}
+    return left
 
 
 KINDS = {"doc_hash": "doc", "target": "doc", "cluster": "doc", "request_hash": "request"}
 """What a column of a sample speaks of; all others are made of the answer."""
-AS_KEPT = ("doc", "arguments", "resps", "stops", "tokens", "extras", "flags", "questions")
+AS_STORED = ("doc", "arguments", "resps", "stops", "tokens", "extras", "flags", "questions")
 """Columns that are carried over, or compared in a form of their own."""
 
 
@@ -151,19 +151,15 @@ def compare_rows(
             into.differences.append(SealedDifference("doc", f"{task}: samples from here on", left, right))
             return
         where = f"{task}, doc {one['doc_id']}, filter {one['filter']}:"
-        columns = [key for key in {**one, **other} if key not in AS_KEPT and (docs or key != "target")]
+        columns = [key for key in {**one, **other} if key not in AS_STORED and (docs or key != "target")]
         for key in columns:
-            into.add(KINDS.get(key, "number"), f"{where} {key}", *_values(one.get(key), other.get(key)))
+            into.add(KINDS.get(key, "number"), f"{where} {key}", _read(one.get(key)), _read(other.get(key)))
         into.add("number", f"{where} flags", sorted(one.get("flags") or ()), sorted(other.get("flags") or ()))
         into.add("answer", f"{where} questions", _verdicts(one), _verdicts(other))
 
 
-def _values(one: Any, other: Any) -> tuple[Any, Any]:
-    """JSON texts are compared by what they say: which half of a surrogate pair was escaped is nobody's business."""
-    return _read(one), _read(other)
-
-
 def _read(value: Any) -> Any:
+    """JSON texts are compared by what they say: which half of a surrogate pair was escaped is nobody's business."""
     if not isinstance(value, str) or value[:1] not in ("[", "{"):
         return value
     try:
@@ -173,9 +169,9 @@ def _read(value: Any) -> Any:
 
 
 def _verdicts(row: Mapping[str, Any]) -> list[Any]:
-    """What a judge was asked and said, without the text of the question, which a bundle may leave out."""
-    asked = json.loads(row["questions"]) if row.get("questions") else []
-    return [[each.get("role"), (each.get("note") or {}).get("asked"), each.get("resps")] for each in asked]
+    """What a judge was sent and said, without the text of the question, which a bundle may leave out."""
+    sent = json.loads(row["questions"]) if row.get("questions") else []
+    return [[each.get("role"), (each.get("note") or {}).get("asked"), each.get("resps")] for each in sent]
 
 
 def _place(row: Mapping[str, Any] | None) -> str:

@@ -24,7 +24,7 @@ BEYOND_NOISE = 0.05
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """The model that is asked."""
+    """The model that answers again."""
 
     model: str
     model_args: dict[str, Any]
@@ -48,12 +48,12 @@ class Reasked:
 
     @property
     def changed(self) -> list[AskedAgain]:
-        """Docs on which all new answers agree, and the kept one differs."""
+        """Docs on which all new answers agree, and the sealed one differs."""
         return [doc for doc in self.docs if _odd(doc) == 0]
 
     @property
     def noisy(self) -> list[AskedAgain]:
-        """Docs on which the model does not agree with itself: they say nothing about the kept answer."""
+        """Docs on which the model does not agree with itself: they say nothing about the sealed answer."""
         return [doc for doc in self.docs if not _agree(doc.now)]
 
     @property
@@ -116,49 +116,50 @@ def reask_bundle(
     sources = sources or Sources()
     seed = secrets.randbits(48) if seed is None else seed
     with unpacked(path, sources) as bundle, reading_only(not sources.trust):
-        config = RunConfig(**{**bundle.config.model_dump(), **vars(choice)})
-        docs = (
-            {task: sealed_docs(bundle.rows(task), 0) for task in bundle.members}
-            if bundle.has_docs and sources.docs != "dataset"
-            else None
-        )
         places = sorted({(task, row["doc_id"]) for task in bundle.members for row in bundle.rows(task)})
         if not places:
             raise ConfigError("the bundle has no samples to ask again")
         drawn = random.Random(seed).sample(places, min(count, len(places)))
-        chosen: dict[str, list[int]] = {}
-        for task, doc_id in drawn:
-            chosen.setdefault(task, []).append(doc_id)
-        lm = model_for(config)
-        try:
-            asked = reask(bundle.directory, config, lm, chosen, replays=replays, docs=docs, manager=bundle.manager)
-            if not asked:
-                raise ConfigError(
-                    "none of the docs can be compared, because their answers were sampled or failed",
-                    hint="Asking again can check only greedy answers and likelihoods.",
-                )
-            fingerprint = lm.fingerprint()
-        finally:
-            lm.close()
-        tasks = {doc.task for doc in asked}
+        answered, fingerprint = _answered_again(bundle, choice, drawn, replays, from_dataset=sources.docs == "dataset")
+        tasks = {doc.task for doc in answered}
+        sealed = bundle.bundle.about.get("model")
         return Reasked(
             total=sum(task in tasks for task, _ in places),
-            left_out=len(drawn) - len(asked),
-            docs=asked,
+            left_out=len(drawn) - len(answered),
+            docs=answered,
             replays=replays,
             seed=seed,
             fingerprint=fingerprint,
-            same_model=fingerprint == _sealed_fingerprint(bundle),
+            same_model=fingerprint == (sealed.get("fingerprint") if isinstance(sealed, dict) else None),
         )
 
 
-def _sealed_fingerprint(bundle: Unpacked) -> Any:
-    model = bundle.bundle.about.get("model")
-    return model.get("fingerprint") if isinstance(model, dict) else None
+def _answered_again(
+    bundle: Unpacked, choice: ModelChoice, drawn: Sequence[tuple[str, int]], replays: int, *, from_dataset: bool
+) -> tuple[list[AskedAgain], str]:
+    """The drawn docs with their new answers, and the fingerprint of the model that gave them."""
+    config = RunConfig(**{**bundle.config.model_dump(), **vars(choice)})
+    docs = None
+    if bundle.has_docs and not from_dataset:
+        docs = {task: sealed_docs(bundle.rows(task), 0) for task in bundle.members}
+    chosen: dict[str, list[int]] = {}
+    for task, doc_id in drawn:
+        chosen.setdefault(task, []).append(doc_id)
+    lm = model_for(config)
+    try:
+        answered = reask(bundle.directory, config, lm, chosen, replays=replays, docs=docs, manager=bundle.manager)
+        if not answered:
+            raise ConfigError(
+                "none of the docs can be compared, because their answers were sampled or failed",
+                hint="Asking again can check only greedy answers and likelihoods.",
+            )
+        return answered, lm.fingerprint()
+    finally:
+        lm.close()
 
 
 def _odd(doc: AskedAgain) -> int | None:
-    """Which of the kept answer (0) and the new ones (1, 2, …) alone differs from all others; None where none does."""
+    """Which of the sealed answer (0) and the new ones (1, 2, …) alone differs from all others; None where none does."""
     answers = [doc.kept, *doc.now]
     for place, answer in enumerate(answers):
         others = answers[:place] + answers[place + 1 :]

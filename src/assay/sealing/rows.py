@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.data import doc_hash
 from assay.errors import ConfigError
-from assay.results import SampleRow, SampleWriter, read_samples
+from assay.results import LABEL_COLUMN, SampleRow, SampleWriter, numbers_of, read_samples
 
 DOC_FIELDS = ("doc", "target", "arguments")
 """What a bundle without docs leaves out."""
@@ -20,16 +20,13 @@ def write_rows(samples: Path, target: Path, *, docs: bool) -> None:
     """The rows of a sample file as JSON lines."""
     with target.open("w", encoding="utf-8", newline="\n") as out:
         for row in read_samples(samples):
-            kept = {name: value for name, value in row.items() if value is not None}
+            sealed = {name: value for name, value in row.items() if value is not None}
             if not docs:
-                kept = {name: value for name, value in kept.items() if name not in DOC_FIELDS}
-                kept |= {"questions": _without_text(kept["questions"])} if "questions" in kept else {}
-            out.write(json.dumps(kept, ensure_ascii=False, sort_keys=True, separators=(",", ":")) + "\n")
-
-
-def _without_text(questions: str) -> str:
-    """Questions to a judge quote the doc; their hashes and the verdicts stay."""
-    return json.dumps([{**each, "arguments": []} for each in json.loads(questions)], ensure_ascii=False)
+                sealed = {name: value for name, value in sealed.items() if name not in DOC_FIELDS}
+                if "questions" in sealed:  # they quote the doc; their hashes and the verdicts stay
+                    bare = [{**each, "arguments": []} for each in json.loads(sealed["questions"])]
+                    sealed["questions"] = json.dumps(bare, ensure_ascii=False)
+            out.write(json.dumps(sealed, ensure_ascii=False, sort_keys=True, separators=(",", ":")) + "\n")
 
 
 def read_rows(path: Path, name: str) -> Iterator[dict[str, Any]]:
@@ -58,9 +55,6 @@ def write_samples(rows: Iterator[dict[str, Any]], path: Path) -> None:
 
 
 def _sample(row: dict[str, Any]) -> SampleRow:
-    def numbers(prefix: str) -> dict[str, float]:
-        return {key.removeprefix(prefix): float(row[key]) for key in row if key.startswith(prefix)}
-
     optional = ("stops", "tokens", "extras", "questions", "failure", "cluster")
     return SampleRow(
         doc_id=row["doc_id"],
@@ -73,15 +67,15 @@ def _sample(row: dict[str, Any]) -> SampleRow:
         resps=row.get("resps", "[]"),
         filtered_resps=row.get("filtered_resps", "[]"),
         flags=tuple(row.get("flags", ())),
-        metrics=numbers("metric:"),
-        labels=numbers("label:"),
+        metrics={name: float(value) for name, value in numbers_of(row).items()},
+        labels={name: float(value) for name, value in numbers_of(row, LABEL_COLUMN).items()},
         other=json.loads(row["other"]) if "other" in row else {},
         **{name: row[name] for name in optional if name in row},
     )
 
 
 def sealed_docs(rows: Iterator[dict[str, Any]], total: int) -> list[Any]:
-    """The docs of a task at their places. At places that the run did not ask about stand docs of no content that matters:
+    """The docs of a task at their places. At places that the run has no requests for stand docs of no content that matters:
     nobody looks there, but for the names of their fields, and for whether two of them are equal."""
     known = {row["doc_id"]: json.loads(row["doc"]) for row in rows}
     if not known:

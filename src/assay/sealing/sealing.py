@@ -10,6 +10,7 @@ from typing import Any
 
 from assay.config import RunConfig
 from assay.errors import AssayError, ConfigError
+from assay.finished import open_run
 from assay.results import RunDirectory, RunResult, assay_version
 from assay.run import Progress, manager_for
 from assay.sealing.archive import SEAL, describe, seal_id, write_archive
@@ -19,7 +20,7 @@ from assay.sealing.verifying import FORMAT, PLACES, SealVerification, Sources, v
 from assay.stats import StoppingRule
 from assay.tasks import lm_eval_roots
 
-KEPT_OF_RUN = ("model", "environment", "roles")
+SEALED_OF_RUN = ("model", "environment", "roles")
 
 
 def seal_run(
@@ -30,41 +31,47 @@ def seal_run(
     progress: Progress | None = None,
     notify: Callable[[str], None] = lambda text: None,
 ) -> tuple[Path, SealVerification]:
-    """Write the bundle of a run and verify it; one that could not be verified is not kept.
+    """Write the bundle of a run and verify it; one that could not be verified is removed.
 
     Without `docs` it holds hashes in place of docs and prompts, and verifying needs the dataset.
     """
-    directory = RunDirectory.open(run)
-    result = RunResult.load(run)
+    opened = open_run(run)
+    if not opened.is_ours:
+        raise _refusal(opened.path, f"it was scored by {opened.result.origin}, whose code is not available here")
+    directory, result = RunDirectory(opened.path), opened.result
     about = directory.read_json("run.json") or {}
+    if not about.get("config"):
+        raise _refusal(directory.path, "its run.json does not say what was requested")
     config = RunConfig(**{**about["config"], "run_dir": None, "output_path": None})
     require_sealable(directory, result, config)
     path = Path(output) if output is not None else directory.path / "bundle.zip"
     files = collect_task_files(config, manager_for(config))
+    reasons: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="assay-seal-") as place:
         draft = Path(place) / "draft.zip"
-        reasons: dict[str, str] = {}
         for with_docs, with_files, sources in _ways(config, docs=docs):
-            part = "docs" if with_docs else "task files"
             _write(draft, directory, result, about, config, files if with_files else _bare(files), with_docs)
-            try:
-                found = verify_bundle(draft, sources, progress)
-            except AssayError as error:
-                reasons[part] = error.message
-                continue
-            if found.passed:
+            found = _verified(draft, sources, progress)
+            if isinstance(found, SealVerification):
                 break
-            reasons[part] = str(found.differences[0])
+            reasons["docs" if with_docs else "task files"] = found
         else:
-            raise ConfigError(
-                f"{directory.path} cannot be sealed: its numbers cannot be computed again from what it kept "
-                f"({'; '.join(dict.fromkeys(reasons.values()))})",
-                hint="Did task files or data change since? `assay score RUN --run_dir NEW` scores it with the current ones; seal that run.",
-            )
+            why = f"its numbers cannot be computed again from what it stored ({'; '.join(dict.fromkeys(reasons.values()))})"
+            hint = "Did task files or data change since? `assay score RUN --run_dir NEW` scores it with the current ones; seal that run."
+            raise _refusal(directory.path, why, hint)
         for part, reason in reasons.items():
             notify(f"The bundle does not carry the {part}; with them alone it could not be verified: {reason}")
         _write(path, directory, result, about, config, files if with_files else _bare(files), with_docs)
     return path, found
+
+
+def _verified(draft: Path, sources: Sources, progress: Progress | None) -> SealVerification | str:
+    """What verifying a bundle found, or why it does not pass."""
+    try:
+        found = verify_bundle(draft, sources, progress)
+    except AssayError as error:
+        return error.message
+    return found if found.passed else str(found.differences[0])
 
 
 def _ways(config: RunConfig, *, docs: bool) -> list[tuple[bool, bool, Sources]]:
@@ -82,7 +89,7 @@ def _ways(config: RunConfig, *, docs: bool) -> list[tuple[bool, bool, Sources]]:
 
 def require_sealable(directory: RunDirectory, result: RunResult, config: RunConfig) -> None:
     """Refuse what cannot be derived again from the run alone, with the reason."""
-    reason, hint = None, "Seal a run of Assay that kept its samples."
+    reason, hint = None, SEALABLE
     if result.origin != "assay":
         reason = f"it was scored by {result.origin}, whose code is not available here"
     elif config.predict_only:
@@ -94,12 +101,19 @@ def require_sealable(directory: RunDirectory, result: RunResult, config: RunConf
     elif missing := [
         name for name, task in result.tasks.items() if task.health.docs and not _has_samples(directory, name)
     ]:
-        reason = f"samples of {missing[0]} were not kept"
+        reason = f"samples of {missing[0]} were not stored"
     elif named := [name for name, task in result.tasks.items() if _names_other_files(task.config.get("scorer"))]:
         reason = f"the judge of {named[0]} was shown answers of another run, or labels that its task file names"
         hint = "Seal runs that were judged one by one; pass labels with --labels."
     if reason is not None:
-        raise ConfigError(f"{directory.path} cannot be sealed: {reason}", hint=hint)
+        raise _refusal(directory.path, reason, hint)
+
+
+SEALABLE = "Seal a run of Assay that stored its samples."
+
+
+def _refusal(path: Path, reason: str, hint: str = SEALABLE) -> ConfigError:
+    return ConfigError(f"{path} cannot be sealed: {reason}", hint=hint)
 
 
 def _names_other_files(scorer: Any) -> bool:
@@ -127,8 +141,8 @@ def _write(
     with tempfile.TemporaryDirectory(prefix="assay-seal-") as place:
         members: dict[str, Path | bytes] = dict(files.members)
         sealed = {key: value for key, value in about["config"].items() if key not in PLACES}
-        kept = {key: about[key] for key in KEPT_OF_RUN if key in about}
-        members["run.json"] = _pretty({**kept, "config": {**sealed, "tasks": files.tasks}})
+        described = {key: about[key] for key in SEALED_OF_RUN if key in about}
+        members["run.json"] = _pretty({**described, "config": {**sealed, "tasks": files.tasks}})
         members["results.json"] = (directory.path / "results.json").read_bytes()
         samples = {}
         for number, task in enumerate(name for name in result.tasks if _has_samples(directory, name)):

@@ -17,7 +17,7 @@ from assay.tasks import TaskManager, lm_eval_roots
 SUFFIXES = ("", ".yaml", ".yml", ".py", ".txt")
 """Base files of lm-evaluation-harness have none."""
 MOST_BYTES = 2**20
-PACKAGE = Path(__file__).resolve().parent.parent.parent
+PACKAGE = Path(__file__).resolve().parent.parent
 PREFIX = "tasks"
 
 

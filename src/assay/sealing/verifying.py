@@ -137,10 +137,10 @@ def _laid_out(bundle: OpenBundle, folder: Path, sources: Sources) -> Unpacked:
 def _config(
     bundle: OpenBundle, sealed: Mapping[str, Any], sources: Sources, folder: Path, labels: list[str]
 ) -> RunConfig:
-    kept = {key: value for key, value in sealed.items() if key not in PLACES}
-    tasks = [find_bundled_task(str(name), folder, bundle.about) for name in kept.get("tasks", ())]
+    settings = {key: value for key, value in sealed.items() if key not in PLACES}
+    tasks = [find_bundled_task(str(name), folder, bundle.about) for name in settings.get("tasks", ())]
     unsafe = {"confirm_run_unsafe_code": sources.confirm_run_unsafe_code}
-    return RunConfig(**{**kept, **unsafe, "tasks": tasks, "labels": labels, "data_dir": sources.data_dir})
+    return RunConfig(**{**settings, **unsafe, "tasks": tasks, "labels": labels, "data_dir": sources.data_dir})
 
 
 def _manager(config: RunConfig, roots: list[tuple[Path, str]], sources: Sources) -> TaskManager:
@@ -206,7 +206,7 @@ def derived(
     found: SealVerification,
     progress: Progress | None,
 ) -> RunResult:
-    """The run's result from its kept answers: on the docs of the dataset, else on those that the bundle holds."""
+    """The run's result from its stored answers: on the docs of the dataset, else on those that the bundle holds."""
     words: dict[str, Any] = {"kept_roles": tuple(bundle.config.roles), "kept_only": True, "progress": progress}
     words |= {"manager": bundle.manager, "target": target}
     target.samples.mkdir(parents=True)

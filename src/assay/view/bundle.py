@@ -137,7 +137,7 @@ class _Bundle:
 def _open_kept(directory: str) -> Run:
     """A run whose columns are read once."""
     run = open_run(directory)
-    return replace(run, read=cache(run.read))
+    return replace(run, read_columns=cache(run.columns))
 
 
 class BundleLinks:

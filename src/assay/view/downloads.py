@@ -8,12 +8,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from assay.results import RunResult, rows_of
+from assay.results import METRIC_COLUMN, RunResult, rows_of
 from assay.terminal_text import csv_cell
 from assay.view.library import RunSummary
 from assay.view.notes import Note
 from assay.view.prompts import requests_of
-from assay.view.queries import METRIC
 
 FORMATS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson; charset=utf-8"}
 
@@ -84,7 +83,9 @@ def sample_rows(rows: Iterable[Mapping[str, Any]], notes: Mapping[int, Note] | N
         yield {
             "doc_id": row["doc_id"],
             "filter": row["filter"],
-            **{name.removeprefix(METRIC): value for name, value in row.items() if name.startswith(METRIC)},
+            **{
+                name.removeprefix(METRIC_COLUMN): value for name, value in row.items() if name.startswith(METRIC_COLUMN)
+            },
             "flags": row.get("flags") or [],
             **(said if notes else {}),
             **{name: _value(row.get(name)) for name in ("target", "filtered_resps", "resps", "extras", "doc")},

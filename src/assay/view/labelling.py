@@ -25,7 +25,8 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from assay.errors import ConfigError
-from assay.results import RunDirectory, RunResult, read_columns
+from assay.finished import stored_questions
+from assay.results import RunDirectory, RunResult
 from assay.scoring import label_rows, scale_from_json
 from assay.view.render import render
 from assay.view.security import RequestGuard
@@ -70,7 +71,7 @@ def draw_items(run: RunDirectory, n: int, tasks: Sequence[str] = ()) -> list[Ite
         if (tasks and name not in tasks) or not path.is_file():
             continue
         docs: dict[str, list[Item]] = {}
-        for doc_hash, questions in read_columns(path, ["doc_hash", "questions"]):
+        for _, doc_hash, questions in stored_questions(path):
             docs.setdefault(doc_hash, []).extend(_items(name, doc_hash, questions))
         judged = sorted((doc for doc in docs if docs[doc]), key=_place)
         items += [item for doc in judged[:n] for item in {item.key: item for item in docs[doc]}.values()]
@@ -83,10 +84,10 @@ def _place(doc_hash: str) -> str:
     return hashlib.sha256(f"label {doc_hash}".encode()).hexdigest()
 
 
-def _items(task: str, doc_hash: str, questions: str | None) -> Iterator[Item]:
+def _items(task: str, doc_hash: str, questions: str) -> Iterator[Item]:
     """One for each answer; of a conversation the last question, which shows all turns."""
     by_answer: dict[str, Item] = {}
-    for question in json.loads(questions or "[]"):
+    for question in json.loads(questions):
         note = question.get("note") or {}
         if "answer_hash" not in note or note.get("attempt") != 1 or note.get("part") == "mine second":
             continue

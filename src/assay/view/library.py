@@ -13,12 +13,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from assay.errors import DataError
-from assay.finished import RUN_IMPORTERS, open_results
+from assay.errors import ConfigError
+from assay.finished import RUN_FORMATS, export_run, readable_formats
 from assay.results import RunResult, TableRow, rows_of
 from assay.run import Counts
 from assay.show import marks_of
-from assay.view.untrusted import blaming, parse_result, read_json, with_finite_tree
+from assay.view.untrusted import blaming, fitting, parse_result, read_json, require_plain_files, with_finite_tree
 
 T = TypeVar("T")
 
@@ -26,19 +26,19 @@ _RESCAN_SECONDS = 2.0
 _SILENCE_SECONDS = 120.0
 """A run writes how far it is every second; after so long without a word it is not running any more."""
 _DEPTH = 6
-_KEPT_FILES = 16
-"""Parsed files that are kept in memory; the results of a large suite are megabytes."""
+_HELD_FILES = 16
+"""Parsed files that are held in memory; the results of a large suite are megabytes."""
 
 
 @dataclass(frozen=True)
 class RunEntry:
-    """One run on disk: a directory of ours, or a results file of lm-evaluation-harness."""
+    """One run on disk: a directory of ours, or what another harness wrote."""
 
     id: str
     path: Path
     root: Path
     kind: str = "assay"
-    """`assay`, or `lm-eval`: then `path` is the results file."""
+    """The name of its format. A run of another harness may be a file."""
 
     @property
     def name(self) -> str:
@@ -110,12 +110,20 @@ class RunSummary:
 
 
 class Library:
-    """The runs below some directories, read when they are asked for and again when their files change."""
+    """The runs below some directories, read when they are wanted and again when their files change."""
 
-    def __init__(self, directories: Sequence[Path], scratch: Path) -> None:
-        self.roots = [directory.resolve() for directory in directories]
+    def __init__(self, places: Sequence[Path], scratch: Path) -> None:
+        """`places` are directories, or files of other harnesses."""
+        self.places = [place.resolve() for place in places]
+        self.roots = [place for place in self.places if not place.is_file()]
         self.scratch = scratch
-        """Where results of other harnesses are kept once they are converted."""
+        """Where runs of other harnesses are stored once they are converted."""
+        for file in self.places:
+            if file.is_file() and not any(find_runs(file)):
+                raise ConfigError(
+                    f"{file} is no run with samples to view",
+                    hint="A table of scores has none; `assay rank` ranks its runs.",
+                )
         self._runs: dict[str, RunEntry] = {}
         self._scanned = 0.0
         self._parsed: OrderedDict[tuple[Path, int, int], Any] = OrderedDict()
@@ -125,7 +133,7 @@ class Library:
     def runs(self) -> list[RunEntry]:
         with self._lock:
             if time.monotonic() - self._scanned > _RESCAN_SECONDS:
-                self._runs = {run.id: run for root in self.roots for run in find_runs(root)}
+                self._runs = {run.id: run for place in self.places for run in find_runs(place)}
                 self._scanned = time.monotonic()
             return list(self._runs.values())
 
@@ -135,14 +143,15 @@ class Library:
         return self._runs.get(run_id)
 
     def directory(self, run: RunEntry) -> Path:
-        """Where the run's files lie; results of lm-evaluation-harness are converted once, into the scratch directory."""
+        """Where the run's files lie; runs of other harnesses are converted once, into the scratch directory."""
         if run.kind == "assay":
             return run.path
         target = self.scratch / run.id
         with self._lock:
             if not (target / "results.json").is_file():
                 with blaming(run.path):
-                    RUN_IMPORTERS["lm_eval"](run.path, target)
+                    require_plain_files(run.path, run.root)
+                    export_run(run.path, "assay", target)
         return target
 
     def results(self, run: RunEntry) -> RunResult | None:
@@ -182,12 +191,12 @@ class Library:
             return RunSummary(run.id, run.name, run.kind, "", _modified(run.path), "unreadable", problem=str(error))
 
     def _read_summary(self, run: RunEntry) -> RunSummary:
-        if run.kind == "lm-eval":  # the numbers alone: converting all samples of all runs would take minutes
-            return summary_of(run, self._parse(run.path, parse_foreign_result), RunFile(), None)
+        if run.kind != "assay":  # the numbers alone: converting all samples of all runs would take minutes
+            return summary_of(run, read_foreign_scores(run), RunFile(), None)
         return summary_of(run, self.results(run), self.run_file(run), self.progress(run))
 
     def _parse(self, path: Path, parse: Callable[[Any], T]) -> T | None:
-        """What a file holds; None where there is none. Kept until the file changes."""
+        """What a file holds; None where there is none. Held until the file changes."""
         try:
             stat = path.stat()
         except OSError:
@@ -196,12 +205,12 @@ class Library:
         with self._lock:
             if key in self._parsed:
                 self._parsed.move_to_end(key)
-                kept: T = self._parsed[key]
-                return kept
+                held: T = self._parsed[key]
+                return held
         parsed = read_json(path, parse)
         with self._lock:
             self._parsed[key] = parsed
-            while len(self._parsed) > _KEPT_FILES:
+            while len(self._parsed) > _HELD_FILES:
                 self._parsed.popitem(last=False)
         return parsed
 
@@ -213,15 +222,21 @@ def _modified(path: Path) -> float:
         return 0.0
 
 
-def parse_foreign_result(data: Any) -> RunResult:
-    """The numbers of a results file of lm-evaluation-harness."""
-    if not isinstance(data, dict) or "results" not in data:
-        raise DataError("it was not written by lm-evaluation-harness")
-    return with_finite_tree(open_results(data, Path()).result)
+def read_foreign_scores(run: RunEntry) -> RunResult:
+    """The numbers of a run of another harness."""
+    row = RUN_FORMATS[run.kind]
+    assert row.read is not None
+    with blaming(run.path):
+        require_plain_files(run.path, run.root)
+        result = row.read(run.path).result if row.scores is None else row.scores(run.path)
+        return with_finite_tree(fitting(result, run.path.stem))
 
 
 def find_runs(root: Path) -> Iterator[RunEntry]:
-    """Run directories and results files below a directory. Links are not followed: they may lead out of it."""
+    """The runs of any format below a directory, or in one file. Links are not followed: they may lead out of it."""
+    if root.is_file():
+        yield from _foreign_runs(root.parent, [root.name], root.parent)
+        return
     for folder, inner, files in os.walk(root, followlinks=False):
         path = Path(folder)
         depth = len(path.relative_to(root).parts)
@@ -230,9 +245,15 @@ def find_runs(root: Path) -> Iterator[RunEntry]:
             inner[:] = []
             yield RunEntry(_id_of(path), path, root)
         else:
-            for name in sorted(files):
-                if name.startswith("results") and name.endswith(".json"):
-                    yield RunEntry(_id_of(path / name), path / name, root, "lm-eval")
+            yield from _foreign_runs(path, sorted(files), root)
+
+
+def _foreign_runs(folder: Path, names: Sequence[str], root: Path) -> Iterator[RunEntry]:
+    for kind, row in readable_formats():
+        if kind != "assay":
+            for place in row.places(folder, names):
+                if not place.is_symlink():
+                    yield RunEntry(_id_of(place), place, root, kind)
 
 
 def _id_of(path: Path) -> str:
@@ -294,7 +315,7 @@ _YEAR_3000 = 32_503_680_000
 
 def status_of(run: RunEntry, result: RunResult | None, about: RunFile) -> str:
     """As recorded: `finished`, `imported`, `interrupted`, `failed`, or `running` where there is no end yet."""
-    if run.kind == "lm-eval" or about.status == "imported":
+    if run.kind != "assay" or about.status == "imported":
         return "imported"
     if about.status in ("interrupted", "failed"):
         return about.status

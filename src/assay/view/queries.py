@@ -10,17 +10,15 @@ import json
 import time
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from assay.errors import DataError
+from assay.results import METRIC_COLUMN, REQUIRED_COLUMNS
 from assay.view.database import SAMPLES, Database, SampleRecord, quoted
 
-METRIC = "metric:"
-NEEDED = ("doc_id", "doc_hash", "request_hash", "filter", "doc", "target", "arguments", "resps", "filtered_resps")
-"""Columns that every sample file has."""
 PIECE = 1 << 15
 BUDGET = 0.2
 """Seconds a search may take before it answers with what it has."""
@@ -31,7 +29,7 @@ FLAGS = (
 )
 """What health counts of single docs."""
 LISTED = ("disagree", "flips", "gained", "lost")
-"""Choices that need a join: their rows are found once and kept."""
+"""Choices that need a join: their rows are found once and held."""
 ONLY = ("wrong", "right", *FLAGS, *LISTED)
 HALF = 0.5
 """A score below counts as wrong: exact for 0 and 1, a fair cut for F1 and the like."""
@@ -49,11 +47,11 @@ class SampleFile:
 
     @property
     def metrics(self) -> list[str]:
-        return [name.removeprefix(METRIC) for name in self.columns if name.startswith(METRIC)]
+        return [name.removeprefix(METRIC_COLUMN) for name in self.columns if name.startswith(METRIC_COLUMN)]
 
     def column(self, metric: str) -> str:
         """The quoted column of a metric of this file."""
-        return quoted(METRIC + (metric if metric in self.metrics else self.metrics[0]))
+        return quoted(METRIC_COLUMN + (metric if metric in self.metrics else self.metrics[0]))
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ class Samples:
             columns = [
                 row["column_name"] for row in self.database.rows(f"DESCRIBE SELECT * FROM {SAMPLES}", [str(path)])
             ]
-            if missing := [name for name in NEEDED if name not in columns]:
+            if missing := [name for name in REQUIRED_COLUMNS if name not in columns]:
                 raise DataError(f"{path.name} does not contain samples: it has no column {missing[0]!r}")
             counts = self.database.rows(
                 f"SELECT filter, count(*) AS n, min(file_row_number) AS first FROM {SAMPLES}"
@@ -314,7 +312,7 @@ def _order(file: SampleFile, query: SampleQuery) -> str:
     direction = "DESC" if query.descending else "ASC"
     if query.sort == "length":
         return f"length(resps) {direction}, file_row_number"
-    if query.sort.startswith(METRIC) and query.sort in file.columns:
+    if query.sort.startswith(METRIC_COLUMN) and query.sort in file.columns:
         return f"{quoted(query.sort)} {direction} NULLS LAST, file_row_number"
     return f"file_row_number {direction}"
 
@@ -343,10 +341,3 @@ def _where(file: SampleFile, query: SampleQuery, *, text: bool = False) -> tuple
 def _trim(cache: OrderedDict[Any, Any], most: int) -> None:
     while len(cache) > most:
         cache.popitem(last=False)
-
-
-def metrics_of(row: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of one row, by metric."""
-    return {
-        name.removeprefix(METRIC): value for name, value in row.items() if name.startswith(METRIC) and value is not None
-    }

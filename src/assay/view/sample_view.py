@@ -9,6 +9,7 @@ from typing import Any
 
 from assay.errors import AssayError
 from assay.metrics import plain
+from assay.results import LABEL_COLUMN, numbers_of
 from assay.view.asked import AskedOther, asked_of
 from assay.view.cells import as_list, as_text, item_at, likelihood_pair, read_cell, response_tokens
 from assay.view.choices import ChoiceView, choices_of, with_picks
@@ -24,7 +25,6 @@ from assay.view.prompts import (
     requests_of,
     turn_of,
 )
-from assay.view.queries import metrics_of
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def present(rows: Sequence[SampleRecord], config: Mapping[str, Any], shots: int)
         target=target,
         compared_as=reference_of(target, config),
         pictures=pictures,
-        choices=with_picks(choices, metrics_of(first)),
+        choices=with_picks(choices, numbers_of(first)),
         responses=texts,
         likelihoods=() if choices else likelihoods_of(requests, responses),
         filtered=tuple(filtered_of(row, config, texts) for row in rows),
@@ -233,12 +233,12 @@ def filtered_of(row: SampleRecord, config: Mapping[str, Any], raw: Sequence[Show
     text = as_text(value[0] if isinstance(value, list) and len(value) == 1 else value)
     changed = bool(raw) and text != raw[0].text
     # Every number of a panel has the same label: it is about the answer.
-    labels = (value for name, value in row.items() if name.startswith("label:") and value is not None)
+    labels = iter(numbers_of(row, LABEL_COLUMN).values())
     return FilteredView(
         str(row["filter"]),
         tuple(steps),
         text,
-        metrics_of(row),
+        numbers_of(row),
         tuple(row.get("flags") or ()),
         changed,
         label=next(labels, None),

@@ -6,12 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from assay.results import GroupResult, GroupScore, Health, RunResult, TableRow, TaskResult, rows_of
+from assay.results import (
+    METRIC_COLUMN,
+    GroupResult,
+    GroupScore,
+    Health,
+    RunResult,
+    TableRow,
+    TaskResult,
+    numbers_of,
+    rows_of,
+)
 from assay.show import Axis, Whisker
 from assay.view.database import SAMPLES, SampleRecord
 from assay.view.library import RunEntry
 from assay.view.notes import LONGEST_TAG, Note
-from assay.view.queries import FLAGS, METRIC, ONLY, SampleFile, SamplePage, SampleQuery, metrics_of
+from assay.view.queries import FLAGS, ONLY, SampleFile, SamplePage, SampleQuery
 from assay.view.sample_view import SampleView, answer_of, present, question_of, target_of
 from assay.view.site import NotFound, PageValues, Site
 from assay.view.task_statistics import health_lines
@@ -164,7 +174,7 @@ def query_of(params: Mapping[str, str], file: SampleFile) -> SampleQuery:
         only=only if only in ONLY else "",
         metric=params.get("metric", "") if params.get("metric", "") in file.metrics else next(iter(file.metrics), ""),
         text=params.get("q", "")[:500],
-        sort=sort if sort in ("doc", "length") or (sort.startswith(METRIC) and sort in file.columns) else "doc",
+        sort=sort if sort in ("doc", "length") or (sort.startswith(METRIC_COLUMN) and sort in file.columns) else "doc",
         descending=params.get("dir") == "desc",
         page=whole(params.get("page"), 1, 1, 10_000_000),
         size=min(SIZES, key=lambda size: abs(size - whole(params.get("size"), 50, 1, 200))),
@@ -231,7 +241,7 @@ def list_row(row: dict[str, Any], at: TaskPlace, position: int, note: Note | Non
         "question": question_of(row, at.shots, at.delimiter).strip() or "(empty prompt)",
         "target": target_of(row, at.config),
         "answer": answer_of(row),
-        "metrics": metrics_of(row),
+        "metrics": numbers_of(row),
         "flags": row.get("flags") or [],
     }
 

@@ -11,11 +11,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from assay.results import METRIC_COLUMN
 from assay.stats import wilson
 from assay.view.choices import choices_of
 from assay.view.database import SAMPLES, Database, SampleRecord, quoted
 from assay.view.prompts import context_of, requests_of
-from assay.view.queries import FLAGS, HALF, METRIC, SampleFile
+from assay.view.queries import FLAGS, HALF, SampleFile
 
 PLACES, AT_EACH = 8, 256
 """Rows whose texts are read for calibration and lengths: runs of rows in a few places, enough for a plot whatever the size."""
@@ -66,7 +67,7 @@ class TaskStatistics:
         if "flags" in file.columns:
             counts += [f"count(*) FILTER (list_contains(flags, '{name}')) AS \"flag {name}\"" for name in FLAGS]
         if metric:
-            column = quoted(METRIC + metric)
+            column = quoted(METRIC_COLUMN + metric)
             numbers = {"n": "count(*)", "low": f"min({column})", "high": f"max({column})", "mean": f"avg({column})"}
             numbers["is_binary"] = f"bool_and({column} IN (0, 1))"
             counts += [f"{number} FILTER (isfinite({column})) AS {name}" for name, number in numbers.items()]
@@ -83,7 +84,7 @@ class TaskStatistics:
             right = round(about["mean"] * about["n"])
             return {"kind": "binary", "n": about["n"], "right": right, "wrong": about["n"] - right}
         width = (high - low) / BINS or 1.0
-        column = quoted(METRIC + metric)
+        column = quoted(METRIC_COLUMN + metric)
         rows = self.database.rows(
             f"SELECT least(floor(({column} - ?) / ?), ?)::INT AS bin, count(*) AS n FROM {SAMPLES}"
             f" WHERE filter = ? AND isfinite({column}) GROUP BY bin ORDER BY bin",
@@ -105,7 +106,7 @@ class TaskStatistics:
         starts = sorted({last * i // (PLACES - 1) for i in range(PLACES)}) if file.rows > PLACES * length else [0]
         reach = length if len(starts) > 1 else file.rows
         places = " OR ".join(f"file_row_number BETWEEN {start} AND {start + reach - 1}" for start in starts)
-        columns = ["arguments", "resps", "target", *(quoted(METRIC + name) for name in file.metrics)]
+        columns = ["arguments", "resps", "target", *(quoted(METRIC_COLUMN + name) for name in file.metrics)]
         return self.database.rows(
             f"SELECT {', '.join(columns)} FROM {SAMPLES} WHERE ({places}) AND filter = ?", [str(file.path), filter_name]
         )
@@ -115,7 +116,7 @@ def calibration(rows: Sequence[SampleRecord], metric: str, bins: int = 10) -> di
     """How often the likeliest choice is right, by the share of probability it has. None where there are no likelihoods."""
     counts, right, confidences = [0] * bins, [0] * bins, [0.0] * bins
     for row in rows:
-        value = row.get(METRIC + metric)
+        value = row.get(METRIC_COLUMN + metric)
         confidence = top_share(row)
         if value is not None and confidence is not None:
             place = min(bins - 1, int(confidence * bins))
@@ -153,10 +154,10 @@ def by_length(rows: Sequence[SampleRecord], metric: str, bins: int = 8) -> dict[
     """The mean score in bins of about equal size by length of prompt, in characters. Prompts of one length share a bin:
     which of them came first would say nothing about length."""
     pairs = sorted(
-        (len(context_of(requests_of(row))), float(row[METRIC + metric]))
+        (len(context_of(requests_of(row))), float(row[METRIC_COLUMN + metric]))
         for row in rows
-        if row.get(METRIC + metric) is not None
-        and math.isfinite(row[METRIC + metric])
+        if row.get(METRIC_COLUMN + metric) is not None
+        and math.isfinite(row[METRIC_COLUMN + metric])
         and row["arguments"] not in (None, "[]")
     )
     if len(pairs) < 2 * bins or pairs[0][0] == pairs[-1][0]:

@@ -6,6 +6,7 @@ A page then either shows a run or says what is wrong with its files; it never st
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -31,9 +32,28 @@ def read_json(path: Path, parse: Callable[[Any], T]) -> T:
     """What `parse` makes of a file, or a `DataError` that names the file, whatever is wrong with it."""
     with blaming(path):
         parsed = parse(json.loads(read_regular(path, MOST_BYTES).decode("utf-8", "surrogatepass")))
-        for problem in misfits(parsed, type(parsed), path.stem):
-            raise DataError(problem)
-        return parsed
+        return fitting(parsed, path.stem)
+
+
+def fitting(value: T, where: str) -> T:
+    """The value itself, if everything in it is of the declared type."""
+    for problem in misfits(value, type(value), where):
+        raise DataError(problem)
+    return value
+
+
+def require_plain_files(path: Path, root: Path) -> None:
+    """Refuse pipes, devices and links out of `root`, at or beside a file or below a folder: readers of other harnesses' runs open
+    what they find there."""
+    for folder, inner, files in os.walk(path if path.is_dir() else path.parent, followlinks=False):
+        if not path.is_dir():
+            inner.clear()
+        for name in files:
+            file = Path(folder, name)
+            if not file.is_file():
+                raise DataError(f"{name} beside it is no regular file")
+            if file.is_symlink() and not file.resolve().is_relative_to(root):
+                raise DataError(f"{name} beside it is a link that leads out of {root.name}")
 
 
 @contextmanager

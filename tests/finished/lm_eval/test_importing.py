@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 
-from assay.finished.lm_eval.results import import_lm_eval
+from assay.finished import export_run, open_run, with_our_estimates
 from assay.results import MetricKey, RunResult
 
 ACC = MetricKey("acc", "none")
+
+
+def import_lm_eval(source: Path, run_dir: Path) -> RunResult:
+    export_run(source, "assay", run_dir)
+    return RunResult.load(run_dir)
 
 
 def sample(doc_id: int, value: Any, task: str = "few") -> str:
@@ -115,6 +120,7 @@ def test_without_samples_the_reported_error_stands(tmp_path: Path) -> None:
 
 
 def test_the_run_on_disk_says_the_same(tmp_path: Path) -> None:
-    result = import_lm_eval(write(tmp_path / "out", {"few": [0.0] * 6}), tmp_path / "run")
-    again = RunResult.from_json((tmp_path / "run" / "results.json").read_text())
+    out = write(tmp_path / "out", {"few": [0.0] * 6})
+    result = with_our_estimates(open_run(out))
+    again = import_lm_eval(out, tmp_path / "run")
     assert again.tasks["few"].scores[ACC].estimate == result.tasks["few"].scores[ACC].estimate

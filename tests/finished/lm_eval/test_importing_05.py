@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from assay.analyses.compare import compare_runs
-from assay.finished import open_run
-from assay.finished.lm_eval.results import import_lm_eval, with_bare_names
-from assay.results import MetricKey
+from assay.finished import export_run, open_run, with_our_estimates
+from assay.finished.lm_eval.results import with_bare_names
+from assay.results import MetricKey, RunResult
 
 STAMP = "2026-01-01T00-00-00"
 
@@ -80,7 +80,8 @@ DRAWS = [[1, 0, 0, 0], [0, 0, 0, 0], [1, 1, 0, 1], [0, 1, 0, 0]]
 
 
 def test_members_of_groups_have_their_own_names_again(tmp_path: Path) -> None:
-    result = import_lm_eval(write(tmp_path / "out", DRAWS), tmp_path / "run")
+    export_run(write(tmp_path / "out", DRAWS), "assay", tmp_path / "run")
+    result = RunResult.load(tmp_path / "run")
     assert set(result.tasks) == {"sums", "text"}
     assert result.groups["g"].children == ("sums",)
     written = json.loads((tmp_path / "run" / "results.json").read_text())
@@ -88,7 +89,7 @@ def test_members_of_groups_have_their_own_names_again(tmp_path: Path) -> None:
 
 
 def test_composite_keys_keep_value_direction_and_get_our_interval(tmp_path: Path) -> None:
-    result = import_lm_eval(write(tmp_path / "out", DRAWS), tmp_path / "run")
+    result = with_our_estimates(open_run(write(tmp_path / "out", DRAWS)))
     for holder in (result.tasks["sums"], result.groups["g"]):
         score = holder.scores[MetricKey("pass@1(exact_match)", "none")]
         assert score.estimate.value == pytest.approx(5 / 16)

@@ -140,7 +140,10 @@ def _baseline(config: CIConfig, here: Path, path: Path) -> Run | None:
     where = here / config.baseline
     if not where.exists():
         raise ConfigError(f"{path}: there is no baseline {where}", hint="`assay ci --record` creates it.")
-    return open_run(where)
+    baseline = open_run(where)
+    if needing:
+        baseline.require("samples")
+    return baseline
 
 
 def record_baseline(plan: CIPlan, *, progress: Callable[[], Any]) -> Path:

@@ -13,11 +13,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.analyses.compare import CompareOptions, align
+from assay.analyses.compare import CompareOptions
 from assay.analyses.gate import GateCheck
 from assay.analyses.noise_file import NoiseFile
 from assay.config import CIRule
-from assay.finished import DocColumn, is_higher_better
+from assay.finished import DocColumn, align, is_higher_better
 from assay.stats import (
     ConfidenceSequence,
     Floats,
@@ -66,9 +66,8 @@ class RuleEvidence:
         differ: a changed template is a change that a gate must see."""
         assert self.baseline is not None
         before = self.baseline.scored()
-        pairs = align(self.column, before)
-        order = np.argsort(pairs.a, kind="stable")
-        return replace(self, column=self.column.take(pairs.a[order])), before.values[pairs.b[order]]
+        at, at_before = align(self.column, before).shared
+        return replace(self, column=self.column.take(at)), before.values[at_before]
 
 
 def decide(rule: CIRule, evidence: RuleEvidence, alpha: float, *, last: bool) -> GateCheck:

@@ -16,10 +16,8 @@ from assay.analyses.compare.schema import COMPARISON_SCHEMA
 from assay.analyses.compare.showing import findings, likeliest, newly_wrong
 from assay.analyses.compare.task_difference import (
     aggregated,
-    align,
     as_judged,
     corrected_draws,
-    distinct_keys,
     is_checked,
     repeatable_aggregation,
 )
@@ -34,12 +32,10 @@ __all__ = [
     "Noise",
     "Refusal",
     "aggregated",
-    "align",
     "as_judged",
     "compare",
     "compare_runs",
     "corrected_draws",
-    "distinct_keys",
     "findings",
     "is_checked",
     "likeliest",

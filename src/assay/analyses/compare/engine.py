@@ -30,6 +30,8 @@ def compare_runs(runs: Sequence[Run], options: CompareOptions | None = None) -> 
     options = options or CompareOptions()
     if len(runs) < 2:
         raise ConfigError("a comparison needs two runs", hint="Name two or more.")
+    for run in runs:
+        run.require("samples")
     return Comparisons(_judged([_Pair(runs[0], other, options).compare() for other in runs[1:]], options))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.analyses.compare.model import CompareOptions, Flips, Floats, MemberDifference, NotComparable
-from assay.finished import DocColumn, Keys
+from assay.finished import Alignment, DocColumn, Keys, align
 from assay.metrics import AGGREGATIONS, Aggregation
 from assay.results import Score
 from assay.scoring import estimate
@@ -30,57 +30,6 @@ from assay.stats import (
     unit_keys,
     unpaired_difference,
 )
-
-# Alignment
-
-
-@dataclass(frozen=True)
-class Alignment:
-    """Positions of the same docs in both columns, and what has no partner."""
-
-    a: NDArray[np.int64]
-    b: NDArray[np.int64]
-    only_a: int
-    only_b: int
-    differing: int
-    """Docs in common whose prompts differ."""
-    duplicates: int
-    """Docs of A that occur more than once."""
-
-    def __len__(self) -> int:
-        return len(self.a)
-
-
-def align(a: DocColumn, b: DocColumn) -> Alignment:
-    """Pair docs by content. Copies of a doc are paired in the order of their prompts, then of their place."""
-    keys_a, copies = distinct_keys(a)
-    keys_b, _ = distinct_keys(b)
-    _, at_a, at_b = np.intersect1d(keys_a, keys_b, assume_unique=True, return_indices=True)
-    order = np.argsort(at_a, kind="stable")
-    at_a, at_b = at_a[order].astype(np.int64), at_b[order].astype(np.int64)
-    differing = 0
-    if a.requests is not None and b.requests is not None:
-        differing = int((a.requests[at_a] != b.requests[at_b]).sum())
-    return Alignment(at_a, at_b, len(a) - len(at_a), len(b) - len(at_b), differing, copies)
-
-
-_STRIDE = np.uint64(0x9E3779B97F4A7C15)
-
-
-def distinct_keys(column: DocColumn) -> tuple[Keys, int]:
-    """Keys made different for the second, third, … copy of a doc, and how many docs have copies."""
-    requests = column.requests if column.requests is not None else np.zeros(len(column), dtype=np.uint64)
-    order = np.lexsort((np.arange(len(column)), requests, column.docs))
-    ordered = column.docs[order]
-    first = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(ordered) else np.empty(0, dtype=bool)
-    place = np.arange(len(ordered))
-    rank = place - np.maximum.accumulate(np.where(first, place, 0)) if len(ordered) else place
-    keys = np.empty_like(column.docs)
-    keys[order] = ordered + rank.astype(np.uint64) * _STRIDE
-    return keys, int((rank == 1).sum())
-
-
-# Difference
 
 
 @dataclass(frozen=True)
@@ -125,18 +74,19 @@ def compare_task(
         return _unpaired(a, b, aggregation, options, [*notes, f"unpaired: {why}"])
     if pairs.differing:
         notes.append(f"prompts differ on {pairs.differing:,} docs")
-    if pairs.duplicates:
-        notes.append(f"{pairs.duplicates:,} docs occur more than once")
+    if pairs.duplicates[0]:
+        notes.append(f"{pairs.duplicates[0]:,} docs occur more than once")
     if len(pairs) == 1:
         notes.append("one doc in common")
-    a, b = a.take(pairs.a), b.take(pairs.b)
+    a, b = a.take(pairs.shared[0]), b.take(pairs.shared[1])
     difference, draws = _paired(a, b, aggregation, options)
     flips = None
     if difference.gained is not None:
         ids = np.column_stack([a.doc_ids, b.doc_ids])
         flips = Flips(gained=ids[b.values > a.values], lost=ids[b.values < a.values])
     member = MemberDifference(difference, len(a), _units(a, b), draws)
-    return TaskDifference(member, True, pairs.only_a, pairs.only_b, tuple(notes), flips)
+    only_a, only_b = pairs.missing_elsewhere(0), pairs.missing_elsewhere(1)
+    return TaskDifference(member, True, only_a, only_b, tuple(notes), flips)
 
 
 def _paired(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any
 
-from assay.finished import AskedDoc, AskedRequest
+from assay.finished import AnsweredDoc, SentRequest
 from assay.instance import Message, context_text, is_chat
 
 BOS = ("<s>", "<bos>", "<|begin_of_text|>", "<|startoftext|>", "<|endoftext|>", "<｜begin▁of▁sentence｜>", "[BOS]")
@@ -50,15 +50,15 @@ class Segment:
 class RequestChange:
     """Where one request of a doc differs. Choosing for each cause whose side to take gives every request in between."""
 
-    a: AskedRequest
-    b: AskedRequest
+    a: SentRequest
+    b: SentRequest
     segments: tuple[Segment, ...]
     """Of the prompts, or of the last turns of two chats."""
     causes: frozenset[str]
     hidden: frozenset[str] = frozenset()
     """Causes that the request does not show: the same text became other tokens."""
 
-    def with_causes(self, chosen: frozenset[str]) -> AskedRequest:
+    def with_causes(self, chosen: frozenset[str]) -> SentRequest:
         """A's request with what `chosen` names taken from B."""
         text = "".join(s.b if s.cause in chosen else s.a for s in self.segments)
         if isinstance(self.a.prompt, str) and isinstance(self.b.prompt, str):
@@ -73,7 +73,7 @@ class RequestChange:
         if "generation settings" in chosen:
             settings = {**self.b.settings, "until": settings.get("until", [])}
         theirs = {"delimiters", "choices"} & chosen
-        return AskedRequest(prompt, self.b.continuation if theirs else self.a.continuation, settings)
+        return SentRequest(prompt, self.b.continuation if theirs else self.a.continuation, settings)
 
     def _chat(self, chosen: frozenset[str], last: str) -> tuple[Message, ...]:
         """System turns, examples and the last turn, each from the side that its cause says."""
@@ -88,11 +88,11 @@ class RequestChange:
         )
 
 
-def compare_requests(a: AskedDoc, b: AskedDoc, hints: Hints) -> tuple[RequestChange, ...]:
+def compare_requests(a: AnsweredDoc, b: AnsweredDoc, hints: Hints) -> tuple[RequestChange, ...]:
     return tuple(_change(x, y, hints) for x, y in zip(a.requests, b.requests, strict=False))
 
 
-def with_tokens(hints: Hints, a: Sequence[AskedDoc], b: Sequence[AskedDoc]) -> Hints:
+def with_tokens(hints: Hints, a: Sequence[AnsweredDoc], b: Sequence[AnsweredDoc]) -> Hints:
     """What all prompts together say of their tokens. One prompt alone may be one token short because it was cut."""
     counts = [[doc.requests[0].tokens or 0 if doc.requests else 0 for doc in docs] for docs in (a, b)]
     more = {y - x for x, y in zip(*counts, strict=True)}
@@ -107,7 +107,7 @@ def _common_maximum(counts: Sequence[int]) -> int:
     return longest if counts.count(longest) > 1 else 0
 
 
-def causes_of(a: AskedDoc, b: AskedDoc, changes: Sequence[RequestChange]) -> frozenset[str]:
+def causes_of(a: AnsweredDoc, b: AnsweredDoc, changes: Sequence[RequestChange]) -> frozenset[str]:
     """Why the answers of a doc may differ, as far as its requests tell."""
     causes = {cause for change in changes for cause in change.causes}
     if len(a.requests) != len(b.requests):
@@ -117,7 +117,7 @@ def causes_of(a: AskedDoc, b: AskedDoc, changes: Sequence[RequestChange]) -> fro
     return frozenset(causes)
 
 
-def _change(a: AskedRequest, b: AskedRequest, hints: Hints) -> RequestChange:
+def _change(a: SentRequest, b: SentRequest, hints: Hints) -> RequestChange:
     causes: set[str] = set()
     segments: tuple[Segment, ...] = ()
     if isinstance(a.prompt, str) and isinstance(b.prompt, str):
@@ -135,11 +135,11 @@ def _change(a: AskedRequest, b: AskedRequest, hints: Hints) -> RequestChange:
     return RequestChange(a, b, segments, frozenset(causes | hidden), hidden)
 
 
-def _hidden_causes(a: AskedRequest, b: AskedRequest, hints: Hints) -> frozenset[str]:
+def _hidden_causes(a: SentRequest, b: SentRequest, hints: Hints) -> frozenset[str]:
     """Why the same prompt has another number of tokens in the other run.
 
-    >>> long, cut = AskedRequest("…", tokens=90), AskedRequest("…", tokens=64)
-    >>> _hidden_causes(long, cut, Hints(longest=(120, 64))), _hidden_causes(cut, AskedRequest("…", tokens=65), Hints())
+    >>> long, cut = SentRequest("…", tokens=90), SentRequest("…", tokens=64)
+    >>> _hidden_causes(long, cut, Hints(longest=(120, 64))), _hidden_causes(cut, SentRequest("…", tokens=65), Hints())
     (frozenset({'truncation'}), frozenset({'BOS token'}))
     """
     if a.tokens is None or b.tokens is None or a.tokens == b.tokens:

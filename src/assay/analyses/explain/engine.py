@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.analyses.compare import Floats, align
+from assay.analyses.compare import Floats
 from assay.analyses.explain.causes import Hints, RequestChange, causes_of, compare_requests, with_tokens
 from assay.analyses.explain.facts import FieldDifference, config_differences, hints_of, model_differences, settings_of
 from assay.analyses.explain.intervals import Alone, docs_estimate, share_estimate
 from assay.analyses.explain.rescoring import MOST_CAUSES, Rules, shapley_requests, shapley_scores
 from assay.config import Flag, Options, option
 from assay.errors import ConfigError, did_you_mean
-from assay.finished import AskedDoc, DocColumn, Keys, Run
+from assay.finished import AnsweredDoc, DocColumn, Run, align
 from assay.models import LM
 from assay.results import MetricKey, matching
 from assay.stats import Estimate, unit_index, unit_keys
@@ -70,7 +70,7 @@ class Explanation:
     shares: tuple[CauseShare, ...]
     """The largest first; `unexplained` last."""
     fields: tuple[FieldDifference, ...]
-    shown: dict[int, tuple[AskedDoc, AskedDoc]] = field(default_factory=dict)
+    shown: dict[int, tuple[AnsweredDoc, AnsweredDoc]] = field(default_factory=dict)
     """The docs of the examples, by their id in A."""
     notes: tuple[str, ...] = ()
 
@@ -98,6 +98,8 @@ class Explanation:
 def explain(a: Run, b: Run, options: ExplainOptions | None = None, lm: LM | None = None) -> Explanation:
     """Why do A and B differ on one task under one metric? `lm` answers questions asked anew, where several causes meet."""
     options = options or ExplainOptions()
+    for run in (a, b):
+        run.require("samples")
     task = _task(a, b, options)
     key_a, key_b = _keys(a, b, task, options)
     return _Inquiry(a, b, task, key_a, key_b, options, lm).explanation()
@@ -124,7 +126,7 @@ class _Inquiry:
         self.pairs = align(*self.columns)
         if len(self.pairs) == 0:
             raise ConfigError("the runs have no doc in common", hint="There is nothing to compare doc by doc.")
-        self.values = (self.columns[0].values[self.pairs.a], self.columns[1].values[self.pairs.b])
+        self.values = (self.columns[0].values[self.pairs.shared[0]], self.columns[1].values[self.pairs.shared[1]])
         self.clusters = self._clusters()
         self.bounded = all(bool(((values >= 0) & (values <= 1)).all()) for values in self.values)
         self.parts: dict[str, Floats] = {}
@@ -134,8 +136,8 @@ class _Inquiry:
 
     def _clusters(self) -> NDArray[np.int64] | None:
         column: DocColumn = self.columns[0]
-        docs: Keys = column.docs[self.pairs.a]
-        return unit_index(unit_keys(docs, None if column.clusters is None else column.clusters[self.pairs.a]))
+        at = self.pairs.shared[0]
+        return unit_index(unit_keys(column.docs[at], None if column.clusters is None else column.clusters[at]))
 
     def _shares(self, means: Sequence[float], reported: Sequence[float]) -> list[CauseShare]:
         """All causes, the largest first and what nobody can explain last."""
@@ -187,22 +189,20 @@ class _Inquiry:
     def _aggregation(self, side: int) -> str:
         return self.columns[side].aggregation
 
-    def _asked(self) -> tuple[list[AskedDoc], list[AskedDoc]] | None:
+    def _asked(self) -> tuple[list[AnsweredDoc], list[AnsweredDoc]] | None:
         """Both runs' docs in the order of the pairs."""
         found = []
-        for run, key, column, places in zip(
-            self.runs, self.keys, self.columns, (self.pairs.a, self.pairs.b), strict=True
-        ):
-            if run.asked is None:
+        for run, key, column, places in zip(self.runs, self.keys, self.columns, self.pairs.shared, strict=True):
+            if not run.has("prompts"):
                 return None
-            by_id = {doc.doc_id: doc for doc in run.asked(self.task, key.filter)}
+            by_id = {doc.doc_id: doc for doc in run.docs(self.task, key.filter)}
             ids = column.doc_ids[places].tolist()
             if any(i not in by_id for i in ids):
                 return None
             found.append([by_id[i] for i in ids])
         return found[0], found[1]
 
-    def _take_apart(self, asked: tuple[list[AskedDoc], list[AskedDoc]], hints: Hints) -> None:
+    def _take_apart(self, asked: tuple[list[AnsweredDoc], list[AnsweredDoc]], hints: Hints) -> None:
         changes = [compare_requests(x, y, hints) for x, y in zip(*asked, strict=True)]
         causes = [causes_of(x, y, each) for x, y, each in zip(*asked, changes, strict=True)]
         rules = tuple(
@@ -225,7 +225,7 @@ class _Inquiry:
         answers = scored["answers"]
         self._of_answers(answers, causes, changes, asked, rules[0])
 
-    def _by_kept_answers(self, asked: tuple[list[AskedDoc], list[AskedDoc]]) -> dict[str, Floats]:
+    def _by_kept_answers(self, asked: tuple[list[AnsweredDoc], list[AnsweredDoc]]) -> dict[str, Floats]:
         """Where rules cannot be repeated: the same answer with another value is the filter's doing, or the metric's."""
         difference = self.values[1] - self.values[0]
         same = np.array([x.responses == y.responses for x, y in zip(*asked, strict=True)])
@@ -241,7 +241,7 @@ class _Inquiry:
         answers: Floats,
         causes: Sequence[frozenset[str]],
         changes: Sequence[Sequence[RequestChange]],
-        asked: tuple[list[AskedDoc], list[AskedDoc]],
+        asked: tuple[list[AnsweredDoc], list[AnsweredDoc]],
         rules: Rules,
     ) -> None:
         """What other answers are worth goes to what was asked otherwise; to the model where nothing was."""
@@ -265,7 +265,7 @@ class _Inquiry:
         group: frozenset[str],
         here: NDArray[np.bool_],
         changes: Sequence[Sequence[RequestChange]],
-        asked: tuple[list[AskedDoc], list[AskedDoc]],
+        asked: tuple[list[AnsweredDoc], list[AnsweredDoc]],
     ) -> bool:
         """Whether requests with some of these causes and not the others can be made at all."""
         docs = np.flatnonzero(here).tolist()
@@ -283,7 +283,7 @@ class _Inquiry:
         here: NDArray[np.bool_],
         answers: Floats,
         changes: Sequence[Sequence[RequestChange]],
-        asked: tuple[list[AskedDoc], list[AskedDoc]],
+        asked: tuple[list[AnsweredDoc], list[AnsweredDoc]],
         rules: Rules,
     ) -> None:
         assert self.lm is not None
@@ -311,24 +311,25 @@ class _Inquiry:
     def _share(self, cause: str, part: Floats) -> CauseShare:
         estimate = share_estimate(part, self.clusters, self.bounded)
         order = np.argsort(-np.abs(part), kind="stable")[: self.options.examples]
-        ids = self.columns[0].doc_ids[self.pairs.a]
+        ids = self.columns[0].doc_ids[self.pairs.shared[0]]
         examples = tuple(int(ids[i]) for i in order if part[i])
         detail = settings_of(cause, *self.runs, self.task)
         return CauseShare(cause, estimate, int(self.touched[cause].sum()), detail, examples)
 
     def _of_docs(self) -> list[CauseShare]:
         """Docs that only one run has move its mean."""
-        if not self.pairs.only_a + self.pairs.only_b:
+        only_a, only_b = self.pairs.missing_elsewhere(0), self.pairs.missing_elsewhere(1)
+        if not only_a + only_b:
             return []
         sides = []
-        for column, places in zip(self.columns, (self.pairs.a, self.pairs.b), strict=True):
+        for column, places in zip(self.columns, self.pairs.shared, strict=True):
             alone = np.delete(np.arange(len(column)), places)
             units = unit_keys(column.docs, column.clusters)
             sides.append(
                 Alone(column.values[places], column.values[alone], unit_index(units[places]), unit_index(units[alone]))
             )
         estimate = docs_estimate(sides)
-        detail = f"{self.pairs.only_a:,} only in A, {self.pairs.only_b:,} only in B"
+        detail = f"{only_a:,} only in A, {only_b:,} only in B"
         return [CauseShare("docs", estimate, estimate.n, detail)]
 
 

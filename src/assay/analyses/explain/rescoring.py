@@ -15,7 +15,7 @@ from assay.analyses.explain.causes import RequestChange
 from assay.config import FilterConfig
 from assay.errors import AssayError, ScoringError
 from assay.filters import FilterEnsemble
-from assay.finished import AskedDoc
+from assay.finished import AnsweredDoc
 from assay.instance import Instance, Response
 from assay.metrics import METRICS
 from assay.models import LM
@@ -48,7 +48,7 @@ class Rules:
         arguments = {k: v for k, v in named.items() if k not in _NOT_ARGUMENTS} | dict(named.get("kwargs") or {})
         return cls(steps, key.metric, arguments, str(config.get("target_delimiter", " ")))
 
-    def filtered(self, docs: Sequence[AskedDoc], answers: Sequence[Answers]) -> list[Any]:
+    def filtered(self, docs: Sequence[AnsweredDoc], answers: Sequence[Answers]) -> list[Any]:
         """What the filters leave of these answers to the docs. Likelihoods of choices stay as they are."""
         if docs and is_choice(docs[0]):
             return [self._choices(doc, mine) for doc, mine in zip(docs, answers, strict=True)]
@@ -63,7 +63,7 @@ class Rules:
         ensemble.apply(instances)
         return [instance.filtered_resps["asked"] for instance in instances]
 
-    def _choices(self, doc: AskedDoc, answers: Answers) -> MCResult:
+    def _choices(self, doc: AnsweredDoc, answers: Answers) -> MCResult:
         """The target is the doc's whose metric reads them."""
         if self.filter_steps != [{"function": "take_first"}]:
             raise ScoringError("a filter over likelihoods")
@@ -75,7 +75,7 @@ class Rules:
         lls, greedy = zip(*(draws[0] for draws in answers), strict=True)
         return MCResult(lls, greedy, -1, choices=choices)
 
-    def values(self, docs: Sequence[AskedDoc], filtered: Sequence[Any]) -> Floats:
+    def values(self, docs: Sequence[AnsweredDoc], filtered: Sequence[Any]) -> Floats:
         score = METRICS[self.metric].form("choice" if docs and is_choice(docs[0]) else "generation")
         if score is None:
             raise ScoringError(f"{self.metric} says nothing about these answers")
@@ -93,13 +93,13 @@ class Rules:
         return float(value)
 
 
-def is_choice(doc: AskedDoc) -> bool:
+def is_choice(doc: AnsweredDoc) -> bool:
     """Whether the doc was asked by likelihoods of its choices."""
     return len(doc.requests) > 1 and all(request.continuation is not None for request in doc.requests)
 
 
 def shapley_scores(
-    docs: tuple[Sequence[AskedDoc], Sequence[AskedDoc]], rules: tuple[Rules, Rules], known: tuple[Floats, Floats]
+    docs: tuple[Sequence[AnsweredDoc], Sequence[AnsweredDoc]], rules: tuple[Rules, Rules], known: tuple[Floats, Floats]
 ) -> dict[str, Floats] | None:
     """Of each doc's difference the part of its answers, of the filter and of the metric; None where neither can be repeated.
 
@@ -130,7 +130,7 @@ def _shapley(names: Sequence[str], values: Callable[[frozenset[str]], Floats]) -
 
 
 def _table(
-    docs: tuple[Sequence[AskedDoc], Sequence[AskedDoc]], rules: tuple[Rules, Rules]
+    docs: tuple[Sequence[AnsweredDoc], Sequence[AnsweredDoc]], rules: tuple[Rules, Rules]
 ) -> dict[tuple[int, ...], Floats]:
     """Values by whose answers, whose filter and whose metric."""
     table: dict[tuple[int, ...], Floats] = {}
@@ -148,7 +148,7 @@ MOST_CAUSES = 4
 
 def shapley_requests(
     lm: LM,
-    docs: Sequence[AskedDoc],
+    docs: Sequence[AnsweredDoc],
     changes: Sequence[Sequence[RequestChange]],
     causes: frozenset[str],
     rules: Rules,
@@ -164,7 +164,11 @@ def shapley_requests(
 
 
 def _asked(
-    lm: LM, docs: Sequence[AskedDoc], changes: Sequence[Sequence[RequestChange]], chosen: frozenset[str], rules: Rules
+    lm: LM,
+    docs: Sequence[AnsweredDoc],
+    changes: Sequence[Sequence[RequestChange]],
+    chosen: frozenset[str],
+    rules: Rules,
 ) -> Floats:
     by_likelihood = is_choice(docs[0])
     instances: list[Instance] = []

@@ -8,7 +8,7 @@ from typing import Any
 from assay.analyses.compare import likeliest
 from assay.analyses.explain.engine import UNEXPLAINED, CauseShare, Explanation
 from assay.analyses.explain.facts import FieldDifference
-from assay.finished import AskedDoc
+from assay.finished import AnsweredDoc
 from assay.instance import context_text
 from assay.show import Axis, Column, Findings, Table, Whisker, kinds
 from assay.show.kinds import Link, Linked, Name
@@ -59,7 +59,7 @@ def _shares(explanation: Explanation) -> Table:
     return Table.of(columns, explanation.shares, row=lambda share: {"note": share.detail}, notes_name="what differs")
 
 
-Example = tuple[str, int, AskedDoc, AskedDoc]
+Example = tuple[str, int, AnsweredDoc, AnsweredDoc]
 
 
 def _examples(explanation: Explanation) -> Table:
@@ -84,7 +84,7 @@ def _examples(explanation: Explanation) -> Table:
     return Table.of(columns, items, row=lambda item: {"note": _prompts(item[2], item[3])}, notes_name="prompts end in")
 
 
-def _prompts(a: AskedDoc, b: AskedDoc) -> str:
+def _prompts(a: AnsweredDoc, b: AnsweredDoc) -> str:
     sides = []
     for name, doc in (("A", a), ("B", b)):
         prompt = doc.requests[0].prompt if doc.requests else None
@@ -92,7 +92,7 @@ def _prompts(a: AskedDoc, b: AskedDoc) -> str:
     return " · ".join(sides)
 
 
-def _answered(doc: AskedDoc) -> str:
+def _answered(doc: AnsweredDoc) -> str:
     if (choice := likeliest(doc.filtered)) is not None:
         return f"choice {choice}"
     return f"{short(doc.responses[0] if doc.responses else None, 60)}, parsed as {short(doc.filtered, 40)}"

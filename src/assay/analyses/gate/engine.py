@@ -154,7 +154,9 @@ def gate_against(run: str | Path, baseline: str | Path, options: CompareOptions)
             hint="Use a run directory, a results file, or a JSON file of thresholds.",
         )
     if not (where.is_file() and where.suffix == ".json"):
-        return _against_run(open_run(run), open_run(where), options)
+        base = open_run(where)
+        against = _against_run if base.has("samples") else _against_results
+        return against(open_run(run), base, options)
     data = _read_json(where)
     if "results" in data:
         return _against_results(open_run(run), open_results(data, where), options)

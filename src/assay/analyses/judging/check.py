@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from assay.errors import ConfigError
-from assay.results import JudgeCheck, MetricKey, RunResult, read_samples, self_preference
+from assay.finished import open_run, sample_rows
+from assay.results import JudgeCheck, MetricKey, self_preference
 from assay.stats import Basis, Estimate, Judged, krippendorff
 
 MORE_LABELS = 100
@@ -84,18 +85,18 @@ class CheckedJudges(tuple[CheckedJudge, ...]):
 
 def check_judges(path: str | Path) -> CheckedJudges:
     """Every judged number of a run."""
-    result = RunResult.load(Path(path))
-    found = []
+    run = open_run(path)
+    result, found = run.result, []
     for name, task in result.tasks.items():
         for key, score in task.scores.items():
             if (
                 score.judge is None
-                or task.sample_file is None
+                or name not in run.tasks
                 or score.aggregation != "mean"
                 or _is_one_of_panel(key, task.scores)
             ):
                 continue
-            docs = _read(Path(path) / task.sample_file, key)
+            docs = _read(sample_rows(run, name), key)
             found.append(_checked(name, key, score.judge, score.estimate, docs, self_preference(result.config)))
     if not found:
         raise ConfigError(f"{path} has no judged scores", hint="Name a run of a task whose scorer is a judge.")
@@ -109,9 +110,9 @@ def _is_one_of_panel(key: MetricKey, scores: Any) -> bool:
     )
 
 
-def _read(path: Path, key: MetricKey) -> _Docs:
+def _read(rows: Iterable[dict[str, Any]], key: MetricKey) -> _Docs:
     docs = _Docs()
-    for row in read_samples(path):
+    for row in rows:
         if row["filter"] != key.filter:
             continue
         asked = [q for q in json.loads(row["questions"] or "[]") if (q.get("note") or {}).get("filter") == key.filter]

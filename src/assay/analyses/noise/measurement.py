@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from assay.analyses.compare import repeatable_aggregation, reported_weights
 from assay.analyses.noise_file import Deviation, NoiseFile, ScoreNoise
-from assay.finished import DocColumn, Run
+from assay.finished import DocColumn, Run, align
 from assay.groups import AGGREGATORS, ArrayAggregator
 from assay.request_types import REQUEST_TYPES
 from assay.results import MetricKey
@@ -98,16 +98,10 @@ def _of_task(
 def _table(task: str, key: MetricKey, runs: Sequence[Run]) -> tuple[Table, DocColumn]:
     """The values of the docs that every replay has scored, and the first replay's column of them."""
     columns = [run.columns(task)[key].scored() for run in runs]
-    shared = columns[0].doc_ids
-    for column in columns[1:]:
-        shared = np.intersect1d(shared, column.doc_ids)
-    values = []
-    for column in columns:
-        order = np.argsort(column.doc_ids, kind="stable")
-        values.append(column.values[order[np.searchsorted(column.doc_ids[order], shared)]])
-    first = columns[0]
-    order = np.argsort(first.doc_ids, kind="stable")
-    return np.stack(values), first.take(order[np.searchsorted(first.doc_ids[order], shared)])
+    shared = align(*columns).shared
+    shared = shared[:, np.argsort(columns[0].doc_ids[shared[0]], kind="stable")]
+    values = [column.values[at] for column, at in zip(columns, shared, strict=True)]
+    return np.stack(values), columns[0].take(shared[0])
 
 
 def _deviation(variance: float, freedom: float) -> Deviation:

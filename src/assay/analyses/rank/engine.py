@@ -133,6 +133,8 @@ def rank(runs: Sequence[Run], options: RankOptions | None = None) -> Rankings:
         raise ConfigError(
             "ranking needs two runs", hint="Name two or more runs, or a table of scores with two or more."
         )
+    for run in runs:
+        run.require("samples")
     labels = distinct_labels(runs)
     return Rankings(_ranking(runs, labels, name, options) for name in _names(runs, options))
 

@@ -6,64 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from assay.analyses.compare import (
     CompareOptions,
-    Floats,
     aggregated,
     as_judged,
     corrected_draws,
-    distinct_keys,
     is_checked,
     repeatable_aggregation,
     reported_weights,
 )
 from assay.errors import ConfigError
-from assay.finished import DocColumn, Keys, Run
+from assay.finished import Alignment, DocColumn, Run, align
 from assay.groups import AGGREGATORS, ArrayAggregator
 from assay.results import GroupScore, MetricKey
-from assay.stats import PairDraws, drawn_pairs, mean_pairs, unit_index, unit_keys, weighted_pairs
-
-
-@dataclass(frozen=True)
-class SharedDocs:
-    """The docs of several columns side by side: where each is in each column, −1 where it is not."""
-
-    places: NDArray[np.int64]
-    """[runs, docs]"""
-    units: Keys
-    differing: int
-    """Docs whose prompts are not the same in all runs that have them."""
-
-    @classmethod
-    def of(cls, columns: Sequence[DocColumn]) -> SharedDocs:
-        keys = [distinct_keys(column)[0] for column in columns]
-        union = np.unique(np.concatenate(keys))
-        places = np.full((len(columns), len(union)), -1, dtype=np.int64)
-        docs, requests = np.zeros((2, len(union)), dtype=np.uint64)
-        clusters = np.zeros(len(union), dtype=np.uint64)
-        asked, differs = np.zeros(len(union), dtype=bool), np.zeros(len(union), dtype=bool)
-        for row, (column, own) in enumerate(zip(columns, keys, strict=True)):
-            at = np.searchsorted(union, own)
-            places[row, at] = np.arange(len(column))
-            docs[at] = column.docs
-            if column.clusters is not None:
-                clusters[at] = column.clusters
-            if column.requests is not None:
-                differs[at] |= asked[at] & (requests[at] != column.requests)
-                requests[at], asked[at] = column.requests, True
-        known = any(column.clusters is not None for column in columns)
-        units = unit_keys(docs, np.where(clusters == 0, docs, clusters) if known else None)
-        return cls(places, units, int(differs.sum()))
-
-    def table(self, columns: Sequence[DocColumn]) -> Floats:
-        """Values [runs, docs], NaN where a run lacks the doc."""
-        rows = [
-            np.where(at < 0, np.nan, np.append(column.values, np.nan)[at])
-            for column, at in zip(columns, self.places, strict=True)
-        ]
-        return np.stack(rows)
+from assay.stats import PairDraws, drawn_pairs, mean_pairs, unit_index, weighted_pairs
 
 
 @dataclass
@@ -97,13 +54,13 @@ class Evidence:
         self._say_missing(name, docs, complete or not is_mean)
         if not is_mean:
             return self._of_replicates(columns, docs, rule)
-        values = docs.table(columns)
+        values = docs.table()
         kept = ~np.isnan(values).any(axis=0) if complete else np.ones(values.shape[1], dtype=bool)
         return mean_pairs(values[:, kept], docs.units[kept], self.options.bootstrap_iters)
 
-    def _of_replicates(self, columns: Sequence[DocColumn], docs: SharedDocs, rule: str) -> PairDraws:
+    def _of_replicates(self, columns: Sequence[DocColumn], docs: Alignment, rule: str) -> PairDraws:
         """Numbers that no doc has alone (a median, an f1, a judge's corrected mean), on the docs that all runs have."""
-        common = (docs.places >= 0).all(axis=0)
+        common = docs.in_all
         taken = [column.take(places[common]) for column, places in zip(columns, docs.places, strict=True)]
         if rule == "mean":
             clusters = unit_index(docs.units[common])
@@ -118,7 +75,7 @@ class Evidence:
             raise ConfigError(f"{self.key} is undefined for a run on the {int(common.sum()):,} docs that all runs have")
         return drawn_pairs(np.array(values), np.stack(draws), len(np.unique(docs.units[common])), int(common.sum()))
 
-    def columns(self, task: str) -> tuple[list[DocColumn], SharedDocs]:
+    def columns(self, task: str) -> tuple[list[DocColumn], Alignment]:
         columns = []
         for run in self.runs:
             of_task = run.columns(task)
@@ -128,7 +85,7 @@ class Evidence:
                     hint="Choose one that all runs have with --metric.",
                 )
             columns.append(of_task[self.key].scored())
-        docs = SharedDocs.of(columns)
+        docs = align(*columns)
         if docs.differing and not self.options.ignore_prompts:
             raise ConfigError(
                 f"{task}: prompts differ on {docs.differing:,} docs",
@@ -136,7 +93,7 @@ class Evidence:
             )
         return columns, docs
 
-    def _say_missing(self, task: str, docs: SharedDocs, complete: bool) -> None:
+    def _say_missing(self, task: str, docs: Alignment, complete: bool) -> None:
         if docs.differing:
             self.notes.append(f"{task}: prompts differ on {docs.differing:,} docs")
         counts = (docs.places < 0).sum(axis=1).tolist()

@@ -70,7 +70,7 @@ def thin_runs(runs: Sequence[Run], task: str, count: int | None, options: RankOp
         raise ConfigError(
             f"{task}: its values are not numbers with a mean", hint="Choose another metric with --metric."
         )
-    values = docs.table(columns)
+    values = docs.table()
     whole = ~np.isnan(values).any(axis=0)
     values = values[:, whole]
     _check_size(task, values, count)

@@ -1,15 +1,12 @@
-"""Results and samples of lm-evaluation-harness as a run directory of ours.
+"""Results files of lm-evaluation-harness as results of ours.
 
-Values are taken as that harness wrote them. Samples bring prompts, responses and per-doc values, so the run gets error bars
-of ours (`estimating`), and can be viewed, compared, and scored again where its task files are at hand; without samples a
-standard error becomes a normal interval.
+Values are taken as that harness wrote them, and a standard error becomes a normal interval; where there are samples, error bars
+of ours replace it when the run is written as ours (`estimating`).
 """
 
 from __future__ import annotations
 
-import re
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,68 +14,34 @@ from typing import Any
 import numpy as np
 
 from assay.config import RunConfig
-from assay.data import doc_hash
-from assay.errors import ConfigError, DataError
-from assay.finished.lm_eval.estimating import SampleValues, with_our_estimates
-from assay.instance import Instance
-from assay.paths import parse_json
+from assay.errors import DataError
+from assay.finished.estimating import as_reported
+from assay.paths import parse_json, read_regular
 from assay.results import (
-    LAYOUT,
     GroupResult,
     GroupScore,
     Health,
     MetricKey,
-    RunDirectory,
     RunResult,
-    SampleRow,
-    SampleWriter,
     Score,
     Share,
     TaskResult,
-    pack_arguments,
     read_numbers,
     shown_settings,
-    to_json,
     write_key,
 )
-from assay.stats import Estimate, normal_quantile
-from assay.store import request_hash
+from assay.stats import Estimate
 
 ORIGIN = "lm-evaluation-harness"
 
 
-def import_lm_eval(source: str | Path, run_dir: str | Path) -> RunResult:
-    """Convert a results file, or the newest one below a directory, with its samples."""
-    newest = newest_results(Path(source))
-    if newest is None:
-        raise ConfigError(f"no results*.json in {source}", hint="Use the output directory of lm-evaluation-harness.")
-    written = read_results(newest)
-    data = with_bare_names(written)
-    directory = RunDirectory.create(RunConfig(run_dir=str(run_dir)), "")
-    assert directory is not None
-    samples, columns = {}, {}
-    for task, path in sample_files(newest, data):
-        samples[task], columns[task] = _convert(path, task, data, directory)
-    result = with_our_estimates(to_run_result(data, samples, path=directory.path), columns)
-    about = {"format": LAYOUT, "status": "imported", "config": result.config, "model": result.model}
-    about |= {"imported_from": str(source), "date": time.time(), "seconds": {}, "counts": {}}
-    directory.write_json("run.json", about)
-    # What that harness wrote stays as it wrote it; our block stands beside it.
-    directory.write_json("results.json", {"n-shot": {}, **written, "assay": result.to_dict()["assay"]})
-    return result
-
-
-def newest_results(path: Path) -> Path | None:
-    """The file itself, or the newest results file below a directory: its name tells, for its folder is the model's."""
-    if path.is_file():
-        return path
-    return max(path.rglob("results*.json"), key=lambda file: (file.name, file), default=None)
+MOST_BYTES = 256 << 20
 
 
 def read_results(path: Path) -> dict[str, Any]:
     try:
-        data = parse_json(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        data = parse_json(read_regular(path, MOST_BYTES).decode("utf-8", "surrogatepass"))
+    except (OSError, ValueError) as error:
         raise DataError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(data, dict) or "results" not in data:
         raise DataError(f"{path} has no `results`: it was not written by lm-evaluation-harness")
@@ -92,7 +55,7 @@ _BY_TASK += ["task_hashes"]
 def with_bare_names(data: dict[str, Any]) -> dict[str, Any]:
     """The results with members of groups under their own names, as every other run has them.
 
-    0.5 calls each `group::task`. A task that stands in two groups keeps those names: it was asked for each of them.
+    0.5 calls each `group::task`. A task that stands in two groups keeps those names: it was run for each of them.
     """
     names = {name for section in ("results", "configs") for name in data.get(section, {})}
     last = [name.rsplit("::", 1)[-1] for name in names]
@@ -109,99 +72,17 @@ def with_bare_names(data: dict[str, Any]) -> dict[str, Any]:
 
 
 WRITTEN_NAMES = "names as written"
-"""Where `with_bare_names` keeps the names that the files of samples have."""
+"""Where `with_bare_names` puts the names that the files of samples have."""
 
 
-def sample_files(results: Path, data: dict[str, Any]) -> Iterator[tuple[str, Path]]:
-    """The samples file of each task: that of the same run, or where names tell no run apart, the newest."""
-    stamp = results.stem.removeprefix("results")
-    for task in data.get("configs", {}):
-        written = data.get(WRITTEN_NAMES, {}).get(task, task)
-        pattern = re.compile(rf"samples_{re.escape(written)}(_\d{{4}}-.*)?\.jsonl")
-        found = sorted(path for path in results.parent.glob("samples_*.jsonl") if pattern.fullmatch(path.name))
-        if found:
-            yield task, next((path for path in found if path.name == f"samples_{written}{stamp}.jsonl"), found[-1])
-
-
-def _convert(
-    path: Path, task: str, data: dict[str, Any], directory: RunDirectory
-) -> tuple[str, dict[MetricKey, SampleValues]]:
-    """The samples as a file of ours, by its name, and the values of every metric in them."""
-    columns: dict[MetricKey, SampleValues] = {}
-    writer = SampleWriter(directory.sample_file(task))
-    kind = data["configs"][task].get("output_type", "generate_until")
-    with open(path, encoding="utf-8", errors="surrogatepass") as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                try:
-                    row = _row(parse_json(line), kind, task)
-                    writer.add(row)
-                    for metric, value in {**row.metrics, **row.other}.items():
-                        column = columns.setdefault(MetricKey(metric, row.filter), SampleValues())
-                        column.hashes.append(row.doc_hash)
-                        column.values.append(value)
-                except (ValueError, KeyError, TypeError) as error:
-                    writer.discard()
-                    raise DataError(
-                        f"{path}, line {number}: not a sample of {ORIGIN} ({type(error).__name__}: {error})"
-                    ) from error
-    writer.close()
-    return str(directory.sample_file(task).relative_to(directory.path)), columns
-
-
-def sample_instances(sample: dict[str, Any], kind: str, task: str) -> list[Instance]:
-    """The requests of one line of a samples file."""
-    arguments = sample["arguments"]
-    if isinstance(arguments, dict):
-        ordered = sorted(arguments.items(), key=lambda item: int(item[0].rsplit("_", 1)[1]))
-        arguments = [[request[key] for key in sorted(request)] for _, request in ordered]
-    request_type = "loglikelihood" if kind == "multiple_choice" else kind
-    if kind == "loglikelihood_rolling":  # 0.5 writes ("", text)
-        arguments = [request[1:] if len(request) == 2 and request[0] == "" else request for request in arguments]
-    return [
-        Instance(request_type, sample["doc"], tuple(request), i, sample["doc_id"], task)
-        for i, request in enumerate(arguments)
-    ]
-
-
-def _row(sample: dict[str, Any], kind: str, task: str) -> SampleRow:
-    instances = sample_instances(sample, kind, task)
-    metrics = {name: sample[name] for name in sample.get("metrics", []) if name in sample}
-    numbers = {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
-    return SampleRow(
-        doc_id=sample["doc_id"],
-        doc_hash=doc_hash(sample["doc"]),
-        request_hash=request_hash(instances),
-        filter=sample["filter"],
-        doc=to_json(sample["doc"]),
-        target=to_json(sample["target"]),
-        arguments=pack_arguments(instances),
-        resps=to_json(_typed(sample["resps"])),
-        filtered_resps=to_json(_typed(sample["filtered_resps"])),
-        metrics=numbers,
-        other={name: value for name, value in metrics.items() if name not in numbers},
-    )
-
-
-def _typed(value: Any) -> Any:
-    """That harness writes every leaf as text; likelihoods and booleans are read back."""
-    if isinstance(value, list):
-        if len(value) == 2 and all(isinstance(leaf, str) for leaf in value) and value[1] in ("True", "False"):
-            return [float(value[0]), value[1] == "True"]
-        return [_typed(item) for item in value]
-    return value
-
-
-def to_run_result(
-    data: Mapping[str, Any], samples: Mapping[str, str] | None = None, *, path: Path | None = None
-) -> RunResult:
+def to_run_result(data: Mapping[str, Any]) -> RunResult:
     """A results file of that harness as a result of ours. It tells values and standard errors; the rest is unknown."""
     subtasks = data.get("group_subtasks", {})
     groups = [name for name in subtasks if name not in data.get("configs", {})]
     names = dict.fromkeys([*data["results"], *groups])
     config = data.get("config", {})
     return RunResult(
-        tasks={name: _task_result(name, data, (samples or {}).get(name)) for name in names if name not in groups},
+        tasks={name: _task_result(name, data) for name in names if name not in groups},
         groups={name: _group_result(name, data) for name in groups},
         roots=tuple(name for name in names if not any(name in children for children in subtasks.values())),
         model={"name": data.get("model_name") or config.get("model", ""), "args": {}, "fingerprint": ""},
@@ -210,11 +91,10 @@ def to_run_result(
         seconds=float(data.get("total_evaluation_time_seconds") or 0.0),
         notes=(f"imported from {ORIGIN}",),
         origin=ORIGIN,
-        path=path,
     )
 
 
-def _task_result(name: str, data: Mapping[str, Any], sample_file: str | None) -> TaskResult:
+def _task_result(name: str, data: Mapping[str, Any]) -> TaskResult:
     config = data.get("configs", {}).get(name, {})
     docs = int(data["results"][name].get("sample_len") or 0)
     return TaskResult(
@@ -229,7 +109,6 @@ def _task_result(name: str, data: Mapping[str, Any], sample_file: str | None) ->
         higher_is_better=data.get("higher_is_better", {}).get(name, {}),
         original=data.get("n-samples", {}).get(name, {}).get("original", 0),
         sample_len=docs,
-        sample_file=sample_file,
         task_hash=data.get("task_hashes", {}).get(name, ""),
     )
 
@@ -251,19 +130,15 @@ def _alias(name: str, data: Mapping[str, Any]) -> str:
 
 def reported_scores(name: str, data: Mapping[str, Any]) -> dict[MetricKey, Score]:
     """Values with their standard errors; the interval is the normal one."""
-    z = normal_quantile(0.975)
     entry = data["results"].get(name, {})
     directions = data.get("higher_is_better", {}).get(name, {})
     scores = {}
     for key, (value, stderr) in read_numbers(entry).items():
         n = int(entry.get("sample_count", {}).get(write_key(key), entry.get("sample_len", 0)) or 0)
-        method = f"as reported by {ORIGIN}"
-        if not isinstance(value, int | float):
-            estimate = replace(Estimate.missing("not available", n), method=method)
-        elif not isinstance(stderr, int | float):
-            estimate = Estimate.bare(float(value), n, method)
+        if isinstance(value, int | float):
+            estimate = as_reported(float(value), stderr, n, ORIGIN)
         else:
-            estimate = Estimate(float(value), float(stderr), value - z * stderr, value + z * stderr, n, method)
+            estimate = replace(Estimate.missing("not available", n), method=f"as reported by {ORIGIN}")
         scores[key] = Score(estimate, n, aggregation=None, higher_is_better=_direction(key.metric, directions))
     return scores
 

@@ -1,4 +1,4 @@
-"""Error bars of imported runs, made from their samples by our methods, and marked as ours.
+"""Error bars of other harnesses' runs, made from their samples by our methods, and marked as ours.
 
 A results file tells a value and a normal standard error: 0 of 6 right would be [0, 0], 1 of 2 [−0.48, 1.48]. Where the
 samples give the very number that was reported, its interval is computed anew; where they do not (samples of another run,
@@ -8,35 +8,36 @@ an aggregation that is code of the task) the reported error stands, and says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
+from assay.finished.run import Columns, Run
 from assay.groups import Group
-from assay.metrics import AGGREGATIONS, Aggregation
+from assay.metrics import AGGREGATIONS
 from assay.results import GroupResult, MetricKey, RunResult, Score, TaskResult
 from assay.scoring import estimate, quietly
-from assay.stats import doc_key
+from assay.stats import Estimate, normal_quantile
 
 OURS = "assay, from samples"
 
 
-@dataclass
-class SampleValues:
-    """One metric under one filter, as the samples of a task have it."""
-
-    hashes: list[str] = field(default_factory=list)
-    values: list[Any] = field(default_factory=list)
-
-
-Columns = Mapping[MetricKey, SampleValues]
+def as_reported(value: float, stderr: Any, n: int, origin: str) -> Estimate:
+    """A number of another harness; its interval is the normal one, where there is a standard error."""
+    method = f"as reported by {origin}"
+    if not isinstance(stderr, int | float):
+        return Estimate.bare(value, n, method)
+    half = normal_quantile(0.975) * stderr
+    return Estimate(value, float(stderr), value - half, value + half, n, method)
 
 
-def with_our_estimates(result: RunResult, columns: Mapping[str, Columns]) -> RunResult:
-    """The same values, with intervals from the samples where there are some."""
+def with_our_estimates(run: Run) -> RunResult:
+    """The run's values, with intervals from its samples where they give them; a run of ours has them already."""
+    result = run.result
+    if run.is_ours:
+        return result
+    columns = {task: run.columns(task) for task in run.tasks}
     ours = {name: _estimated(task, columns.get(name, {})) for name, task in result.tasks.items()}
     scores: dict[str, dict[MetricKey, Score]] = {
         name: {**task.scores, **ours[name]} for name, task in result.tasks.items()
@@ -56,25 +57,16 @@ def _estimated(task: TaskResult, columns: Columns) -> dict[MetricKey, Score]:
     """Scores that can be made from the samples; without those whose samples give another number."""
     scores = {}
     for key, reported in task.scores.items():
-        column = columns.get(key)
-        if column is None or reported.estimate.value is None:
+        if key not in columns or reported.estimate.value is None:
             continue
-        aggregation = _aggregation(key, task.config)
-        if not math.isclose(quietly(aggregation, column.values), reported.estimate.value, rel_tol=1e-6, abs_tol=1e-9):
+        column = columns[key].scored()
+        aggregation = AGGREGATIONS[column.aggregation if column.aggregation in AGGREGATIONS else "mean"]
+        values = column.values.tolist()
+        if not math.isclose(quietly(aggregation, values), reported.estimate.value, rel_tol=1e-6, abs_tol=1e-9):
             continue
-        keys = np.asarray([doc_key(each) for each in column.hashes], dtype=np.uint64)
-        made = estimate(column.values, aggregation, keys, higher_is_better=reported.higher_is_better)
+        made = estimate(values, aggregation, column.docs, column.clusters, higher_is_better=reported.higher_is_better)
         scores[key] = replace(made, lm_eval_stderr=reported.estimate.stderr)
     return scores
-
-
-def _aggregation(key: MetricKey, config: Mapping[str, Any]) -> Aggregation:
-    """What the task's config names for the metric; the mean where it names nothing, or code."""
-    for entry in config.get("metric_list") or ():
-        name = entry.get("aggregation") if isinstance(entry, Mapping) and entry.get("metric") == key.metric else None
-        if isinstance(name, str) and name in AGGREGATIONS:
-            return AGGREGATIONS[name]
-    return AGGREGATIONS["mean"]
 
 
 def _group(group: GroupResult, ours: Mapping[str, Mapping[MetricKey, Score]]) -> GroupResult:
@@ -86,19 +78,13 @@ def _group(group: GroupResult, ours: Mapping[str, Mapping[MetricKey, Score]]) ->
             continue
         shares = {share.weight for share in reported.children}
         entry = {"metric": key.metric, "filter_list": [key.filter], "weight_by_size": len(shares) > 1}
-        made = _mean(group.name, entry, names, ours).get(key)
+        again: Group[Any] = Group(group.name, aggregate_metric_list=[entry])
+        for name in names:
+            again.add(SimpleNamespace(task_name=name))  # type: ignore[arg-type]
+        made = again.score({name: dict(ours[name]) for name in names}).get(key)
         if made is not None:
             scores[key] = replace(reported, estimate=_marked(made, True).estimate)
     return replace(group, scores=scores)
-
-
-def _mean(
-    name: str, entry: Mapping[str, Any], names: Sequence[str], ours: Mapping[str, Mapping[MetricKey, Score]]
-) -> Mapping[MetricKey, Score]:
-    group: Group[Any] = Group(name, aggregate_metric_list=[entry])
-    for member in names:
-        group.add(SimpleNamespace(task_name=member))  # type: ignore[arg-type]
-    return group.score({member: dict(ours[member]) for member in names})
 
 
 def _marked(score: Score, is_ours: bool) -> Score:

@@ -1,0 +1,61 @@
+"""Pages about runs of other harnesses, which are converted when they are first opened."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+from starlette.testclient import TestClient
+from tests.finished.test_verbs_and_formats import BAD, GOOD, MAKERS
+
+from assay.view.server import create_app
+
+FOREIGN = [name for name in MAKERS if name not in ("assay", "table")]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    folder = tmp_path_factory.mktemp("runs")
+    for name in FOREIGN:
+        for kind, scores in (("good", GOOD), ("bad", BAD)):
+            MAKERS[name][0](folder / f"{name}-{kind}", scores)
+    (folder / "notes.csv").write_text("run,doc,score\nm,d,1\n")
+    app = create_app([folder], scratch=tmp_path_factory.mktemp("scratch"))
+    with TestClient(app, base_url="http://127.0.0.1:8000") as found:
+        yield found
+
+
+def ids(pages: TestClient, name: str) -> dict[str, str]:
+    rows = map(json.loads, pages.get("/?download=jsonl").text.splitlines())
+    found = {row["run"].partition("/")[0].rpartition("-"): row["id"] for row in rows}
+    return {kind: run_id for (prefix, _, kind), run_id in found.items() if prefix == name}
+
+
+def test_every_run_is_listed_once_and_tables_are_not(pages: TestClient) -> None:
+    assert len(pages.get("/?download=jsonl").text.splitlines()) == 2 * len(FOREIGN)
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_its_pages_show_scores_prompts_and_answers(pages: TestClient, name: str) -> None:
+    run, task = ids(pages, name)["good"], quote(MAKERS[name][1])
+    for address in (f"/run/{run}", f"/task/{run}/{task}", f"/samples/{run}/{task}", f"/sample/{run}/1/{task}"):
+        page = pages.get(address)
+        assert page.status_code == 200, address
+    shown = {"lm-eval": "2 + 4 =", "inspect": "What is 10?", "lighteval": "Q: What is 1?"}[name]
+    assert shown in page.text
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_two_of_them_are_compared_and_ranked(pages: TestClient, name: str) -> None:
+    found = ids(pages, name)
+    for page, number in (("compare", "0.75"), ("rank", "0.25")):
+        for _ in range(100):
+            answer = pages.get(f"/{page}?run={found['good']}&run={found['bad']}")
+            assert answer.status_code == 200
+            if "The page updates when" not in answer.text:
+                break
+            time.sleep(0.2)
+        assert number in answer.text
