@@ -135,7 +135,7 @@ def test_export(runs: Runs, capsys: Capture, to: str, tmp_path: Path) -> None:
     _, good, _, task, _ = runs
     code, out, err = call(capsys, "export", good, "--to", to, "-o", tmp_path / "out")
     assert code == 0, err
-    assert all(Path(line).stat().st_size for line in out.splitlines())
+    assert to == "assay" or all(Path(line).stat().st_size for line in out.splitlines())
     if RUN_FORMATS[to].read is not None:
         again = open_run(tmp_path / "out")
         values = {round(float(column.values.mean()), 9) for column in again.columns(task).values()}
