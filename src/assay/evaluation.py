@@ -15,7 +15,7 @@ from assay.errors import ConfigError
 from assay.finished import write_sample_files
 from assay.results import LAYOUT, RunDirectory, RunResult, recorded
 from assay.run import Progress, execute, manager_for, require_sound, rescore
-from assay.show import NotebookProgress, html_report, in_notebook
+from assay.show import NotebookProgress, in_notebook, run_findings
 from assay.stats import StoppingRule
 from assay.trackers import ReadyLogger, log_results, ready_loggers
 
@@ -55,17 +55,17 @@ def evaluate(
         before = {} if config is None else {name: getattr(config, name) for name in config.model_fields_set}
         config = RunConfig(**{**before, **fields})
     loggers = check_first(config)
-    held = held_before(config)
+    existing = existing_outputs(config)
     with shown_progress(progress) as progress:
         result = execute(config, model=model, progress=progress, manager=manager, store=store, ready=ready)
     if result.path is not None:
         # Before anything that may fail: a full disk or a tracker must not cost the scores.
         result.save(result.path)
-        if config.log_samples or config.predict_only or held.samples:
+        if config.log_samples or config.predict_only or existing.samples:
             write_sample_files(RunDirectory(result.path), list(result.tasks))
-        if held.report:
+        if existing.report:
             directory = RunDirectory(result.path)
-            directory.write_text("report.html", html_report(result, directory.read_json("run.json")))
+            directory.write_text("report.html", run_findings(result, directory.read_json("run.json")).to_html())
     log_results(result, loggers)
     return result
 
@@ -152,18 +152,18 @@ def split_tasks(kwargs: dict[str, Any], manager: TaskManager | None = None) -> t
     return {**kwargs, "tasks": names}, ready
 
 
-class Held(NamedTuple):
+class ExistingOutputs(NamedTuple):
     """What people had made of a run before the same command was given again: it is made anew with the new numbers."""
 
     report: bool = False
     samples: bool = False
 
 
-def held_before(config: RunConfig) -> Held:
+def existing_outputs(config: RunConfig) -> ExistingOutputs:
     place = Path(config.run_dir or "")
     if config.run_dir is None or config.fresh or not (place / "run.json").is_file():
-        return Held()
-    return Held((place / "report.html").is_file(), any(place.glob("samples_*.jsonl")))
+        return ExistingOutputs()
+    return ExistingOutputs((place / "report.html").is_file(), any(place.glob("samples_*.jsonl")))
 
 
 def score_again(

@@ -100,7 +100,7 @@ def test_an_estimate_reads_as_people_write_it(estimate: Estimate, text: str) -> 
 def test_two_runs_are_compared_by_result_or_path(folder: Path, result: RunResult) -> None:
     other = RunResult.load(folder / "run1")
     comparison = assay.compare(result, other)
-    by_path = assay.compare(str(folder / "run0"), folder / "run1", metrics="acc")
+    by_path = assay.compare(str(folder / "run0"), folder / "run1", metric="acc")
     ours, theirs = comparison.row("demo_agreement", "acc"), by_path.row("demo_agreement", "acc")
     assert ours is not None
     assert theirs is not None
@@ -114,7 +114,7 @@ def test_two_runs_are_compared_by_result_or_path(folder: Path, result: RunResult
 def test_what_cannot_be_compared_is_said(result: RunResult) -> None:
     from dataclasses import replace
 
-    with pytest.raises(ConfigError, match="the docs of a were not kept"):
+    with pytest.raises(ConfigError, match="the docs of a were not stored"):
         assay.compare(replace(result, path=None), result)
     with pytest.raises(ConfigError, match="compare: b is a int"):
         assay.compare(result, 3)  # type: ignore[arg-type]

@@ -15,16 +15,14 @@ def command(source: str, run_dir: str | None) -> None:
 
     SOURCE is a directory with results_*.json and samples_*.jsonl.
     """
-    from rich.markup import escape
-
-    from assay.cli.display import console
+    from assay.cli.display import print_stored
+    from assay.cli.emit import Outputs, emit
     from assay.finished import RUN_IMPORTERS
-    from assay.show import screen_table
+    from assay.show import run_findings
 
     result = RUN_IMPORTERS["lm_eval"](source, run_dir or beside(source))
-    out = console()
-    out.print(screen_table(result))
-    out.print(f"Kept in [bold]{escape(str(result.path))}[/bold]", highlight=False)
+    emit(run_findings(result), Outputs())
+    print_stored(result)
 
 
 def beside(source: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from assay.config import RunConfig
+from assay.config import RunConfig, parse_settings
 from assay.errors import AssayError, ConfigError, did_you_mean
 from assay.models import LM
 from assay.results import RunDirectory, differences, sanitize
@@ -82,6 +82,21 @@ def read_models(path: Path, base: RunConfig) -> list[MatrixModel]:
     return models
 
 
+def models_named(texts: Sequence[str], base: RunConfig) -> list[MatrixModel]:
+    """Models as they are typed, `hf,pretrained=gpt2` each; their names are what tells them apart."""
+    models = []
+    for text in texts:
+        name, _, arguments = text.partition(",")
+        config = RunConfig(
+            **{**base.model_dump(), "model": name, "model_args": {**base.model_args, **parse_settings(arguments)}}
+        )
+        args = config.model_args
+        models.append(MatrixModel(str(args.get("pretrained") or args.get("model") or text), config))
+    if len({sanitize(model.name) for model in models}) < len(models):
+        models = [MatrixModel(text, model.config) for text, model in zip(texts, models, strict=True)]
+    return models
+
+
 def _read_model(path: Path, entry: Any, base: RunConfig) -> MatrixModel:
     kwargs: Mapping[str, Any] = {"model": entry} if isinstance(entry, str) else entry
     if not isinstance(kwargs, dict):
@@ -128,16 +143,6 @@ def missing_by_model(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
         if cell.config.fresh or not cell.is_done():
             found.setdefault(cell.model, []).append(cell)
     return found
-
-
-def share_out(models: int, replicas: int) -> tuple[int, int]:
-    """(replicas for each model, models at once). Each model is loaded as few times as keeps all replicas busy.
-
-    >>> share_out(models=10, replicas=4), share_out(models=2, replicas=8), share_out(models=3, replicas=8)
-    ((1, 4), (4, 2), (2, 3))
-    """
-    each = max(1, replicas // max(1, models))
-    return each, max(1, min(models, replicas // each))
 
 
 def run_model(

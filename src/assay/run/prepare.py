@@ -10,7 +10,7 @@ import random
 import sys
 import warnings
 from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -189,6 +189,11 @@ class Executor(Protocol):
     def accept(self, model: object) -> None:
         """Refuses a ready-made model that cannot run there."""
 
+    def share(
+        self, config: RunConfig, models: int, notify: Callable[[str], None]
+    ) -> AbstractContextManager[tuple[int, dict[str, Any]]]:
+        """Makes ready for so many models: how many run at once, and what the config of each must say for that."""
+
 
 class LocalExecutor:
     """Models run in this process; local files are loaded when something is first requested of them."""
@@ -209,6 +214,11 @@ class LocalExecutor:
 
     def accept(self, model: object) -> None:
         """Any will do."""
+
+    def share(
+        self, config: RunConfig, models: int, notify: Callable[[str], None]
+    ) -> AbstractContextManager[tuple[int, dict[str, Any]]]:
+        return nullcontext((1, {}))
 
 
 EXECUTORS: Registry[type[Executor]] = Registry(

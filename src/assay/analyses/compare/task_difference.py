@@ -207,7 +207,7 @@ def corrected_draws(column: DocColumn, clusters: NDArray[Any] | None, options: C
     judged = as_judged(column)
     if not judged.n:
         return aggregated(column, "mean", options).draws
-    return corrected_replicates(judged.verdicts, judged.labels, column.docs, clusters, options.replicates)()
+    return corrected_replicates(judged.verdicts, judged.labels, column.docs, clusters, options.bootstrap_iters)()
 
 
 def _unpaired(
@@ -224,7 +224,7 @@ def _unpaired(
 
 def aggregated(column: DocColumn, aggregation: str, options: CompareOptions) -> Score:
     rule = AGGREGATIONS[aggregation]
-    return estimate(column.values.tolist(), rule, column.docs, column.clusters, options.replicates)
+    return estimate(column.values.tolist(), rule, column.docs, column.clusters, options.bootstrap_iters)
 
 
 def repeatable_aggregation(column: DocColumn, reported: Score | None) -> str | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from assay.errors import ConfigError
 from assay.results import JudgeCheck, MetricKey, RunResult, read_samples, self_preference
 from assay.stats import Basis, Estimate, Judged, krippendorff
 
@@ -73,7 +74,15 @@ class _Docs:
     unread: int = 0
 
 
-def check_judges(path: str | Path) -> list[CheckedJudge]:
+class CheckedJudges(tuple[CheckedJudge, ...]):
+    """Every judged number of a run."""
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        estimates = ("estimate", "repeats", "panel")
+        return [{**asdict(each), **{name: getattr(each, name).to_dict() for name in estimates}} for each in self]
+
+
+def check_judges(path: str | Path) -> CheckedJudges:
     """Every judged number of a run."""
     result = RunResult.load(Path(path))
     found = []
@@ -88,7 +97,9 @@ def check_judges(path: str | Path) -> list[CheckedJudge]:
                 continue
             docs = _read(Path(path) / task.sample_file, key)
             found.append(_checked(name, key, score.judge, score.estimate, docs, self_preference(result.config)))
-    return found
+    if not found:
+        raise ConfigError(f"{path} has no judged scores", hint="Name a run of a task whose scorer is a judge.")
+    return CheckedJudges(found)
 
 
 def _is_one_of_panel(key: MetricKey, scores: Any) -> bool:
