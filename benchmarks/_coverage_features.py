@@ -13,7 +13,7 @@ import numpy as np
 from assay.groups import GroupManager
 from assay.metrics import AGGREGATIONS
 from assay.results import MetricKey, Score
-from assay.run.control import _controlled_draws
+from assay.run.until import _controlled_draws
 from assay.scoring import chance_test, estimate
 from assay.stats import (
     ConfidenceSequence,

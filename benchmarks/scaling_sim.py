@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from assay.cluster.lm import SHARDS_PER_REPLICA, WINDOW_PER_REPLICA
 from assay.cluster.shards import shard_size
-from assay.run.execution import WINDOW_REQUESTS
+from assay.run.answerers import WINDOW_REQUESTS
 
 
 @dataclass(frozen=True)

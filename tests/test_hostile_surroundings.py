@@ -205,8 +205,8 @@ def test_a_run_that_is_told_to_end_leaves_nothing_in_the_temporary_directory(fol
     place = folder / "tmp"
     place.mkdir()
     script = (
-        "import sys, time\nfrom assay.cli.entry import end_in_order\nfrom assay.sandbox import WEAK\n"
-        "end_in_order()\nWEAK.run_programs([('x = 1', 'assert x == 1')])\n"
+        "import sys, time\nfrom assay.cli.entry import exit_on_sigterm\nfrom assay.sandbox import WEAK\n"
+        "exit_on_sigterm()\nWEAK.run_programs([('x = 1', 'assert x == 1')])\n"
         "print('ran', flush=True)\ntime.sleep(60)\n"
     )
     process = subprocess.Popen(

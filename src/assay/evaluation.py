@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
-from assay.config import RunConfig, RunWords
+from assay.config import RunConfig, RunKwargs
 from assay.errors import ConfigError
 from assay.finished import write_sample_files
 from assay.results import LAYOUT, RunDirectory, RunResult, recorded
 from assay.run import Progress, execute, manager_for, require_sound, rescore
-from assay.show import NotebookProgress, html_report, in_notebook
+from assay.show import NotebookProgress, in_notebook, run_findings
 from assay.stats import StoppingRule
 from assay.trackers import ReadyLogger, log_results, ready_loggers
 
@@ -32,7 +32,7 @@ def evaluate(
     progress: Progress | None = None,
     manager: TaskManager | None = None,
     store: ResponseStore | str | None = None,
-    **words: Unpack[RunWords],
+    **kwargs: Unpack[RunKwargs],
 ) -> RunResult:
     """Evaluate a model on tasks.
 
@@ -45,7 +45,7 @@ def evaluate(
         print(result.table())
         result["demo"]["acc"].low
     """
-    fields: dict[str, Any] = {**words}
+    fields: dict[str, Any] = {**kwargs}
     if isinstance(model, str):
         fields["model"], model = model, None
     if isinstance(store, str):
@@ -55,17 +55,17 @@ def evaluate(
         before = {} if config is None else {name: getattr(config, name) for name in config.model_fields_set}
         config = RunConfig(**{**before, **fields})
     loggers = check_first(config)
-    held = held_before(config)
+    existing = existing_outputs(config)
     with shown_progress(progress) as progress:
         result = execute(config, model=model, progress=progress, manager=manager, store=store, ready=ready)
     if result.path is not None:
         # Before anything that may fail: a full disk or a tracker must not cost the scores.
         result.save(result.path)
-        if config.log_samples or config.predict_only or held.samples:
+        if config.log_samples or config.predict_only or existing.samples:
             write_sample_files(RunDirectory(result.path), list(result.tasks))
-        if held.report:
+        if existing.report:
             directory = RunDirectory(result.path)
-            directory.write_text("report.html", html_report(result, directory.read_json("run.json")))
+            directory.write_text("report.html", run_findings(result, directory.read_json("run.json")).to_html())
     log_results(result, loggers)
     return result
 
@@ -87,7 +87,7 @@ def shown_progress(given: Progress | None) -> Iterator[Progress | None]:
 
 
 def with_signature(function: Callable[..., RunResult]) -> Callable[..., RunResult]:
-    """For `help` and for completion in a notebook: the fields of a config in place of `**words`."""
+    """For `help` and for completion in a notebook: the fields of a config in place of `**kwargs`."""
     first = list(inspect.signature(function).parameters.values())[:-1]
     taken = {parameter.name for parameter in first}
     fields = [
@@ -97,7 +97,7 @@ def with_signature(function: Callable[..., RunResult]) -> Callable[..., RunResul
             default=default_of(name),
             annotation=getattr(annotation, "__forward_arg__", annotation),
         )
-        for name, annotation in RunWords.__annotations__.items()
+        for name, annotation in RunKwargs.__annotations__.items()
         if name not in taken
     ]
     function.__signature__ = inspect.Signature([*first, *fields], return_annotation="RunResult")  # type: ignore[attr-defined]
@@ -112,23 +112,23 @@ def default_of(name: str) -> Any:
 with_signature(evaluate)
 
 
-def split_tasks(words: dict[str, Any], manager: TaskManager | None = None) -> tuple[dict[str, Any], Loaded | None]:
-    """The words with names only among their tasks, and those tasks that came as objects, classes or mappings.
+def split_tasks(kwargs: dict[str, Any], manager: TaskManager | None = None) -> tuple[dict[str, Any], Loaded | None]:
+    """The kwargs with names only among their tasks, and those tasks that came as objects, classes or mappings.
 
     With `overrides`, all tasks are made here: a name no longer says what its task is.
     """
     from assay.tasks import Loaded, tasks_of
 
-    overrides = words.pop("overrides", None)
-    given = words.get("tasks")
+    overrides = kwargs.pop("overrides", None)
+    given = kwargs.get("tasks")
     listed = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else []
     if not overrides and all(isinstance(each, str) for each in listed):
-        return words, None
+        return kwargs, None
     ready = Loaded({}, {}, [])
     written = [each for each in listed if isinstance(each, Mapping) or (isinstance(each, str) and overrides)]
     if written:
-        manager = manager or manager_for(RunConfig(**{key: word for key, word in words.items() if key != "tasks"}))
-        data_dir = Path(words["data_dir"]) if words.get("data_dir") else None
+        manager = manager or manager_for(RunConfig(**{key: value for key, value in kwargs.items() if key != "tasks"}))
+        data_dir = Path(kwargs["data_dir"]) if kwargs.get("data_dir") else None
         require_sound(manager, written, data_dir, overrides=overrides)
         ready = manager.load(written, data_dir, overrides=overrides)
     names: list[str] = []
@@ -141,7 +141,7 @@ def split_tasks(words: dict[str, Any], manager: TaskManager | None = None) -> tu
             names += waiting
             waiting = []
             continue
-        tasks, groups = tasks_of(each, words.get("data_dir"))
+        tasks, groups = tasks_of(each, kwargs.get("data_dir"))
         ready.tasks.update({task.task_name: task for task in tasks})
         ready.groups.update({group.name: group for group in groups})
         roots = [group.name for group in groups] or [task.task_name for task in tasks]
@@ -149,21 +149,21 @@ def split_tasks(words: dict[str, Any], manager: TaskManager | None = None) -> tu
         names += roots
     if twice := [name for name in ready.roots if names.count(name) > 1]:
         raise ConfigError(f"there are two tasks named {twice[0]!r}", hint="Rename the object: Task(config, name=…).")
-    return {**words, "tasks": names}, ready
+    return {**kwargs, "tasks": names}, ready
 
 
-class Held(NamedTuple):
+class ExistingOutputs(NamedTuple):
     """What people had made of a run before the same command was given again: it is made anew with the new numbers."""
 
     report: bool = False
     samples: bool = False
 
 
-def held_before(config: RunConfig) -> Held:
+def existing_outputs(config: RunConfig) -> ExistingOutputs:
     place = Path(config.run_dir or "")
     if config.run_dir is None or config.fresh or not (place / "run.json").is_file():
-        return Held()
-    return Held((place / "report.html").is_file(), any(place.glob("samples_*.jsonl")))
+        return ExistingOutputs()
+    return ExistingOutputs((place / "report.html").is_file(), any(place.glob("samples_*.jsonl")))
 
 
 def score_again(

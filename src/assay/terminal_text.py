@@ -83,3 +83,12 @@ def csv_cell(value: Any) -> Any:
     text = text.replace("\x00", "␀")
     acts = text[:1] in ("=", "+", "-", "@", "\t", "\r", "\n") and not _NUMBER.fullmatch(text)
     return f"'{text}" if acts else text
+
+
+def cell_width(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)

@@ -22,7 +22,7 @@ from assay.analyses.drift import (  # noqa: E402
     DriftOptions,
     Passage,
     bundled_passages,
-    drift_page,
+    findings,
     measure_drift,
     passages_of_file,
     passages_of_tasks,
@@ -92,7 +92,7 @@ def test_more_change_is_more_drift_by_position_and_domain() -> None:
     assert 0 < (small.whole.kl.value or 0) < (large.whole.kl.value or 0) / 10
     assert {part.name for part in large.parts if part.kind == "domain"} == {"river", "town"}
     assert sum(part.tokens for part in large.parts if part.kind == "position") == large.whole.tokens
-    page = drift_page([small, large])
+    page = findings(large).to_html()
     assert "domain river" in page
 
 

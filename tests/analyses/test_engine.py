@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.analyses.made import flipped, right, write_run
 
-from assay.analyses.compare import CompareOptions, compare_runs, comparison_json
+from assay.analyses.compare import CompareOptions, compare_runs, findings
 from assay.errors import ConfigError, DataError
 from assay.finished import open_run
 from assay.stats import mcnemar, mean_stderr
@@ -291,7 +291,7 @@ def test_choosing_tasks_groups_and_metrics(tmp_path: Path) -> None:
     two = {name: {**m, "acc_norm,none": m["acc,none"]} for name, m in BASE.items()}
     a, b = write_run(tmp_path / "a", two, groups=GROUPS), write_run(tmp_path / "b", two, groups=GROUPS)
     assert {row.name for row in compare(a, b, tasks=("top",)).rows} == {"top", "easy", "hard"}
-    assert {row.key for row in compare(a, b, metrics=("acc_norm",)).rows} == {("acc_norm", "none")}
+    assert {row.key for row in compare(a, b, metric=("acc_norm",)).rows} == {("acc_norm", "none")}
     with pytest.raises(ConfigError, match="no task or group 'eazy'") as error:
         compare(a, b, tasks=("eazy",))
     assert "easy" in error.value.hint
@@ -322,8 +322,8 @@ def test_margin_is_relative_for_large_numbers() -> None:
 
 def test_json_holds_every_row_and_is_valid(tmp_path: Path) -> None:
     runs = [open_run(write_run(tmp_path / n, s, groups=GROUPS)) for n, s in (("a", BASE), ("b", NEW))]
-    data = json.loads(comparison_json(compare_runs(runs)))
+    data = json.loads(findings(compare_runs(runs)).to_json())
     assert {row["name"] for row in data["rows"]} == {*BASE, *GROUPS}
     assert all(row["verdict"] in ("better", "worse", "equivalent", "same", "undecided") for row in data["rows"])
-    many = json.loads(comparison_json(compare_runs([*runs, runs[0]])))
+    many = json.loads(findings(compare_runs([*runs, runs[0]])).to_json())
     assert len(many["comparisons"]) == 2

@@ -16,9 +16,8 @@ from tests.analyses.made import write_run
 from tests.finished.test_readers import inspect_sample, lighteval_rows, write_inspect, write_lighteval
 
 import assay
-from assay.analyses.explain import ExplainOptions, Explanation, explain, explanation_lines
+from assay.analyses.explain import ExplainOptions, Explanation, explain, findings
 from assay.analyses.explain.causes import Hints, text_segments
-from assay.analyses.explain.render import explanation_json
 from assay.cli.explain import command
 from assay.errors import ConfigError
 from assay.finished import Run, open_run
@@ -309,7 +308,7 @@ def test_samples_of_lm_evaluation_harness(tmp_path: Path) -> None:
     data = json.loads(results.read_text())
     data["results"]["mini_sums"]["exact_match,strict"] = 0.0
     results.write_text(json.dumps(data))
-    explanation = explain(open_run(a), open_run(b), ExplainOptions("mini_sums", "exact_match,strict"))
+    explanation = explain(open_run(a), open_run(b), ExplainOptions(task="mini_sums", metric="exact_match,strict"))
     assert explanation.difference < 0
     check_cause(explanation, "BOS token", explanation.difference)
 
@@ -355,15 +354,15 @@ def test_the_verb_says_it_in_a_sentence_with_examples(tmp_path: Path) -> None:
     dislike, task, _ = CAUSES["stop strings"]
     lm = Fragile([dislike])
     a, b = sums(tmp_path, "a", lm), sums(tmp_path, "b", lm, task)
-    text = "\n".join(explanation_lines(explain(a, b)))
+    text = findings(explain(a, b)).to_text(400)
     assert re.search(r"-0\.\d+ apart: -0\.\d+ ± 0\.\d+ from stop strings \(200 docs\)", text)
-    assert "answered" in text
+    assert "parsed as" in text
     assert "task.generation_kwargs" in text
     done = CliRunner().invoke(command, [str(a.path), str(b.path), "--html", str(tmp_path / "page.html")])
     assert done.exit_code == 0
     assert ">stop strings</td>" in (tmp_path / "page.html").read_text()
     assert "from stop strings" in done.output
-    data = json.loads(explanation_json(explain(a, b)))
+    data = json.loads(findings(explain(a, b)).to_json())
     assert data["shares"][0]["cause"] == "stop strings"
 
 
@@ -409,8 +408,8 @@ def test_two_causes_of_a_choice_task_are_told_apart_by_asking_again(tmp_path: Pa
     apart = explain(a, b, ExplainOptions(metric="acc"), lm=lm)
     for cause in ("system text", "delimiters"):
         check_cause(apart, cause, -LOSS)
-    text = "\n".join(explanation_lines(apart))
-    assert re.search(r"A asked .* · likeliest: choice \d", text), "log-likelihoods say nothing to a reader"
+    text = findings(apart).to_text(400)
+    assert re.search(r"choice \d +choice \d +A …", text), "log-likelihoods say nothing to a reader"
 
 
 def test_another_metric_of_the_same_likelihoods_is_the_metrics_share(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.analyses.made import right, write_run
-from tests.analyses.test_verbs import call
+from tests.analyses.test_verbs import call, gate
 
 RNG = np.random.default_rng(8)
 GOOD = right(RNG, 400, 0.9)
@@ -32,7 +32,7 @@ def results_file(path: Path, **tasks: dict[str, object]) -> Path:
 def test_a_withheld_score_fails_a_threshold_and_so_does_the_group_above_it(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, _ = call(capsys, "gate", runs / "spoiled", "--threshold", "0.1", "--tasks", "easy,all,hard", "-m", "acc")
+    code, out, _ = gate(capsys, runs / "spoiled", "--threshold", "0.1", "--tasks", "easy,all,hard", "-m", "acc")
     assert code == 1
     assert f"FAIL  easy acc,none: withheld: {REASON}" in out
     assert "FAIL  all acc,none: withheld: includes withheld scores: easy" in out
@@ -45,7 +45,7 @@ def test_a_withheld_score_fails_a_threshold_and_so_does_the_group_above_it(
 def test_a_withheld_score_on_either_side_fails_against_a_run(
     runs: Path, capsys: pytest.CaptureFixture[str], new: str, base: str, words: str
 ) -> None:
-    code, out, _ = call(capsys, "gate", runs / new, "--baseline", runs / base)
+    code, out, _ = gate(capsys, runs / new, "--baseline", runs / base)
     assert code == 1
     assert f"FAIL  easy acc,none: {words}{REASON}" in out
     assert f"FAIL  all acc,none: {words}includes withheld scores" in out
@@ -54,7 +54,7 @@ def test_a_withheld_score_on_either_side_fails_against_a_run(
 def test_a_withheld_score_fails_against_a_results_file(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = results_file(runs / "old.json", easy={"acc,none": 0.1, "acc_stderr,none": 0.01})
     assert call(capsys, "gate", runs / "same", "--baseline", file)[0] == 0
-    code, out, _ = call(capsys, "gate", runs / "spoiled", "--baseline", file)
+    code, out, _ = gate(capsys, runs / "spoiled", "--baseline", file)
     assert code == 1
     assert f"FAIL  easy acc,none: withheld: {REASON}" in out
 
@@ -63,12 +63,12 @@ def test_a_task_or_metric_that_only_the_baseline_has_fails(runs: Path, capsys: p
     write_run(runs / "lacks", {"hard": SCORES["hard"]})
     file = results_file(runs / "old.json", hard={"acc,none": 0.1, "acc_stderr,none": 0.01}, easy={"acc,none": 0.1})
     for baseline in (file, runs / "base"):
-        code, out, _ = call(capsys, "gate", runs / "lacks", "--baseline", baseline)
+        code, out, _ = gate(capsys, runs / "lacks", "--baseline", baseline)
         assert code == 1
         assert "PASS  hard acc,none" in out
         assert "FAIL  easy" in out
     write_run(runs / "one", {"easy": {"acc,none": GOOD}, "hard": SCORES["hard"]}, groups=GROUP)
-    code, out, _ = call(capsys, "gate", runs / "one", "--baseline", runs / "base")
+    code, out, _ = gate(capsys, runs / "one", "--baseline", runs / "base")
     assert code == 1
     assert "FAIL  easy: acc_norm,none is only in the baseline" in out
 
@@ -79,25 +79,25 @@ def test_an_undefined_number_fails_unless_the_baseline_has_none_either(
     no_number = {"all": {"key": "acc,none", "children": {}, "value": None, "undefined": "easy was not scored"}}
     write_run(runs / "undefined", SCORES, groups=no_number)
     file = results_file(runs / "old.json", all={"acc,none": 0.1, "acc_stderr,none": 0.01})
-    code, out, _ = call(capsys, "gate", runs / "undefined", "--baseline", file)
+    code, out, _ = gate(capsys, runs / "undefined", "--baseline", file)
     assert code == 1
     assert "FAIL  all acc,none: undefined: easy was not scored" in out
-    code, out, _ = call(capsys, "gate", runs / "undefined", "--threshold", "0.1", "-t", "all")
+    code, out, _ = gate(capsys, runs / "undefined", "--threshold", "0.1", "-t", "all")
     assert code == 1
     assert "undefined: easy was not scored" in out
     file = results_file(runs / "old.json", all={"acc,none": "N/A"}, hard={"acc,none": 0.1, "acc_stderr,none": 0.01})
-    code, out, _ = call(capsys, "gate", runs / "undefined", "--baseline", file)
+    code, out, _ = gate(capsys, runs / "undefined", "--baseline", file)
     assert code == 0
     assert "note: all acc,none: undefined in the baseline" in out
 
 
 def test_every_metric_that_is_named_is_checked(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("gate", runs / "same", "--threshold", "0.5", "--tasks", "easy")
-    code, out, _ = call(capsys, *words, "-m", "acc", "-m", "acc_norm")
+    words = (runs / "same", "--threshold", "0.5", "--tasks", "easy")
+    code, out, _ = gate(capsys, *words, "-m", "acc", "-m", "acc_norm")
     assert code == 1
     assert "PASS  easy acc,none" in out
     assert "FAIL  easy acc_norm,none" in out
-    code, out, _ = call(capsys, *words)
+    code, out, _ = gate(capsys, *words)
     assert code == 0
     assert "note: easy: acc,none was checked, but not acc_norm,none" in out
 

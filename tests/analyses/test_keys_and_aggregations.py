@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.analyses.made import right, write_run
-from tests.analyses.test_verbs import call
+from tests.analyses.test_verbs import call, gate
 
 from assay.analyses.compare import CompareOptions, compare_runs
 from assay.evaluation import evaluate
@@ -60,11 +60,11 @@ def test_gates_hold_such_numbers_with_and_without_their_name(runs: Path, capsys:
 
 def test_gates_against_a_results_file_hold_them_too(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = runs / "base" / "results.json"
-    code, out, _ = call(capsys, "gate", runs / "same", "--baseline", file, "--margin", "0.2", "-m", COMMA)
+    code, out, _ = gate(capsys, runs / "same", "--baseline", file, "--margin", "0.2", "-m", COMMA)
     assert (code, out.count("PASS")) == (0, 2)
     data = json.loads(file.read_text())
     (runs / "theirs.json").write_text(json.dumps({"results": data["results"]}))
-    code, out, _ = call(capsys, "gate", runs / "same", "--baseline", runs / "theirs.json", "--margin", "0.2")
+    code, out, _ = gate(capsys, runs / "same", "--baseline", runs / "theirs.json", "--margin", "0.2")
     assert f"t {COMMA}: " in out
 
 
@@ -72,11 +72,11 @@ def test_thresholds_of_such_numbers(runs: Path, capsys: pytest.CaptureFixture[st
     limits = runs / "limits.json"
     for content, expected in (({"t": {COMMA: 0.8}}, 0), ({"t": {"exact_match": 0.8}}, 1), ({"t": {COMMA: 0.99}}, 1)):
         limits.write_text(json.dumps(content))
-        code, out, err = call(capsys, "gate", runs / "same", "--baseline", limits)
+        code, out, err = gate(capsys, runs / "same", "--baseline", limits)
         assert (code, err) == (expected, "")
         assert f"t {COMMA}: " in out
-    words = ("gate", runs / "same", "--threshold", "0.8", "--tasks", "t", "--metric", COMMA)
-    assert call(capsys, *words)[0] == 0
+    words = (runs / "same", "--threshold", "0.8", "--tasks", "t", "--metric", COMMA)
+    assert gate(capsys, *words)[0] == 0
 
 
 def test_power_takes_the_metric_by_its_whole_name(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -132,7 +132,7 @@ def test_a_replay_that_was_killed_goes_on_and_the_file_is_the_same(
 
 def test_one_replay_is_refused_and_so_is_what_cannot_be_replayed(here: Path) -> None:
     config = RunConfig(model="dummy", tasks=["colours.yaml"])
-    with pytest.raises(ConfigError, match="one replay shows no noise"):
+    with pytest.raises(ConfigError, match=r"replays: .* greater than or equal to 2"):
         plan_replays(config, NoiseOptions(replays=1), here)
     with pytest.raises(ConfigError, match="--until cannot be replayed"):
         plan_replays(config.model_copy(update={"until": "ci=0.1"}), NoiseOptions(), here)
@@ -142,7 +142,7 @@ def test_one_replay_is_refused_and_so_is_what_cannot_be_replayed(here: Path) -> 
 
 def test_servers_are_taken_in_turn_and_each_meets_every_company(here: Path) -> None:
     config = RunConfig(model="local-completions", model_args={"model": "m", "num_concurrent": 8}, tasks=["x"])
-    replays = plan_replays(config, NoiseOptions(6, ("http://a/v1", "http://b/v1")), here)
+    replays = plan_replays(config, NoiseOptions(replays=6, servers=("http://a/v1", "http://b/v1")), here)
     seen = [(r.config.model_args["base_url"][7], r.config.model_args["num_concurrent"]) for r in replays]
     assert seen == [("a", 8), ("b", 8), ("a", 4), ("b", 4), ("a", 2), ("b", 2)]
     assert len({r.config.store for r in replays}) == len({r.config.shuffle for r in replays}) == 6
@@ -204,7 +204,7 @@ def test_two_replays_only_bound_and_that_is_said(tmp_path: Path) -> None:
     assert row.most is not None
     assert row.most > abs(row.scores[1] - row.scores[0])
     assert "2 replays only bound the noise and do not estimate it" in measured.notes[0]
-    assert measured.to_json()["estimated"] is False
+    assert measured.to_dict()["estimated"] is False
     assert "only bounded" in row.note()
 
 
@@ -212,7 +212,7 @@ def test_two_replays_only_bound_and_that_is_said(tmp_path: Path) -> None:
 def test_few_replays_are_said_to_miss_a_second_state(tmp_path: Path, count: int, said: bool) -> None:
     runs = [open_run(path) for path in shifting(tmp_path, count, 0.01)]
     measured = measure_noise(runs, [{"server": None}] * count)
-    assert measured.to_json()["estimated"] is True
+    assert measured.to_dict()["estimated"] is True
     assert any("may all meet the same of two states" in note for note in measured.notes) is said
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from assay.analyses.compare import CompareOptions, compare_runs
-from assay.analyses.power import PowerAssumptions, plan_from_runs
+from assay.analyses.power import PowerOptions, plan_from_runs
 from assay.finished import DocColumn, Run
 from assay.results import GroupResult, GroupScore, MetricKey, RunResult, Score, Share, TaskResult
 from assay.stats import Estimate, mean_estimate, non_inferiority
@@ -51,7 +51,7 @@ def test_reports_without_a_difference_hold_a_false_verdict_one_time_in_twenty() 
     rng = np.random.default_rng(0)
     tasks = groups = 0
     for _ in range(REPETITIONS):
-        (found,) = compare_runs(pair(rng, {"x": 60, "y": 150, "z": 300}), CompareOptions(replicates=200))
+        (found,) = compare_runs(pair(rng, {"x": 60, "y": 150, "z": 300}), CompareOptions(bootstrap_iters=200))
         wrong = {row.kind for row in found.rows if row.verdict.kind in ("better", "worse")}
         tasks += "task" in wrong
         groups += "group" in wrong
@@ -63,7 +63,7 @@ def test_gates_of_tasks_and_groups_pass_a_loss_of_the_margin_one_time_in_twenty(
     rng = np.random.default_rng(1)
     passed = dict.fromkeys(("x", "y", "all"), 0)
     for _ in range(REPETITIONS):
-        (found,) = compare_runs(pair(rng, {"x": 150, "y": 300}, shift=-0.08), CompareOptions(replicates=100))
+        (found,) = compare_runs(pair(rng, {"x": 150, "y": 300}, shift=-0.08), CompareOptions(bootstrap_iters=100))
         for name in passed:
             passed[name] += non_inferiority(found.row(name, "acc,none").difference, 0.08).passed
     assert max(passed.values()) / REPETITIONS <= ALARM
@@ -71,9 +71,11 @@ def test_gates_of_tasks_and_groups_pass_a_loss_of_the_margin_one_time_in_twenty(
 
 def test_the_docs_that_power_asks_for_show_the_effect_as_often_as_promised() -> None:
     rng = np.random.default_rng(2)
-    plan = plan_from_runs(pair(rng, {"x": 4000}, shift=0.06), "x", None, PowerAssumptions(effect=0.06))
+    plan = plan_from_runs(pair(rng, {"x": 4000}, shift=0.06), "x", None, PowerOptions(effect=0.06))
     seen = 0
     for _ in range(REPETITIONS):
-        (found,) = compare_runs(pair(rng, {"x": plan.needed}, shift=0.06), CompareOptions(tasks=("x",), replicates=100))
+        (found,) = compare_runs(
+            pair(rng, {"x": plan.needed}, shift=0.06), CompareOptions(tasks=("x",), bootstrap_iters=100)
+        )
         seen += found.row("x", "acc,none").verdict.kind == "better"
     assert seen / REPETITIONS == pytest.approx(0.8, abs=0.05)

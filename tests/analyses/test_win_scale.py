@@ -69,7 +69,7 @@ def test_the_scale_on_the_command_line(folder: Path) -> None:
     assert shown.exit_code == 0, shown.output
     assert "judged: 3 players, 60 docs" in shown.output
     assert re.search(r"games won +games\n", shown.output)
-    assert re.search(r" 70% +60\n", shown.output)
+    assert re.search(r" 70\.0% +60\n", shown.output)
     (data,) = json.loads(CliRunner().invoke(command, [*words, "--json"]).output)
     assert [player["games"] for player in data["players"]] == [60, 120, 60]
 

@@ -23,7 +23,7 @@ def test_a_matrix_is_forecast_model_by_model(tmp_path: Path, capsys: pytest.Capt
     assert found["second"]["tasks"]["demo_agreement"]["docs"] == 5
     assert not (tmp_path / "out").exists()
     _, out, _ = call(capsys, *words, *kept)
-    assert "What second would be asked" in out
+    assert "What second would be sent" in out
     assert "Nothing was sent." in out
 
 

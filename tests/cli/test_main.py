@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from assay.cli.entry import VERBS, main
+from assay.cli.entry import VERBS, Verb, main
 from assay.errors import ConfigError, StoreError
 
 
@@ -21,13 +21,13 @@ def test_help_lists_the_verbs_that_are_there(capsys: pytest.CaptureFixture[str])
     assert run("--help") == 0
     printed = capsys.readouterr().out
     assert "List tasks, groups, tags, models, metrics or filters." in printed
-    assert all(f"\n  {verb} " in printed for verb in ("run", "ls", "show", "validate", "schema"))
+    assert all(f"\n  {verb} " in printed for verb in ("run", "ls", "show", "validate", "gate"))
 
 
 def test_a_verb_without_its_module_is_not_listed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(VERBS, "later", ("assay.cli.not_written:command", "Not yet."))
+    monkeypatch.setitem(VERBS, "later", Verb("assay.cli.not_written:command", "Tasks", "Not yet."))
     assert run("--help") == 0
     assert "later" not in capsys.readouterr().out
     assert run("later") == 2

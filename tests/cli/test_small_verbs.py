@@ -13,7 +13,7 @@ from assay.cli.display import console
 from assay.finished.lm_eval.run_files import find_results
 from assay.results import RunResult
 from assay.run import Counts
-from assay.show import html_report, progress_line
+from assay.show import progress_line, run_findings
 
 ENTRY = {"alias": "t", "acc,none": 0.5, "acc_stderr,none": 0.1, "sample_len": 4}
 
@@ -62,7 +62,7 @@ def test_the_live_display_is_as_wide_as_its_own_terminal(monkeypatch: pytest.Mon
 
 
 def test_the_report_is_dated() -> None:
-    assert "2023-11-1" in html_report(RunResult({}, config={"model": "m"}, date=1_700_000_000.0))
+    assert "2023-11-1" in run_findings(RunResult({}, config={"model": "m"}, date=1_700_000_000.0)).to_html()
 
 
 def test_progress_says_how_many_questions_other_models_have_answered() -> None:

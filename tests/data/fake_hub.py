@@ -27,7 +27,7 @@ class FakeHub:
         self.tokens: set[tuple[str, str | None]] = set()
         """(api, resolve or store; the token that came)."""
         self.faults: dict[str, list[str]] = {}
-        """File name to what goes wrong, in turn: 429, 503, cut, wrong, stall (half of it, and then nothing)."""
+        """File name, or `api`, to what goes wrong, in turn: 429, 503, cut, wrong, stall (half of it, and then nothing)."""
         self.stalled = threading.Event()
         self.address = ""
 
@@ -36,7 +36,7 @@ class FakeHub:
         self.files.setdefault((kind, repo, revision), {}).update(data)
 
     def downloads(self) -> list[str]:
-        return [unquote(path).rpartition("/")[2] for _, path in self.asked if "/resolve/" in path]
+        return [unquote(path).rpartition("/")[2] for how, path in self.asked if how == "GET" and "/api/" not in path]
 
     def commit_of(self, kind: str, repo: str, revision: str) -> str:
         return hashlib.sha1(f"{kind}{repo}{revision}".encode()).hexdigest()
@@ -58,7 +58,10 @@ class Handler(BaseHTTPRequestHandler):
         parts = [unquote(part) for part in url.path.split("/")[1:]]
         place = "store" if parts[0] == "store" else "api" if parts[0] == "api" else "resolve"
         self.hub.tokens.add((place, self.headers.get("Authorization")))
-        if place == "api":
+        faults = self.hub.faults.get("api", [])
+        if place == "api" and faults:
+            self.send_json({"error": "busy"}, int(faults.pop(0)), {"Retry-After": "3"})
+        elif place == "api":
             self.answer_api(parts[1:], url.query)
         elif place == "store":
             self.send_file(parts[-1], self.hub.at(parts[1], f"{parts[2]}/{parts[3]}", parts[4])["/".join(parts[5:])])  # type: ignore[index]
@@ -72,9 +75,10 @@ class Handler(BaseHTTPRequestHandler):
         repo, verb, revision, inside = "/".join(parts[1:cut]), parts[cut], parts[cut + 1], "/".join(parts[cut + 2 :])
         files = self.hub.at(kind, repo, revision)
         if files is None:
-            self.send_json({"error": "Repository not found"}, 404)
+            self.send_json({"error": "Repository not found"}, 404, {"X-Error-Code": "RepoNotFound"})
         elif verb == "revision":
-            self.send_json({"sha": revision if len(revision) == 40 else self.hub.commit_of(kind, repo, revision)})
+            sha = revision if len(revision) == 40 else self.hub.commit_of(kind, repo, revision)
+            self.send_json({"id": repo, "sha": sha})
         else:
             listed = [self.entry(path, data) for path, data in sorted(files.items()) if path.startswith(inside)]
             start = int(query.partition("cursor=")[2] or 0)
@@ -99,7 +103,7 @@ class Handler(BaseHTTPRequestHandler):
         repo, revision, path = "/".join(parts[:cut]), parts[cut + 1], "/".join(parts[cut + 2 :])
         data = (self.hub.at(kind, repo, revision) or {}).get(path)
         if data is None:
-            self.send_json({"error": "Entry not found"}, 404)
+            self.send_json({"error": "Entry not found"}, 404, {"X-Error-Code": "EntryNotFound"})
         elif len(data) > self.hub.large:
             host = self.hub.address.replace("127.0.0.1", "localhost")
             self.send_response(302)
@@ -113,10 +117,10 @@ class Handler(BaseHTTPRequestHandler):
             self.send_file(path.rpartition("/")[2], data)
 
     def send_file(self, name: str, data: bytes) -> None:
-        faults = self.hub.faults.get(name, [])
+        faults = self.hub.faults.get(name, []) if self.command == "GET" else []
         fault = faults.pop(0) if faults else ""
         if fault.isdecimal():
-            self.send_json({"error": "busy"}, int(fault), {"Retry-After": "7"} if fault == "429" else {})
+            self.send_json({"error": "busy"}, int(fault), {"Retry-After": "1"} if fault == "429" else {})
             return
         start = int((self.headers.get("Range") or "bytes=0-")[6:].rstrip("-"))
         body = data[start:]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import ssl
 import subprocess
 import sys
 import time
@@ -27,7 +26,7 @@ from assay.data import (
     find_dataset,
     find_model,
 )
-from assay.data.hub_client import safe_path
+from assay.data.hub import safe_path
 from assay.data.mirror import read_manifest
 from assay.errors import ConfigError, DataError
 
@@ -80,7 +79,9 @@ def found(hub: FakeHub, path: str, name: str | None = None, *splits: str, **word
 
 
 def files_in(folder: Path) -> set[str]:
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    """Without what lies there while it comes."""
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    return {file for file in files if not file.startswith(".fetching/")}
 
 
 def test_only_the_files_of_the_wanted_splits_come(hub: FakeHub, tmp_path: Path) -> None:
@@ -157,50 +158,29 @@ def test_a_second_go_fetches_only_what_is_missing_or_wrong(hub: FakeHub, tmp_pat
 @pytest.mark.parametrize("large", [1000, 10**6])
 def test_a_body_that_is_cut_off_goes_on_where_it_broke(hub: FakeHub, tmp_path: Path, large: int) -> None:
     hub.large = large
-    hub.faults["test.jsonl"] = ["cut", "cut"]
+    hub.faults["test.jsonl"] = ["cut"]
     fill_mirror(tmp_path, [found(hub, "own/plain", None, "test")], client(hub))
     assert (tmp_path / "own/plain/default/test.jsonl").read_text() == ROWS
-    assert hub.downloads().count("test.jsonl") == 3
+    assert hub.downloads().count("test.jsonl") == 2
 
 
 def test_a_card_that_is_cut_off_is_read_whole(hub: FakeHub) -> None:
     """Half of it names no configs, and the data files would be guessed."""
     whole = found(hub, "own/shards", "main", "test", "train")
-    hub.faults["README.md"] = ["cut", "cut"]
+    hub.faults["README.md"] = ["cut"]
     assert found(hub, "own/shards", "main", "test", "train") == whole
-    hub.faults["README.md"] = ["cut"] * 6
-    with pytest.raises(DataError, match=r"own/shards/README\.md was cut off 6 times"):
-        found(hub, "own/shards", "main", "test")
 
 
-def test_a_connection_that_breaks_in_its_encryption_goes_on_where_it_broke(hub: FakeHub, tmp_path: Path) -> None:
-    """A cut shows so where the hub is reached by https; it was taken for a full disk."""
-
-    class Broken(HubClient):
-        broke = False
-
-        def download(self, *words: Any) -> Iterator[int]:
-            for count in super().download(*words):
-                yield count
-                if not self.broke:
-                    self.broke = True
-                    raise ssl.SSLEOFError("EOF occurred in violation of protocol")
-
-    hub.faults["test.jsonl"] = ["cut"]
-    fill_mirror(tmp_path, [found(hub, "own/plain", None, "test")], Broken(hub.address, sleep=lambda seconds: None))
-    assert (tmp_path / "own/plain/default/test.jsonl").read_text() == ROWS
-
-
-def test_what_a_kill_left_of_a_file_is_gone_on_with(hub: FakeHub, tmp_path: Path) -> None:
-    wanted = [found(hub, "own/plain", None, "test")]
-    hub.faults["test.jsonl"] = ["cut"] * 8
-    with pytest.raises(DataError, match="cut off"):
+def test_what_fails_leaves_nothing_in_place_and_the_rest_stays(hub: FakeHub, tmp_path: Path) -> None:
+    wanted = [found(hub, "own/plain", None, "test", "train")]
+    hub.faults["test.jsonl"] = ["503"] * 3
+    with pytest.raises(DataError, match="answers 503"):
         fill_mirror(tmp_path, wanted, client(hub))
-    (left,) = (tmp_path / "own/plain/default").glob(".*.part")
-    assert 0 < left.stat().st_size < len(ROWS)
-    assert not (tmp_path / "own/plain/default/test.jsonl").exists()
+    assert files_in(tmp_path) == {"own/plain/default/train.jsonl", "manifest.json"}
+    hub.asked.clear()
     fill_mirror(tmp_path, wanted, client(hub))
-    assert (tmp_path / "own/plain/default/test.jsonl").read_text() == ROWS
+    assert hub.downloads() == ["test.jsonl"]
+    assert not (tmp_path / ".fetching").exists()
 
 
 def test_a_fetch_that_was_killed_goes_on_with_what_is_missing(hub: FakeHub, own_tasks: Path, tmp_path: Path) -> None:
@@ -216,8 +196,7 @@ def test_a_fetch_that_was_killed_goes_on_with_what_is_missing(hub: FakeHub, own_
         time.sleep(0.02)
     process.kill()
     process.wait()
-    before = files_in(tmp_path / "mirror")
-    assert {"own/plain/default/test.jsonl", "old/scripted/en/.test.parquet.part"} <= before
+    assert files_in(tmp_path / "mirror") == {"own/plain/default/test.jsonl"}
     hub.asked.clear()
     assert code_of(*words) == 0
     assert [name for name in hub.downloads() if name != "README.md"] == ["0000.parquet"]
@@ -244,10 +223,35 @@ def test_the_fake_hub_is_understood_by_the_hubs_own_library(hub: FakeHub, tmp_pa
 
 def test_a_busy_hub_is_waited_for_as_long_as_it_says(hub: FakeHub, tmp_path: Path) -> None:
     waits: list[float] = []
-    hub.faults["test.jsonl"] = ["429", "503"]
-    fill_mirror(tmp_path, [found(hub, "own/plain", None, "test")], client(hub, waits))
-    assert waits[0] == 7.0
+    hub.faults |= {"test.jsonl": ["429", "503"], "api": ["429"]}
+    asked = client(hub, waits)
+    fill_mirror(tmp_path, [find_dataset(asked, DatasetNeed("own/plain", None, ("test",)))], asked)
+    assert waits == [3.0, 1.0]
     assert check_mirror(tmp_path) == []
+
+
+def test_a_hub_that_stays_busy_or_must_not_be_asked_is_said(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    hub.faults["api"] = ["503"] * 3
+    with pytest.raises(DataError, match="answers 503"):
+        client(hub, waits).commit("dataset", "own/plain", "main")
+    assert waits == [3.0, 3.0]
+    hub.faults["api"] = ["403"]
+    with pytest.raises(DataError, match=r"registered users \(403\)"):
+        client(hub, waits).commit("dataset", "own/plain", "main")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(DataError, match="cannot be fetched"):
+        client(hub, waits).commit("dataset", "own/plain", "main")
+    assert len(waits) == 2
+
+
+def test_the_endpoint_is_read_when_the_hub_is_asked(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    assert hub.address != huggingface_hub.constants.ENDPOINT
+    monkeypatch.setenv("HF_ENDPOINT", f"{hub.address}/")
+    commit = HubClient().commit("dataset", "own/plain", "main")
+    assert HubClient().text("dataset", "own/plain", commit, "README.md") == "no card"
 
 
 def test_a_wrong_hash_is_fetched_once_more_and_then_refused(hub: FakeHub, tmp_path: Path) -> None:
@@ -344,7 +348,7 @@ def own_tasks(hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     folder.mkdir()
     (folder / "a.yaml").write_text(TASK.format(name="a", path="own/plain", more=""))
     (folder / "b.yaml").write_text(TASK.format(name="b", path="old/scripted", more="dataset_name: en\n"))
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.address)
+    monkeypatch.setenv("HF_ENDPOINT", hub.address)
     monkeypatch.setattr("assay.data.why_out_of_reach", lambda: None)
     monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))

@@ -142,7 +142,7 @@ def test_lighteval_details_of_both_layouts(tmp_path: Path, prefix: str) -> None:
     run = open_run(a)
     assert (run.format, run.result.model_name, run.tasks) == ("lighteval", "org/model", ("gsm8k|5",))
     assert run.result.date == datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC).timestamp()
-    (found,) = compare_runs([run, open_run(b)], CompareOptions(metrics=("em",)))
+    (found,) = compare_runs([run, open_run(b)], CompareOptions(metric=("em",)))
     row = found.row("gsm8k|5", "em,none")
     assert (row.difference.gained, row.difference.lost, row.paired) == (1, 0, True)
     assert found.a.shown_docs("gsm8k|5", np.array([1]), "none")[0]["filtered_resps"] == '["a"]'

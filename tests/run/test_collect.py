@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 import assay
 from assay.filters import FILTERS, Filter, register_filter, works_per_doc
 from assay.filters.extraction import RegexFilter
+from assay.metrics import AGGREGATIONS
+from assay.results import MetricColumn, MetricKey, SampleRow, SampleWriter, read_samples
 
 DOCS = 4000
 SEEN: list[int] = []
@@ -79,3 +82,32 @@ def test_every_built_in_filter_but_the_one_for_functions_works_doc_by_doc() -> N
     silent = [name for name in ours if not works_per_doc(FILTERS[name].__new__(FILTERS[name]))]
     assert silent == ["custom"]
     assert len(ours) > 12
+
+
+def test_columns_go_to_the_file_as_the_scorer_gave_them(tmp_path: Path) -> None:
+    """Numbers in columns, other values as JSON, labels beside them; rows of a filter have the scores of that filter."""
+    path = tmp_path / "samples.parquet"
+    numbers = MetricColumn(MetricKey("acc", "strict"), AGGREGATIONS["mean"])
+    numbers.extend([7, 9], [1.0, 0.0])
+    numbers.labels = {9: 1.0}
+    texts = MetricColumn(MetricKey("bleu", "loose"), AGGREGATIONS["bleu"])
+    texts.extend([9], [("a", "b")])
+    nowhere = MetricColumn(MetricKey("acc", "of a scorer's own"), AGGREGATIONS["mean"])
+    nowhere.extend([7], [1.0])
+    rows = [
+        SampleRow(doc_id, "h", "r", name, "{}", "0", "[]", "[]", "[]", other={"read_by": ["rule"]})
+        for doc_id in (7, 8, 9)
+        for name in ("strict", "loose")
+    ]
+    writer = SampleWriter(path)
+    writer.add_docs(iter(rows), [numbers, texts, nowhere])
+    writer.close()
+    found = {(row["doc_id"], row["filter"]): row for row in read_samples(path)}
+    assert [found[7, "strict"]["metric:acc"], found[8, "strict"]["metric:acc"], found[7, "loose"]["metric:acc"]] == [
+        1.0,
+        None,
+        None,
+    ]
+    assert found[9, "strict"]["label:acc"] == 1.0
+    assert json.loads(found[9, "loose"]["other"]) == {"bleu": ["a", "b"], "read_by": ["rule"]}
+    assert json.loads(found[7, "loose"]["other"]) == {"read_by": ["rule"]}

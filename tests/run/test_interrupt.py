@@ -15,7 +15,7 @@ from tests.run.test_until import many
 from assay.instance import Instance, Response
 from assay.models.base import LM, PIECE
 from assay.run import Interrupted, Quiet
-from assay.run.interrupt import StopRequest
+from assay.run.progress import StopRequest
 
 
 class Whole(LM):

@@ -13,7 +13,7 @@ from assay.errors import ConfigError
 from assay.instance import Instance, Message
 from assay.models import LM
 from assay.models.ngram import NgramLM
-from assay.run.lengths import MOST, say_what_is_too_long
+from assay.run.needs import MOST, say_what_is_too_long
 
 
 class Counting(NgramLM):

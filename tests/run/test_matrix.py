@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from assay.cli.matrix import command
 from click.testing import CliRunner, Result
 
-from assay.cli.matrix import command
+from assay.cluster.lm import share_out
 from assay.config import RunConfig
 from assay.errors import ConfigError
-from assay.run.matrix import missing_by_model, plan_cells, read_models, share_out
+from assay.run.matrix import missing_by_model, plan_cells, read_models
 
 MODEL = """
 from pathlib import Path

@@ -330,7 +330,7 @@ def test_a_thought_that_never_ended_is_counted_as_that(tmp_path: Path, answer: A
         result = evaluate(url, tmp_path, "demo_capitals_en:gen", max_unfinished=0.5)
     health = result.tasks["demo_capitals_en:gen"].health
     assert (health.unfinished_thought, health.empty) == (4, 0)
-    assert "unfinished thoughts" in str(health.withheld)
+    assert "unfinished thought" in str(health.withheld)
 
 
 # ---------------------------------------------------------------------- models that think

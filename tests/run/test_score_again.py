@@ -13,7 +13,7 @@ from tests.run.test_until import many
 from assay.errors import ConfigError, ScoringError, StoreError
 from assay.evaluation import score_again
 from assay.results import RunResult, SampleRow, SampleWriter, read_samples
-from assay.run.kept import KeptDocs
+from assay.run.stored import StoredDocs
 
 
 def healths(results: RunResult) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def test_a_file_without_reasons_is_read(tmp_path: Path) -> None:
     writer = SampleWriter(tmp_path / "t.parquet")
     writer.add(SampleRow(0, "h", "r", "none", "{}", "0", "[]", "[[null]]", "[]"))
     writer.close()
-    kept = KeptDocs(tmp_path / "t.parquet").take(0)
+    kept = StoredDocs(tmp_path / "t.parquet").take(0)
     assert kept is not None
     from assay.instance import Instance
 

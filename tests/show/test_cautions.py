@@ -5,7 +5,7 @@ import numpy as np
 from assay.metrics import AGGREGATIONS
 from assay.results import MetricKey, RunResult, TaskResult
 from assay.scoring import estimate
-from assay.show import render_text
+from assay.show import result_text
 
 
 def test_a_cluster_that_holds_much_of_the_weight_is_named_in_the_table() -> None:
@@ -16,6 +16,6 @@ def test_a_cluster_that_holds_much_of_the_weight_is_named_in_the_table() -> None
     even = {MetricKey("acc"): estimate(values, AGGREGATIONS["mean"], keys)}
     tasks = {"uneven": TaskResult("uneven", "uneven", scores), "even": TaskResult("even", "even", even)}
     result = RunResult(tasks, {}, tuple(tasks))
-    lines = {line.split()[0]: line for line in render_text(result, 200).splitlines() if line}
+    lines = {line.split()[0]: line for line in result_text(result, 200).splitlines() if line}
     assert "one cluster holds 30% of the weight" in lines["uneven"]
     assert "holds" not in lines["even"]

@@ -14,7 +14,7 @@ from assay.cli.options import RUN_OPTIONS, resolve_config, with_options
 from assay.config import RunConfig
 from assay.models.dummy import DummyLM
 from assay.results import RunDirectory, RunResult
-from assay.show import command_of, html_report
+from assay.show import command_of, run_findings
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_model_from_python_is_not_shown_as_a_backend_that_it_is_not(tmp_path: 
     words: dict[str, Any] = {"tasks": ["demo_agreement"], "limit": 4, "store": str(tmp_path / "s.sqlite")}
     assay.evaluate(model=Handed(), run_dir=str(tmp_path / "run"), **words)
     about = RunDirectory(tmp_path / "run").read_json("run.json") or {}
-    page = html_report(RunResult.load(tmp_path / "run"), about)
+    page = run_findings(RunResult.load(tmp_path / "run"), about).to_html()
     assert "--model hf" not in page
     assert f"Python object of the class {Handed.__module__}.Handed" in page
     assert "assay.evaluate(model=…, tasks=[&#39;demo_agreement&#39;], limit=4)" in page

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from assay.show.fitted import Column, FittedTable, without_middle
+from assay.show.fitted import FittedTable, Heading, without_middle
 
 COLUMNS = [
-    Column("task", shrinks=True),
-    Column("shots", right=True, rank=2),
-    Column("metric", shrinks=True),
-    Column("value", right=True),
-    Column("± stderr", right=True),
-    Column("95 % interval", right=True, rank=1),
+    Heading("task", shrinks=True),
+    Heading("shots", right=True, rank=2),
+    Heading("metric", shrinks=True),
+    Heading("value", right=True),
+    Heading("± stderr", right=True),
+    Heading("95 % interval", right=True, rank=1),
 ]
 
 
@@ -111,7 +111,7 @@ def test_values_and_notes_are_there_at_every_width(width: int, rows: list[tuple[
 
 
 def test_markup_and_wide_signs_of_a_name_do_no_harm() -> None:
-    table = FittedTable([Column("task", shrinks=True), Column("value", right=True)])
+    table = FittedTable([Heading("task", shrinks=True), Heading("value", right=True)])
     table.add(["[red]漢字漢字漢字漢字[/red]", "0.5"])
     assert printed(table, 40)[-1] == "[red]漢字漢字漢字漢字[/red]    0.5"
     assert all(cell_len(line) <= 20 for line in printed(table, 20))
@@ -123,7 +123,7 @@ def test_a_name_that_fits_is_left_alone() -> None:
 
 
 def test_a_column_that_may_move_is_said_in_the_note() -> None:
-    columns = [Column("task", shrinks=True), Column("docs now", right=True, rank=1, moves=True), Column("value")]
+    columns = [Heading("task", shrinks=True), Heading("docs now", right=True, rank=1, moves=True), Heading("value")]
     table = FittedTable(columns)
     table.add(["a_name_of_some_length", "120", "0.5"], "from two runs")
     table.add(["b", "", "0.5"])
@@ -136,13 +136,13 @@ def test_a_column_that_may_move_is_said_in_the_note() -> None:
 
 
 def test_a_title_is_wrapped_between_words_and_a_long_name_loses_its_middle() -> None:
-    table = FittedTable([Column("task")], title="A org/a-model-with-a-name-that-is-too-long dtype=float16")
+    table = FittedTable([Heading("task")], title="A org/a-model-with-a-name-that-is-too-long dtype=float16")
     table.add(["x"])
     assert printed(table, 30)[:3] == ["A", "  org/a-model-w…at-is-too-long", "  dtype=float16"]
 
 
 def test_a_line_is_drawn_where_a_section_begins() -> None:
-    table = FittedTable([Column("run"), Column("tier")])
+    table = FittedTable([Heading("run"), Heading("tier")])
     table.section()
     table.add(["first", "1"])
     table.section()

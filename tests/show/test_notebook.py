@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import assay
-from assay.config import RunConfig, RunWords
+from assay.config import RunConfig, RunKwargs
 from assay.errors import ConfigError
 from assay.results import RunResult
 from assay.stats import Estimate
@@ -100,7 +100,7 @@ def test_an_estimate_reads_as_people_write_it(estimate: Estimate, text: str) -> 
 def test_two_runs_are_compared_by_result_or_path(folder: Path, result: RunResult) -> None:
     other = RunResult.load(folder / "run1")
     comparison = assay.compare(result, other)
-    by_path = assay.compare(str(folder / "run0"), folder / "run1", metrics="acc")
+    by_path = assay.compare(str(folder / "run0"), folder / "run1", metric="acc")
     ours, theirs = comparison.row("demo_agreement", "acc"), by_path.row("demo_agreement", "acc")
     assert ours is not None
     assert theirs is not None
@@ -114,7 +114,7 @@ def test_two_runs_are_compared_by_result_or_path(folder: Path, result: RunResult
 def test_what_cannot_be_compared_is_said(result: RunResult) -> None:
     from dataclasses import replace
 
-    with pytest.raises(ConfigError, match="the docs of a were not kept"):
+    with pytest.raises(ConfigError, match="the docs of a were not stored"):
         assay.compare(replace(result, path=None), result)
     with pytest.raises(ConfigError, match="compare: b is a int"):
         assay.compare(result, 3)  # type: ignore[arg-type]
@@ -123,7 +123,7 @@ def test_what_cannot_be_compared_is_said(result: RunResult) -> None:
 def test_every_field_of_a_config_is_an_argument_of_evaluate() -> None:
     arguments = inspect.signature(assay.evaluate).parameters
     assert set(RunConfig.model_fields) <= set(arguments)
-    assert set(RunWords.__annotations__) == {*RunConfig.model_fields, "overrides"} - {"model", "store"}
+    assert set(RunKwargs.__annotations__) == {*RunConfig.model_fields, "overrides"} - {"model", "store"}
     assert arguments["bootstrap_iters"].default == RunConfig().bootstrap_iters
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assay.results import Health, MetricKey, RunResult, Score, TaskResult
-from assay.show import csv_table, markdown_table, render_text
+from assay.show import result_text, run_findings
 from assay.stats import Estimate
 
 
@@ -14,7 +14,14 @@ def result_with(estimate: Estimate) -> RunResult:
     return RunResult({"t": task}, {}, roots=("t",))
 
 
-@pytest.mark.parametrize("table", [csv_table, markdown_table, lambda result: render_text(result, width=200)])
+@pytest.mark.parametrize(
+    "table",
+    [
+        lambda result: run_findings(result).to_csv(),
+        lambda result: run_findings(result).to_markdown().replace("\\", ""),
+        lambda result: result_text(result, width=200),
+    ],
+)
 def test_a_number_without_an_interval_says_why_in_every_table(table) -> None:  # type: ignore[no-untyped-def]
     assert "no interval: one doc" in table(result_with(Estimate.bare(1.0, 1, "one doc")))
     gap = "undefined in 30% of the replicates; in the others [0.2000, 0.7000]"
@@ -22,6 +29,6 @@ def test_a_number_without_an_interval_says_why_in_every_table(table) -> None:  #
 
 
 def test_an_undefined_number_has_its_own_reason_alone() -> None:
-    text = markdown_table(result_with(Estimate.missing("no docs")))
+    text = run_findings(result_with(Estimate.missing("no docs"))).to_markdown()
     assert "no docs" in text
     assert "no interval" not in text

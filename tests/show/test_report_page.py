@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import assay
-from assay.analyses.compare import compare_runs, comparison_page
+from assay.analyses.compare import compare_runs, findings
 from assay.finished import open_run
 from assay.instance import Instance, Message
 from assay.results import RunDirectory, RunResult, pack_arguments
-from assay.show import Axis, html_report
+from assay.show import Axis, run_findings
 from assay.show.failures import _question
 from assay.show.palette import PALETTE_FILE, palette_css
 
@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def page(folder: Path) -> str:
-    return html_report(RunResult.load(folder / "run0"), RunDirectory(folder / "run0").read_json("run.json"))
+    return run_findings(RunResult.load(folder / "run0"), RunDirectory(folder / "run0").read_json("run.json")).to_html()
 
 
 def test_the_report_says_how_the_run_was_made(page: str, folder: Path) -> None:
@@ -90,8 +90,8 @@ def test_a_results_file_that_names_a_file_elsewhere_shows_none_of_it(folder: Pat
         object.__setattr__(
             task, "sample_file", f"../../../../../../{(folder / 'run0').relative_to('/')}/{task.sample_file}"
         )
-    assert 'class="fail"' not in html_report(elsewhere)
-    assert 'class="fail"' in html_report(result)
+    assert 'class="fail"' not in run_findings(elsewhere).to_html()
+    assert 'class="fail"' in run_findings(result).to_html()
 
 
 def test_an_axis_of_what_cannot_be_negative_begins_at_zero_or_above() -> None:
@@ -101,9 +101,9 @@ def test_an_axis_of_what_cannot_be_negative_begins_at_zero_or_above() -> None:
 
 
 def test_the_verdict_stands_beside_the_difference(folder: Path) -> None:
-    text = comparison_page(compare_runs([open_run(folder / "run0"), open_run(folder / "run1")]))
+    text = findings(compare_runs([open_run(folder / "run0"), open_run(folder / "run1")])).to_html()
     heads = re.findall(r"<th[^>]*>([^<]*)</th>", text)
-    assert heads[heads.index("B − A") + 1] == "verdict"
+    assert heads[heads.index("B − A ± stderr") + 1] == "verdict"
     assert palette_css() in text
     assert "[-" in text or "[+" in text
 

@@ -14,7 +14,7 @@ from tests.show.spoiled import Spoiled, write_tasks
 
 from assay.evaluation import evaluate
 from assay.results import GroupResult, MetricKey, RunResult, rows_of
-from assay.show import csv_table, html_report
+from assay.show import run_findings
 from assay.trackers import numbers
 from assay.view.library import headline
 
@@ -56,11 +56,11 @@ def test_scripts_that_read_the_results_file_find_no_number(results: RunResult, t
 
 
 def test_no_output_shows_the_number(results: RunResult) -> None:
-    rows = {row["name"]: row for row in csv.DictReader(io.StringIO(csv_table(results)))}
+    rows = {row["name"]: row for row in csv.DictReader(io.StringIO(run_findings(results).to_csv()))}
     assert (rows["outer"]["value"], rows["one"]["low"]) == ("", "")
     assert {name.split("/")[0] for name, _ in numbers(results)} == {"two", "words"}
     assert next(iter(headline(results))).estimate.value is None
-    assert html_report(results).count('class="dot"') == 2
+    assert run_findings(results).to_html().count('class="dot"') == 2
 
 
 def test_results_of_an_older_assay_are_marked_when_they_are_read(results: RunResult) -> None:

@@ -18,7 +18,9 @@ from assay.stats import INTERVAL_METHODS, Basis, Estimate, IntervalMethod
 from assay.stats.methods import methods_of
 
 
-def made(values: list[float], aggregation: str = "mean", clusters: list[int] | None = None, **changes: str) -> Estimate:
+def made(
+    values: list[float], aggregation: str = "mean", clusters: list[int] | None = None, **changes: str | None
+) -> Estimate:
     keys = np.arange(len(values), dtype=np.uint64)
     return estimate(values, replace(AGGREGATIONS[aggregation], **changes), keys, clusters).estimate
 
@@ -64,6 +66,23 @@ def test_a_method_from_outside_applies_by_its_condition(add) -> None:
     add(IntervalMethod("whole", "few docs", lambda evidence: evidence.n < 5, whole))
     assert made([0, 1, 1, 0]).method == "whole"
     assert made([0, 1, 1, 0, 1]).method == "wilson"
+    assert not made([0, 1, 1, 0]).is_recomputable
+
+
+def test_one_cluster_has_no_interval_and_says_so() -> None:
+    found = made([0, 1, 1], clusters=[1, 1, 1])
+    assert (found.withheld_reason, found.basis) == ("one cluster", Basis.DOCS)
+
+
+@pytest.mark.parametrize(
+    ("method", "recomputable"), [(None, True), ("wilson", True), ("bootstrap", False), ("score", False)]
+)
+def test_only_the_method_that_would_be_chosen_can_be_recomputed_from_the_docs(
+    method: str | None, recomputable: bool
+) -> None:
+    found = made([0, 1, 1, 0], interval=method)
+    assert found.is_recomputable is recomputable
+    assert Estimate.from_dict(found.to_dict()).is_recomputable is recomputable
 
 
 def test_a_method_from_outside_applies_where_it_is_named(add) -> None:
@@ -92,7 +111,7 @@ def test_a_task_names_the_method_of_a_metric(add, tmp_path: Path) -> None:
     assert result["sums"].scores[MetricKey("exact_match")].estimate.method == "whole"
 
 
-@pytest.mark.parametrize("basis", [basis for basis in Basis if basis.value])
+@pytest.mark.parametrize("basis", [basis for basis in Basis if basis not in (Basis.DOCS, Basis.OTHER)])
 def test_what_code_branches_on_survives_the_file(basis: Basis) -> None:
     found = Estimate(0.5, 0.1, 0.3, 0.7, 9, basis.value, basis=basis)
     assert "basis" not in found.to_dict()

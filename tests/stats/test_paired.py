@@ -10,8 +10,8 @@ from assay.stats import (
     Difference,
     Estimate,
     bootstrap_replicates,
+    decide,
     holm,
-    judge,
     mcnemar,
     mean_estimate,
     mean_stderr,
@@ -63,7 +63,7 @@ def test_no_difference_raises_few_alarms(draw, n: int) -> None:
     rng = np.random.default_rng(0)
     rows = [paired_difference(*draw(rng, n)) for _ in range(REPETITIONS)]
     assert np.mean([row.p_value < 0.05 for row in rows]) <= ALARM
-    verdicts = [judge(row, margin=1e-9).kind for row in rows]
+    verdicts = [decide(row, margin=1e-9).kind for row in rows]
     assert np.mean([v != "undecided" for v in verdicts]) <= ALARM
 
 
@@ -174,7 +174,7 @@ def test_two_units_that_move_alike_prove_nothing(a, b, clusters) -> None:
     row = paired_difference(a, b, clusters)
     assert row.p_value == 0.5
     assert row.estimate.low < 0 < row.estimate.high
-    assert judge(row, margin=0.01).kind == "undecided"
+    assert decide(row, margin=0.01).kind == "undecided"
     assert not non_inferiority(row, 0.01).passed
 
 
@@ -182,17 +182,17 @@ def test_two_units_that_move_alike_prove_nothing(a, b, clusters) -> None:
 def test_two_docs_alike_in_both_runs_are_the_same_but_not_equivalent(clusters) -> None:
     row = paired_difference(np.array([0.25, 0.5]), np.array([0.25, 0.5]), clusters)
     assert row.p_value == 1.0
-    assert judge(row, margin=0.01).kind == "same"
+    assert decide(row, margin=0.01).kind == "same"
     assert not non_inferiority(row, 0.01).passed
 
 
 def test_many_units_that_move_alike_do_prove_it() -> None:
     scores = np.linspace(0.1, 0.9, 2000)
-    assert judge(paired_difference(scores, scores), margin=0.01).kind == "equivalent"
-    assert judge(paired_difference(scores, scores + 0.05), margin=0.01).kind == "better"
+    assert decide(paired_difference(scores, scores), margin=0.01).kind == "equivalent"
+    assert decide(paired_difference(scores, scores + 0.05), margin=0.01).kind == "better"
     clusters = np.repeat(np.arange(100), 2)
     row = paired_difference(np.zeros(200), np.ones(200), clusters)
-    assert (judge(row, margin=0.01).kind, row.test) == ("better", "directions")
+    assert (decide(row, margin=0.01).kind, row.test) == ("better", "directions")
     assert non_inferiority(row, 0.01).passed
 
 
@@ -200,10 +200,10 @@ def test_replicates_and_estimates_without_spread_are_not_certain_either() -> Non
     constant = np.full(100, 0.5)
     row = replicate_difference(0.5, 0.75, constant, constant + 0.25, 2)
     assert row.p_value > 0.05
-    assert judge(row, margin=0.01).kind == "undecided"
+    assert decide(row, margin=0.01).kind == "undecided"
     nothing = replicate_difference(0.0, 0.0, np.zeros(100), np.zeros(100), 50)
     assert (nothing.p_value, nothing.spread, nothing.bounds(0.9)) == (None, None, None)
-    assert judge(nothing, margin=0.01).kind == "same"
+    assert decide(nothing, margin=0.01).kind == "same"
     few = unpaired_difference(mean_estimate([0.0, 0.0]), mean_estimate([1.0, 1.0]))
     assert few.p_value > 0.05
-    assert judge(unpaired_difference(*[mean_estimate([1.0, 1.0])] * 2), margin=0.01).kind == "same"
+    assert decide(unpaired_difference(*[mean_estimate([1.0, 1.0])] * 2), margin=0.01).kind == "same"

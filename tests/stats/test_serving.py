@@ -18,9 +18,9 @@ from assay.stats import (
     PairedNoise,
     ServingNoise,
     bound_of_two,
+    decide,
     detectable_effect,
     docs_needed,
-    judge,
     non_inferiority,
     paired_difference,
     replay_variance,
@@ -72,8 +72,8 @@ def false_verdicts(times: int, n: int = 1000, replays: int = 5, **how: Any) -> t
     for _ in range(times):
         table = runs(rng, replays + 2, n, **how)
         difference = paired_difference(table[0], table[1], units)
-        plain += judge(difference, margin=0.001).kind in ("better", "worse")
-        known += judge(with_serving(difference, noise_of(table[2:])), margin=0.001).kind in ("better", "worse")
+        plain += decide(difference, margin=0.001).kind in ("better", "worse")
+        known += decide(with_serving(difference, noise_of(table[2:])), margin=0.001).kind in ("better", "worse")
     return plain / times, known / times
 
 
@@ -159,7 +159,7 @@ def test_two_replays_bound_by_the_docs_that_moved() -> None:
     moved[:10] = 0
     assert 0.1 < bound_of_two(same, moved) < 0.2
     bounded = with_serving(paired_difference(same, moved), ServingNoise(0.0, 1.0, 0.0, 0.2))
-    assert judge(bounded, margin=0.01).kind == "undecided"
+    assert decide(bounded, margin=0.01).kind == "undecided"
 
 
 def test_an_interval_of_a_variance_covers() -> None:

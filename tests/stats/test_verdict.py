@@ -10,10 +10,10 @@ from tests.stats.test_paired import ALARM, answers, margins
 from assay.stats import (
     PairedNoise,
     above_threshold,
+    decide,
     detectable_effect,
     docs_needed,
     ends,
-    judge,
     mcnemar,
     mean_estimate,
     non_inferiority,
@@ -32,14 +32,14 @@ def rate(outcomes: list[bool]) -> float:
 @pytest.mark.parametrize(("draw", "n", "margin"), [(answers, 300, 0.1), (answers, 2000, 0.03), (margins, 300, 0.15)])
 def test_a_difference_as_large_as_the_margin_is_seldom_called_none(draw, n: int, margin: float) -> None:
     rng = np.random.default_rng(0)
-    kinds = [judge(paired_difference(*draw(rng, n, margin)), margin=margin).kind for _ in range(REPETITIONS)]
+    kinds = [decide(paired_difference(*draw(rng, n, margin)), margin=margin).kind for _ in range(REPETITIONS)]
     assert rate([k == "equivalent" for k in kinds]) <= ALARM
     assert rate([k == "worse" for k in kinds]) <= 0.01
 
 
 def test_equal_runs_are_called_so_when_there_are_docs_enough() -> None:
     rng = np.random.default_rng(0)
-    kinds = [judge(paired_difference(*answers(rng, 3000)), margin=0.05).kind for _ in range(REPETITIONS)]
+    kinds = [decide(paired_difference(*answers(rng, 3000)), margin=0.05).kind for _ in range(REPETITIONS)]
     assert rate([k == "equivalent" for k in kinds]) > 0.9
 
 
@@ -50,24 +50,24 @@ def flipped(n: int, gained: int, lost: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_an_undecided_verdict_says_what_could_have_been_shown_and_what_the_observed_difference_takes() -> None:
-    undecided = judge(paired_difference(*flipped(120, 40, 28)), margin=0.01)
+    undecided = decide(paired_difference(*flipped(120, 40, 28)), margin=0.01)
     assert undecided.kind == "undecided"
     assert undecided.detectable == pytest.approx(0.19, abs=0.005)
     assert undecided.docs_needed == pytest.approx(440, abs=10)
     words = f"undecided: could have shown a difference of 0.19; the observed one takes {undecided.docs_needed} docs"
     assert str(undecided) == words
-    even = judge(paired_difference(*flipped(120, 30, 30)), margin=0.01)
+    even = decide(paired_difference(*flipped(120, 30, 30)), margin=0.01)
     assert str(even) == "undecided: could have shown a difference of 0.18"
 
 
 def test_what_an_undecided_verdict_says_comes_true_in_four_of_five_cases() -> None:
     rng = np.random.default_rng(0)
-    undecided = judge(paired_difference(*answers(rng, 2000, 0.01)), margin=0.001)
+    undecided = decide(paired_difference(*answers(rng, 2000, 0.01)), margin=0.001)
     assert undecided.detectable is not None
     assert undecided.docs_needed is not None
     observed = paired_difference(*answers(np.random.default_rng(0), 2000, 0.01)).estimate.value
     for n, effect in ((2000, undecided.detectable), (undecided.docs_needed, abs(observed))):
-        kinds = [judge(paired_difference(*answers(rng, n, effect)), margin=0.001).kind for _ in range(400)]
+        kinds = [decide(paired_difference(*answers(rng, n, effect)), margin=0.001).kind for _ in range(400)]
         assert np.mean([kind == "better" for kind in kinds]) == pytest.approx(0.8, abs=0.06)
 
 
@@ -87,8 +87,8 @@ def test_mid_p_errs_in_at_most_five_percent_of_cases(n: int, discordant: float) 
 def test_lower_may_be_better() -> None:
     a, b = np.full(50, 2.0), np.linspace(1.0, 1.5, 50)
     row = paired_difference(a, b)
-    assert judge(row, margin=0.01, higher_is_better=False).kind == "better"
-    assert judge(row, margin=0.01).kind == "worse"
+    assert decide(row, margin=0.01, higher_is_better=False).kind == "better"
+    assert decide(row, margin=0.01).kind == "worse"
     assert non_inferiority(row, 0.01, higher_is_better=False).passed
     assert not non_inferiority(row, 0.01).passed
 
@@ -97,8 +97,8 @@ def test_corrected_p_value_decides_where_given() -> None:
     a = np.repeat([1.0, 0.0, 1.0, 0.0], [520, 400, 25, 55])
     b = np.repeat([1.0, 0.0, 0.0, 1.0], [520, 400, 25, 55])
     row = paired_difference(a, b)
-    assert judge(row, margin=0.01).kind == "better"
-    assert judge(row, margin=0.01, p_value=0.4, tests=50).kind == "undecided"
+    assert decide(row, margin=0.01).kind == "better"
+    assert decide(row, margin=0.01, p_value=0.4, tests=50).kind == "undecided"
 
 
 @pytest.mark.parametrize(("draw", "n", "margin"), [(answers, 100, 0.1), (answers, 1000, 0.05), (margins, 200, 0.1)])

@@ -70,7 +70,7 @@ def test_a_run_shows_tree_intervals_health_and_surroundings(client: TestClient, 
         "General ability",
         "Knowledge",
         "capitals",
-        "3-shot",
+        "shots",
         "strict-match",
         "unparsed",
         "Configuration",
@@ -323,12 +323,12 @@ def test_compare_shows_paired_differences_by_group(client: TestClient, ids: dict
         assert word in shown
     rows = [json.loads(line) for line in client.get(f"{path}&download=jsonl").text.splitlines()]
     capitals = next(row for row in rows if (row["name"], row["metric"], row["filter"]) == ("capitals", "acc", "none"))
-    assert capitals["value"] == pytest.approx(capitals["b"] - capitals["a"])
-    assert capitals["low"] < capitals["value"] < capitals["high"]
+    assert capitals["difference"] == pytest.approx(capitals["b"] - capitals["a"])
+    assert capitals["low"] < capitals["difference"] < capitals["high"]
     assert capitals["verdict"] == "better"
-    only = compared(client, f"{path}&key=acc_norm,none")
-    assert 'class="metric">acc_norm' in only
-    assert 'class="metric">exact_match' not in only
+    only = compared(client, f"{path}&metric=acc_norm")
+    assert 'data-of="metric">acc_norm' in only
+    assert 'data-of="metric">exact_match' not in only
 
 
 def test_compare_of_one_run_asks_for_another_and_of_strangers_says_why(client: TestClient, ids: dict[str, str]) -> None:

@@ -10,14 +10,11 @@ from typing import Any
 import pytest
 
 import assay
-from assay.analyses.compare import compare_runs, comparison_page
-from assay.analyses.drift import drift_page
+from assay.analyses import compare, drift, explain, rank
 from assay.analyses.drift.engine import Drift, DriftPart
-from assay.analyses.explain import ExplainOptions, explain, explanation_page
-from assay.analyses.rank import rank, ranking_page
 from assay.finished import open_run
 from assay.results import RunDirectory, RunResult
-from assay.show import html_report
+from assay.show import run_findings
 from assay.stats import Estimate
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -72,23 +69,25 @@ def report_of(a: Path, b: Path) -> str:
     ((key, score), *others) = task.scores.items()
     noted = replace(score, withheld="more answers could not be parsed than this run allows: " * 6)
     tasks = {**result.tasks, LONG: replace(task, scores={key: noted, **dict(others)})}
-    return html_report(replace(result, tasks=tasks), RunDirectory(a).read_json("run.json"))
+    return run_findings(replace(result, tasks=tasks), RunDirectory(a).read_json("run.json")).to_html()
 
 
 def drift_of(a: Path, b: Path) -> str:
     one = Estimate(0.00123456, 0.0001, 0.000745, 0.00415, 693, "bootstrap")
     parts = [DriftPart("domain", f"domain {i}", 693, 12, one, one, one, one) for i in range(3)]
     whole = replace(parts[0], kind="all", name="all")
-    return drift_page(
-        [Drift("smollm2-135m", "smollm2-135m dtype=bfloat16", (whole, *parts), True, None, None, None, 0.01, None)]
-    )
+    return drift.findings(
+        Drift("smollm2-135m", "smollm2-135m dtype=bfloat16", (whole, *parts), True, None, None, None, 0.01, None)
+    ).to_html()
 
 
 PAGES = {
     "report": report_of,
-    "compare": lambda a, b: comparison_page(compare_runs([open_run(a), open_run(b)])),
-    "rank": lambda a, b: ranking_page(rank([open_run(a), open_run(b)])),
-    "explain": lambda a, b: explanation_page(explain(open_run(a), open_run(b), ExplainOptions(task="short"))),
+    "compare": lambda a, b: compare.findings(compare.compare_runs([open_run(a), open_run(b)])).to_html(),
+    "rank": lambda a, b: rank.findings(rank.rank([open_run(a), open_run(b)])).to_html(),
+    "explain": lambda a, b: explain.findings(
+        explain.explain(open_run(a), open_run(b), explain.ExplainOptions(task="short"))
+    ).to_html(),
     "drift": drift_of,
 }
 

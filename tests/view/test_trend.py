@@ -99,7 +99,7 @@ def test_numbers_inside_names_count_as_numbers() -> None:
 
 
 def step(p: float, value: float) -> dict[str, float]:
-    return {"p": p, "value": value}
+    return {"p_value": p, "difference": value}
 
 
 def point(p: float | None, value: float = 0.1, label: str = "1") -> Point:

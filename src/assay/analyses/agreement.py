@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from assay.config import Flag, Names, Options, option
 from assay.errors import ConfigError, did_you_mean
 from assay.finished import DocColumn, Run, align
 from assay.results import matching
+from assay.show import Column, Findings, Table, kinds
+from assay.show.kinds import Name
 from assay.stats import Estimate, cohen_kappa, draw_agreement, krippendorff, unit_keys
 
 
@@ -33,9 +35,25 @@ class Agreement:
         }
 
 
-def agreements_in(run: Run, tasks: Sequence[str] = (), metric: str | None = None) -> list[Agreement]:
+class Agreements(tuple[Agreement, ...]):
+    """Of one run."""
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        return [each.to_dict() for each in self]
+
+
+class AgreementOptions(Options):
+    """What is looked at."""
+
+    tasks: Names = option((), "Only these tasks.", flag=Flag("-t", "NAMES", default="all"))
+    metric: str | None = option(None, "Only this metric.", flag=Flag("-m", "NAME", default="all"))
+
+
+def agreement(run: Run, options: AgreementOptions | None = None) -> Agreements:
     """Of every metric: each two filters, and the draws under each filter where docs were drawn repeatedly."""
     run.require("samples")
+    options = options or AgreementOptions()
+    tasks, metric = options.tasks, options.metric
     for task in tasks:
         if task not in run.tasks:
             raise ConfigError(f"{run.path} has no task {task!r}", hint=did_you_mean(task, run.tasks))
@@ -49,7 +67,12 @@ def agreements_in(run: Run, tasks: Sequence[str] = (), metric: str | None = None
             if a.key.metric == b.key.metric:
                 found.append(_between_filters(task, a, b))
         found += [each for column in chosen if (each := _among_draws(task, column, repeats)) is not None]
-    return found
+    if not found:
+        raise ConfigError(
+            f"{run.path} has no task with two filters or with several draws per doc",
+            hint="Ask for draws with --repeats, or give the task a second filter.",
+        )
+    return Agreements(found)
 
 
 def _between_filters(task: str, a: DocColumn, b: DocColumn) -> Agreement:
@@ -78,3 +101,23 @@ def _among_draws(task: str, column: DocColumn, repeats: int) -> Agreement | None
     alpha = draw_agreement(counts, unit_keys(column.docs, column.clusters))
     between = f"{repeats} draws ({column.key.filter})"
     return Agreement(task, column.key.metric, between, "Krippendorff's α", alpha)
+
+
+COLUMNS: tuple[Column[Agreement], ...] = (
+    Column("task", kinds.NAME, lambda each: Name(each.task), shrinks=True),
+    Column("metric", kinds.TEXT, lambda each: each.metric, shrinks=True),
+    Column("between", kinds.TEXT, lambda each: each.between, shrinks=True),
+    Column("value", kinds.VALUE, lambda each: each.estimate),
+    Column("95 % interval", kinds.INTERVAL, lambda each: each.estimate, "", rank=1, moves=True),
+    Column("n", kinds.COUNT, lambda each: each.estimate.n, rank=2),
+)
+
+
+def findings(found: Agreements) -> Findings:
+    def about(each: Agreement) -> dict[str, str]:
+        undefined = each.estimate.undefined
+        return {"note": each.measure if undefined is None else f"{each.measure}: {undefined}"}
+
+    table = Table.of(COLUMNS, found, row=about, notes_name="measure")
+    said = "1 is full agreement, 0 is chance. Docs in a cluster, and docs with equal content, count as one."
+    return Findings("Do filters, or the draws of a doc, agree?", tables=(table,), notes=(said,), result=found)

@@ -114,7 +114,7 @@ class NoiseFile:
         ends = widened(value, lambda _: bounds, freedom, row.serving, 1, level)
         return ends, row.serving.floor / 2
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
             "kind": "assay noise",
@@ -127,7 +127,7 @@ class NoiseFile:
         }
 
     def save(self, path: Path) -> None:
-        write_whole(path, (json.dumps(self.to_json(), indent=1, ensure_ascii=False) + "\n").encode())
+        write_whole(path, (json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n").encode())
 
     @classmethod
     def load(cls, path: str | Path) -> NoiseFile:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from assay.analyses.compare import Noise
 from assay.analyses.noise_file import NoiseFile
+from assay.config import Flag, Names, Options, Texts, option
 from assay.errors import ConfigError
-from assay.finished import DocColumn, Run, align, shared_keys
+from assay.finished import DocColumn, Run, align, open_run, shared_keys
+from assay.show import Column, Findings, Table, kinds
+from assay.show.kinds import Kind, Name
 from assay.stats import (
     PairedNoise,
     detectable_effect,
@@ -41,24 +46,60 @@ class SizePlan:
     """Draws per doc at which the docs there are would do; None if no number would, or if draws do not vary."""
 
 
-@dataclass(frozen=True)
-class PowerAssumptions:
-    """What to assume if there is no run."""
+class SizePlans(tuple[SizePlan, ...]):
+    """One for each task."""
 
-    effect: float
-    alpha: float = 0.05
-    power: float = 0.8
-    correlation: float = 0.5
-    within: float = 0.0
-    """Mean variance of one draw of a doc."""
-    accuracy: float = 0.5
-    draws: int = 1
-    tests: int = 1
-    """Comparisons that the correction counts: Holm's first step, which the smallest p-value must pass."""
-    serving: NoiseFile | None = None
+    def to_dict(self) -> list[dict[str, Any]]:
+        return [asdict(plan) for plan in self]
 
 
-def plan_from_runs(runs: Sequence[Run], task: str, metric: str | None, wish: PowerAssumptions) -> SizePlan:
+class PowerOptions(Options):
+    """The difference to be seen, and what to assume where there is no run."""
+
+    tasks: Names = option((), "Tasks to plan for.", flag=Flag("-t", "NAMES", default="all in --from"))
+    effect: float = option(..., "The difference to detect: 0.02 is two points.", gt=0)
+    runs: Texts = option(
+        (), "An earlier run; with two, their paired variance is used.", flag=Flag(metavar="RUN", name="from")
+    )
+    metric: str | None = option(None, "Metric to plan for.", flag=Flag("-m", "NAME", default="the first"))
+    power: float = option(0.8, "Probability of detecting the difference if it exists.", ge=0.01, le=0.999)
+    alpha: float = option(0.05, "Error rate of the two-sided test.", gt=0, le=0.5)
+    correlation: float = option(
+        0.5, "Correlation of the two models' scores over docs, if there are no two runs.", ge=-1, le=1
+    )
+    accuracy: float = option(0.5, "Expected accuracy, if there is no run.", ge=0, le=1)
+    within: float = option(0.0, "Variance of one draw of a doc, if no run has several; 0 without sampling.", ge=0)
+    repeats: int = option(1, "Planned draws per doc.", ge=1)
+    tests: int = option(1, "Comparisons corrected together (Holm): tasks and groups of one `assay compare`.", ge=1)
+    noise: Noise = option(
+        None, "noise.json from `assay noise`: differences that no number of docs can show.", flag=Flag(metavar="FILE")
+    )
+
+
+def plan_runs(options: PowerOptions, notify: Callable[[str], None]) -> SizePlans:
+    """What tasks need by earlier runs. A task that cannot be planned is left out, unless it was named."""
+    if len(options.runs) > 2:
+        raise ConfigError(
+            "--from takes one run or two", hint="Choose the two whose difference is most like the planned one."
+        )
+    opened = [open_run(path) for path in options.runs]
+    for run in opened:
+        run.require("samples")
+    chosen = options.tasks or [task for task in opened[0].tasks if all(task in run.tasks for run in opened)]
+    if not chosen:
+        raise ConfigError("the runs have no task in common")
+    plans = []
+    for task in chosen:
+        try:
+            plans.append(plan_from_runs(opened, task, options.metric, options))
+        except ConfigError as error:
+            if options.tasks:
+                raise
+            notify(f"{task}: {error.message}")
+    return SizePlans(plans)
+
+
+def plan_from_runs(runs: Sequence[Run], task: str, metric: str | None, wish: PowerOptions) -> SizePlan:
     """Two runs give the paired variance itself; one gives the variance of its scores and needs a correlation."""
     columns = [run.columns(task) for run in runs]
     keys = shared_keys(columns, metric)
@@ -75,17 +116,15 @@ def plan_from_runs(runs: Sequence[Run], task: str, metric: str | None, wish: Pow
     return _make_plan(task, str(keys[0]), noise, source, n, wish)
 
 
-def _make_plan(
-    task: str, metric: str, noise: PairedNoise, source: str, n: int | None, wish: PowerAssumptions
-) -> SizePlan:
-    draws = {"repeats_a": wish.draws, "repeats_b": wish.draws}
-    wish = replace(wish, alpha=wish.alpha / wish.tests)
+def _make_plan(task: str, metric: str, noise: PairedNoise, source: str, n: int | None, wish: PowerOptions) -> SizePlan:
+    draws = {"repeats_a": wish.repeats, "repeats_b": wish.repeats}
+    wish = wish.model_copy(update={"alpha": wish.alpha / wish.tests})
     # Runs that differ by δ on average differ by 1 on a share δ of the docs, at least: their variance is δ − δ² or more.
     least = wish.effect - wish.effect**2 if wish.effect < 1 else 0.0
     if noise.per_doc() < least:
         noise = replace(noise, between=noise.between + least - noise.per_doc())
-    if wish.serving is not None:
-        noise, source = _with_serving(noise, source, task, metric, wish.serving)
+    if wish.noise is not None:
+        noise, source = _with_serving(noise, source, task, metric, wish.noise)
     varies = noise.within_a + noise.within_b > 0
     return SizePlan(
         task,
@@ -110,7 +149,7 @@ def _with_serving(
     return replace(noise, floor=row.serving.floor), f"{source}; {row.note()}"
 
 
-def plan_without_runs(task: str, n: int | None, wish: PowerAssumptions) -> SizePlan:
+def plan_without_runs(task: str, n: int | None, wish: PowerOptions) -> SizePlan:
     _require_possible(wish)
     variance = wish.accuracy * (1 - wish.accuracy)
     between = max(0.0, 2 * (1 - wish.correlation) * variance - 2 * wish.within)
@@ -118,7 +157,7 @@ def plan_without_runs(task: str, n: int | None, wish: PowerAssumptions) -> SizeP
     return _make_plan(task, "accuracy", PairedNoise(between, wish.within, wish.within), source, n, wish)
 
 
-def _require_possible(wish: PowerAssumptions) -> None:
+def _require_possible(wish: PowerOptions) -> None:
     """Two 0/1 scores of different means cannot agree on every doc, nor disagree on all."""
     p = wish.accuracy
     q = p + wish.effect if p + wish.effect <= 1 else p - wish.effect
@@ -138,7 +177,7 @@ def _require_possible(wish: PowerAssumptions) -> None:
         )
 
 
-def _from_one(column: DocColumn, repeats: int, wish: PowerAssumptions) -> tuple[PairedNoise, str]:
+def _from_one(column: DocColumn, repeats: int, wish: PowerOptions) -> tuple[PairedNoise, str]:
     if len(column) < 2:
         raise ConfigError("one doc has no variance", hint="Plan with a run on more docs, or without --from.")
     within = _within(column, repeats) or wish.within
@@ -175,3 +214,33 @@ def _within(column: DocColumn, repeats: int) -> float:
     ):
         return 0.0
     return float((values * (1 - values)).mean()) * repeats / (repeats - 1)
+
+
+def findings(plans: SizePlans, options: PowerOptions) -> Findings:
+    draws = "" if options.repeats == 1 else f", {options.repeats} draws per doc"
+    many = "" if options.tests == 1 else f", corrected for {options.tests} tests"
+    said = f"Power {options.power:.0%} at a two-sided error rate of {options.alpha:g}{draws}{many}; paired, doc by doc."
+
+    def repeats(plan: SizePlan) -> str | None:
+        if plan.noise.within_a + plan.noise.within_b == 0:
+            return None
+        return "no number is enough" if plan.repeats is None else str(plan.repeats)
+
+    columns: tuple[Column[SizePlan], ...] = (
+        Column("task", kinds.NAME, lambda plan: Name(plan.task), shrinks=True),
+        Column("metric", kinds.TEXT, lambda plan: plan.metric, shrinks=True),
+        Column("docs now", kinds.COUNT, lambda plan: plan.n, rank=1, moves=True),
+        Column(f"docs for {options.effect:g}", NEEDED, lambda plan: plan, "docs_needed"),
+        Column("draws with docs now", RIGHT_TEXT, repeats, rank=2, moves=True),
+        Column("visible now", kinds.NUMBER, lambda plan: plan.detectable),
+    )
+    table = Table.of(columns, plans, row=lambda plan: {"note": plan.source}, notes_name="variance from")
+    return Findings(f"Docs to see a difference of {options.effect:g}", tables=(table,), notes=(said,), result=plans)
+
+
+NEEDED = Kind(
+    lambda plan: "no number" if plan.needed is None else f"{plan.needed:,}",
+    data=lambda plan: (plan.needed,),
+    right=True,
+)
+RIGHT_TEXT = Kind(str, right=True)

@@ -10,12 +10,34 @@ from typing import Any
 
 import numpy as np
 
-from assay.config import RunConfig
+from assay.config import Flag, Names, Numbers, Options, RunConfig, option
 from assay.errors import ConfigError
 from assay.finished import Columns, DocColumn, Run, align, read_assay, shared_keys
-from assay.results import MetricKey
+from assay.results import MetricKey, format_number
+from assay.show import Column, Findings, Table, kinds
+from assay.show.kinds import Kind
 from assay.stats import Components, Estimate, mean_estimate, variance_components
 from assay.tasks import TaskManager
+
+
+class SweepOptions(Options):
+    """What is crossed."""
+
+    styles: Names = option(
+        (), "Wordings to cross, such as mc,cloze.", flag=Flag(metavar="NAMES", default="the task's own")
+    )
+    shots: Numbers = option(
+        (), "Numbers of examples to cross, such as 0,5.", flag=Flag(metavar="NUMBERS", default="the task's own")
+    )
+    seeds: int = option(1, "How many selections of few-shot examples to try.", ge=1)
+    perturb: Names = option(
+        (),
+        "Perturbations to try in addition to the clean text, such as typo(0.05),typo(0.1).",
+        flag=Flag(metavar="NAMES"),
+    )
+    metric: str | None = option(
+        None, "The metric to look at.", flag=Flag("-m", "NAME", default="the first that all conditions have")
+    )
 
 
 @dataclass(frozen=True)
@@ -141,12 +163,21 @@ class SweptTask:
         }
 
 
+@dataclass(frozen=True)
+class Sweep:
+    """All tasks of a sweep, and why others were left out."""
+
+    tasks: tuple[SweptTask, ...]
+    left_out: tuple[str, ...] = ()
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        return [task.to_dict() for task in self.tasks]
+
+
 NAMES = ("docs", "wording", "shots", "examples")
 
 
-def analyse_sweep(
-    design: SweepDesign, directories: Sequence[Path], metric: str | None = None
-) -> tuple[list[SweptTask], list[str]]:
+def analyse_sweep(design: SweepDesign, directories: Sequence[Path], metric: str | None = None) -> Sweep:
     """Read the runs of a sweep (one directory a seed) and split the variance of each task's scores.
 
     Also why a task was left out; where all were, that is an error.
@@ -160,7 +191,7 @@ def analyse_sweep(
             problems.append(error)
     if not swept:
         raise problems[0]
-    return swept, [str(error) for error in problems]
+    return Sweep(tuple(swept), tuple(str(error) for error in problems))
 
 
 def _analyse(task: str, design: SweepDesign, runs: Sequence[Run], metric: str | None) -> SweptTask:
@@ -204,3 +235,35 @@ def _scored(column: DocColumn) -> DocColumn:
     scored = column.scored()
     _, first = np.unique(scored.docs, return_index=True)
     return scored.take(np.sort(first))
+
+
+CONDITIONS: tuple[Column[SweepCondition], ...] = (
+    Column("wording", kinds.TEXT, lambda each: each.style or "own", shrinks=True),
+    Column("shots", Kind(str, right=True), lambda each: "own" if each.shots is None else each.shots),
+    Column("seed", kinds.COUNT, lambda each: each.seed),
+    Column("score", kinds.VALUE, lambda each: each.estimate),
+    Column("± stderr", kinds.STDERR, lambda each: each.estimate, "", tone="quiet"),
+    Column("95 % interval", kinds.INTERVAL, lambda each: each.estimate, "", rank=1, tone="quiet"),
+)
+SHARES: tuple[Column[tuple[tuple[str, ...], float]], ...] = (
+    Column("source of variance", kinds.TEXT, lambda item: " × ".join(item[0])),
+    Column("share", kinds.SHARE, lambda item: item[1]),
+)
+
+
+def findings(sweep: Sweep) -> Findings:
+    """For each task the score in each wording, and what the variance of a score is made of."""
+    tables = []
+    for task in sweep.tasks:
+        c = task.components
+        low, high, mean, error = map(format_number, (c.low, c.high, c.mean, c.stderr))
+        said = f"Scores range from {low} to {high} over the prompts; mean {mean} ± {error}, prompts counted as draws."
+        # Interactions that amount to nothing are left out.
+        effects = sorted(c.shares.items(), key=lambda item: -item[1])
+        told = [item for item in effects if len(item[0]) == 1 or item[1] >= 0.0005]
+        tables += [
+            Table.of(CONDITIONS, task.conditions, title=f"{task.task} · {task.key} · {task.docs:,} docs"),
+            Table.of(SHARES, told, notes=(said,)),
+        ]
+    left_out = tuple(f"left out: {why}" for why in sweep.left_out)
+    return Findings("How much of a score is the prompt?", tables=tuple(tables), notes=left_out, result=sweep)

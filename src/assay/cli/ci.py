@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.gate import exit_code, write_files
-from assay.cli.output import echo, echo_json
-
-if TYPE_CHECKING:
-    from assay.analyses.ci import Prospect
-    from assay.analyses.gate import GateReport
+from assay.cli.emit import Outputs, emit, output_flags
+from assay.cli.gate import exit_code
+from assay.cli.output import echo
 
 
-@click.command("ci", short_help="Check the rules in assay.yaml.")
+@click.command("ci")
 @click.option(
     "--file",
     "-f",
@@ -38,8 +34,7 @@ if TYPE_CHECKING:
     help="Cost in the currency of the model's prices, instead of the file's budget.",
 )
 @click.option("--cannot_tell", type=click.Choice(["pass", "fail"]), help="Exit with 0 or 1 if a rule is undecided.")
-@click.option("--link", metavar="URL", help="Link for the comment.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON (`assay schema gate`).")
+@output_flags(link=True)
 @click.pass_context
 def command(
     context: click.Context,
@@ -48,8 +43,7 @@ def command(
     explain: bool,
     record: bool,
     cannot_tell: str | None,
-    link: str | None,
-    as_json: bool,
+    outputs: Outputs,
     **budget: float | None,
 ) -> None:
     """Run the models in assay.yaml until every rule is decided or the budget is used up. Exit code: 0 passed, 1 failed, 4 cannot tell.
@@ -68,7 +62,8 @@ def command(
     Docs come in a random order, and the rules are checked along the way, with intervals that hold at every check. The
     comment, JUnit XML and JSON are written to the file's `output` (assay-ci).
     """
-    from assay.analyses.ci import explain_ci, joined, plan_ci, record_baseline, run_ci
+    from assay.analyses.ci import explain_ci, joined, plan_ci, prospect_findings, record_baseline, run_ci
+    from assay.analyses.gate import findings
     from assay.cli.display import show_progress
     from assay.config import load_ci
 
@@ -77,44 +72,22 @@ def command(
     config = config.model_copy(update={"budget": config.budget.model_copy(update=stated)})
     plan = plan_ci(config, file.absolute(), record=record)
     if record:
-        echo(f"kept in {record_baseline(plan, progress=lambda: show_progress(quiet=as_json))}")
+        echo(f"kept in {record_baseline(plan, progress=lambda: show_progress(quiet=outputs.is_quiet))}")
         return
     if explain:
-        _explain(explain_ci(plan), as_json=as_json)
+        emit(prospect_findings(explain_ci(plan)), outputs)
         return
-    decided = run_ci(plan, progress=lambda: show_progress(quiet=as_json), notify=lambda text: echo(text, err=True))
+    decided = run_ci(
+        plan, progress=lambda: show_progress(quiet=outputs.is_quiet), notify=lambda text: echo(text, err=True)
+    )
     report = joined(decided)
     plan.root.mkdir(parents=True, exist_ok=True)
-    places = {kind: str(plan.root / name) for kind, name in REPORTS.items()}
-    write_files(report, ", ".join(plan.models), link=link or config.link, **places)
-    _show(report, plan.root, as_json=as_json)
+    found = findings(report, ", ".join(plan.models), f"{report.outcome}: reports in {plan.root}")
+    emit(
+        found,
+        outputs.also(plan.root / "comment.md", plan.root / "junit.xml").reporting(
+            plan.root / "report.json", config.link
+        ),
+    )
     if code := exit_code(report, cannot_tell or config.cannot_tell):
         context.exit(code)
-
-
-REPORTS = {"markdown": "comment.md", "junit": "junit.xml", "report_file": "report.json"}
-
-
-def _show(report: GateReport, root: Path, *, as_json: bool) -> None:
-    if as_json:
-        echo_json(report.to_dict(), indent=2)
-        return
-    for check in report.checks:
-        echo(f"{check.line()}  [{check.rule}]")
-    for note in report.notes:
-        echo(f"note: {note}")
-    echo(f"{report.outcome}: reports in {root}")
-
-
-def _explain(prospects: list[Prospect], *, as_json: bool) -> None:
-    from dataclasses import asdict
-
-    if as_json:
-        echo_json([asdict(each) for each in prospects], indent=2)
-        return
-    for each in prospects:
-        echo(f"{each.task}: {each.rule}")
-        echo(f"  {each.words}.")
-    echo(
-        "At 80 % power; models are assumed to correlate by 0.5 over docs. Time and cost may allow fewer docs. Nothing was sent."
-    )

@@ -13,9 +13,12 @@ MODEL = "smollm2-135m"
 RUN_DIR = "runs/demo"
 
 
-@click.command("demo", short_help="Run a first real evaluation.")
+@click.command("demo")
 @click.option(
-    "--model", default=MODEL, show_default=True, help="A model from `assay models ls`, a hub name or a directory."
+    "--model",
+    default=MODEL,
+    show_default=True,
+    help="A model from `assay fetch --list-models`, a hub name or a directory.",
 )
 @click.option("--limit", type=int, help="At most this many docs per task.")
 @click.option(
@@ -26,14 +29,15 @@ def command(model: str, limit: int | None, run_dir: str | None) -> None:
 
     The second time, every answer comes from the store.
     """
-    from assay.cli.display import print_result, show_progress
-    from assay.cli.models import pull_shown
+    from assay.cli.display import show_progress
+    from assay.cli.emit import Outputs, emit
+    from assay.cli.fetch import pull_shown
     from assay.config import RunConfig
     from assay.evaluation import evaluate
     from assay.models import CATALOG
     from assay.registry import missing_package
-    from assay.results import RunDirectory, write_whole
-    from assay.show import html_report
+    from assay.results import RunDirectory
+    from assay.show import run_findings
 
     for package in ("torch", "transformers"):  # before anything is downloaded
         if find_spec(package) is None:
@@ -45,9 +49,9 @@ def command(model: str, limit: int | None, run_dir: str | None) -> None:
     with show_progress() as progress:
         result = evaluate(config, progress=progress)
     assert result.path is not None
-    report = result.path / "report.html"
-    write_whole(report, html_report(result, RunDirectory(result.path).read_json("run.json")).encode())
-    print_result(result)
+    found = run_findings(result, RunDirectory(result.path).read_json("run.json"))
+    report = found.save(result.path / "report.html")
+    emit(found, Outputs())
     echo_as_is(farewell(model, result.path, report))
 
 

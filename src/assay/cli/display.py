@@ -11,8 +11,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.output import WIDTH_OF_FILES, echo
-from assay.terminal_text import hanging, one_line, with_signs
+from assay.cli.output import WIDTH_OF_FILES, echo, echo_as_is
+from assay.terminal_text import one_line, with_signs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,25 +54,12 @@ def _signs() -> Any:
     return Signs()
 
 
-def print_result(result: RunResult, *, kept_in: str | None = None) -> None:
-    """The table, and what is to be said beside it."""
-    from rich.markup import escape
-
-    from assay.show import screen_table
-
-    out = console()
-    out.print(screen_table(result))
-    for line in result.remarks:
-        out.print(hanging(line), style="yellow", highlight=False, markup=False)
-    for name, task in result.tasks.items():
-        for reason, count in task.health.reasons.items():
-            out.print(
-                f"{one_line(name)}: {count:,} failed: {one_line(reason)}", style="yellow", highlight=False, markup=False
-            )
-    if result.answers_from:
-        out.print(f"Answers: {result.answers_from}", style="dim", highlight=False, markup=False)
-    if kept_in:
-        out.print(f"Kept in [bold]{escape(kept_in)}[/bold]", highlight=False)
+def print_stored(result: RunResult) -> None:
+    """Where the run is, and what to do with it."""
+    if result.path is not None:
+        place = one_line(str(result.path))
+        echo_as_is(f"Stored in {place}")
+        echo_as_is(f"Report:  assay report {place} --format html\nSamples: assay view {place}")
 
 
 def exit_if_worthless(context: click.Context, result: RunResult) -> None:

@@ -6,18 +6,21 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.options import load_named_model, names_in, resolve_config
-from assay.cli.output import echo, echo_as_is, echo_json
+from assay.analyses.drift import DriftOptions
+from assay.cli.emit import Outputs, emit, output_flags
+from assay.cli.flags import option_flags
+from assay.cli.options import load_named_model, resolve_config
+from assay.config import names_in
 
 if TYPE_CHECKING:
     from assay.analyses.drift import Passage
 
 
-@click.command("drift", short_help="Did the model change? Compares token by token, without labels.")
+@click.command("drift")
 @click.argument("a")
 @click.argument("b")
 @click.option(
@@ -29,26 +32,10 @@ if TYPE_CHECKING:
 )
 @click.option("--tasks", "-t", multiple=True, metavar="NAMES", help="Read the prompts of these tasks.")
 @click.option("--limit", type=click.IntRange(min=1), help="Docs per task.")
-@click.option("--max_tokens", default=10_000, show_default=True, type=click.IntRange(min=2), help="Tokens to compare.")
-@click.option(
-    "--max_requests",
-    default=500,
-    show_default=True,
-    type=click.IntRange(min=2),
-    help="For servers, which need one request per token.",
-)
-@click.option(
-    "--continuations",
-    default=50,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="Prompts that both models continue greedily.",
-)
-@click.option("--max_kl", type=click.FloatRange(min=0), help="Fail if the mean KL divergence exceeds this.")
+@option_flags(DriftOptions, verb="drift")
 @click.option("--device", help="Torch device.")
 @click.option("--trust_remote_code", is_flag=True, help="Let a model run its own code.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-@click.option("--html", type=click.Path(dir_okay=False), help="Write a page with a picture.")
+@output_flags(earlier=("html",))
 def command(
     a: str,
     b: str,
@@ -57,11 +44,10 @@ def command(
     texts: tuple[str, ...],
     tasks: tuple[str, ...],
     limit: int | None,
+    options: DriftOptions,
     device: str | None,
     trust_remote_code: bool,
-    as_json: bool,
-    html: str | None,
-    **how: Any,
+    outputs: Outputs,
 ) -> None:
     """Compare the next-token distributions of B with those of A on the same texts.
 
@@ -74,27 +60,13 @@ def command(
     models are compared exactly; a server that lists only its most likely tokens gives bounds. Without --texts or --tasks, a
     sample that ships with Assay is used. Exit code with --max_kl: 0 shown to be within, 1 shown to be beyond, 4 neither.
     """
-    from assay.analyses.drift import DriftOptions, drift_json, drift_legend, drift_page, drift_table, measure_drift
-    from assay.cli.display import console
-    from assay.results import write_whole
+    from assay.analyses.drift import findings, measure_drift
 
     passages = _passages(texts, tasks, limit)
     load = partial(load_named_model, device=device, trust_remote_code=trust_remote_code)
     with closing(load(a, a_args)) as model_a, closing(load(b, b_args)) as model_b:
-        drift = measure_drift(model_a, model_b, passages, DriftOptions(**how))
-    drift = replace(drift, a=_label(a, a_args), b=_label(b, b_args))
-    if html:
-        write_whole(Path(html), drift_page([drift]).encode())
-    if as_json:
-        echo_json(drift_json(drift))
-    else:
-        console().print(drift_table(drift))
-        for line in drift_legend(drift):
-            echo(line)
-        if html:
-            echo_as_is(html)
-    code = {None: 0, "within": 0, "beyond": 1, "open": 4}[drift.verdict]
-    if code:
+        drift = measure_drift(model_a, model_b, passages, options)
+    if code := emit(findings(replace(drift, a=_label(a, a_args), b=_label(b, b_args))), outputs):
         raise SystemExit(code)
 
 

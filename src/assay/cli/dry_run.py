@@ -1,27 +1,28 @@
-"""`--dry_run`: what a run, a matrix or a sweep would cost."""
+"""`--dry_run`: what a run, several models or a sweep would cost."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from assay.cli.output import echo, echo_json
-from assay.show import Column, FittedTable
-from assay.terminal_text import one_line
+from assay.show import Column, Findings, Table, kinds
+from assay.show.kinds import Name
 
 if TYPE_CHECKING:
     from assay.config import RunConfig
     from assay.run import Forecast
 
 
-def print_dry_run(config: RunConfig, *, as_json: bool) -> None:
-    """What one run would ask."""
-    expected = forecast_shown(config, quiet=as_json)
-    if as_json:
-        echo_json(forecast_dict(expected), indent=2)
-    else:
-        show_forecast(expected, "What this run would ask")
-        echo("Nothing was sent.")
+@dataclass(frozen=True)
+class Expected:
+    """A forecast, and what it is a part of."""
+
+    forecast: Forecast
+    part_of: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        sums = {"requests": self.forecast.requests, "to_ask": self.forecast.to_ask}
+        return {**self.part_of, **asdict(self.forecast), **sums}
 
 
 def forecast_shown(config: RunConfig, *, quiet: bool) -> Forecast:
@@ -35,31 +36,28 @@ def forecast_shown(config: RunConfig, *, quiet: bool) -> Forecast:
         return forecast(config, progress=progress)
 
 
-def forecast_dict(expected: Forecast) -> dict[str, Any]:
-    return {**asdict(expected), "requests": expected.requests, "to_ask": expected.to_ask}
+COLUMNS: tuple[Column[tuple[str, Any]], ...] = (
+    Column("task", kinds.NAME, lambda item: Name(item[0]), shrinks=True),
+    Column("docs", kinds.COUNT, lambda item: item[1].docs),
+    Column("requests", kinds.COUNT, lambda item: item[1].requests),
+    Column("in the store", kinds.COUNT, lambda item: item[1].kept),
+)
 
 
-def show_forecast(expected: Forecast, title: str) -> None:
-    from assay.cli.display import console
-
-    out = console()
-    numbers = [Column(name, right=True) for name in ("docs", "requests", "in the store")]
-    table = FittedTable([Column("task", shrinks=True), *numbers], title=one_line(title))
-    for name, task in expected.tasks.items():
-        table.add([one_line(name), f"{task.docs:,}", f"{task.requests:,}", f"{task.kept:,}"])
-    out.print(table)
+def forecast_findings(expected: Forecast, title: str, said: str = "Nothing was sent.", **part_of: Any) -> Findings:
     about = "" if expected.exact else "about "
-    out.print(f"{expected.to_ask:,} requests to ask, {about}{expected.prompt_tokens:,} prompt tokens", highlight=False)
+    notes = [f"{expected.to_ask:,} requests to send, {about}{expected.prompt_tokens:,} prompt tokens"]
     if expected.distinct_tokens:
         fewer = f"{expected.prompt_tokens / expected.distinct_tokens:.1f} times fewer"
-        shared = f"{about}{expected.distinct_tokens:,} tokens to compute with shared prefixes"
-        out.print(f"{shared} ({fewer})", highlight=False)
+        notes.append(f"{about}{expected.distinct_tokens:,} tokens to compute with shared prefixes ({fewer})")
     if expected.generated_tokens:
-        out.print(f"at most {expected.generated_tokens:,} tokens to generate", highlight=False)
+        notes.append(f"at most {expected.generated_tokens:,} tokens to generate")
     if expected.seconds is not None:
-        out.print(f"at most about {duration(expected.seconds)} on this machine", highlight=False)
+        notes.append(f"at most about {duration(expected.seconds)} on this machine")
     if expected.cost is not None:
-        out.print(f"at most about {expected.cost:.2f} in the currency of the prices given", highlight=False)
+        notes.append(f"at most about {expected.cost:.2f} in the currency of the prices given")
+    table = Table.of(COLUMNS, expected.tasks.items(), title=title)
+    return Findings(title, tables=(table,), notes=(*notes, said), result=Expected(expected, part_of))
 
 
 def duration(seconds: float) -> str:

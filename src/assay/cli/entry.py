@@ -2,57 +2,97 @@
 
 from __future__ import annotations
 
-import importlib
 import os
+import shlex
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.metadata import entry_points
 from importlib.util import find_spec
+from typing import NamedTuple
 
 import click
 
 from assay.cli.foreign_flags import foreign_flags
 from assay.cli.help import HelpContext, with_fitted_help
-from assay.cli.output import echo, secure_streams, speak_utf8, unwritten
+from assay.cli.output import echo, reexec_utf8, secure_streams, unwritten
 from assay.errors import DISTRIBUTION, AssayError, did_you_mean
+from assay.registry import load_object
 from assay.terminal_text import hanging
 
-VERBS: dict[str, tuple[str, str]] = {
-    "run": ("assay.cli.run:command", "Evaluate a model on tasks."),
-    "score": ("assay.cli.score:command", "Score a run again from its kept responses."),
-    "compare": ("assay.cli.compare:command", "Is B better than A? Paired, with an interval."),
-    "rank": ("assay.cli.rank:command", "Rank many runs, each with the ranks it may have."),
-    "drift": ("assay.cli.drift:command", "Did the model change? Token by token, without labels."),
-    "explain": ("assay.cli.explain:command", "Why do two numbers differ?"),
-    "gate": ("assay.cli.gate:command", "Fail a build when a run is worse than another."),
-    "ci": ("assay.cli.ci:command", "Check the rules in assay.yaml."),
-    "agreement": ("assay.cli.agreement:command", "Do filters, or the draws of a doc, agree?"),
-    "judge": ("assay.cli.judge:command", "Check how far to trust a judge's verdicts."),
-    "label": ("assay.cli.label:command", "Label some answers of a run yourself."),
-    "noise": ("assay.cli.noise:command", "How much does a server vary between replays?"),
-    "power": ("assay.cli.power:command", "How many docs does it take to see a difference?"),
-    "sweep": ("assay.cli.sweep:command", "How much of a score is the prompt?"),
-    "matrix": ("assay.cli.matrix:command", "Evaluate several models on many tasks, in one table."),
-    "report": ("assay.cli.report:command", "Show a finished run as Markdown, LaTeX, CSV or HTML."),
-    "export": ("assay.cli.export:command", "Write a run in other harnesses' formats."),
-    "seal": ("assay.cli.seal:command", "Write a run as one file that anyone can check."),
-    "verify": ("assay.cli.verify:command", "Compute every number of a sealed run again."),
-    "import": ("assay.cli.import_:command", "Turn results of lm-evaluation-harness into a run."),
-    "view": ("assay.cli.view:command", "View runs and samples in a browser."),
-    "ls": ("assay.cli.ls:command", "List tasks, groups, tags, models, metrics or filters."),
-    "show": ("assay.cli.show:command", "Show a resolved task or group, and where each field was set."),
-    "validate": ("assay.cli.validate:command", "Check task files without asking a model."),
-    "schema": ("assay.cli.schema:command", "Print the JSON Schema of task and group files."),
-    "new": ("assay.cli.new:command", "Create a new task, group, metric, filter or model."),
-    "fetch": ("assay.cli.fetch:command", "Fetch data and models for a machine without internet."),
-    "models": ("assay.cli.models:command", "Fetch and list local models."),
-    "store": ("assay.cli.store:command", "Inspect and clean up the response store."),
-    "demo": ("assay.cli.demo:command", "Run a first real evaluation."),
-    "selftest": ("assay.cli.selftest:command", "Check that a model agrees with itself."),
+
+class Verb(NamedTuple):
+    """Where a verb lives, the heading under which `--help` lists it, and when to use it."""
+
+    target: str
+    heading: str
+    use: str
+
+
+def _verb(name: str, heading: str, use: str) -> Verb:
+    return Verb(f"assay.cli.{name}:command", heading, use)
+
+
+VERBS: dict[str, Verb] = {
+    "demo": _verb("demo", "Evaluate", "A first real evaluation, with a small model and data that ship."),
+    "run": _verb("run", "Evaluate", "Evaluate one model or several on tasks and groups."),
+    "score": _verb(
+        "score", "Evaluate", "Score a run again after a filter, a metric or labels changed; no model needed."
+    ),
+    "sweep": _verb("sweep", "Evaluate", "See how much of a score is the prompt: wordings, shots, examples."),
+    "view": _verb("view", "Evaluate", "Look at runs, prompts and answers in a browser."),
+    "report": _verb("report", "Evaluate", "Show a finished run again: table, page, LaTeX, CSV, agreement of filters."),
+    "compare": _verb("compare", "Compare", "Is B better than A? Doc by doc, with an interval and a verdict."),
+    "rank": _verb("rank", "Compare", "Rank many runs, each with the ranks it may have."),
+    "explain": _verb("explain", "Compare", "Find out why two numbers differ."),
+    "drift": _verb("drift", "Compare", "Did the model change? Token by token, without labels."),
+    "power": _verb("power", "Compare", "How many docs does it take to see a difference?"),
+    "noise": _verb("noise", "Compare", "How much does a server vary between replays?"),
+    "gate": _verb("gate", "Gate", "Fail a build when a run is worse than another."),
+    "ci": _verb("ci", "Gate", "Check the rules in assay.yaml with as few docs as it takes."),
+    "judge": _verb("judge", "Judge", "Check a judge's verdicts, label answers, place runs on one scale."),
+    "export": _verb("export", "Share", "Write a run of any harness as a run of ours, or in another harness's format."),
+    "seal": _verb("seal", "Share", "Write a run as one file that anyone can check."),
+    "verify": _verb("verify", "Share", "Compute every number of a sealed run again."),
+    "ls": _verb("ls", "Tasks", "List tasks, groups, tags, models, metrics or filters."),
+    "show": _verb("show", "Tasks", "See a task as it is understood, a prompt, or the schema of a file."),
+    "validate": _verb("validate", "Tasks", "Check task files without asking a model."),
+    "new": _verb("new", "Tasks", "Start a task, group, metric, filter or model of your own."),
+    "fetch": _verb("fetch", "Machine", "Fetch data and models, for a machine without internet too."),
+    "store": _verb("store", "Machine", "Inspect and clean up the stored responses."),
+    "selftest": _verb("selftest", "Machine", "Check that a model or server agrees with itself."),
 }
-"""Verb to `module:attribute` and its line in `--help`. A verb whose module is not there is not listed."""
+"""A verb whose module is not there is not listed. Packages add theirs by the entry point group `assay.verbs`."""
+
+
+def _fetch_words(arguments: Sequence[str]) -> list[str]:
+    """`models pull NAME` and `models ls` as `fetch` says them."""
+    if arguments[:1] == ["pull"]:
+        return ["fetch", "--model", *arguments[1:]]
+    return ["fetch", "--list-models"] if arguments[:1] in (["ls"], []) else ["fetch", *arguments]
+
+
+def _matrix_words(arguments: Sequence[str]) -> list[str]:
+    is_placed = any(each.startswith(("--output_path", "--run_dir", "-o")) for each in arguments)
+    return ["run", *arguments, *([] if is_placed else ["--output_path", "matrix"])]
+
+
+def _import_words(arguments: Sequence[str]) -> list[str]:
+    return ["export", *("--output" if each == "--run_dir" else each for each in arguments), "--to", "assay"]
+
+
+EARLIER: dict[str, Callable[[Sequence[str]], list[str]]] = {
+    "agreement": lambda rest: ["report", *rest, "--agreement"],
+    "import": _import_words,
+    "label": lambda rest: ["judge", "label", *rest],
+    "matrix": _matrix_words,
+    "models": _fetch_words,
+    "schema": lambda rest: ["show", "--schema", *rest],
+}
+"""Verbs that are part of another now: they work, and print the command as it is written today."""
 
 
 class Verbs(click.Group):
@@ -61,26 +101,49 @@ class Verbs(click.Group):
     context_class = HelpContext
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return [name for name, (target, _) in VERBS.items() if find_spec(target.partition(":")[0]) is not None]
+        there = [name for name, verb in VERBS.items() if find_spec(verb.target.partition(":")[0]) is not None]
+        return [*there, *(name for name in _added_verbs() if name not in VERBS)]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in self.list_commands(context):
             return None
-        module, _, attribute = VERBS[name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        target = VERBS[name].target if name in VERBS else _added_verbs()[name]
+        command = load_object(target, kind="verb")
+        assert isinstance(command, click.Command)
         return with_fitted_help(command)
 
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in EARLIER:
+            args = EARLIER[args[0]](args[1:])
+            echo(f"note: this is now `assay {shlex.join(args)}`", err=True)
         if args[0] not in self.list_commands(context):
             hint = did_you_mean(args[0], self.list_commands(context)) or "`assay --help` lists the verbs."
             raise click.UsageError(f"there is no verb {args[0]!r}. {hint}")
         return super().resolve_command(context, args)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Verbs"):
-            formatter.write_dl([(name, VERBS[name][1]) for name in self.list_commands(context)])
+        there = self.list_commands(context)
+        widest = max(map(len, there))
+        for heading in dict.fromkeys(verb.heading for verb in VERBS.values()):
+            verbs = [
+                (name.ljust(widest), VERBS[name].use)
+                for name in there
+                if name in VERBS and VERBS[name].heading == heading
+            ]
+            if verbs:
+                with formatter.section(heading):
+                    formatter.write_dl(verbs)
+        if added := [(name.ljust(widest), f"From {_added_verbs()[name]}.") for name in there if name not in VERBS]:
+            with formatter.section("Added"):
+                formatter.write_dl(added)
+
+
+@cache
+def _added_verbs() -> dict[str, str]:
+    """Verbs of other packages: name to `module:attribute` of a click command."""
+    return {point.name: point.value for point in entry_points(group="assay.verbs")}
 
 
 def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -106,10 +169,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 a gate failed or a score is withheld, 2 wrong arguments, config or local file,
     3 data, model or server failed, 4 a gate cannot tell, 130 interrupted."""
     if arguments is None:
-        speak_utf8()
+        reexec_utf8()
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # Arrow's own pool holds on to tens of MB
     secure_streams()
-    end_in_order()
+    exit_on_sigterm()
     code = _answer(sys.argv[1:] if arguments is None else arguments)
     if problem := unwritten():
         echo(f"assay: the output could not be written: {problem.strerror}", err=True)
@@ -137,7 +200,7 @@ def _answer(given: Sequence[str]) -> int | str:
         return 130
 
 
-def end_in_order() -> None:
+def exit_on_sigterm() -> None:
     """Being asked to end (SIGTERM) ends as any exit does: files that are being written and sandboxes are cleared away."""
 
     def leave(number: int, frame: object) -> None:

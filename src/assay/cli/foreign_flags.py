@@ -58,3 +58,17 @@ class RunCommand(click.Command):
         for note in notes:
             echo(f"note: {note}", err=True)
         return super().parse_args(ctx, foreign_flags().repeat_flags(kept, repeatable))
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The flags that people use first, then the others under headings."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                sections.setdefault(getattr(parameter, "section", _OF_VERB), []).append(record)
+        for section, records in sorted(sections.items(), key=lambda item: (item[0] != "", item[0] != _OF_VERB)):
+            with formatter.section(section or "Options"):
+                formatter.write_dl(records)
+
+
+_OF_VERB = "Output and more"

@@ -1,140 +1,85 @@
-"""`assay judge`: what a judge's verdicts are worth, and several runs on the scale that its preferences make."""
+"""`assay judge`: what a judge's verdicts are worth, labels to check them by, and runs on the scale of its preferences."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.output import echo, echo_json
-from assay.show import Column, FittedTable
-from assay.terminal_text import one_line
-
-if TYPE_CHECKING:
-    from assay.analyses.judging import CheckedJudge, WinScale
-    from assay.stats import Estimate, Rate
+from assay.analyses.judging import ScaleOptions
+from assay.cli.emit import Outputs, emit, output_flags
+from assay.cli.flags import option_flags
+from assay.cli.output import echo
 
 
-@click.group("judge", short_help="Check how far to trust a judge's verdicts; place runs on one scale.")
+@click.group("judge")
 def command() -> None:
-    """Check how far to trust a judge's verdicts, and place several runs on one scale by its preferences."""
+    """Check how far to trust a judge's verdicts, label answers yourself, and place several runs on one scale."""
 
 
 @command.command("check", short_help="Compare verdicts with labels, repeated verdicts, the panel, length and position.")
 @click.argument("run", type=click.Path(exists=True, path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-def check(run: Path, as_json: bool) -> None:
+@output_flags()
+def check(run: Path, outputs: Outputs) -> None:
     """Show how far the judges of RUN agree with people's labels and with each other, their calibration, and bias.
 
     \b
-    assay label runs/mine -n 100
+    assay judge label runs/mine -n 100
     assay score runs/mine --labels runs/mine/labels.jsonl --run_dir runs/mine-checked
     assay judge check runs/mine-checked
     """
-    from dataclasses import asdict
+    from assay.analyses.judging import check_findings, check_judges
 
-    from assay.analyses.judging import check_judges
-    from assay.errors import ConfigError
-
-    found = check_judges(run)
-    if not found:
-        raise ConfigError(f"{run} has no judged scores", hint="Name a run of a task whose scorer is a judge.")
-    if as_json:
-        echo_json([asdict(each) for each in found], indent=2, default=str)
-        return
-    echo("\n\n".join("\n".join(_lines(each)) for each in found))
+    emit(check_findings(check_judges(run)), outputs)
 
 
 @command.command("scale", short_help="Place runs that were judged in pairs on one scale.")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--tasks", "-t", multiple=True, help="Only these tasks.")
-@click.option("--bootstrap_iters", type=click.IntRange(min=0), default=1000, show_default=True, help="Replicates.")
-@click.option("--json", "as_json", is_flag=True, help="Print the scale as JSON.")
-def scale(runs: tuple[Path, ...], tasks: tuple[str, ...], bootstrap_iters: int, as_json: bool) -> None:
+@option_flags(ScaleOptions, verb="judge")
+@output_flags()
+def scale(runs: tuple[Path, ...], options: ScaleOptions, outputs: Outputs) -> None:
     """Place RUNS of a task with a judge of kind: pairwise, and their opponents, on one scale (Bradley and Terry).
 
     Strengths are in log-odds and average 0: a run that is 1 ahead wins 73 % of the games, one that is 2 ahead 88 %. Runs need
     not have met; a common opponent connects them. Games on one doc are one unit, and clusters stay together.
     """
-    from dataclasses import asdict
+    from assay.analyses.judging import scale_findings, win_scales
 
-    from assay.analyses.judging import win_scales
-    from assay.cli.display import console
-
-    found = win_scales(runs, tasks, replicates=bootstrap_iters)
-    if as_json:
-        echo_json([asdict(each) for each in found], indent=2, default=str)
-        return
-    for each in found:
-        console().print(scale_table(each))
-        for note in each.notes:
-            echo(f"note: {note}")
+    emit(scale_findings(win_scales(runs, options)), outputs)
 
 
-SCALE = [
-    Column("run", shrinks=True),
-    Column("strength", right=True),
-    Column("95 % interval", right=True),
-    Column("games won", right=True, rank=2),
-    Column("games", right=True, rank=1),
-]
+@command.command("label", short_help="Label some answers of a run yourself, in a browser.")
+@click.argument("run", type=click.Path(exists=True, path_type=Path))
+@click.option("-n", "docs", type=click.IntRange(min=1), default=100, show_default=True, help="Docs per judged task.")
+@click.option("--tasks", "-t", multiple=True, help="Only these tasks.")
+@click.option(
+    "--labels",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File for the labels.  [default: RUN/labels.jsonl]",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port to listen on.  [default: a free port]")
+@click.option("--open/--no-open", "open_browser", default=True, help="Open the browser.")
+def label(run: Path, docs: int, tasks: tuple[str, ...], labels: Path | None, port: int, open_browser: bool) -> None:
+    """Pick docs of RUN at random and show their answers, without the judge's verdicts, for you to judge with the keyboard.
 
+    \b
+    assay judge label runs/mine -n 100
+    assay score runs/mine --labels runs/mine/labels.jsonl --run_dir runs/mine-checked
 
-def scale_table(scale: WinScale) -> FittedTable:
-    of_filter = "" if scale.filter == "none" else f", filter {scale.filter}"
-    title = f"{', '.join(scale.tasks)}: {len(scale.players)} players, {scale.docs:,} docs{of_filter}"
-    table = FittedTable(SCALE, title=one_line(title))
-    for player in scale.players:
-        e = player.strength
-        interval = "" if e.low is None or e.high is None else f"[{e.low:+.2f}, {e.high:+.2f}]"
-        note = e.undefined or "" if e.value is None else e.method if not interval else ""
-        value = "–" if e.value is None else f"{e.value:+.2f}"
-        won = f"{player.wins / player.games:.0%}"
-        table.add([one_line(player.name), value, interval, won, f"{player.games:,}"], one_line(note))
-    return table
+    Every label is saved immediately; the same command picks up where you stopped. Runs of one task get the same docs.
+    """
+    from assay.errors import ConfigError, install_hint
 
+    try:
+        from assay.view import LabelBook, draw_items, serve_labels
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"labelling needs the package {error.name!r}", hint=install_hint("view")) from error
+    from assay.results import RunDirectory
 
-def _lines(judge: CheckedJudge) -> list[str]:
-    check, half = judge.check, judge.half_width
-    lines = [f"{judge.task} · {judge.key}: {_number(judge.estimate)}  ({check.mark})"]
-    lines += [f"  warning              {each}" for each in judge.warnings]
-    if check.is_corrected:
-        lines.append(f"  judge alone          {check.opinion:.4f}; its verdicts weigh {check.weight:.2f}")
-    if judge.agreement is not None:
-        agreement = f"  agreement            {judge.agreement:.1%} of {check.labels} labels"
-        lines.append(agreement + ("" if judge.correlation is None else f", correlation {judge.correlation:.2f}"))
-    for name in ("sensitivity", "specificity"):
-        rate: Rate | None = getattr(check, name)
-        if rate is not None:
-            lines.append(f"  {name:<20} {rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] of {rate.n}")
-    for each in judge.calibration:
-        lines.append(f"  verdict {each.verdict:<12g} people say {each.people:.3f} on {each.labels} docs")
-    lines += _bias(judge)
-    if judge.half_width_with_more is not None and half is not None:
-        lines.append(f"  100 more labels      ± {judge.half_width_with_more:.4f} instead of ± {half:.4f}")
-    if not check.is_corrected:
-        lines.append("  no correction        label some answers: assay label RUN -n 100")
-    return lines
+    path = labels or run / "labels.jsonl"
+    book = LabelBook(path, draw_items(RunDirectory.open(run), docs, tasks))
 
+    def ready(address: str) -> None:
+        echo(f"{len(book.items):,} answers to label at {address}  (labels are saved to {path}; press Ctrl-C to stop)")
 
-def _bias(judge: CheckedJudge) -> list[str]:
-    rows: list[tuple[str, Any]] = [
-        ("length and error", None if judge.length is None else f"{judge.length:+.2f} (rank correlation)"),
-        (
-            "length and verdict",
-            None if judge.opinion_length is None else f"{judge.opinion_length:+.2f} (rank correlation)",
-        ),
-        ("position flips", None if judge.position_flip is None else f"{judge.position_flip:.1%} of the pairs"),
-        ("repeats, α", None if judge.repeats.value is None else _number(judge.repeats)),
-        ("panel, α", None if judge.panel.value is None else _number(judge.panel)),
-        ("could not be parsed", judge.unread or None),
-    ]
-    return [f"  {name:<20} {text}" for name, text in rows if text is not None]
-
-
-def _number(estimate: Estimate) -> str:
-    if estimate.value is None:
-        return f"undefined: {estimate.undefined}"
-    bounds = "" if estimate.low is None else f" [{estimate.low:.4f}, {estimate.high:.4f}]"
-    return f"{estimate.value:.4f}{bounds}"
+    serve_labels(book, port=port, open_browser=open_browser, ready=ready)

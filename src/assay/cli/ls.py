@@ -19,8 +19,7 @@ import click
 import assay
 from assay.cli.output import echo, echo_as_is, echo_json
 from assay.cli.task_files import OpenManager, TaskFilesCommand, task_files
-from assay.show import GAP, cell_width
-from assay.terminal_text import one_line
+from assay.terminal_text import cell_width, one_line
 
 if TYPE_CHECKING:
     from assay.metrics import Metric
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 KINDS = ("tasks", "groups", "tags", "models", "metrics", "filters")
 Listing = dict[str, Any]
 NARROWEST_ABOUT = 30
+GAP = 2
 WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 _NAMED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 

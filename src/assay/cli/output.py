@@ -14,18 +14,11 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import click
 
-from assay.show import cell_width
-from assay.terminal_text import json_with_escapes, with_signs
-
-if TYPE_CHECKING:
-    from assay.analyses.gate_files import Finding
-
+from assay.terminal_text import cell_width, json_with_escapes, with_signs
 
 WIDTH_OF_FILES = 140
 """Columns of tables that are not printed on a terminal."""
@@ -90,7 +83,7 @@ class _Descriptor(io.RawIOBase):
         return True
 
 
-def speak_utf8() -> None:
+def reexec_utf8() -> None:
     """Start the command again in Python's UTF-8 mode where names of files could only be ASCII (`LC_ALL=C`).
 
     Python does so by itself unless somebody has told it not to; names of tasks and models are not ASCII alone.
@@ -140,18 +133,3 @@ def unwritten() -> OSError | None:
         sys.stdout.flush()
     problem = _raw["stdout"].problem if "stdout" in _raw else None
     return None if problem is None or problem.errno == errno.EPIPE else problem
-
-
-def tell_build_system(findings: Sequence[Finding], comment: Callable[[], str]) -> None:
-    """Annotations and a summary in a workflow of GitHub, the code quality report in GitLab; elsewhere nothing."""
-    from assay.analyses.gate_files import code_quality, workflow_commands
-    from assay.results import write_whole
-
-    for line in workflow_commands(findings, os.environ):
-        echo_as_is(line, err=True)
-    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with open(summary, "a", encoding="utf-8") as page:
-            page.write(comment())
-    if os.environ.get("GITLAB_CI") == "true":
-        place = Path(os.environ.get("CI_PROJECT_DIR") or ".") / "gl-code-quality-report.json"
-        write_whole(place, code_quality(findings).encode())

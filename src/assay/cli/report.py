@@ -6,48 +6,44 @@ from pathlib import Path
 
 import click
 
-from assay.cli.display import console
+from assay.analyses.agreement import AgreementOptions
+from assay.cli.emit import Outputs, emit, output_flags
+from assay.cli.flags import option_flags
 from assay.cli.output import echo_as_is
 
 
-@click.command("report", short_help="Show a finished run as Markdown, LaTeX, CSV or HTML.")
+@click.command("report")
 @click.argument("run", type=click.Path(exists=True))
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "md", "latex", "csv", "html"]),
-    default="text",
-    show_default=True,
-)
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(dir_okay=False),
-    help="Write to this file.  [default for HTML: RUN/report.html]",
-)
-def command(run: str, form: str, output: str | None) -> None:
-    """Show a finished run again, of any harness.
+@click.option("--agreement", is_flag=True, help="Show instead how far the filters, and the draws of a doc, agree.")
+@option_flags(AgreementOptions, verb="report")
+@output_flags()
+def command(run: str, agreement: bool, options: AgreementOptions, outputs: Outputs) -> None:
+    """Show a finished run again, of any harness, in any format.
 
     \b
     assay report runs/my-model/2026-01-01T12-00-00
-    assay report runs/my-model/2026-01-01T12-00-00 --format html
+    assay report runs/my-model/2026-01-01T12-00-00 --format latex
+    assay report runs/my-model/2026-01-01T12-00-00 -o report.html -o table.md
+    assay report runs/gsm8k --agreement
+
+    `--format html` without a file writes RUN/report.html. With --agreement: Cohen's κ between every two filters of a task,
+    and Krippendorff's α among the draws of its docs; 1 is full agreement, 0 is chance.
     """
     from assay.finished import open_run, with_our_estimates
-    from assay.results import RunDirectory, write_whole
-    from assay.show import csv_table, html_report, latex_table, markdown_table, render_text, screen_table
+    from assay.results import RunDirectory
+    from assay.show import run_findings
 
-    result = with_our_estimates(open_run(run))
-    if form == "text" and output is None:
-        console().print(screen_table(result))
+    if agreement:
+        from assay.analyses.agreement import agreement as agree
+        from assay.analyses.agreement import findings
+
+        emit(findings(agree(open_run(run), options)), outputs)
         return
-    if form == "html":
-        text = html_report(result, RunDirectory(run).read_json("run.json"))
-        output = output or str(Path(run) / "report.html" if Path(run).is_dir() else f"{run}.html")
-    else:
-        makers = {"text": render_text, "md": markdown_table, "latex": latex_table, "csv": csv_table}
-        text = makers[form](result)
-    if output is None:
-        echo_as_is(text, nl=False)
-    else:
-        write_whole(Path(output), text.encode())
-        echo_as_is(output)
+    found = run_findings(
+        with_our_estimates(open_run(run)), RunDirectory(run).read_json("run.json") if Path(run).is_dir() else None
+    )
+    if outputs.form == "html" and not outputs.files and Path(run).is_dir():
+        place = found.save(Path(run) / "report.html")
+        echo_as_is(str(place))
+        return
+    emit(found, outputs)

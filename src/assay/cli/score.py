@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
+from assay.cli.emit import Outputs, emit, output_flags
 from assay.cli.options import ROLE_OPTIONS, TASK_OPTIONS, with_options
-from assay.cli.output import echo_json
 from assay.config import parse_roles
 
 
-@click.command("score", short_help="Score a run again from its kept responses.")
+@click.command("score")
 @click.argument("run", type=click.Path(exists=True, file_okay=False))
 @click.option("--tasks", "-t", multiple=True, help="Tasks or groups to score.  [default: those of the run]")
 @with_options(TASK_OPTIONS)
@@ -25,10 +25,10 @@ from assay.config import parse_roles
     type=click.Choice(["auto", "weak", "bwrap", "docker", "podman"]),
     help="Where that code runs; weak does without protections that this machine lacks.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON instead of the table.")
+@output_flags()
 @click.pass_context
 def command(
-    context: click.Context, /, run: str, run_dir: str | None, log_samples: bool, as_json: bool, **given: Any
+    context: click.Context, /, run: str, run_dir: str | None, log_samples: bool, outputs: Outputs, **given: Any
 ) -> None:
     """Apply filters, metrics, groups and statistics again to what the model answered in RUN.
 
@@ -39,18 +39,18 @@ def command(
 
     Docs whose requests would be different now are left out and counted.
 
-    With --role judge=…, another model judges the kept answers; the model under test is not asked.
+    With --role judge=…, another model judges the stored answers; the model under test is not asked.
     """
-    from assay.cli.display import exit_if_worthless, print_result, show_progress
+    from assay.cli.display import exit_if_worthless, print_stored, show_progress
     from assay.evaluation import score_again
+    from assay.show import run_findings
 
     changes = {key: value for key, value in given.items() if value not in (None, (), False)}
     if "role" in changes:
         changes["roles"] = parse_roles(changes.pop("role"), flag="--role")
-    with show_progress(quiet=as_json) as progress:
+    with show_progress(quiet=outputs.is_quiet) as progress:
         result = score_again(run, changes, run_dir=run_dir, log_samples=log_samples, progress=progress)
-    if as_json:
-        echo_json(result.to_json())
-    else:
-        print_result(result, kept_in=run_dir)
+    emit(run_findings(result), outputs)
+    if not outputs.is_quiet and run_dir is not None:
+        print_stored(result)
     exit_if_worthless(context, result)

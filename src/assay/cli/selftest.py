@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.show import Column, FittedTable
-from assay.terminal_text import one_line
+from assay.show import Column, Findings, Table, kinds
+from assay.show.kinds import Word
 
 if TYPE_CHECKING:
     from assay.models import Capabilities, Check
 
 
-@click.command("selftest", short_help="Check that a model gives the same answer however you ask.")
+@click.command("selftest")
 @click.argument("model")
 @click.option("--model_args", "-a", multiple=True, metavar="K=V,…", help="Arguments of the model, as for `assay run`.")
 @click.option("--device", help="Torch device.")
@@ -35,7 +35,7 @@ def command(
     A check is skipped only if the backend does not offer it, such as likelihoods of a chat server. A failed request
     fails its check. Exit code 1 if a check fails or none applies.
     """
-    from assay.cli.display import console
+    from assay.cli.emit import Outputs, emit
     from assay.cli.options import load_named_model
     from assay.models import run_checks
     from assay.run import abilities_of
@@ -47,32 +47,19 @@ def command(
         click.echo("asking what it can do", err=True)
         with ResponseStore() as store:
             able = abilities_of(lm, store)
-    console().print(check_table(checks, model))
-    click.echo()
-    console().print(ability_table(able))
+    emit(findings(checks, able, model), Outputs())
     verdicts = {check.passed for check in checks}
     if False in verdicts or True not in verdicts:
         raise SystemExit(1)
 
 
-CHECKS = [
-    Column("check", shrinks=True),
-    Column(""),
-    Column("largest difference", right=True, rank=1, moves=True),
-    Column("flipped", right=True, rank=2, moves=True),
-]
-
-
-def check_table(checks: Sequence[Check], model: str) -> FittedTable:
-    table = FittedTable(CHECKS, title=f"selftest of {one_line(model)}")
-    for check in checks:
-        verdict = {True: ("ok", "green"), False: ("failed", "red"), None: ("skipped", "")}[check.passed]
-        difference = "" if check.difference is None else f"{check.difference:.2g}"
-        flipped = "" if check.flipped is None else f"{check.flipped:.0%}"
-        table.add([check.name, verdict, difference, flipped], one_line(check.note), "dim")
-    return table
-
-
+VERDICTS = {True: Word("ok", "good"), False: Word("failed", "bad"), None: Word("skipped")}
+CHECKS: tuple[Column[Check], ...] = (
+    Column("check", kinds.TEXT, lambda check: check.name, shrinks=True),
+    Column("", kinds.WORD, lambda check: VERDICTS[check.passed], "passed"),
+    Column("largest difference", kinds.SMALL, lambda check: check.difference, rank=1, moves=True),
+    Column("flipped", kinds.SHARE, lambda check: check.flipped, rank=2, moves=True),
+)
 _WITHOUT = {
     "likelihoods": "choice tasks run as :letters, :gen or :cot",
     "top_logprobs": "no :letters; use :gen or :cot",
@@ -82,11 +69,23 @@ _WITHOUT = {
     "stop_strings": "answers are cut here, after the server wrote them in full",
     "continues": "tasks with gen_prefix run without --apply_chat_template",
 }
+ABILITIES: tuple[Column[tuple[str, bool]], ...] = (
+    Column("can it do this?", kinds.TEXT, lambda item: item[0].replace("_", " ")),
+    Column("", kinds.WORD, lambda item: Word("yes" if item[1] else "no"), "there"),
+)
 
 
-def ability_table(able: Capabilities) -> FittedTable:
-    """One row for each thing that a model may be asked for, and what follows where it is missing."""
-    table = FittedTable([Column("can it do this?"), Column("")], notes="without it")
-    for name, there in able.named().items():
-        table.add([name.replace("_", " "), "yes" if there else "no"], "" if there else _WITHOUT[name], "dim")
-    return table
+def findings(checks: Sequence[Check], able: Capabilities, model: str) -> Findings:
+    """What was checked, and each thing that a model may be asked for, with what follows where it is missing."""
+    return Findings(
+        title=f"selftest of {model}",
+        tables=(
+            Table.of(CHECKS, checks, row=lambda check: {"note": check.note}, title=f"selftest of {model}"),
+            Table.of(
+                ABILITIES,
+                able.named().items(),
+                row=lambda item: {"note": "" if item[1] else _WITHOUT[item[0]]},
+                notes_name="without it",
+            ),
+        ),
+    )

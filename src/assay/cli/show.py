@@ -20,8 +20,13 @@ if TYPE_CHECKING:
     from assay.tasks import Resolved, Task
 
 
-@click.command("show", cls=TaskFilesCommand, short_help="Show a resolved task or group, and where each field was set.")
-@click.argument("name")
+@click.command("show", cls=TaskFilesCommand)
+@click.argument("name", required=False)
+@click.option(
+    "--schema",
+    type=click.Choice(["task", "group", "ci", "gate", "compare"]),
+    help="Print the JSON Schema of task or group files, of assay.yaml (ci), or of what gates and comparisons write.",
+)
 @click.option("--tree", is_flag=True, help="Print the tree of a group.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print fields, values and origins as JSON; with --doc, the requests."
@@ -34,13 +39,14 @@ if TYPE_CHECKING:
 @click.option(
     "--tokens",
     metavar="MODEL",
-    help="With --doc: show the token boundary of this model: a name from `assay models ls`, a hub name or a directory.",
+    help="With --doc: show the token boundary of this model: a name from `assay fetch --list-models`, a hub name or a directory.",
 )
 @click.option("--data_dir", metavar="DIR", envvar="ASSAY_DATA_DIR", help="A local mirror of datasets.")
 @task_files
 @trusting
 def command(
-    name: str,
+    name: str | None,
+    schema: str | None,
     tree: bool,
     as_json: bool,
     doc: int | None,
@@ -58,7 +64,19 @@ def command(
     assay show arc_easy --doc 3 --num_fewshot 2
 
     To show a doc of a task that uses Python code, pass --trust, because the code builds the prompt. Nothing else here runs code.
+
+    \b
+    assay show --schema task > task.schema.json
+
+    In VS Code (YAML extension), `"yaml.schemas": {"task.schema.json": "tasks/**/*.yaml"}` then completes keys and
+    marks wrong ones; in any editor with yaml-language-server, a first line
+    `# yaml-language-server: $schema=task.schema.json` does the same.
     """
+    if schema is not None:
+        _print_schema(schema)
+        return
+    if name is None:
+        raise click.UsageError("name a task or group, or a schema with --schema.")
     manager = open_manager()
     if doc is not None:
         _require_trust(manager.resolve(name))
@@ -74,6 +92,15 @@ def command(
         echo_json([_as_json(root, resolved) for root in resolved.roots], indent=1)
     else:
         echo_as_is("\n\n".join(_describe(root, resolved) for root in resolved.roots))
+
+
+def _print_schema(kind: str) -> None:
+    from assay.analyses.compare import COMPARISON_SCHEMA
+    from assay.analyses.gate import GATE_SCHEMA
+    from assay.config import file_schema
+
+    written = {"gate": GATE_SCHEMA, "compare": COMPARISON_SCHEMA}
+    echo_json(written[kind] if kind in written else file_schema(kind), indent=2)
 
 
 def _require_trust(resolved: Resolved) -> None:

@@ -13,18 +13,17 @@ import click
 
 from assay.cli.output import echo
 from assay.errors import ConfigError
-from assay.show import Column, FittedTable
-from assay.terminal_text import one_line
+from assay.show import Column, Findings, Table, kinds
 
 if TYPE_CHECKING:
     from assay.store import OriginStats
 
-COLUMNS = [
-    Column("run", shrinks=True),
-    Column("model", shrinks=True),
-    Column("since", rank=1),
-    Column("responses", right=True),
-]
+COLUMNS: tuple[Column[OriginStats], ...] = (
+    Column("run", kinds.TEXT, lambda origin: origin.run or "–", shrinks=True),
+    Column("model", kinds.TEXT, lambda origin: origin.model or "–", shrinks=True),
+    Column("since", kinds.TEXT, lambda origin: _day(origin.created), rank=1),
+    Column("responses", kinds.COUNT, lambda origin: origin.responses),
+)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -46,22 +45,22 @@ def command(context: click.Context, path: Path | None) -> None:
 @command.command("stats", help="Count responses by run and model.")
 @click.pass_obj
 def show_stats(path: Path) -> None:
-    from assay.cli.display import console
+    from assay.cli.emit import Outputs, emit
     from assay.store import stats
 
     about = stats(path)
     echo(f"{about.path}: {about.responses:,} responses, {about.size / 1e6:,.1f} MB")
     if about.origins:
-        console().print(origin_table(about.origins))
+        emit(origin_findings(about.origins), Outputs())
 
 
-def origin_table(origins: Sequence[OriginStats]) -> FittedTable:
-    """Which run asked which model, since when, and how many of its responses are kept."""
-    table = FittedTable(COLUMNS)
-    for origin in origins:
-        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(origin.created)) if origin.created else "–"
-        table.add([one_line(origin.run or "–"), one_line(origin.model or "–"), since, f"{origin.responses:,}"])
-    return table
+def _day(stamp: float | None) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(stamp)) if stamp else "–"
+
+
+def origin_findings(origins: Sequence[OriginStats]) -> Findings:
+    """Which run sent requests to which model, since when, and how many of its responses are stored."""
+    return Findings("Stored responses", tables=(Table.of(COLUMNS, origins),))
 
 
 @command.command("verify", help="Check every page and every response; repair what can be repaired.")

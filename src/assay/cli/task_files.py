@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from assay.cli.options import WHOLE_TEXT
+from assay.cli.flags import WholeText
 
 if TYPE_CHECKING:
     from assay.tasks import TaskManager
@@ -25,7 +25,7 @@ def task_files(function: F) -> F:
     @click.option(
         "--include_path",
         multiple=True,
-        type=WHOLE_TEXT,
+        type=WholeText(),
         metavar="DIR",
         envvar="ASSAY_INCLUDE_PATH",
         help="More task files; can be repeated, or joined by the path separator.",

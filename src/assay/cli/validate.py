@@ -16,11 +16,11 @@ from typing import Any
 
 import click
 
-from assay.cli.options import names_in, resolve_config
+from assay.cli.options import resolve_config
 from assay.cli.output import echo, echo_json
 from assay.cli.task_data import check_data, print_data
 from assay.cli.task_files import OpenManager, TaskFilesCommand, task_files, trusting
-from assay.config import ConfigWarning
+from assay.config import ConfigWarning, names_in
 from assay.errors import AssayError, ConfigError, MissingPackage, UnknownName, UntrustedCode
 from assay.run import check_group
 from assay.scoring import idle_settings

@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
@@ -279,3 +280,32 @@ class RayExecutor:
     def accept(self, model: object) -> None:
         if not isinstance(model, ClusterLM):
             raise ConfigError("a model object cannot be sent to a cluster", hint="Name it: path/to/file.py:Class.")
+
+    @contextmanager
+    def share(
+        self, config: RunConfig, models: int, notify: Callable[[str], None]
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Several models at once, each with its part of the replicas."""
+        started_here = connect(config.ray_address, config.replicas)
+        ray = import_ray()
+        try:
+            gpus = config.gpus_per_replica or 0.0
+            replicas, each = plan_replicas(config.replicas, gpus, config.cpus_per_replica, node_resources())
+            per_model, at_once = share_out(models, replicas)
+            address = ray.get_runtime_context().gcs_address
+            notify(f"{at_once} models at once, {per_model} replicas each, on {address}")
+            yield at_once, {"ray_address": address, "replicas": per_model, "cpus_per_replica": each.cpus}
+        finally:
+            ray.shutdown()
+            if started_here:
+                notify("the local cluster was stopped")
+
+
+def share_out(models: int, replicas: int) -> tuple[int, int]:
+    """(replicas for each model, models at once). Each model is loaded as few times as keeps all replicas busy.
+
+    >>> share_out(models=10, replicas=4), share_out(models=2, replicas=8), share_out(models=3, replicas=8)
+    ((1, 4), (4, 2), (2, 3))
+    """
+    each = max(1, replicas // max(1, models))
+    return each, max(1, min(models, replicas // each))

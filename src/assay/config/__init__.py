@@ -6,9 +6,10 @@ from assay.config.functions import Function, FunctionRef, import_failure, may_ru
 from assay.config.group import AggMetricConfig, GroupConfig, GroupFilter
 from assay.config.lm_eval_version import LmEvalVersion, add_lm_eval_root, lm_eval_version_of
 from assay.config.loader import LoadedFile, Origin, load_file_only, load_yaml, locate, resolve_includes
+from assay.config.options import Flag, Names, Numbers, Options, Texts, flag_of, names_in, option, texts_in
 from assay.config.outlines import ClassOutline, outline
 from assay.config.parse import is_well_formed, parse_text
-from assay.config.run import RoleConfig, RunConfig, RunWords, SandboxKind, Seeds, parse_roles
+from assay.config.run import RoleConfig, RunConfig, RunKwargs, SandboxKind, Seeds, parse_roles
 from assay.config.schema import file_schema
 from assay.config.settings import merge_settings, parse_settings, without_secrets
 from assay.config.task import FewshotConfig, FilterConfig, FilterStep, MetricConfig, ScorerConfig, TaskConfig
@@ -26,6 +27,7 @@ __all__ = [
     "FewshotConfig",
     "FilterConfig",
     "FilterStep",
+    "Flag",
     "Function",
     "FunctionRef",
     "GroupConfig",
@@ -33,19 +35,24 @@ __all__ = [
     "LmEvalVersion",
     "LoadedFile",
     "MetricConfig",
+    "Names",
+    "Numbers",
+    "Options",
     "Origin",
     "RoleConfig",
     "RunConfig",
-    "RunWords",
+    "RunKwargs",
     "SandboxKind",
     "ScorerConfig",
     "Seeds",
     "TaskConfig",
+    "Texts",
     "add_lm_eval_root",
     "add_task_root",
     "build_group_config",
     "build_task_config",
     "file_schema",
+    "flag_of",
     "import_failure",
     "is_well_formed",
     "lm_eval_version_of",
@@ -56,6 +63,8 @@ __all__ = [
     "locate_data_files",
     "may_run",
     "merge_settings",
+    "names_in",
+    "option",
     "outline",
     "parse_roles",
     "parse_settings",
@@ -63,6 +72,7 @@ __all__ = [
     "reading_only",
     "resolve_includes",
     "split_group",
+    "texts_in",
     "untrusted",
     "without_secrets",
 ]

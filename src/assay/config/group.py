@@ -36,14 +36,14 @@ class AggMetricConfig(FrozenConfig):
         return {"metric": data} if isinstance(data, str) else data
 
     @property
-    def speaks_lm_eval(self) -> bool:
+    def lm_eval_semantics(self) -> bool:
         """Whether lm-evaluation-harness would accept this entry: then it also keeps that harness's behaviour."""
         ours = self.model_fields_set & {"over", "missing", "weights", "kwargs", "higher_is_better"}
         return self.aggregation == "mean" and not ours
 
     @property
     def skips_missing(self) -> bool:
-        return self.missing == "skip" or (self.missing is None and self.speaks_lm_eval)
+        return self.missing == "skip" or (self.missing is None and self.lm_eval_semantics)
 
 
 def _members(value: Any) -> Any:

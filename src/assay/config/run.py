@@ -1,6 +1,6 @@
 """What one evaluation is asked to do. The command line, a YAML file and Python all fill this one object.
 
-`RunWords` are its fields as keyword arguments of `assay.evaluate`, so that editors complete and check them.
+`RunKwargs` are its fields as keyword arguments of `assay.evaluate`, so that editors complete and check them.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypedDict
+from typing import Annotated, Any, Literal, Self, TypedDict
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from assay.config.options import Flag, Options, option
 from assay.config.settings import is_secret, merge_settings
 from assay.config.task import FrozenConfig
-from assay.errors import ConfigError, did_you_mean
+from assay.errors import ConfigError
 
 SandboxKind = Literal["auto", "weak", "bwrap", "docker", "podman"]
 """Where programs that a model wrote may run."""
@@ -128,81 +129,205 @@ def parse_roles(value: Any, *, flag: str = "roles") -> dict[str, Any]:
     return roles
 
 
-class RunConfig(FrozenConfig):
+_MODEL, _PROMPTS, _FILES, _SCORES = "The model", "Prompts and answers", "Task files and data", "Scores"
+_STORED, _LIMITS, _SAFETY, _CLUSTER = "What is stored", "Limits", "Code of others", "Cluster"
+
+
+class RunConfig(Options):
     """One evaluation, resolved. Names are those of the flags."""
 
-    model: str = "hf"
-    model_args: Annotated[dict[str, Any], _settings("model_args")] = Field(default_factory=dict)
-    roles: Annotated[dict[str, RoleConfig], BeforeValidator(parse_roles)] = Field(default_factory=dict)
-    """Further models of the run by what they are for: `judge`, …"""
-    labels: Annotated[list[str], BeforeValidator(_paths)] = Field(default_factory=list)
-    """Files with people's verdicts on answers that a judge scores, beside those that task files name."""
-    tasks: Annotated[list[str], BeforeValidator(_names)] = Field(default_factory=list)
-    num_fewshot: int | None = Field(default=None, ge=0)
-    batch_size: Annotated[int | Literal["auto"], BeforeValidator(_batch_size)] = "auto"
-    device: str | None = None
-    limit: int | float | None = None
-    samples: dict[str, list[int]] | None = None
-    gen_kwargs: Annotated[dict[str, Any], _settings("gen_kwargs")] = Field(default_factory=dict)
-    repeats: int | None = Field(default=None, ge=1)
-    apply_chat_template: bool | str = False
-    system_instruction: str | None = None
-    fewshot_as_multiturn: bool | None = None
-    include_path: Annotated[list[str], BeforeValidator(_paths)] = Field(default_factory=list)
+    model: str = option("hf", "A backend (see `assay ls models`), or path/to/file.py:Class.", flag=Flag("-M", "NAME"))
+    model_args: Annotated[dict[str, Any], _settings("model_args")] = option(
+        dict,
+        "Arguments of the model: key=value,… or JSON; repeated flags merge.",
+        flag=Flag("-a", "K=V,…", decides=True),
+    )
+    roles: Annotated[dict[str, RoleConfig], BeforeValidator(parse_roles)] = option(
+        dict,
+        "Another model of the run, such as a judge: judge=hf,pretrained=NAME. Once per role.",
+        flag=Flag(metavar="ROLE=MODEL,K=V,…", name="role", section=_MODEL, decides=True),
+    )
+    labels: Annotated[list[str], BeforeValidator(_paths)] = option(
+        list,
+        "People's verdicts on some of the answers, used to correct judged scores.",
+        flag=Flag(metavar="FILE", section=_SCORES, decides=True),
+    )
+    tasks: Annotated[list[str], BeforeValidator(_names)] = option(
+        list,
+        "Tasks, groups, tags, globs or files, separated by commas or repeated. Variants: arc_easy:cloze, gsm8k:8shot.",
+        flag=Flag("-t", "NAMES", decides=True),
+    )
+    num_fewshot: int | None = option(
+        None, "Examples in the prompt; a task that fixes 0 keeps 0.", ge=0, flag=Flag("-f", decides=True)
+    )
+    batch_size: Annotated[int | Literal["auto"], BeforeValidator(_batch_size)] = option(
+        "auto", "A number, or auto for as many tokens as fit.", flag=Flag("-b")
+    )
+    device: str | None = option(None, "Torch device.", flag=Flag(section=_MODEL, default="the best available"))
+    limit: int | float | None = option(
+        None, "Docs per task: a number, or a fraction below 1.", flag=Flag("-L", decides=True)
+    )
+    samples: dict[str, list[int]] | None = option(
+        None,
+        'Docs to send: {"task": [ids]}, or a file with that content.',
+        flag=Flag("-E", "JSON", section=_PROMPTS, decides=True),
+    )
+    gen_kwargs: Annotated[dict[str, Any], _settings("gen_kwargs")] = option(
+        dict,
+        "Generation settings that override each task's own.",
+        flag=Flag(metavar="K=V,…", section=_PROMPTS, decides=True),
+    )
+    repeats: int | None = option(
+        None, "Draws per request, instead of the task's own number.", ge=1, flag=Flag(section=_PROMPTS, decides=True)
+    )
+    apply_chat_template: bool | str = option(
+        False,
+        "Use the model's chat template, or the one with this name.",
+        flag=Flag(metavar="[NAME]", bare="true", decides=True),
+    )
+    system_instruction: str | None = option(
+        None, "Text of the system message.", flag=Flag(section=_PROMPTS, decides=True)
+    )
+    fewshot_as_multiturn: bool | None = option(
+        None,
+        "Put examples in separate turns of the conversation.",
+        flag=Flag(metavar="[BOOL]", bare="true", default="with a chat template", section=_PROMPTS, decides=True),
+    )
+    include_path: Annotated[list[str], BeforeValidator(_paths)] = option(
+        list,
+        "More task files: a directory or file; can be repeated, or joined by the path separator.",
+        flag=Flag(metavar="DIR", section=_FILES, decides=True),
+    )
     include_defaults: bool = True
-    lm_eval: bool | str = False
-    """Add the task directory of an installed lm-evaluation-harness (True), or of this path."""
-    data_dir: str | None = None
-    seed: Annotated[Seeds, BeforeValidator(Seeds.parse)] = Field(default_factory=Seeds)
-    bootstrap_iters: int = Field(default=1000, ge=0)
-    metadata: Annotated[dict[str, Any], _settings("metadata")] = Field(default_factory=dict)
-    trust_remote_code: bool = False
-    confirm_run_unsafe_code: bool = False
-    sandbox: SandboxKind = "auto"
-    """Where programs that the model wrote run."""
+    lm_eval: bool | str = option(
+        False,
+        "Add the tasks of an installed lm-evaluation-harness, or of this directory.",
+        flag=Flag(metavar="[DIR]", bare="true", section=_FILES, decides=True),
+    )
+    data_dir: str | None = option(
+        None,
+        "A local mirror of datasets, searched first: DIR/<dataset_path>/<dataset_name or default>/<split>.jsonl",
+        flag=Flag(metavar="DIR", section=_FILES, decides=True),
+    )
+    seed: Annotated[Seeds, BeforeValidator(Seeds.parse)] = option(
+        Seeds,
+        "One number, or python,numpy,torch,fewshot.",
+        flag=Flag(metavar="NUMBERS", default="0,1234,1234,1234", section=_PROMPTS, decides=True),
+    )
+    bootstrap_iters: int = option(
+        1000, "Bootstrap replicates; 0 turns error bars off.", ge=0, flag=Flag(section=_SCORES)
+    )
+    metadata: Annotated[dict[str, Any], _settings("metadata")] = option(
+        dict, "Passed to tasks and custom datasets.", flag=Flag(metavar="JSON", section=_FILES, decides=True)
+    )
+    trust_remote_code: bool = option(
+        False, "Let models and datasets from the hub run their own code.", flag=Flag(section=_SAFETY, decides=True)
+    )
+    confirm_run_unsafe_code: bool = option(
+        False,
+        "Run code written by the model (in a sandbox) if a task needs it.",
+        flag=Flag(section=_SAFETY, decides=True),
+    )
+    sandbox: SandboxKind = option(
+        "auto",
+        "Where that code runs; weak does without protections that this machine lacks.",
+        flag=Flag(section=_SAFETY),
+    )
 
-    output_path: str | None = None
-    run_dir: str | None = None
-    log_samples: bool = False
-    predict_only: bool = False
-    write_out: bool = False
-    store: str | None = None
-    fresh: bool = False
-    """Ask the model again even where the store has an answer."""
-    reuse: Literal["checked", "always"] = "checked"
-    """Whether a server has to show that it is still the model whose answers are kept."""
-    shuffle: int | None = None
-    """Ask in a random order of this seed. Scores do not depend on it, but what a server answers may."""
-    offline: bool = False
-    """Ask nothing: what the store does not have is a failed request."""
-    dry_run: bool = False
-    max_failed: float | None = Field(default=None, ge=0, le=1)
-    max_truncated: float | None = Field(default=None, ge=0, le=1)
-    max_unparsed: float | None = Field(default=None, ge=0, le=1)
-    max_unfinished: float | None = Field(default=None, ge=0, le=1)
-    max_cost: float | None = Field(default=None, ge=0)
-    """Ask nothing more once the next request might pass this, in the currency of the model's prices."""
-    reasoning_effort: str | None = None
-    """How much a model that thinks is asked to, passed on to it: `low`, `medium`, `high`, …"""
-    style: Literal["auto"] | None = None
-    """`auto`: choice tasks in the form that the model can answer, where it gives no likelihoods."""
-    until: str | None = None
-    control: str | None = None
-    loggers: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    output_path: str | None = option(None, "Store runs in this directory.", flag=Flag("-o", "DIR", default="runs"))
+    run_dir: str | None = option(
+        None, "Store the run in exactly this directory.", flag=Flag(metavar="DIR", section=_STORED)
+    )
+    log_samples: bool = option(
+        False, "Also write samples_<task>.jsonl in lm-evaluation-harness's format.", flag=Flag("-s")
+    )
+    predict_only: bool = option(
+        False, "Store answers only; compute no scores.", flag=Flag("-x", section=_SCORES, decides=True)
+    )
+    write_out: bool = option(False, "Print the first prompt of each task.", flag=Flag("-w", section=_PROMPTS))
+    store: str | None = option(
+        None, "The response store.", flag=Flag(metavar="PATH", default="in the user cache directory", section=_STORED)
+    )
+    fresh: bool = option(False, "Ask the model again even if the store has the answer.", flag=Flag(section=_STORED))
+    reuse: Literal["checked", "always"] = option(
+        "checked",
+        "Reuse a server's stored answers only if probes show the same model, or always.",
+        flag=Flag(section=_STORED),
+    )
+    shuffle: int | None = option(
+        None,
+        "Send requests in a random order, to see how much a server's answers depend on it.",
+        flag=Flag(metavar="SEED", section=_STORED),
+    )
+    offline: bool = option(
+        False,
+        "Send nothing: score the answers in the store and count the others as failed.",
+        flag=Flag(section=_STORED),
+    )
+    dry_run: bool = option(False, "Count docs, requests and tokens, and estimate time and cost; send nothing.")
+    max_failed: float | None = option(
+        None, "Withhold a score if a larger share of requests failed.", ge=0, le=1, flag=Flag(section=_LIMITS)
+    )
+    max_truncated: float | None = option(
+        None, "Withhold it if a larger share of answers was cut off.", ge=0, le=1, flag=Flag(section=_LIMITS)
+    )
+    max_unparsed: float | None = option(
+        None,
+        "Withhold it if no filter could parse a larger share of answers.",
+        ge=0,
+        le=1,
+        flag=Flag(section=_LIMITS),
+    )
+    max_unfinished: float | None = option(
+        None,
+        "Withhold it if a larger share of answers ended before the model's reasoning did.",
+        ge=0,
+        le=1,
+        flag=Flag(section=_LIMITS),
+    )
+    max_cost: float | None = option(
+        None,
+        "Stop before the next request could exceed this cost; all answers are stored.",
+        ge=0,
+        flag=Flag(section=_LIMITS),
+    )
+    reasoning_effort: str | None = option(
+        None,
+        "How much a reasoning model should think: low, medium, high.",
+        flag=Flag(metavar="LEVEL", section=_PROMPTS, decides=True),
+    )
+    style: Literal["auto"] | None = option(
+        None,
+        "auto: on a model without likelihoods, run choice tasks as :letters if it lists tokens, else as :gen.",
+        flag=Flag(section=_PROMPTS, decides=True),
+    )
+    until: str | None = option(
+        None,
+        'Stop when the score is precise enough: "ci=0.01" or "decided vs RUN".',
+        flag=Flag(metavar="RULE", section=_LIMITS, decides=True),
+    )
+    control: str | None = option(
+        None,
+        "Tighten intervals with the scores of an earlier run on all docs.",
+        flag=Flag(metavar="RUN", section=_SCORES, decides=True),
+    )
+    loggers: dict[str, dict[str, Any]] = option(
+        dict,
+        "Also send results to a tracker: wandb, mlflow, tensorboard; settings go after a colon.",
+        flag=Flag(metavar="NAME[:K=V,…]", name="log_to", section=_STORED),
+    )
 
-    executor: Literal["local", "ray"] = "local"
-    ray_address: str | None = None
-    replicas: int | None = Field(default=None, ge=1)
-    gpus_per_replica: float | None = Field(default=None, ge=0)
-    cpus_per_replica: float | None = None
-
-    if not TYPE_CHECKING:  # type checkers and editors know the fields
-
-        def __init__(self, **fields: Any) -> None:
-            try:
-                super().__init__(**fields)
-            except ValidationError as error:
-                raise _as_config_error(error) from error
+    executor: Literal["local", "ray"] = option("local", "Where the model runs.", flag=Flag(section=_CLUSTER))
+    ray_address: str | None = option(
+        None, "auto, or HOST:PORT of a Ray cluster.", flag=Flag(metavar="ADDRESS", section=_CLUSTER)
+    )
+    replicas: int | None = option(None, "Model replicas on the cluster.", ge=1, flag=Flag(section=_CLUSTER))
+    gpus_per_replica: float | None = option(
+        None, "GPUs per replica.", ge=0, flag=Flag(default="what the model needs", section=_CLUSTER)
+    )
+    cpus_per_replica: float | None = option(
+        None, "CPUs per replica.", flag=Flag(default="an even share of a node", section=_CLUSTER)
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -232,25 +357,11 @@ class RunConfig(FrozenConfig):
         return bool(self.apply_chat_template) if self.fewshot_as_multiturn is None else self.fewshot_as_multiturn
 
 
-def _as_config_error(error: ValidationError) -> ConfigError:
-    """The error of the first field that is wrong; pydantic wraps those that the validators here raise."""
-    first = error.errors(include_url=False)[0]
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, ConfigError):
-        return cause
-    # A field that takes several types says which of them was tried: `limit.int`.
-    where = ".".join(str(part) for part in first["loc"] if part not in ("int", "float", "bool", "str")) or "config"
-    if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
-        hint = did_you_mean(where, RunConfig.model_fields) or "`help(assay.evaluate)` lists all arguments."
-        return ConfigError(f"there is no argument {where!r} (got {first.get('input')!r})", hint=hint)
-    return ConfigError(f"{where}: {first['msg']} (got {first.get('input')!r})", hint="See `assay run --help`.")
-
-
 Settings = Mapping[str, Any] | str
 """`{"pretrained": "gpt2"}`, or `"pretrained=gpt2"`."""
 
 
-class RunWords(TypedDict, total=False):
+class RunKwargs(TypedDict, total=False):
     """The fields of `RunConfig`; `evaluate` also takes other forms of `model` and `store`, and `overrides`."""
 
     model_args: Settings

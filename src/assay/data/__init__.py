@@ -2,7 +2,7 @@
 
 from assay.data.docs import NUMPY_SEED, RANDOM_SEED, Docs, as_dataset, columns_of, doc_hash, iter_docs, seeded_globals
 from assay.data.finding import DatasetNeed, FoundDataset, find_dataset, find_model, need_of_task
-from assay.data.hub_client import HubClient
+from assay.data.hub import HubClient
 from assay.data.mirror import FetchProgress, check_mirror, fill_mirror
 from assay.data.source import DataSource, hub_or_cache, mirror_dir, why_out_of_reach
 

@@ -35,7 +35,7 @@ class TableDocs(Sequence[Doc]):
     """The rows of an Arrow table as plain dicts, and the `datasets.Dataset` of the same table as soon as somebody wants one.
 
     Importing that library takes longer than reading most files, and few tasks need more than the rows. Whatever else is
-    asked of a dataset (`map`, `filter`, a column by its name, …) is asked of the dataset.
+    needed of a dataset (`map`, `filter`, a column by its name, …) is done by the dataset.
     """
 
     def __init__(self, table: pa.Table) -> None:

@@ -121,7 +121,7 @@ def _columns(rows: list[Doc]) -> dict[str, list[Any]]:
 
 
 def _arrow_copy(path: Path) -> Path:
-    """The Arrow form of a large JSON lines file, made once per content (path, size, time) and kept in the cache."""
+    """The Arrow form of a large JSON lines file, made once per content (path, size, time) and stored in the cache."""
     import pyarrow as pa
 
     state = path.stat()

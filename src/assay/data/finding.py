@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.config import FILE_FORMATS, TaskConfig
-from assay.data.hub_client import CONVERTED, HubClient, HubFile, HubNotFound, safe_path
+from assay.data.hub import CONVERTED, HubClient, HubFile, HubNotFound, safe_path
 from assay.data.layout import card_splits, converted_splits, has_script, is_partial, matching, named_splits, shard_name
 from assay.data.scripts import RENAMED, SUCCESSORS
 from assay.errors import DataError, did_you_mean
@@ -75,7 +75,7 @@ def need_of(
 
 
 def need_of_task(config: TaskConfig) -> DatasetNeed | None:
-    """What a task reads: the split it is asked about, and the one that its shots are drawn from."""
+    """What a task reads: the split it is evaluated on, and the one that its shots are drawn from."""
     if config.custom_dataset is not None:
         return None
     shots = config.fewshot_config.split or config.fewshot_split
@@ -107,7 +107,7 @@ def _plain(client: HubClient, need: DatasetNeed) -> FoundDataset:
     script = has_script(need.path, files)
     if not script:
         card = next((file for file in files if file.path == "README.md" and file.size < 2**24), None)
-        splits = card_splits(client.text("dataset", need.path, commit, card), need.name, files) if card else {}
+        splits = card_splits(client.text("dataset", need.path, commit, card.path), need.name, files) if card else {}
         splits = splits or named_splits(need.name, files)
     if splits and set(need.splits) <= splits.keys():
         return _found(need, splits, need.path, commit)

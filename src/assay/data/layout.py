@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from assay.data.files import SUFFIXES
-from assay.data.hub_client import HubFile
+from assay.data.hub import HubFile
 from assay.errors import DataError
 
 SPLIT_WORDS = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,20 +16,19 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from http.client import HTTPException
 from pathlib import Path
-from ssl import SSLError
-from typing import IO, Any
+from typing import Any
 
 from assay.data.finding import FoundDataset, WantedFile
-from assay.data.hub_client import HubClient, safe_path
+from assay.data.hub import HubClient, safe_path
 from assay.errors import ConfigError, DataError
 from assay.paths import try_lock
 
 MANIFEST = "manifest.json"
 FORMAT = 1
-ATTEMPTS = 8
 WORKERS = 8
+STAGING = ".fetching"
+"""Where files of the hub lie until they are whole; what is there after an interruption is gone on with."""
 
 
 @dataclass
@@ -85,6 +85,8 @@ def fill_mirror(
                 raise
             finally:
                 _write_manifest(folder, records, known, datasets)
+        if not failures:
+            shutil.rmtree(folder / STAGING, ignore_errors=True)
     if failures:
         more = f" ({len(failures) - 1} more files failed)" if len(failures) > 1 else ""
         raise failures[0].reworded(f"{failures[0].message}{more}")
@@ -128,11 +130,20 @@ def _fetch(folder: Path, wanted: WantedFile, client: HubClient, progress: FetchP
     if target.is_file() and target.stat().st_size == wanted.file.size and _is_right(target, wanted):
         progress.add(wanted.file.size, done=1, kept=1)
         return _record(target, wanted)
-    partial = target.with_name(f".{target.name}.part")
-    _download(partial, wanted, client, progress)
-    os.replace(partial, target)
-    progress.add(done=1)
-    return _record(target, wanted)
+    staging = _place(folder, f"{STAGING}/{wanted.target}")
+    for _ in range(2):
+        staged = client.download(wanted.kind, wanted.repo, wanted.commit, wanted.file.path, staging)
+        if staged.stat().st_size == wanted.file.size and _is_right(staged, wanted):
+            with staged.open("rb") as file:
+                os.fsync(file.fileno())
+            os.replace(staged, target)
+            progress.add(wanted.file.size, done=1)
+            return _record(target, wanted)
+        staged.unlink()
+    raise DataError(
+        f"{wanted.repo}/{wanted.file.path} did not match the hub's hash, twice",
+        hint="A proxy may be changing files in transit. Nothing of it was stored.",
+    )
 
 
 def _place(folder: Path, name: str) -> Path:
@@ -144,49 +155,6 @@ def _place(folder: Path, name: str) -> Path:
             f"{target} is reached through a link", hint="A mirror contains only plain files; remove the link."
         )
     return target
-
-
-def _fetch_rest(partial: Path, wanted: WantedFile, client: HubClient, progress: FetchProgress) -> None:
-    """What a file lacks, behind what is there; where the connection is cut off, as much as came."""
-    try:
-        with _open_partial(partial) as out:
-            before = out.seek(0, os.SEEK_END)
-            progress.add(before)
-            if before < wanted.file.size or before == 0:
-                for count in client.download(wanted.kind, wanted.repo, wanted.commit, wanted.file, out, before):
-                    progress.add(count)
-            out.flush()
-            os.fsync(out.fileno())
-    except (HTTPException, TimeoutError, ConnectionError, SSLError):
-        pass
-    except OSError as error:
-        raise DataError(f"cannot write {partial}: {error.strerror or error}", hint="Is the disk full?") from error
-
-
-def _download(partial: Path, wanted: WantedFile, client: HubClient, progress: FetchProgress) -> None:
-    wrong = 0
-    for _ in range(ATTEMPTS):
-        _fetch_rest(partial, wanted, client, progress)
-        size = partial.stat().st_size
-        if size == wanted.file.size and _is_right(partial, wanted):
-            return
-        progress.add(-size)
-        if size >= wanted.file.size:
-            partial.unlink()
-            wrong += 1
-            if wrong == 2:
-                raise DataError(
-                    f"{wanted.repo}/{wanted.file.path} did not match the hub's hash, twice",
-                    hint="A proxy may be changing files in transit. Nothing of it was kept.",
-                )
-    raise DataError(
-        f"{wanted.repo}/{wanted.file.path} was cut off {ATTEMPTS} times", hint="Run the same command again; it resumes."
-    )
-
-
-def _open_partial(path: Path) -> IO[bytes]:
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-    return os.fdopen(os.open(path, flags, 0o644), "r+b")
 
 
 def _is_right(path: Path, wanted: WantedFile) -> bool:

@@ -1,6 +1,6 @@
-"""Where the docs of a task come from, found when a split is first asked for.
+"""Where the docs of a task come from, found when a split is first needed.
 
-Whether the hub can be reached is asked once: the library finds out by retrying for half a minute, aloud, for each file.
+Whether the hub can be reached is found out once: the library finds out by retrying for half a minute, aloud, for each file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from assay.config import FILE_FORMATS
 from assay.data.docs import Docs
 from assay.data.files import SUFFIXES, read_files
 from assay.data.finding import HUB_PREFIX, find_dataset, need_of
-from assay.data.hub_client import HubClient
+from assay.data.hub import HubClient, hub_endpoint
 from assay.data.mirror import file_sha256, fill_mirror, origin_of
 from assay.data.scripts import RENAMED, SCRIPTS, SUCCESSORS
 from assay.errors import DataError, did_you_mean
@@ -181,7 +181,7 @@ class DataSource:
         )
 
     def _check_place(self) -> None:
-        """What can be known to be wrong before the library is asked."""
+        """What can be known to be wrong before the library is called."""
         if self.path is None:
             raise DataError("the task names no dataset", hint="Set dataset_path or custom_dataset.")
         if self.path in PICKLE_BUILDERS:
@@ -189,7 +189,8 @@ class DataSource:
                 f"dataset_path is {self.path}, which reads pickles, and pickles can run any code",
                 hint="Convert the file to parquet or JSON lines.",
             )
-        if self.mirror is not None and _is_offline() and not self._is_local():
+        offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "YES", "ON")
+        if self.mirror is not None and offline and not self._is_local():
             where = self.mirror / self.path / (self.name or "default")
             wanted = self.kwargs.get("data_files") or f"{where}/<split>.{{jsonl,json,parquet,csv,tsv}}"
             raise DataError(
@@ -256,10 +257,6 @@ def _known(split: str, splits: Mapping[str, Any]) -> str:
     return did_you_mean(split, splits) or f"There are: {', '.join(splits) or 'none'}."
 
 
-def _is_offline() -> bool:
-    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "YES", "ON")
-
-
 def _fingerprint(data: Any) -> dict[str, Any]:
     info = getattr(data, "info", None)
     sources = sorted(getattr(info, "download_checksums", None) or {})
@@ -270,13 +267,17 @@ _SECONDS = 5.0
 """How long a connection may take to open."""
 
 
-@cache
 def why_out_of_reach() -> str | None:
     """Why no connection can be opened to the hub; None where one can, or where nobody but the library can tell."""
     from huggingface_hub import constants
 
-    parts = urlsplit(constants.ENDPOINT)
-    if constants.HF_HUB_OFFLINE or parts.hostname is None or parts.scheme in getproxies():
+    return None if constants.HF_HUB_OFFLINE else _why_out_of_reach(hub_endpoint())
+
+
+@cache
+def _why_out_of_reach(endpoint: str) -> str | None:
+    parts = urlsplit(endpoint)
+    if parts.hostname is None or parts.scheme in getproxies():
         return None
     try:
         with socket.create_connection(
@@ -289,7 +290,7 @@ def why_out_of_reach() -> str | None:
 
 @contextmanager
 def hub_or_cache() -> Iterator[str | None]:
-    """Inside, the hub is asked without comments on each retry; where it is out of reach, its local cache alone is. Gives
+    """Inside, the hub is reached without comments on each retry; where it is out of reach, its local cache alone is. Gives
     the reason why it is out of reach."""
     from huggingface_hub import constants
 

@@ -84,7 +84,7 @@ def gather_numbers(entry: AggMetricConfig, key: MetricKey, names: Sequence[str],
     missing: dict[str, str] = {}
     # lm-evaluation-harness weighs a task by the largest count among its metrics, even for a metric that only some of
     # its docs have. Entries in its own words keep that; ours weigh by the docs that are in the number.
-    by_largest = entry.speaks_lm_eval
+    by_largest = entry.lm_eval_semantics
     for name in names:
         own = scores.get(name, {})
         score = own.get(key)

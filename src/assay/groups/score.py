@@ -27,10 +27,10 @@ def score_group(
     numbers: dict[MetricKey, GroupScore] = {}
     for entry in (group.aggregate_metric_list or []) if entries is None else entries:
         for key, score in _score_entry(group, entry, scores).items():
-            if entry.speaks_lm_eval and not score.children and not score.filtered_out and group.child_names:
+            if entry.lm_eval_semantics and not score.children and not score.filtered_out and group.child_names:
                 _log.warning("group %r: no number for %s: %s", group.name, key, score.estimate.undefined)
                 continue  # that harness leaves out a number that no task has
-            if key in numbers and not entry.speaks_lm_eval:
+            if key in numbers and not entry.lm_eval_semantics:
                 raise ConfigError(
                     f"group {group.name!r} aggregates {key} twice", hint="Put the second one into a separate group."
                 )
@@ -73,7 +73,7 @@ def _score_key(
         return _undefined(aggregator, reason, direction, missing)
     try:
         select = selection(group.config.group_filter or [], entry, key, members, scores)
-        by_size, as_lm_eval = counts_by_size(entry, aggregator), entry.speaks_lm_eval and select is None
+        by_size, as_lm_eval = counts_by_size(entry, aggregator), entry.lm_eval_semantics and select is None
         lifted = lift(aggregator.bound_to(members, key), members, weights, by_size=by_size, select=select)
         limited = any(member.asked != member.size for member in members)
     except AssayError as error:

@@ -15,7 +15,7 @@ from assay.models.arguments import check_arguments, checked_arguments, split_arg
 from assay.models.cost import CostLimit
 from assay.models.identity import Identity
 from assay.models.info import ABILITIES, Capabilities, ChatForm, Check, ModelInfo, TokenDivergences, Usage
-from assay.models.letters import Letters, as_requests, letters_by_likelihood
+from assay.models.label_logprobs import LabelLogprobs, as_requests, label_logprobs_by_likelihood
 from assay.models.weights import class_fingerprint, count_parameters, object_fingerprint
 from assay.request_types import REQUEST_TYPES
 
@@ -43,7 +43,7 @@ __all__ = [  # all that a backend needs, also what is defined in `info` and `arg
 
 Stop: TypeAlias = Callable[[], bool]
 PIECE = 128
-"""Requests that a model without a stream of its own is asked at once: large enough for any batch, soon answered."""
+"""Requests that a model without a stream of its own is sent at once: large enough for any batch, soon answered."""
 
 
 def never() -> bool:
@@ -78,7 +78,7 @@ class LM(ABC):
 
     FILE_ARGUMENTS: ClassVar[tuple[str, ...]] = ()
     """Model arguments that name files, for a backend whose models depend on their files and arguments alone. Loading
-    such a model is put off until it is asked something."""
+    such a model is put off until its first request."""
 
     model_args: Mapping[str, Any] = {}
     """The words the model was loaded with, set by `load_model`; part of the default fingerprint."""
@@ -116,13 +116,13 @@ class LM(ABC):
         A `Response` says more: why it ended, its tokens, the reasoning before it.
         """
 
-    def letters(self, requests: Sequence[Instance]) -> list[Letters]:
+    def letters(self, requests: Sequence[Instance]) -> list[LabelLogprobs]:
         """For each (context, labels): the log-probability of each label as the first token, by likelihoods."""
 
         def score(pairs: list[tuple[Any, str]]) -> Iterator[tuple[int, Response]]:
             return self.stream("loglikelihood", as_requests(pairs), [0] * len(pairs))
 
-        return answers_in_order(letters_by_likelihood(score, requests), len(requests))
+        return answers_in_order(label_logprobs_by_likelihood(score, requests), len(requests))
 
     def token_divergences(self, other: LM, texts: Sequence[str], most: int) -> Iterator[TokenDivergences] | None:
         """How far `other` is from this model at each token; None where whole distributions of both cannot be seen."""
@@ -140,10 +140,10 @@ class LM(ABC):
     ) -> Iterator[tuple[int, Response]]:
         """Yield `(position, response)` as responses are ready, in any order, each position once.
 
-        `draws[i]` says which repeat of `instances[i]` is asked for, so that a sampled draw can be seeded and kept by
-        its number. `stop` is asked now and then; once it says yes, nothing new is begun, what is under way is yielded
+        `draws[i]` says which repeat of `instances[i]` is requested, so that a sampled draw can be seeded and stored by
+        its number. `stop` is called now and then; once it says yes, nothing new is begun, what is under way is yielded
         when it is ready, and the stream ends. The default asks piece by piece, so that what was answered before an
-        interruption is kept. A backend that can answer as it goes overrides it.
+        interruption is stored. A backend that can answer as it goes overrides it.
         """
         for start in range(0, len(instances), PIECE):
             if stop():
@@ -207,14 +207,14 @@ class LM(ABC):
         """Changes whenever answers may change; empty where nothing tells two objects of the class apart.
 
         The default: class, source file, and model arguments. An object that was made by hand has no arguments that anybody
-        knows of, so it counts by the weights in it. Without any its answers are neither kept nor taken from the store.
+        knows of, so it counts by the weights in it. Without any its answers are neither stored nor taken from the store.
         """
         if "model_args" in vars(self):
             return class_fingerprint(type(self), self.model_args)
         return object_fingerprint(self)
 
     def identify(self, times: int) -> Identity | None:
-        """What the model says of itself and answers to fixed probes, asked so many times.
+        """What the model says of itself and answers to fixed probes, sent so many times.
 
         For a model that its fingerprint does not tell from another, such as one behind an address. None, the default:
         the fingerprint says it all. Raises `ModelError` where the model is out of reach.
@@ -236,13 +236,13 @@ class LM(ABC):
         )
 
     def parameter_count(self) -> int | None:
-        """Parameters of the model, for conditions on group members. Only asked where there are any: it may cost a request."""
+        """Parameters of the model, for conditions on group members. Only called where there are any: it may cost a request."""
         return self.info().num_parameters
 
     def capabilities(self, wanted: Collection[str] = ABILITIES, known: Collection[str] = ()) -> Capabilities:
-        """What the model can be asked for, right as far as `wanted` goes.
+        """What can be requested of the model, right as far as `wanted` goes.
 
-        A server is asked once, with tiny requests, and not about what is `known` to be there; any other model knows.
+        A server is tried once, with tiny requests, and not about what is `known` to be there; any other model knows.
         """
         return self.info().capabilities
 

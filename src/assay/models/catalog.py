@@ -1,4 +1,4 @@
-"""Models known by a short name: what they are, where they are kept, and whether they are there.
+"""Models known by a short name: what they are, where they are stored, and whether they are there.
 
 `pretrained=smollm2-135m` works wherever a hub name or a directory does, once the model has been pulled.
 """

@@ -1,4 +1,4 @@
-"""What a run may cost: asked before each request, by the most that it can cost."""
+"""What a run may cost: checked before each request, by the most that it can cost."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class CostLimit:
     def reached(self) -> CostReached:
         return CostReached(
             f"stopped: {self.spent:.4g} of --max_cost {self.most:g} is spent, and the next request might exceed it",
-            hint="All answers are kept. Run the same command with a higher --max_cost to continue from here.",
+            hint="All answers are stored. Run the same command with a higher --max_cost to continue from here.",
         )
 
 
 def most_cost(body: Mapping[str, Any], prices: tuple[float, float]) -> float:
-    """The most that a request can cost: no token has less than a byte, and no answer is longer than asked for.
+    """The most that a request can cost: no token has less than a byte, and no answer is longer than requested.
 
     >>> round(most_cost({"prompt": "x" * 80, "max_tokens": 100}, (1.0, 10.0)) * 1e6)
     1094

@@ -1,7 +1,7 @@
 """A model that answers at random, for trials of everything around a model.
 
 An answer is drawn from a hash of the request and the seed. So it depends on nothing else: not on the batch, the order,
-the process, or how often it was asked.
+the process, or how many requests it has had.
 """
 
 from __future__ import annotations

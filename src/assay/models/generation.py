@@ -174,6 +174,6 @@ def thinking_room(context: int | None) -> int:
 
 
 def draw_seed(seed: int, context: bytes, draw: int) -> int:
-    """A seed that belongs to draw number `draw` of this prompt, whatever is asked beside it."""
+    """A seed that belongs to draw number `draw` of this prompt, whatever is sent beside it."""
     digest = hashlib.sha256(b"%d:%d:" % (seed, draw) + context).digest()
     return int.from_bytes(digest[:8], "little") >> 1

@@ -1,7 +1,7 @@
 """Which model is behind an address? What it says of itself, and what it answers to a handful of fixed probes.
 
 Two models can say the same of themselves, and one model need not answer the same twice: its sums depend on what else it
-computes. So the probes are asked three times at first, and a later reply counts as another model's only where it is
+computes. So the probes are sent three times at first, and a later reply counts as another model's only where it is
 further from the earlier ones than those are from each other.
 """
 
@@ -37,7 +37,7 @@ class ProbeReply:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What one model was found to be. `replies[i]` are the replies to probe i, each time it was asked."""
+    """What one model was found to be. `replies[i]` are the replies to probe i, each time it was sent."""
 
     says: Mapping[str, Any] = field(default_factory=dict)
     """Of itself: what it is called, whose it is, how much it reads."""
@@ -55,12 +55,12 @@ class Identity:
 
     @classmethod
     def from_json(cls, text: str) -> Identity:
-        kept = json.loads(text)
-        replies = [[ProbeReply(r["text"], tuple(r["tops"])) for r in asked] for asked in kept["replies"]]
-        return cls(kept["says"], tuple(kept["builds"]), tuple(map(tuple, replies)))
+        stored = json.loads(text)
+        replies = [[ProbeReply(r["text"], tuple(r["tops"])) for r in times] for times in stored["replies"]]
+        return cls(stored["says"], tuple(stored["builds"]), tuple(map(tuple, replies)))
 
     def joined(self, other: Identity) -> Identity:
-        """The same model, asked more often."""
+        """The same model, probed more often."""
         return Identity(
             {**self.says, **other.says},
             tuple(dict.fromkeys([*self.builds, *other.builds])),

@@ -1,6 +1,6 @@
-"""A local model that is loaded when it is first asked something.
+"""A local model that is loaded at its first request.
 
-What a run needs to know before that (fingerprint, names, sizes) is kept from the last time the same files were loaded
+What a run needs to know before that (fingerprint, names, sizes) is stored from the last time the same files were loaded
 with the same words and package versions. A run that the store can answer whole then never loads the model.
 """
 
@@ -112,8 +112,8 @@ class LazyLM(StreamingLM):
 
     def _read(self) -> ModelInfo | None:
         try:
-            kept = json.loads(self._path.read_text(encoding="utf-8"))
-            return ModelInfo(**{**kept, "capabilities": Capabilities(**kept["capabilities"])})
+            stored = json.loads(self._path.read_text(encoding="utf-8"))
+            return ModelInfo(**{**stored, "capabilities": Capabilities(**stored["capabilities"])})
         except (OSError, ValueError, TypeError, LookupError):  # not there, or of another version: it is written anew
             return None
 

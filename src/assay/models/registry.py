@@ -174,7 +174,7 @@ def load_when_asked(
     batch_size: int | str | None = None,
     trust_remote_code: bool = False,
 ) -> LM:
-    """The model itself or, if its class says what it depends on, a stand-in that loads it when it is first asked."""
+    """The model itself or, if its class says what it depends on, a stand-in that loads it at its first request."""
     offered = {"device": device, "batch_size": batch_size, "trust_remote_code": trust_remote_code}
 
     def load() -> LM:

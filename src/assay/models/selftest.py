@@ -96,7 +96,7 @@ def _values(lm: LM, instances: Sequence[Instance]) -> list[float]:
 def _ask(
     lm: LM, request_type: str, instances: Sequence[Instance], numbers: Sequence[int] | None = None
 ) -> list[Response]:
-    """The answers in order, asked for as a run does. A request without one fails whoever asked it."""
+    """The answers in order, requested as a run does. A request without one fails whoever sent it."""
     found = dict(lm.stream(request_type, list(instances), list(numbers or [0] * len(instances))))
     answers = [found.get(place, Response(None, failure="no answer came")) for place in range(len(instances))]
     reasons = [a.failure or "the answer is None" for a in answers if a.failure is not None or a.answer is None]
@@ -191,7 +191,7 @@ def stop_strings(lm: LM, tolerance: float) -> Check:
 
 
 def draws(lm: LM, tolerance: float) -> Check:
-    """The same draw of the same prompt is the same text, whatever was asked beside it."""
+    """The same draw of the same prompt is the same text, whatever was sent beside it."""
     kwargs = {"max_gen_toks": 8, "do_sample": True, "temperature": 1.0}
     instances = [Instance("generate_until", {}, (context, kwargs), 0) for context, _ in QUESTIONS for _ in range(2)]
     numbers = [draw for _ in QUESTIONS for draw in range(2)]

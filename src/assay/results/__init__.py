@@ -13,7 +13,7 @@ from assay.results.directory import (
     write_whole,
 )
 from assay.results.growing import DocIds, Numbers
-from assay.results.health import Chance, Flag, Health
+from assay.results.health import HEALTH_COUNTERS, Chance, Flag, Health, HealthCounter, doc_flags, health_counters
 from assay.results.keys import MetricKey, matching, read_key, read_numbers, the_one, write_key
 from assay.results.lm_eval_schema import config_entry, group_entry
 from assay.results.nodes import GroupResult, TaskResult
@@ -41,6 +41,7 @@ from assay.results.scores import GroupScore, JudgeCheck, Score, Share, self_pref
 
 __all__ = [
     "FIXED_COLUMNS",
+    "HEALTH_COUNTERS",
     "LABEL_COLUMN",
     "LAYOUT",
     "METRIC_COLUMN",
@@ -51,6 +52,7 @@ __all__ = [
     "GroupResult",
     "GroupScore",
     "Health",
+    "HealthCounter",
     "JudgeCheck",
     "MetricColumn",
     "MetricKey",
@@ -67,8 +69,10 @@ __all__ = [
     "config_entry",
     "count_disagreements",
     "differences",
+    "doc_flags",
     "format_number",
     "group_entry",
+    "health_counters",
     "kept_arguments",
     "matching",
     "numbers_of",

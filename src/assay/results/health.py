@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from itertools import zip_longest
 from typing import Any, Literal, NamedTuple
 
+from assay.instance import Instance
+from assay.registry import Registry
 from assay.results.keys import MetricKey
 
 
@@ -46,7 +49,50 @@ class Chance:
         return cls(**data)
 
 
-_MARKED = ("empty", "unfinished_thought", "refused", "unjudged", "unscored", "unused_labels", "tied", "not_in_top")
+@dataclass(frozen=True)
+class HealthCounter:
+    """Something that is counted of a task's docs. Its name is the key in files, and the flag on single docs.
+
+    `find(instance)` says whether an answered request has it, and is called by whoever scores; without it, code that knows
+    raises the flag (`ScoringResult.flag`) or fills in the count.
+    """
+
+    name: str
+    description: str
+    find: Callable[[Instance], bool] | None = None
+    of_text: bool = False
+    """Whether `find` looks only at requests that are answered with text."""
+    heading: str = ""
+    """How tables write it; the name in words unless said."""
+    rank: int = 500
+    """Its place among the marks of a task, lowest first."""
+    per_filter: bool = False
+    """Whether it is counted for each filter by itself."""
+    on_docs: bool = True
+    """Whether single docs carry it as a flag, in their samples too."""
+    in_marks: bool = True
+    """Whether tables show it beside the scores."""
+    limit: str | None = None
+    """The setting of a run that withholds the scores where its share is larger."""
+    mark: Callable[[Health, int], str] | None = None
+    """What tables say; the share, or the number where that is below 1 %, unless it is given."""
+
+    @property
+    def words(self) -> str:
+        return self.heading or self.name.replace("_", " ")
+
+
+HEALTH_COUNTERS: Registry[HealthCounter] = Registry("health counter", group="assay.health_counters")
+
+
+def health_counters() -> list[HealthCounter]:
+    """All of them, in the order of their marks."""
+    return sorted((HEALTH_COUNTERS[name] for name in HEALTH_COUNTERS), key=lambda row: (row.rank, row.name))
+
+
+def doc_flags() -> tuple[str, ...]:
+    """What single docs may be flagged with."""
+    return tuple(row.name for row in health_counters() if row.on_docs)
 
 
 @dataclass
@@ -90,15 +136,30 @@ class Health:
     """Docs with labels for other answers than the one that was given."""
     reasons: dict[str, int] = field(default_factory=dict)
     """Why docs failed, and how many of each."""
+    added: dict[str, int] = field(default_factory=dict)
+    """What counters of other packages counted, by name; files have each beside the others."""
 
     def note(self, flags: Iterable[Flag]) -> None:
         """Count one doc's flags."""
         for name, filter_name in flags:
-            if filter_name is None:
+            if name not in _FIELDS:
+                self.added[name] = self.added.get(name, 0) + 1
+            elif filter_name is None:
                 setattr(self, name, getattr(self, name) + 1)
             else:
                 by_filter: dict[str, int] = getattr(self, name)
                 by_filter[filter_name] = by_filter.get(filter_name, 0) + 1
+
+    def count(self, name: str, filter_name: str | None = None) -> int:
+        """How many docs a counter counted. Of one that counts by filter: this filter's, or the most of any.
+
+        >>> Health(unparsed={"strict": 2, "flexible": 1}).count("unparsed"), Health(tied=3).count("tied")
+        (2, 3)
+        """
+        counted = getattr(self, name) if name in _FIELDS else self.added.get(name, 0)
+        if not isinstance(counted, dict):
+            return int(counted)
+        return max(counted.values(), default=0) if filter_name is None else int(counted.get(filter_name, 0))
 
     def note_failure(self, reason: str) -> None:
         """Reasons beyond the first twenty are counted as one: each may name something of its own."""
@@ -119,14 +180,10 @@ class Health:
         >>> Health(docs=10, failed=1, truncated=5, unparsed={"strict": 2}).marks("flexible")
         ['1 failed', '50% truncated']
         """
-        marks = [f"{self.failed} failed"] if self.failed else []
-        marks += self._mark("truncated", self.truncated)
-        marks += self.filter_marks(filter_name) if filter_name is not None else []
-        for name in _MARKED:
-            marks += self._mark(name.replace("_", " "), getattr(self, name))
-        marks += [
-            f"{mark}{'' if self.without_no_gold else ', left out'}" for mark in self._mark("no gold", self.no_gold)
-        ]
+        marks: list[str] = []
+        for row in health_counters():
+            if row.in_marks and not (row.per_filter and filter_name is None):
+                marks += self.mark(row, filter_name)
         if self.chance and self.chance.mark:
             marks.append(self.chance.mark)
         return marks
@@ -144,12 +201,24 @@ class Health:
         >>> Health(docs=10, unparsed={"strict": 2}).filter_marks("strict")
         ['20% unparsed']
         """
-        return self._mark("unparsed", self.unparsed.get(filter_name, 0))
+        rows = [row for row in health_counters() if row.in_marks and row.per_filter]
+        return [mark for row in rows for mark in self.mark(row, filter_name)]
 
-    def _mark(self, name: str, count: int) -> list[str]:
+    def mark(self, row: HealthCounter, filter_name: str | None = None) -> list[str]:
+        """What tables say of a counter; nothing where it counted nothing."""
+        count = self.count(row.name, filter_name)
         if not count:
             return []
-        return [f"{self.share(count):.0%} {name}" if self.share(count) >= 0.01 else f"{count} {name}"]
+        if row.mark is not None:
+            return [row.mark(self, count)]
+        return [self.share_mark(row.words, count)]
+
+    def share_mark(self, words: str, count: int) -> str:
+        """
+        >>> Health(docs=200).share_mark("tied", 50), Health(docs=200).share_mark("tied", 1)
+        ('25% tied', '1 tied')
+        """
+        return f"{self.share(count):.0%} {words}" if self.share(count) >= 0.01 else f"{count} {words}"
 
     def to_json(self) -> dict[str, Any]:
         bounds = [
@@ -159,12 +228,107 @@ class Health:
         without = [
             {"metric": key.metric, "filter": key.filter, "value": value} for key, value in self.without_no_gold.items()
         ]
-        return {**asdict(self), "bounds": bounds, "without_no_gold": without}
+        counted = asdict(self)
+        added = counted.pop("added")
+        return {**counted, **added, "bounds": bounds, "without_no_gold": without}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Health:
         bounds = {MetricKey(b["metric"], b["filter"]): (b["low"], b["high"]) for b in data.get("bounds", ())}
         without = {MetricKey(w["metric"], w["filter"]): w["value"] for w in data.get("without_no_gold", ())}
         chance = Chance.from_json(data["chance"]) if data.get("chance") else None
-        known = {name: value for name, value in data.items() if name in cls.__dataclass_fields__}
-        return cls(**{**known, "bounds": bounds, "without_no_gold": without, "chance": chance})
+        known = {name: value for name, value in data.items() if name in _FIELDS}
+        added = {name: value for name, value in data.items() if name not in _FIELDS and type(value) is int}
+        return cls(**{**known, "bounds": bounds, "without_no_gold": without, "chance": chance, "added": added})
+
+
+_FIELDS = frozenset(each.name for each in fields(Health))
+
+
+def is_truncated(instance: Instance) -> bool:
+    return any(each is not None and each.stop_reason == "length" for each in instance.responses)
+
+
+def is_unfinished(instance: Instance) -> bool:
+    """Whether the model was still thinking when it was cut off: there are thoughts, and no answer after them."""
+    for each in instance.responses:
+        if each is not None and each.reasoning and not (each.tool_calls or each.refusal):
+            has_answer = isinstance(each.answer, str) and bool(each.answer.strip())
+            if not has_answer:
+                return True
+    return False
+
+
+def is_refused(instance: Instance) -> bool:
+    return any(each is not None and each.refusal for each in instance.responses) and not is_unfinished(instance)
+
+
+def is_empty(instance: Instance) -> bool:
+    """Whether one of its answers is no text, not a call of a tool that was offered, and nothing else says why."""
+    said = list(zip_longest(instance.resps, instance.responses))
+    if all(not isinstance(text, str) or text.strip() for text, _ in said):
+        return False
+    offered = bool(instance.args[1].get("tools"))
+    empty = any(
+        isinstance(text, str) and not text.strip() and not (offered and response and response.tool_calls)
+        for text, response in said
+    )
+    return empty and not is_unfinished(instance) and not is_refused(instance)
+
+
+for _row in (
+    HealthCounter(
+        "failed",
+        "a request was never answered, or answered with what cannot be one, or cannot be scored; the doc has no score",
+        rank=10,
+        limit="max_failed",
+        mark=lambda health, count: f"{count} failed",
+    ),
+    HealthCounter("truncated", "an answer was cut off", is_truncated, of_text=True, rank=20, limit="max_truncated"),
+    HealthCounter(
+        "unparsed", "a filter could extract nothing from the answer", rank=30, per_filter=True, limit="max_unparsed"
+    ),
+    HealthCounter("left_out", "a filter dropped the doc", rank=35, per_filter=True, in_marks=False),
+    HealthCounter("empty", "an answer has no text", is_empty, of_text=True, rank=40),
+    HealthCounter(
+        "unfinished_thought",
+        "the model was still thinking when it was cut off",
+        is_unfinished,
+        of_text=True,
+        rank=50,
+        limit="max_unfinished",
+    ),
+    HealthCounter(
+        "refused",
+        "the model declined to answer, and the server said so apart from the answer",
+        is_refused,
+        of_text=True,
+        rank=60,
+    ),
+    HealthCounter("unjudged", "no judge gave a verdict that can be read; the doc has no score", rank=70),
+    HealthCounter("unscored", "a metric gave no value; the doc is passed over", rank=80),
+    HealthCounter("unused_labels", "the doc has labels for other answers than the one that was given", rank=90),
+    HealthCounter("tied", "two choices were equally likely, so their order decided", rank=100),
+    HealthCounter(
+        "not_in_top", "a label that the server did not list might be likelier than all that it did", rank=110
+    ),
+    HealthCounter(
+        "no_gold",
+        "the right answer is none of the doc's choices",
+        rank=900,
+        mark=lambda health, count: (
+            f"{health.share_mark('no gold', count)}{'' if health.without_no_gold else ', left out'}"
+        ),
+    ),
+    HealthCounter(
+        "duplicate_prompts", "another doc of the task has the same requests", rank=910, on_docs=False, in_marks=False
+    ),
+    HealthCounter(
+        "fewshot_leaks_avoided",
+        "the doc would have been among its own examples",
+        rank=920,
+        on_docs=False,
+        in_marks=False,
+    ),
+):
+    HEALTH_COUNTERS.add(_row.name, _row)

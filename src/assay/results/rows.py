@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from assay.results.health import Health
 from assay.results.keys import MetricKey
 from assay.results.nodes import GroupResult, TaskResult
 from assay.results.run_result import RunResult
@@ -40,6 +41,8 @@ class TableRow:
     """Why the number must not be used; the estimate is then undefined for this reason, and nobody shows it by mistake."""
     first: bool = True
     """Whether this is the node's first row: the name is shown once."""
+    chance: float | None = None
+    """The accuracy of guessing, where the number is an accuracy."""
 
     @property
     def metric(self) -> str:
@@ -81,8 +84,8 @@ class TableRow:
     @property
     def blank(self) -> str:
         """Why a number has no interval, if it has none."""
-        e = self.estimate
-        return f"no interval: {e.method.removeprefix('no interval: ')}" if e.value is not None and e.low is None else ""
+        reason = self.estimate.withheld_reason
+        return "" if reason is None else f"no interval: {reason}"
 
     @property
     def note(self) -> str:
@@ -152,7 +155,14 @@ def _rows_of_node(node: TaskResult | GroupResult, depth: int, num_fewshot: int |
             missing=_undefined(score) if isinstance(score, GroupScore) else (),
             withheld=score.withheld,
             first=position == 0,
+            chance=_chance(health, key),
         )
+
+
+def _chance(health: Health | None, key: MetricKey) -> float | None:
+    if health is None or health.chance is None or not key.metric.startswith("acc"):
+        return None
+    return health.chance.accuracy
 
 
 def _undefined(score: GroupScore) -> tuple[str, ...]:

@@ -262,7 +262,7 @@ class RunResult:
 
     def table(self, width: int | None = None) -> str:
         """The table as text."""
-        render: Any = load_object("assay.show:render_text")
+        render: Any = load_object("assay.show:result_text")
         return str(render(self, width))
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -298,7 +298,7 @@ class RunResult:
         return HealthByTask({name: task.health for name, task in self.tasks.items()})
 
     def _repr_html_(self) -> str:
-        render: Any = load_object("assay.show:html_table")
+        render: Any = load_object("assay.show:result_html")
         return str(render(self))
 
     def __repr__(self) -> str:
@@ -309,7 +309,7 @@ class HealthByTask(dict[str, Health]):
     """Task to health; a notebook shows what is odd about each."""
 
     def _repr_html_(self) -> str:
-        render: Any = load_object("assay.show:health_table")
+        render: Any = load_object("assay.show:health_html")
         return str(render(self))
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from assay.errors import StoreError
 from assay.instance import Instance, Message, Response, context_text, is_chat
+from assay.results.columns import MetricColumn
 from assay.results.directory import plain, sync
 
 ROWS_PER_GROUP = 4096
@@ -30,6 +31,7 @@ file is the same as if the group were written at once."""
 BATCH_ROWS = 1024
 """Rows that readers hold at once."""
 NOTHING = Response(None)
+NO_VALUE = object()
 TEXT_COLUMNS = (
     *("doc", "target", "arguments", "resps", "filtered_resps", "stops", "tokens", "extras", "questions"),
     *("failure", "other"),
@@ -189,10 +191,37 @@ class SampleWriter:
         self._writer: Any = None
         self._numbers: tuple[str, ...] = ()
         self._rows: list[SampleRow] = []
+        self._values: dict[str, dict[int, float]] = {}
+        """By column of numbers, its values by the place of their rows in `_rows`."""
         self._parts: list[Any] = []
         """Of the present row group, as tables."""
 
     def add(self, row: SampleRow) -> None:
+        """A row with its own numbers."""
+        for name, value in row.numbers().items():
+            self._values.setdefault(name, {})[len(self._rows)] = value
+        self._append(row)
+
+    def add_docs(self, rows: Iterable[SampleRow], columns: Iterable[MetricColumn]) -> None:
+        """Rows of some docs, and the columns that the scorer gave for them."""
+        by_filter: dict[str, list[tuple[str, dict[int, Any], Mapping[int, float]]]] = {}
+        for column in columns:
+            values = dict(zip(column.doc_ids, column.values))
+            by_filter.setdefault(column.key.filter, []).append((column.key.metric, values, column.labels or {}))
+        for row in rows:
+            place, other = len(self._rows), {}
+            for metric, values, labels in by_filter.get(row.filter, ()):
+                value = values.get(row.doc_id, NO_VALUE)
+                if isinstance(value, int | float):
+                    self._values.setdefault(f"metric:{metric}", {})[place] = float(value)
+                elif value is not NO_VALUE:
+                    other[metric] = value
+                if row.doc_id in labels:
+                    self._values.setdefault(f"label:{metric}", {})[place] = labels[row.doc_id]
+            row.other = {**other, **row.other}
+            self._append(row)
+
+    def _append(self, row: SampleRow) -> None:
         self._rows.append(row)
         if len(self._rows) >= ROWS_PER_PART:
             self._end_part()
@@ -220,8 +249,8 @@ class SampleWriter:
 
     def _end_part(self) -> None:
         if self._rows:
-            self._parts.append(_table(self._rows))
-            self._rows = []
+            self._parts.append(_table(self._rows, self._values))
+            self._rows, self._values = [], {}
 
     def _flush(self) -> None:
         if not self._parts:
@@ -284,17 +313,16 @@ def _schema(numbers: Sequence[str]) -> Any:
     return pa.schema([*fixed, *[pa.field(name, pa.float64()) for name in numbers]])
 
 
-def _table(rows: Sequence[SampleRow]) -> Any:
-    """The rows with the numbers that any of them has."""
+def _table(rows: Sequence[SampleRow], numbers: Mapping[str, Mapping[int, float]]) -> Any:
+    """The rows, and beside them the numbers that any of them has: by column, those of rows at a place."""
     import pyarrow as pa
 
-    numbers = [row.numbers() for row in rows]
     columns: dict[str, list[Any]] = {name: [*map(attrgetter(name), rows)] for name in FIXED_COLUMNS}
     columns["other"] = [to_json(row.other) if row.other else None for row in rows]
     columns["flags"] = [list(row.flags) for row in rows]
-    names = tuple(dict.fromkeys(name for of_row in numbers for name in of_row))
+    names = sorted(numbers, key=lambda name: min(numbers[name]))  # in the order in which rows first have them
     for name in names:
-        columns[name] = [of_row.get(name) for of_row in numbers]
+        columns[name] = [numbers[name].get(place) for place in range(len(rows))]
     schema = _schema(names)
     try:
         return pa.table(columns, schema)

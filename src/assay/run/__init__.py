@@ -1,16 +1,14 @@
 """All of it, in order: plan, answer, score, summarize; streaming, resumable, on one machine or many."""
 
 from assay.run.checks import check_group, require_sound
-from assay.run.drawing import draw_units, units_of
-from assay.run.execution import execute, rescore
-from assay.run.executors import EXECUTORS, Executor, model_for
+from assay.run.execution import execute, reask, rescore
 from assay.run.forecasting import Forecast, forecast
-from assay.run.interrupt import Interrupted
-from assay.run.matrix import Cell, MatrixModel, missing_by_model, plan_cells, read_models, run_model, share_out
+from assay.run.matrix import Cell, MatrixModel, missing_by_model, models_named, plan_cells, read_models, run_model
 from assay.run.needs import abilities_of
-from assay.run.plan import Plan, PlannedTask, make_plan, manager_for
-from assay.run.progress import Counts, Progress, Quiet
-from assay.run.reasking import AskedAgain, reask
+from assay.run.plan import Plan, PlannedTask, draw_units, make_plan, manager_for, units_of
+from assay.run.prepare import EXECUTORS, Executor, executor_of, model_for
+from assay.run.progress import Counts, Interrupted, Progress, Quiet
+from assay.run.stored import AskedAgain
 
 __all__ = [
     "EXECUTORS",
@@ -29,17 +27,18 @@ __all__ = [
     "check_group",
     "draw_units",
     "execute",
+    "executor_of",
     "forecast",
     "make_plan",
     "manager_for",
     "missing_by_model",
     "model_for",
+    "models_named",
     "plan_cells",
     "read_models",
     "reask",
     "require_sound",
     "rescore",
     "run_model",
-    "share_out",
     "units_of",
 ]

@@ -1,6 +1,6 @@
-"""Who answers the requests of a run: a model behind the response store, or the samples that an earlier run kept.
+"""Who answers the requests of a run: a model behind the response store, or the samples that an earlier run stored.
 
-An answerer fills in the responses of the docs it is given. Everything else of a run (what to ask, what the answers are
+An answerer fills in the responses of the docs it is given. Everything else of a run (what to request, what the answers are
 worth) is the same for all of them.
 """
 
@@ -11,21 +11,20 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
 from threading import Condition, Lock
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from assay.config import RunConfig
 from assay.errors import ModelError
 from assay.instance import Instance, Response
-from assay.models import LM
+from assay.models import LM, TIMES_AT_FIRST, Identity, difference, to_response
 from assay.request_types import REQUEST_TYPES
-from assay.run.interrupt import Interrupted
-from assay.run.lengths import say_what_is_too_long
-from assay.run.progress import Counts, Progress
-from assay.run.units import Unit
-from assay.store import request_digest
-
-if TYPE_CHECKING:
-    from assay.run.reuse import ModelStore
+from assay.run.doc_work import DocWork, restored
+from assay.run.needs import say_what_is_too_long
+from assay.run.progress import Counts, Interrupted, Progress
+from assay.store import AnswerOrigin, ResponseStore, request_digest
 
 WINDOW_REQUESTS = 12_288
 """Requests held in memory at once, in all windows. Large enough that prefixes are shared, small enough that memory stays flat."""
@@ -35,19 +34,19 @@ class Answerer(Protocol):
     window_requests: int
     """How many requests it likes to see at once."""
     windows_at_once: int
-    """How many windows of them may be asked at the same time, each on a thread of its own."""
+    """How many windows of them may be sent at the same time, each on a thread of its own."""
 
-    def answer(self, units: Sequence[Unit], done: Callable[[Unit], None]) -> None:
-        """Fill `resps` of every request of the units' present round; `done` is called for each unit when it is filled."""
+    def answer(self, docs: Sequence[DocWork], done: Callable[[DocWork], None]) -> None:
+        """Fill `resps` of every request of the docs' present round; `done` is called for each doc when it is filled."""
 
-    def check(self, units: Sequence[Unit]) -> None:
-        """All rounds of these units are over."""
+    def check(self, docs: Sequence[DocWork]) -> None:
+        """All rounds of these docs are over."""
 
     def notes(self) -> list[str]:
         """What is to be said about the answers when all were given."""
 
     def cancel(self) -> None:
-        """The run ends early: give up what is being asked on other threads."""
+        """The run ends early: give up what other threads are sending."""
 
 
 class AnswerKeys:
@@ -64,16 +63,16 @@ class AnswerKeys:
 
 
 @dataclass(slots=True)
-class _Ask:
+class _Request:
     """One request that has to be answered once, and every place that waits for the answer."""
 
     instance: Instance
     draw: int
-    waiting: list[tuple[Unit, Instance, int]] = field(default_factory=list)
+    waiting: list[tuple[DocWork, Instance, int]] = field(default_factory=list)
 
 
 class ModelAnswerer:
-    """The store first, then the model; each answer is kept as it arrives."""
+    """The store first, then the model; each answer is stored as it arrives."""
 
     def __init__(
         self,
@@ -95,52 +94,52 @@ class ModelAnswerer:
         # Many replicas need more at once, or each would get crumbs.
         self.window_requests = max(WINDOW_REQUESTS // self.windows_at_once, info.window_requests)
         self._lock = Lock()
-        self._asked: set[bytes] = set()
+        self._in_flight: set[bytes] = set()
         """Keys of requests whose answers are being found now, by any thread."""
         self._found = Condition()
 
-    def answer(self, units: Sequence[Unit], done: Callable[[Unit], None]) -> None:
+    def answer(self, docs: Sequence[DocWork], done: Callable[[DocWork], None]) -> None:
         if self.stop():
             raise self._interrupted()
-        asks = self._collect(units)
-        with self._alone(asks):
-            self._find(units, asks, done)
+        requests = self._collect(docs)
+        with self._alone(requests):
+            self._find(docs, requests, done)
 
     @contextmanager
-    def _alone(self, asks: dict[bytes, _Ask]) -> Iterator[None]:
-        """While no other thread finds an answer to any of these: what two windows ask is asked once."""
-        keys = set(asks)
+    def _alone(self, requests: dict[bytes, _Request]) -> Iterator[None]:
+        """While no other thread finds an answer to any of these: what two windows request is sent once."""
+        keys = set(requests)
         with self._found:
-            while not self._asked.isdisjoint(keys):
+            while not self._in_flight.isdisjoint(keys):
                 self._found.wait()
-            self._asked |= keys
+            self._in_flight |= keys
         try:
             yield
         finally:
             with self._found:
-                self._asked -= keys
+                self._in_flight -= keys
                 self._found.notify_all()
 
-    def _find(self, units: Sequence[Unit], asks: dict[bytes, _Ask], done: Callable[[Unit], None]) -> None:
-        for unit in units:
-            if not unit.pending:
-                done(unit)
-        if asks and self.store is not None:
+    def _find(self, docs: Sequence[DocWork], requests: dict[bytes, _Request], done: Callable[[DocWork], None]) -> None:
+        for work in docs:
+            if not work.pending:
+                done(work)
+        if requests and self.store is not None:
             with self._lock:
                 self.store.recognize()
             if not self.fresh:
-                self._reuse(asks, done)
+                self._reuse(requests, done)
         if self.offline:
-            self._refuse(asks, done)
+            self._refuse(requests, done)
             return
-        by_type: dict[str, list[tuple[bytes, _Ask]]] = {}
-        for key, ask in asks.items():
-            by_type.setdefault(ask.instance.request_type, []).append((key, ask))
-        say_what_is_too_long(self.lm, [ask.instance for ask in asks.values()], self.progress.message)
+        by_type: dict[str, list[tuple[bytes, _Request]]] = {}
+        for key, request in requests.items():
+            by_type.setdefault(request.instance.request_type, []).append((key, request))
+        say_what_is_too_long(self.lm, [request.instance for request in requests.values()], self.progress.message)
         for request_type, items in by_type.items():
             self._compute(request_type, items, done)
 
-    def check(self, units: Sequence[Unit]) -> None:
+    def check(self, docs: Sequence[DocWork]) -> None:
         pass
 
     def notes(self) -> list[str]:
@@ -149,51 +148,52 @@ class ModelAnswerer:
     def cancel(self) -> None:
         self.lm.cancel()
 
-    def _collect(self, units: Iterable[Unit]) -> dict[bytes, _Ask]:
-        """Equal requests are asked once, whichever docs or tasks they belong to."""
-        asks: dict[bytes, _Ask] = {}
-        for unit in units:
-            for instance in unit.round:
+    def _collect(self, docs: Iterable[DocWork]) -> dict[bytes, _Request]:
+        """Equal requests are sent once, whichever docs or tasks they belong to."""
+        requests: dict[bytes, _Request] = {}
+        for work in docs:
+            for instance in work.round:
                 digest = request_digest(instance)
-                unit.digests.append(digest)
+                work.digests.append(digest)
                 draws = instance.repeats
                 sampled = draws > 1 and is_sampled(instance)
                 instance.resps = [None] * draws
                 instance.responses = [None] * draws
-                unit.pending += draws
+                work.pending += draws
                 for index in range(draws):
                     draw = index if sampled else 0
                     key = self.keys.key(digest, draw)
-                    ask = asks.get(key)
-                    if ask is None:
-                        ask = asks[key] = _Ask(instance, draw)
-                    ask.waiting.append((unit, instance, index))
-        return asks
+                    request = requests.get(key)
+                    if request is None:
+                        request = requests[key] = _Request(instance, draw)
+                    request.waiting.append((work, instance, index))
+        return requests
 
-    def _reuse(self, asks: dict[bytes, _Ask], done: Callable[[Unit], None]) -> None:
+    def _reuse(self, requests: dict[bytes, _Request], done: Callable[[DocWork], None]) -> None:
         assert self.store is not None
-        known = self.store.get_many(list(asks))
+        known = self.store.get_many(list(requests))
         with self._lock:
             for key, answer in known.items():
-                self._deliver(asks.pop(key), answer, done)
+                request = requests.pop(key)
+                self._deliver(request, restored(request.instance.request_type, answer), done)
             self.counts.reused += len(known)
             self.progress.update(self.counts)
 
-    def _refuse(self, asks: dict[bytes, _Ask], done: Callable[[Unit], None]) -> None:
+    def _refuse(self, requests: dict[bytes, _Request], done: Callable[[DocWork], None]) -> None:
         missing = Response(None, failure="the store has no answer to this request, and --offline asks nothing")
         with self._lock:
-            self.counts.failed += len(asks)
-            for ask in asks.values():
-                self._deliver(ask, missing, done)
+            self.counts.failed += len(requests)
+            for request in requests.values():
+                self._deliver(request, missing, done)
 
-    def _compute(self, request_type: str, items: list[tuple[bytes, _Ask]], done: Callable[[Unit], None]) -> None:
+    def _compute(self, request_type: str, items: list[tuple[bytes, _Request]], done: Callable[[DocWork], None]) -> None:
         if self.shuffle is not None:
             items = random.Random(self.shuffle).sample(items, len(items))
-        instances = [ask.instance for _, ask in items]
-        draws = [ask.draw for _, ask in items]
+        instances = [request.instance for _, request in items]
+        draws = [request.draw for _, request in items]
         answered = 0
-        for position, answer in self.lm.stream(request_type, instances, draws, self.stop):
-            key, ask = items[position]
+        for position, answer in stream_answers(self.lm, request_type, instances, draws, self.stop):
+            key, request = items[position]
             answered += 1
             if answer.failure is None and self.store is not None:
                 self.store.put(key, answer)
@@ -202,7 +202,7 @@ class ModelAnswerer:
                     self.counts.computed += 1
                 else:
                     self.counts.failed += 1
-                self._deliver(ask, answer, done)
+                self._deliver(request, answer, done)
         if answered < len(items):
             if self.stop():
                 raise self._interrupted()
@@ -214,18 +214,145 @@ class ModelAnswerer:
             hint="Run the same command again to continue from here.",
         )
 
-    def _deliver(self, ask: _Ask, answer: Response, done: Callable[[Unit], None]) -> None:
-        for unit, instance, index in ask.waiting:
+    def _deliver(self, request: _Request, answer: Response, done: Callable[[DocWork], None]) -> None:
+        for work, instance, index in request.waiting:
             if answer.failure is not None:
                 instance.failure = answer.failure
             else:
                 instance.resps[index] = answer.answer
                 instance.responses[index] = answer
-            unit.pending -= 1
-            if not unit.pending:
-                done(unit)
+            work.pending -= 1
+            if not work.pending:
+                done(work)
+
+
+AT_ONCE = 256
+"""Requests that a request type answers itself between two looks at whether the run is to stop."""
+
+
+def stream_answers(
+    lm: LM, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Callable[[], bool]
+) -> Iterator[tuple[int, Response]]:
+    """Each answer as it is ready: from the model, or as the request type makes it of what the model can do."""
+    answer = REQUEST_TYPES[request_type].answer
+    if answer is None or callable(getattr(lm, request_type, None)):
+        yield from lm.stream(request_type, instances, draws, stop)
+        return
+    for start in range(0, len(instances), AT_ONCE):
+        if stop():
+            return
+        piece = instances[start : start + AT_ONCE]
+        given = answer(lm, piece)
+        if len(given) != len(piece):
+            raise ModelError(f"{request_type}: {len(given)} answers to {len(piece)} requests")
+        for position, each in enumerate(given, start):
+            yield position, to_response(request_type, each, request_type)
 
 
 def is_sampled(instance: Instance) -> bool:
     """Whether repeated draws differ. Greedy repeats are one computation."""
     return REQUEST_TYPES[instance.request_type].is_sampled(instance.arguments)
+
+
+class ModelStore:
+    """Answers of one model, stored and found again.
+
+    The fingerprint is in every key. A model behind an address may have become another one under the same fingerprint; it
+    is probed when something is first requested of it, and only answers that were given by a model with the same probes are seen.
+    """
+
+    def __init__(
+        self, store: ResponseStore, lm: LM, config: RunConfig, *, run: str, model: str, notify: Callable[[str], None]
+    ) -> None:
+        self.store, self.lm, self.config, self.notify = store, lm, config, notify
+        self._run, self._model = run, model
+        self._how = ""
+        """How it is known that stored answers are this model's, or why none are."""
+        self.is_another = False
+        """Whether the store has answers from this address, and none of them by what answers there now."""
+
+    def recognize(self) -> None:
+        """Find out whose answers may be reused, and what new ones will be known by. Asks the model its probes, once."""
+        _ = self._origin
+
+    def get_many(self, keys: Iterable[bytes]) -> dict[bytes, Response]:
+        return self.store.get_many(keys, self._origin)
+
+    def put(self, key: bytes, response: Response) -> None:
+        self.store.put(key, response, self._origin)
+
+    @cached_property
+    def _origin(self) -> AnswerOrigin:
+        fingerprint = self.lm.fingerprint()
+        facts, trusted = self._recognized(fingerprint)
+        if self.config.fresh:
+            trusted = set()
+        return self.store.begin(run=self._run, model=self._model, fingerprint=fingerprint, facts=facts, trusted=trusted)
+
+    def _recognized(self, fingerprint: str) -> tuple[str | None, set[int] | None]:
+        """What the model is known by, and the origins whose answers are its own; None where the fingerprint says it."""
+        stored = {} if self.config.fresh else self.store.facts_of(fingerprint)
+        if self.config.offline:
+            self._how = "not checked: --offline" if stored else ""
+            latest = list(stored.values())[-1:]
+            # Never the answers of two models in one score: those of the last one.
+            return None, {origin for origin, facts in stored.items() if facts in latest} if stored else None
+        probed = self.lm.identify(1 if stored else TIMES_AT_FIRST)
+        if probed is None:
+            return None, None
+        facts, trusted = self._compared(probed, stored)
+        if self.config.reuse == "always":
+            self._how = "not checked: --reuse always"
+            return facts, None
+        return facts, trusted
+
+    def _compared(self, probed: Identity, stored: dict[int, str]) -> tuple[str | None, set[int]]:
+        if not probed.is_known:
+            self._how = (
+                "the server does not answer the probes that identify its model; --reuse always reuses everything"
+            )
+            return None, set()
+        reasons: dict[str, str | None] = {text: _reason(text, probed) for text in set(stored.values())}
+        if reasons and None not in reasons.values():
+            # A server may vary more than was seen so far: know its spread on this side too before it is called another.
+            probed = probed.joined(self.lm.identify(TIMES_AT_FIRST - 1) or probed)
+            reasons = {text: _reason(text, probed) for text in reasons}
+        same = {origin for origin, text in stored.items() if reasons[text] is None}
+        if same:
+            self._how = "same probes"
+            return stored[min(same)], same
+        if stored:
+            self.is_another = True
+            why = reasons[stored[max(stored)]]
+            self._how = f"another model answers now: {why}"
+            self.notify(
+                f"{self._model}: the model at this address is not the one whose answers are kept: {why}. "
+                "None of them are reused; --reuse always reuses them anyway."
+            )
+        return probed.to_json(), set()
+
+    def summary(self, counts: Counts) -> str:
+        """Where answers came from: `1,200 computed, 119 from the store (asked 2026-11-14, same probes)`."""
+        parts = [f"{counts.computed:,} computed"]
+        if counts.reused:
+            read_from = self._origin.read_from
+            days = [_day(at) for at in self.store.dates([origin for origin, n in read_from.items() if n])]
+            dates = [f"asked {days[0]}" + (f" to {days[-1]}" if days[-1] != days[0] else "")] if days else []
+            how = [*dates, *([self._how] if self._how else [])]
+            parts.append(f"{counts.reused:,} from the store" + (f" ({', '.join(how)})" if how else ""))
+        elif self._how and self._how != "same probes":
+            parts.append(f"none from the store ({self._how})")
+        if counts.failed:
+            parts.append(f"{counts.failed:,} failed")
+        return ", ".join(parts)
+
+
+def _reason(text: str, probed: Identity) -> str | None:
+    try:
+        return difference(Identity.from_json(text), probed)
+    except (ValueError, LookupError, TypeError):
+        return "what was kept about it cannot be read"
+
+
+def _day(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")

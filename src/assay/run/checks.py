@@ -1,4 +1,4 @@
-"""What is checked before anything is asked: the same for `assay validate` and for every run."""
+"""What is checked before anything is sent: the same for `assay validate` and for every run."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _check_entry(entry: AggMetricConfig, spec: GroupSpec, resolved: Resolved) ->
     known = {name.partition("@")[0] for name in reported} | {"pass", "maj"}
     if reported and entry.metric not in reported and family not in known:
         near = did_you_mean(entry.metric, reported)
-        if near is None and entry.speaks_lm_eval:
+        if near is None and entry.lm_eval_semantics:
             # Group files of lm-evaluation-harness name such metrics; there the row is left out, with a warning.
             what = f"group {spec.name!r}: no member reports the metric {entry.metric!r}; it has no number"
             warnings.warn(what, ConfigWarning, stacklevel=2)

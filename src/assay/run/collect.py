@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -29,8 +29,8 @@ from assay.results import (
     pack_responses,
     to_json,
 )
-from assay.run.drawing import require_label
-from assay.run.units import Unit
+from assay.run.doc_work import DocWork
+from assay.run.plan import require_label
 from assay.scoring import ScoringResult, ensembles_of
 from assay.stats import cluster_key
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from assay.tasks import DocRequests, Task
 from assay.timelimit import DOC_SECONDS, begin, watched
 
-AskRoles = Callable[[str, Sequence[Instance]], None]
+RoleAnswers = Callable[[str, Sequence[Instance]], None]
 """(task, questions to other models of the run) → nothing; the answers are filled in."""
 
 
@@ -55,9 +55,9 @@ class Collector:
         *,
         score: bool = True,
         keep_hashes: bool = False,
-        ask_roles: AskRoles | None = None,
+        answer_roles: RoleAnswers | None = None,
     ) -> None:
-        self.task, self.writer, self.scoring, self.ask_roles = task, writer, score, ask_roles
+        self.task, self.writer, self.scoring, self.answer_roles = task, writer, score, answer_roles
         self.columns: dict[MetricKey, MetricColumn] = {}
         self.health = Health()
         self.unparsed_docs: dict[str, array[int]] = {}
@@ -73,10 +73,10 @@ class Collector:
         self.drawn_once = True
         """Whether no request was answered more than once."""
         self.hash_of: dict[int, str] = {}
-        """Doc hashes by doc id, only where something asks for them (`keep_hashes`)."""
+        """Doc hashes by doc id, only where something needs them (`keep_hashes`)."""
         self._keep_hashes = keep_hashes
         self._digest = hashlib.sha256()
-        self._waiting: list[Unit] = []
+        self._waiting: list[DocWork] = []
 
     @cached_property
     def ensembles(self) -> list[FilterEnsemble]:
@@ -94,15 +94,15 @@ class Collector:
 
     @property
     def task_hash(self) -> str:
-        """Over the requests of all docs, in doc order: two runs with the same hash asked the same."""
+        """Over the requests of all docs, in doc order: two runs with the same hash requested the same."""
         return self._digest.hexdigest()
 
-    def add(self, units: Sequence[Unit]) -> None:
+    def add(self, docs: Sequence[DocWork]) -> None:
         """Score some answered docs, or keep them until `finish`."""
         if not self.scoring or self.scores_in_parts:
-            self._score(units)
+            self._score(docs)
         else:
-            self._waiting.extend(units)
+            self._waiting.extend(docs)
 
     def finish(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -126,45 +126,53 @@ class Collector:
                 return key.metric, mean, len(column)
         return None
 
-    def _score(self, units: Sequence[Unit]) -> None:
-        result = self._scored([unit.requests for unit in units]) if self.scoring else ScoringResult()
+    def _score(self, docs: Sequence[DocWork]) -> None:
+        result = self._scored([work.requests for work in docs]) if self.scoring else ScoringResult()
         for key, column in result.columns.items():
             known = self.columns.setdefault(key, MetricColumn(key, column.aggregation, column.higher_is_better))
             known.extend(column.doc_ids, column.values, column.draws)
             if column.labels is not None:
                 known.labels = {**(known.labels or {}), **column.labels}
-        values = values_by_doc(result) if self.writer is not None else {}
-        for unit in units:
-            flags = result.flags.get(unit.requests.doc_id, [])
-            asked = unit.request_hash
-            failures = (each.failure for each in unit.requests.instances if each.failure)
-            failure = next(failures, None) or result.why_failed(unit.requests.doc_id)
-            self._note(unit, asked, flags, failure)
+        rows = self._noted(docs, result)
+        if self.writer is None:
+            for _ in rows:
+                pass
+        else:
+            self.writer.add_docs(rows, result.columns.values())
+
+    def _noted(self, docs: Sequence[DocWork], result: ScoringResult) -> Iterator[SampleRow]:
+        """Note each doc, one after the other, and give its rows for the sample file, if there is one."""
+        for work in docs:
+            flags = result.flags.get(work.requests.doc_id, [])
+            request_hash = work.request_hash
+            failures = (each.failure for each in work.requests.instances if each.failure)
+            failure = next(failures, None) or result.why_failed(work.requests.doc_id)
+            self._note(work, request_hash, flags, failure)
             if self.writer is not None:
-                self._write(unit, asked, flags, values, failure)
+                yield from self._rows(work, request_hash, flags, failure)
 
     def _scored(self, docs: Sequence[DocRequests]) -> ScoringResult:
         for ensemble in self.ensembles:
             apply_filters(ensemble, docs)
         by_doc = {doc.doc_id: doc.instances for doc in docs}
-        if self.ask_roles is not None and self.task.scorer.roles:
+        if self.answer_roles is not None and self.task.scorer.roles:
             scored = {
                 doc_id: self.task.scored_instances(instances)
                 for doc_id, instances in by_doc.items()
                 if not any(instance.failure for instance in instances)
             }
             while questions := self.task.scorer.next_requests(scored, self.task.config):
-                self.ask_roles(self.task.task_name, questions)
+                self.answer_roles(self.task.task_name, questions)
         return self.task.score_docs(by_doc)
 
-    def _note(self, unit: Unit, asked: str, flags: Sequence[Flag], failure: str | None) -> None:
-        doc = unit.requests
+    def _note(self, work: DocWork, request_hash: str, flags: Sequence[Flag], failure: str | None) -> None:
+        doc = work.requests
         self.doc_ids.append(doc.doc_id)
         if self._keep_hashes:
             self.hash_of[doc.doc_id] = doc.doc_hash
         self.keys.append(int(doc.doc_hash[:16], 16))  # `doc_key`, without numpy's detour
-        self.prompts.append(int(asked[:16], 16))
-        self._digest.update(asked.encode())
+        self.prompts.append(int(request_hash[:16], 16))
+        self._digest.update(request_hash.encode())
         self.health.docs += 1
         if self.drawn_once:
             self.drawn_once = {instance.repeats for instance in doc.instances} <= {1}
@@ -184,56 +192,39 @@ class Collector:
             if flag.name == "unparsed" and flag.filter is not None:
                 self.unparsed_docs.setdefault(flag.filter, array("q")).append(doc.doc_id)
 
-    def _write(
-        self,
-        unit: Unit,
-        asked: str,
-        flags: Sequence[Flag],
-        values: Mapping[tuple[int, str], dict[str, Any]],
-        failure: str | None,
-    ) -> None:
-        assert self.writer is not None
-        doc, kept = unit.requests, unit.kept
-        if kept is not None:
-            text, arguments, resps = kept.doc, kept.arguments, kept.resps
-            came_with = {"stops": kept.stops, "tokens": kept.tokens, "extras": kept.extras}
+    def _rows(
+        self, work: DocWork, request_hash: str, flags: Sequence[Flag], failure: str | None
+    ) -> Iterator[SampleRow]:
+        """A row for each filter, without the scores."""
+        doc, stored = work.requests, work.stored
+        if stored is not None:
+            text, arguments, resps = stored.doc, stored.arguments, stored.resps
+            came_with = {"stops": stored.stops, "tokens": stored.tokens, "extras": stored.extras}
         else:
             text, arguments = to_json(doc.doc), pack_arguments(doc.instances)
             resps = to_json([instance.resps for instance in doc.instances])
             came_with = pack_responses(doc.instances)
         for name in self.filter_names:
-            metrics = values.get((doc.doc_id, name), {})
-            numbers = {metric: float(value) for metric, value in metrics.items() if isinstance(value, int | float)}
-            other = {metric: value for metric, value in metrics.items() if metric not in numbers}
             filtered = [instance.filtered_resps.get(name) for instance in doc.instances]
-            self.writer.add(
-                SampleRow(
-                    doc_id=doc.doc_id,
-                    doc_hash=doc.doc_hash,
-                    request_hash=asked,
-                    filter=name,
-                    doc=text,
-                    target=to_json(doc.target),
-                    arguments=arguments,
-                    resps=resps,
-                    filtered_resps=to_json(filtered),
-                    **came_with,
-                    questions=pack_questions(doc.instances),
-                    failure=failure,
-                    metrics=numbers,
-                    labels=self._labels(doc.doc_id, name),
-                    other={**other, **rules_of(filtered)},
-                    flags=tuple([flag.name for flag in flags if flag.filter in (None, name)]) if flags else (),
-                    cluster=cluster_of(doc, self.task.config.cluster, self.task.task_name),
-                )
+            yield SampleRow(
+                doc_id=doc.doc_id,
+                doc_hash=doc.doc_hash,
+                request_hash=request_hash,
+                filter=name,
+                doc=text,
+                target=to_json(doc.target),
+                arguments=arguments,
+                resps=resps,
+                filtered_resps=to_json(filtered),
+                stops=came_with["stops"],
+                tokens=came_with["tokens"],
+                extras=came_with["extras"],
+                questions=pack_questions(doc.instances),
+                failure=failure,
+                other=rules_of(filtered),
+                flags=tuple([flag.name for flag in flags if flag.filter in (None, name)]) if flags else (),
+                cluster=cluster_of(doc, self.task.config.cluster, self.task.task_name),
             )
-
-    def _labels(self, doc_id: int, filter_name: str) -> dict[str, float]:
-        return {
-            key.metric: column.labels[doc_id]
-            for key, column in self.columns.items()
-            if key.filter == filter_name and column.labels and doc_id in column.labels
-        }
 
 
 def rules_of(filtered: Sequence[Any]) -> dict[str, Any]:
@@ -270,7 +261,7 @@ def collecting(
     directory: RunDirectory | None,
     *,
     score: bool = True,
-    ask_roles: AskRoles | None = None,
+    answer_roles: RoleAnswers | None = None,
 ) -> Iterator[dict[str, Collector]]:
     """A collector for every task: complete at the end, or, if something goes wrong, with no half-written file."""
     collectors = {
@@ -279,7 +270,7 @@ def collecting(
             None if directory is None else SampleWriter(directory.sample_file(name)),
             score=score,
             keep_hashes=config.control is not None,
-            ask_roles=ask_roles,
+            answer_roles=answer_roles,
         )
         for name, planned in plan.tasks.items()
     }
@@ -291,15 +282,6 @@ def collecting(
         for collector in collectors.values():
             collector.abandon()
         raise
-
-
-def values_by_doc(result: ScoringResult) -> dict[tuple[int, str], dict[str, Any]]:
-    """(doc, filter) → metric → value."""
-    values: dict[tuple[int, str], dict[str, Any]] = {}
-    for key, column in result.columns.items():
-        for doc_id, value in zip(column.doc_ids, column.values):
-            values.setdefault((doc_id, key.filter), {})[key.metric] = value
-    return values
 
 
 def cluster_of(doc: DocRequests, column: str | None, task: str) -> str | None:

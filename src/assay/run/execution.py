@@ -1,8 +1,8 @@
-"""Two ways into the pipeline: a model answers, or an earlier run's samples do."""
+"""The ways into the pipeline: a model answers, an earlier run's samples do, or some of its docs are sent again."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from threading import Lock
@@ -11,31 +11,16 @@ from typing import TYPE_CHECKING, Any
 from assay.config import RunConfig
 from assay.errors import ConfigError
 from assay.instance import context_text
-from assay.metrics import allow_unsafe_code
 from assay.models import LM
 from assay.results import RunDirectory, RunResult
-from assay.run.answerers import ModelAnswerer
-from assay.run.executors import cost_limit, is_known, model_for, model_name, ready_model
-from assay.run.interrupt import StopRequest
+from assay.run.answerers import ModelAnswerer, ModelStore
+from assay.run.doc_work import DocWork
 from assay.run.journal import Journal, describe_model
-from assay.run.kept import KeptAnswerer, KeptVerdicts
-from assay.run.needs import check_needs, with_style
-from assay.run.pipeline import run_pipeline
-from assay.run.plan import (
-    Plan,
-    check_tasks,
-    load_scoring_code,
-    make_plan,
-    manager_for,
-    seed_everything,
-    settle,
-    settle_kept,
-    with_docs,
-)
-from assay.run.progress import Counts, Observer, Progress, Quiet
-from assay.run.reuse import ModelStore
+from assay.run.pipeline import answer_all, run_pipeline
+from assay.run.prepare import Earlier, cost_limit, is_known, model_for, model_name, prepare, ready_model
+from assay.run.progress import Counts, Observer, Progress, Quiet, StopRequest
 from assay.run.roles import Roles
-from assay.run.units import Unit
+from assay.run.stored import AgainAnswerer, AskedAgain, StoredAnswerer, StoredVerdicts
 from assay.store import ResponseStore
 
 if TYPE_CHECKING:
@@ -58,24 +43,21 @@ def execute(
     _require_free(config, name)
     with ExitStack() as stack:
         stop = stack.enter_context(StopRequest(progress.message))
-        prepare(config)
-        progress.stage("checking tasks")
-        manager = manager or manager_for(config)
-        own = () if ready is None else ready.roots
-        check_tasks(config, manager, ready=own)
-        progress.stage("loading the model")
-        lm = ready_model(config, model, progress.message)
-        lm.cost_limit = limit = cost_limit(config, lm)
-        if model is None:  # a model that was handed over may be used again by whoever did
-            stack.callback(lm.close)
-        journal.lap("load_model")
-        progress.stage("reading tasks")
-        if store is None:
-            store = stack.enter_context(ResponseStore(config.store, fresh=config.fresh, notify=progress.message))
-        config = journal.config = with_style(config, lm, manager, ready=own, store=store)
-        plan = settled_plan(config, lm, manager, store, ready=ready)
-        journal.counts.docs_total = plan.doc_total()
-        journal.lap("load_tasks")
+
+        def load() -> LM:
+            lm = ready_model(config, model, progress.message)
+            lm.cost_limit = cost_limit(config, lm)
+            if model is None:  # a model that was handed over may be used again by whoever did
+                stack.callback(lm.close)
+            return lm
+
+        prepared = prepare(
+            config, stack, progress, load=load, store=store, manager=manager, ready=ready, lap=journal.lap
+        )
+        config, plan, lm = prepared.config, prepared.plan, prepared.model
+        store = prepared.store
+        assert store is not None
+        journal.config, journal.counts.docs_total = config, plan.doc_total()
         journal.model = describe_model(lm, config, name, model)
         journal.directory = RunDirectory.create(config, name)
         if journal.directory is not None:
@@ -83,37 +65,26 @@ def execute(
             journal.directory.clear()
         with journal.under_way():
             run = str(journal.directory.path) if journal.directory else ""
-            kept = ModelStore(store, lm, config, run=run, model=name, notify=progress.message)
+            own = ModelStore(store, lm, config, run=run, model=name, notify=progress.message)
             shared: dict[str, Any] = {"stop": stop, "progress": progress, "counts": journal.counts}
-            known = kept if is_known(lm, progress) else None
             answerer = ModelAnswerer(
-                lm, known, fresh=config.fresh, offline=config.offline, shuffle=config.shuffle, **shared
+                lm,
+                own if is_known(lm, progress) else None,
+                fresh=config.fresh,
+                offline=config.offline,
+                shuffle=config.shuffle,
+                **shared,
             )
-            roles = Roles(
-                config, store, run, load=lambda c: model_for(c, progress.message), stack=stack, limit=limit, **shared
-            )
+            roles = Roles(config, store, run, load=model_for, stack=stack, limit=lm.cost_limit, **shared)
             progress.stage("asking")
             observer = RunObserver(lm, journal, progress)
-            result = run_pipeline(plan, answerer, config, journal, observer=observer, ask_roles=roles.ask)
+            result = run_pipeline(plan, answerer, config, journal, observer=observer, answer_roles=roles.answer)
             store.flush()
-            answers_from = "; ".join([kept.summary(journal.counts), *roles.summaries()])
+            answers_from = "; ".join([own.summary(journal.counts), *roles.summaries()])
             journal.extra |= {"answers_from": answers_from} | ({"roles": roles.spent()} if config.roles else {})
-            journal.model = describe_model(
-                lm, config, name, model
-            )  # by now a model that loads late has said what it is
+            # By now a model that loads late has said what it is.
+            journal.model = describe_model(lm, config, name, model)
         return replace(result, model=journal.model, answers_from=answers_from)
-
-
-def settled_plan(
-    config: RunConfig, lm: LM, manager: TaskManager, store: ResponseStore, *, ready: Loaded | None
-) -> Plan:
-    """What is asked and how it is scored, with everything found wrong that can be found before the first request."""
-    plan = make_plan(config, lm, manager, ready=ready)
-    if not config.offline:
-        check_needs(plan, lm, store)
-    plan = settle(plan, config)
-    load_scoring_code(plan, config)
-    return plan
 
 
 def _require_free(config: RunConfig, name: str) -> None:
@@ -139,47 +110,69 @@ def rescore(
 ) -> tuple[RunResult, dict[str, Any]]:
     """Score the responses of `source` under `config`, which may name other task files than the run did.
 
-    No model is loaded, unless a scorer asks another one, such as a judge, something new. What the models of `kept_roles` said
-    in `source` is taken as said. Comes with what was asked of each role. `kept_only` asks nobody anything. With `docs`, no
-    dataset is read: these are the docs, and prompts are taken as kept.
+    No model is loaded, unless a scorer has something new for another one, such as a judge. What the models of `kept_roles` said
+    in `source` is taken as said. Comes with what was requested of each role. `kept_only` requests nothing of anybody. With
+    `docs`, no dataset is read: these are the docs, and prompts are taken as stored.
     """
     progress = progress or Quiet()
+    earlier = Earlier(source, docs, is_sealed=kept_only)
     journal = Journal(config, Counts())
-    journal.model = (source.read_json("run.json") or {}).get("model") or {"name": config.model, "args": {}}
+    journal.model = earlier.model or {"name": config.model, "args": {}}
     if target is not None:
         require_scores_of(target, config, source, journal.model["name"])
         target.clear()
     journal.directory = target
     with ExitStack() as stack:
-        prepare(config)
-        manager = manager or manager_for(config)
-        if not kept_only:  # then the task files are a bundle's, and what they name may lie on another machine
-            check_tasks(config, manager)
-        plan = make_plan(config, None, manager, about=journal.model)
-        plan, notes = settle_kept(plan if docs is None else with_docs(plan, docs), config, source)
-        load_scoring_code(plan, config)
-        journal.counts.docs_total = plan.doc_total()
-        asks = bool(config.roles) and not kept_only
-        store = ResponseStore(config.store, notify=progress.message) if asks else None
-        # Judging again may take hours: it can be stopped, and what was said is kept.
-        stop = stack.enter_context(StopRequest(progress.message)) if asks else lambda: False
-        shared: dict[str, Any] = {"stop": stop, "progress": progress, "counts": journal.counts}
+        prepared = prepare(config, stack, progress, manager=manager, earlier=earlier)
+        journal.counts.docs_total = prepared.plan.doc_total()
+        sends = bool(config.roles) and not kept_only
+        store = stack.enter_context(ResponseStore(config.store, notify=progress.message)) if sends else None
+        # Judging again may take hours: it can be stopped, and what was said is stored.
+        stop = stack.enter_context(StopRequest(progress.message)) if sends else lambda: False
         roles = Roles(
             config,
-            None if store is None else stack.enter_context(store),
+            store,
             "" if target is None else str(target.path),
-            load=lambda c: model_for(c, progress.message),
+            load=model_for,
             stack=stack,
-            kept=KeptVerdicts(source, kept_roles) if kept_roles else None,
-            kept_only=kept_only,
-            **shared,
+            stored=StoredVerdicts(source, kept_roles) if kept_roles else None,
+            stored_only=kept_only,
+            stop=stop,
+            progress=progress,
+            counts=journal.counts,
         )
         rebuilt = docs is None and not config.apply_chat_template
-        answerer = KeptAnswerer(source, rebuilt=rebuilt, strict=kept_only)
+        answerer = StoredAnswerer(source, rebuilt=rebuilt, strict=kept_only)
         observer = RescoreObserver(journal.counts, progress)
-        result = run_pipeline(plan, answerer, config, journal, observer=observer, ask_roles=roles.ask, to_the_end=True)
-        asked = roles.spent()
-    return replace(result, notes=(*result.notes, *notes)), asked
+        result = run_pipeline(
+            prepared.plan, answerer, config, journal, observer=observer, answer_roles=roles.answer, to_the_end=True
+        )
+        spent = roles.spent()
+    return replace(result, notes=(*result.notes, *prepared.notes)), spent
+
+
+def reask(
+    source: RunDirectory,
+    config: RunConfig,
+    lm: LM,
+    chosen: Mapping[str, Sequence[int]],
+    *,
+    replays: int,
+    docs: Mapping[str, Docs] | None = None,
+    manager: TaskManager | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> list[AskedAgain]:
+    """Send the first round of these docs again, `replays` times, past the store.
+
+    With `docs` the prompts are those that the run stored; else they are built from the dataset, with the model's chat template.
+    """
+    earlier = None if docs is None else Earlier(source, docs, is_sealed=True)
+    with ExitStack() as stack:
+        prepared = prepare(config, stack, Quiet(), load=lambda: lm, manager=manager, earlier=earlier, scores=False)
+        tasks = {task: replace(prepared.plan.tasks[task], doc_ids=sorted(ids)) for task, ids in chosen.items()}
+        answerer = AgainAnswerer(lm, source, replays=replays, as_stored=docs is not None, stop=stop)
+        answer_all(replace(prepared.plan, tasks=tasks), answerer)
+    return answerer.found
 
 
 def require_scores_of(target: RunDirectory, config: RunConfig, source: RunDirectory, model_name: str) -> None:
@@ -190,12 +183,6 @@ def require_scores_of(target: RunDirectory, config: RunConfig, source: RunDirect
         raise ConfigError(
             f"{target.path} contains another run, not scores of {source.path}", hint="Use another --run_dir."
         )
-
-
-def prepare(config: RunConfig) -> None:
-    """Set what is global to the process: seeds, permission to run code."""
-    seed_everything(config.seed)
-    allow_unsafe_code(config.confirm_run_unsafe_code, config.sandbox)
 
 
 # ---------------------------------------------------------------------- what is shown meanwhile
@@ -210,24 +197,24 @@ class RunObserver(Observer):
         self._lock = Lock()
         """Docs are answered on other threads while some are scored on this one."""
 
-    def asking(self, window: list[Unit]) -> None:
+    def sending(self, window: list[DocWork]) -> None:
         """With `--write_out`, show the first request of each task as the model gets it."""
         if not self.journal.config.write_out:
             return
         with self._lock:
             self._show_first(window)
 
-    def _show_first(self, window: list[Unit]) -> None:
-        for unit in window:
-            if unit.task not in self._shown:
-                self._shown.add(unit.task)
-                doc = unit.requests
+    def _show_first(self, window: list[DocWork]) -> None:
+        for work in window:
+            if work.task not in self._shown:
+                self._shown.add(work.task)
+                doc = work.requests
                 first, *rest = doc.instances[0].arguments
-                where = f"── {unit.task}, doc {doc.doc_id}"
+                where = f"── {work.task}, doc {doc.doc_id}"
                 self.progress.message(f"{where}\n{context_text(first)}\n── then: {rest}; target: {doc.target!r}")
 
-    def answered(self, unit: Unit) -> None:
-        self.journal.counts.docs_done += unit.is_first_round  # the answerer's lock is held
+    def answered(self, work: DocWork) -> None:
+        self.journal.counts.docs_done += work.is_first_round  # the answerer's lock is held
         if self.journal.is_due:
             with self._lock:
                 self._show()
@@ -253,14 +240,14 @@ class RunObserver(Observer):
 
 
 class RescoreObserver(Observer):
-    """Nothing is asked: the docs are counted."""
+    """Nothing is sent: the docs are counted."""
 
     def __init__(self, counts: Counts, progress: Progress) -> None:
         self.counts, self.progress = counts, progress
 
-    def answered(self, unit: Unit) -> None:
-        self.counts.docs_done += unit.is_first_round
-        self.counts.reused += len(unit.round)
+    def answered(self, work: DocWork) -> None:
+        self.counts.docs_done += work.is_first_round
+        self.counts.reused += len(work.round)
 
     def scored(self, task: str, running: tuple[str, float, int] | None) -> None:
         self.progress.update(self.counts)

@@ -1,21 +1,21 @@
-"""What a run would cost: docs, requests, tokens after prefix sharing, time and money. Nothing is asked of a server."""
+"""What a run would cost: docs, requests, tokens after prefix sharing, time and money. Nothing is sent to a server."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from assay.config import RunConfig
 from assay.instance import Instance, context_text, is_chat
-from assay.models import LM, GenerationSettings, LazyLM, count_distinct, load_model
-from assay.run.answerers import WINDOW_REQUESTS, AnswerKeys, is_sampled
-from assay.run.executors import model_for
-from assay.run.needs import check_needs, with_style
-from assay.run.pipeline import answer_rounds
-from assay.run.plan import check_tasks, make_plan, manager_for, seed_everything, settle, windows
+from assay.models import LM, GenerationSettings, LazyLM, count_distinct
+from assay.request_types import REQUEST_TYPES
+from assay.run.answerers import WINDOW_REQUESTS, AnswerKeys, is_sampled, stream_answers
+from assay.run.doc_work import DocWork
+from assay.run.pipeline import answer_all
+from assay.run.prepare import prepare, ready_model
 from assay.run.progress import Progress, Quiet
-from assay.run.units import Unit
 from assay.store import ResponseStore, request_digest
 
 BYTES_PER_TOKEN = 4
@@ -55,35 +55,36 @@ class Forecast:
 
 
 def forecast(config: RunConfig, *, model: LM | object | None = None, progress: Progress | None = None) -> Forecast:
-    """Build every request of the run and count. A backend that computes here answers a handful to measure its speed."""
+    """Build every request of the run and count. A backend that computes here answers a handful to measure its speed.
+
+    What a run would refuse before its first request is refused here too.
+    """
     progress = progress or Quiet()
-    seed_everything(config.seed)
-    progress.stage("loading the model")
-    lm = load_model(model) if model is not None else model_for(config, progress.message)
-    if isinstance(lm, LazyLM):  # its tokenizer counts
-        lm = lm.real
-    progress.stage("building requests")
-    manager = manager_for(config)
-    check_tasks(config, manager)
-    counter = _Counter(lm)
-    with ResponseStore(config.store, fresh=config.fresh, notify=progress.message) as store:
-        config = with_style(config, lm, manager, store=store)
-        plan = make_plan(config, lm, manager)
-        check_needs(plan, lm, store)
-        plan = settle(plan, config)
-        answerer = ForecastAnswerer(AnswerKeys(lm.fingerprint()), store, counter, list(plan.tasks))
-        for window in windows(plan, answerer.window_requests):
-            answer_rounds(plan, answerer, window, lambda unit: None)
-    info = lm.info()
-    seconds = counter.seconds() if model is None and info.computes_here else None
+    with ExitStack() as stack:
+
+        def load() -> LM:
+            lm = ready_model(config, model, progress.message)
+            lm = lm.real if isinstance(lm, LazyLM) else lm  # its tokenizer counts
+            if model is None:  # a model that was handed over may be used again by whoever did
+                stack.callback(lm.close)
+            return lm
+
+        prepared = prepare(config, stack, progress, load=load)
+        lm, plan = prepared.model, prepared.plan
+        assert prepared.store is not None
+        progress.stage("building requests")
+        counter = _Counter(lm)
+        answerer = ForecastAnswerer(AnswerKeys(lm.fingerprint()), prepared.store, counter, list(plan.tasks))
+        answer_all(plan, answerer)
+        info = lm.info()
+        seconds = counter.seconds() if model is None and info.computes_here else None
     prices = info.prices
     cost = None if prices is None else (counter.prompt * prices[0] + counter.generated * prices[1]) / 1e6
-    lm.close()
     return Forecast(answerer.tasks, counter.prompt, counter.distinct, counter.generated, counter.exact, seconds, cost)
 
 
 class ForecastAnswerer:
-    """Counts what would be asked, and answers nothing. What answers would give rise to is therefore not counted."""
+    """Counts what would be sent, and answers nothing. What answers would give rise to is therefore not counted."""
 
     window_requests = WINDOW_REQUESTS
     windows_at_once = 1
@@ -92,22 +93,22 @@ class ForecastAnswerer:
         self.keys, self.store, self.counter = keys, store, counter
         self.tasks = {name: TaskForecast() for name in tasks}
 
-    def answer(self, units: Sequence[Unit], done: Callable[[Unit], None]) -> None:
-        asked: dict[str, list[tuple[bytes, Instance]]] = {}
-        for unit in units:
-            self.tasks[unit.task].docs += 1
-            for instance in unit.round:
+    def answer(self, docs: Sequence[DocWork], done: Callable[[DocWork], None]) -> None:
+        sent: dict[str, list[tuple[bytes, Instance]]] = {}
+        for work in docs:
+            self.tasks[work.task].docs += 1
+            for instance in work.round:
                 digest = request_digest(instance)
                 draws = instance.repeats if is_sampled(instance) else 1
-                asks = asked.setdefault(unit.task, [])
-                asks.extend((self.keys.key(digest, draw), instance) for draw in range(draws))
-        for task, requests in asked.items():
-            kept = self.store.get_many([key for key, _ in requests])
+                own = sent.setdefault(work.task, [])
+                own.extend((self.keys.key(digest, draw), instance) for draw in range(draws))
+        for task, requests in sent.items():
+            stored = self.store.get_many([key for key, _ in requests])
             self.tasks[task].requests += len(requests)
-            self.tasks[task].kept += sum(key in kept for key, _ in requests)
-            self.counter.add([instance for key, instance in requests if key not in kept])
+            self.tasks[task].kept += sum(key in stored for key, _ in requests)
+            self.counter.add([instance for key, instance in requests if key not in stored])
 
-    def check(self, units: Sequence[Unit]) -> None:
+    def check(self, docs: Sequence[DocWork]) -> None:
         pass
 
     def cancel(self) -> None:
@@ -131,7 +132,7 @@ class _Counter:
         by_type: dict[str, list[Instance]] = {}
         for instance in instances:
             by_type.setdefault(instance.request_type, []).append(instance)
-            if instance.request_type == "generate_until":
+            if REQUEST_TYPES[instance.request_type].is_text:
                 settings = instance.arguments[1]
                 self.generated += GenerationSettings.parse(settings, max_gen_toks=self.max_gen_toks).max_gen_toks
         self.first = self.first or list(instances[:CALIBRATION_REQUESTS])
@@ -140,7 +141,8 @@ class _Counter:
             self.distinct += self._tokens(kind, group)
 
     def _tokens(self, kind: str, instances: Sequence[Instance]) -> int:
-        counted = self.lm.count_tokens(kind, instances)
+        answers_itself = REQUEST_TYPES[kind].answer is None or callable(getattr(self.lm, kind, None))
+        counted = self.lm.count_tokens(kind, instances) if answers_itself else None
         if counted is not None:
             return counted
         texts = ["".join(_texts_of(instance)) for instance in instances]
@@ -154,7 +156,7 @@ class _Counter:
         sample = [instance for instance in self.first if instance.request_type == kind]
         before = getattr(self.lm.usage, "generated_tokens", 0)
         began = time.perf_counter()
-        for _ in self.lm.stream(kind, sample, [0] * len(sample)):
+        for _ in stream_answers(self.lm, kind, sample, [0] * len(sample), lambda: False):
             pass
         took = time.perf_counter() - began
         tokens = self._tokens(kind, sample) + getattr(self.lm.usage, "generated_tokens", 0) - before

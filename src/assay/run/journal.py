@@ -1,6 +1,6 @@
 """What a run writes down about itself while it goes on: `run.json`, `progress.json`, how long each part took, and what it stood on.
 
-Machine, versions and model are kept beside the scores, because scores move with them.
+Machine, versions and model stand beside the scores, because scores move with them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from assay.config import RunConfig, without_secrets
 from assay.errors import DISTRIBUTION, AssayError
 from assay.models import DEFAULT_TOKS, LM
 from assay.results import LAYOUT, RunDirectory, recorded
-from assay.run.interrupt import Interrupted
-from assay.run.progress import Counts
+from assay.run.progress import Counts, Interrupted
 
 PROGRESS_SECONDS = 1.0
 

@@ -1,7 +1,7 @@
 """Several models on many tasks: what is to be done, what is done already, and in which order.
 
-A cell is one model on one task or group, kept in a run directory of its own: `DIRECTORY/<model>/<task>`. The directory is
-the only state: a cell whose run is finished and was asked for in the same words is not run again.
+A cell is one model on one task or group, in a run directory of its own: `DIRECTORY/<model>/<task>`. The directory is
+the only state: a cell whose run is finished and was run with the same settings is not run again.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 import yaml
 
-from assay.config import RunConfig
+from assay.config import RunConfig, parse_settings
 from assay.errors import AssayError, ConfigError, did_you_mean
 from assay.models import LM
 from assay.results import RunDirectory, differences, sanitize
-from assay.run.executors import model_for
-from assay.run.interrupt import Interrupted
+from assay.run.prepare import model_for
+from assay.run.progress import Interrupted
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Cell:
         return Path(self.config.run_dir)
 
     def is_done(self) -> bool:
-        """Finished, and asked for in the same words as now."""
+        """Finished, with the settings of now."""
         directory = RunDirectory(self.directory)
         run = directory.read_json("run.json")
         if run is None or run.get("status") != "finished" or directory.read_json("results.json") is None:
@@ -47,7 +47,7 @@ class Cell:
         return not differences(run.get("config", {}), self.config)
 
     def make_room(self) -> list[str]:
-        """Remove a run that was asked for in other words, and say which: a cell holds what the matrix asks for now."""
+        """Remove a run with other settings, and say which: a cell holds what the matrix says now."""
         directory = RunDirectory(self.directory)
         run = directory.read_json("run.json")
         other = [] if run is None else differences(run.get("config", {}), self.config)
@@ -82,23 +82,38 @@ def read_models(path: Path, base: RunConfig) -> list[MatrixModel]:
     return models
 
 
+def models_named(texts: Sequence[str], base: RunConfig) -> list[MatrixModel]:
+    """Models as they are typed, `hf,pretrained=gpt2` each; their names are what tells them apart."""
+    models = []
+    for text in texts:
+        name, _, arguments = text.partition(",")
+        config = RunConfig(
+            **{**base.model_dump(), "model": name, "model_args": {**base.model_args, **parse_settings(arguments)}}
+        )
+        args = config.model_args
+        models.append(MatrixModel(str(args.get("pretrained") or args.get("model") or text), config))
+    if len({sanitize(model.name) for model in models}) < len(models):
+        models = [MatrixModel(text, model.config) for text, model in zip(texts, models, strict=True)]
+    return models
+
+
 def _read_model(path: Path, entry: Any, base: RunConfig) -> MatrixModel:
-    words: Mapping[str, Any] = {"model": entry} if isinstance(entry, str) else entry
-    if not isinstance(words, dict):
+    kwargs: Mapping[str, Any] = {"model": entry} if isinstance(entry, str) else entry
+    if not isinstance(kwargs, dict):
         raise ConfigError(
             f"{path}: {entry!r} is not a model", hint="Write a backend's name, or a mapping with `model`."
         )
-    for key in words:
+    for key in kwargs:
         if key != "name" and key not in RunConfig.model_fields:
             raise ConfigError(f"{path}: unknown key {key!r}", hint=did_you_mean(key, ["name", *RunConfig.model_fields]))
-    settings = {key: value for key, value in words.items() if key != "name"}
+    settings = {key: value for key, value in kwargs.items() if key != "name"}
     try:
         config = RunConfig(**{**base.model_dump(), **settings})
     except ConfigError as error:
-        named = words.get("name") or words.get("model") or "a model"
+        named = kwargs.get("name") or kwargs.get("model") or "a model"
         raise error.reworded(f"{path}: {named}: {error.message}") from error
     args = config.model_args
-    name = words.get("name") or args.get("pretrained") or args.get("model") or config.model
+    name = kwargs.get("name") or args.get("pretrained") or args.get("model") or config.model
     return MatrixModel(str(name), config)
 
 
@@ -128,16 +143,6 @@ def missing_by_model(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
         if cell.config.fresh or not cell.is_done():
             found.setdefault(cell.model, []).append(cell)
     return found
-
-
-def share_out(models: int, replicas: int) -> tuple[int, int]:
-    """(replicas for each model, models at once). Each model is loaded as few times as keeps all replicas busy.
-
-    >>> share_out(models=10, replicas=4), share_out(models=2, replicas=8), share_out(models=3, replicas=8)
-    ((1, 4), (4, 2), (2, 3))
-    """
-    each = max(1, replicas // max(1, models))
-    return each, max(1, min(models, replicas // each))
 
 
 def run_model(

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 
 from assay.config import RunConfig
 from assay.results import RunResult, self_preference, shown_settings
-from assay.run.ahead import answered_windows
 from assay.run.answerers import Answerer
-from assay.run.collect import AskRoles, Collector, collecting
+from assay.run.collect import Collector, RoleAnswers, collecting
+from assay.run.doc_work import DocWork
 from assay.run.journal import Journal, describe_environment
 from assay.run.plan import Plan, windows
+from assay.run.prefetch import answered_windows
 from assay.run.progress import Observer
 from assay.run.summarize import summarize
-from assay.run.units import Unit
 from assay.run.until import Watch, watches_for
 
 
@@ -26,24 +26,21 @@ def run_pipeline(
     journal: Journal,
     *,
     observer: Observer,
-    ask_roles: AskRoles | None = None,
+    answer_roles: RoleAnswers | None = None,
     to_the_end: bool = False,
 ) -> RunResult:
     """Answer and score every doc of the plan, and say what the scores are worth.
 
-    `to_the_end` is for docs that were asked already: `--until` then stops nowhere.
+    `to_the_end` is for docs that were answered already: `--until` then stops nowhere.
     """
     watches = watches_for(plan, config)
-    with collecting(plan, config, journal.directory, score=not config.predict_only, ask_roles=ask_roles) as collectors:
-
-        def answer(window: list[Unit]) -> None:
-            observer.asking(window)
-            answer_rounds(plan, answerer, window, observer.answered)
-
-        windows = next_windows(plan, answerer, collectors, watches, to_the_end=to_the_end)
-        at_once = 1 if watches else answerer.windows_at_once  # what a watch asks next hangs on the scores
-        with closing(answered_windows(windows, answer, answerer.cancel, at_once)) as answered:
-            for window in answered:
+    with collecting(
+        plan, config, journal.directory, score=not config.predict_only, answer_roles=answer_roles
+    ) as collectors:
+        waiting = next_windows(plan, answerer, collectors, watches, to_the_end=to_the_end)
+        at_once = 1 if watches else answerer.windows_at_once  # what a watch requests next hangs on the scores
+        with answered(plan, answerer, waiting, observer, at_once) as windows_in_order:
+            for window in windows_in_order:
                 score_window(window, collectors, observer)
     journal.lap("ask_and_score")
     observer.summarizing()
@@ -65,6 +62,25 @@ def run_pipeline(
     ).with_withheld()
 
 
+def answer_all(plan: Plan, answerer: Answerer) -> None:
+    """The same loop for an answerer whose answers are not scored: it counts, or compares, what it is given."""
+    with answered(plan, answerer, windows(plan, answerer.window_requests), Observer(), 1) as windows_in_order:
+        for _ in windows_in_order:
+            pass
+
+
+def answered(
+    plan: Plan, answerer: Answerer, waiting: Iterable[list[DocWork]], observer: Observer, at_once: int
+) -> closing[Generator[list[DocWork], None, None]]:
+    """The loop: every window of docs when all its rounds are answered, in order; closed when it is left."""
+
+    def answer(window: list[DocWork]) -> None:
+        observer.sending(window)
+        answer_rounds(plan, answerer, window, observer.answered)
+
+    return closing(answered_windows(waiting, answer, answerer.cancel, at_once))
+
+
 def next_windows(
     plan: Plan,
     answerer: Answerer,
@@ -72,7 +88,7 @@ def next_windows(
     watches: dict[str, Watch],
     *,
     to_the_end: bool = False,
-) -> Iterator[list[Unit]]:
+) -> Iterator[list[DocWork]]:
     """Docs to answer next: all of them, or task by task until its watch has seen enough."""
     if not watches:
         yield from windows(plan, answerer.window_requests)
@@ -80,25 +96,25 @@ def next_windows(
         yield from watch.batches(collectors[name], to_the_end=to_the_end)
 
 
-def answer_rounds(plan: Plan, answerer: Answerer, window: list[Unit], done: Callable[[Unit], None]) -> None:
+def answer_rounds(plan: Plan, answerer: Answerer, window: list[DocWork], done: Callable[[DocWork], None]) -> None:
     """Answer the docs of a window, and what their answers give rise to, until no task has a further request."""
     unfinished = window
     while unfinished:
         answerer.answer(unfinished, done)
-        for unit in unfinished:
-            unit.begin_round(plan.tasks[unit.task].task.next_requests(unit.requests) if unit.is_answered else [])
-        unfinished = [unit for unit in unfinished if unit.round]
+        for work in unfinished:
+            work.begin_round(plan.tasks[work.task].task.next_requests(work.requests) if work.is_answered else [])
+        unfinished = [work for work in unfinished if work.round]
     answerer.check(window)
 
 
-def score_window(window: list[Unit], collectors: dict[str, Collector], observer: Observer) -> None:
-    for task, units in by_task(window).items():
-        collectors[task].add(units)
+def score_window(window: list[DocWork], collectors: dict[str, Collector], observer: Observer) -> None:
+    for task, docs in by_task(window).items():
+        collectors[task].add(docs)
         observer.scored(task, collectors[task].running)
 
 
-def by_task(window: list[Unit]) -> dict[str, list[Unit]]:
-    units: dict[str, list[Unit]] = {}
-    for unit in window:
-        units.setdefault(unit.task, []).append(unit)
-    return units
+def by_task(window: list[DocWork]) -> dict[str, list[DocWork]]:
+    docs: dict[str, list[DocWork]] = {}
+    for work in window:
+        docs.setdefault(work.task, []).append(work)
+    return docs

@@ -1,24 +1,24 @@
-"""What a run will ask: tasks with the run's overrides, their groups, how each is to be asked, about which docs."""
+"""What a run will request: tasks with the run's overrides, their groups, how each is worded, about which docs."""
 
 from __future__ import annotations
 
-import os
 import random
-import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.config import ConfigWarning, FunctionRef, Origin, RunConfig, Seeds
-from assay.errors import ConfigError, did_you_mean
+import numpy as np
+
+from assay.config import Origin, RunConfig
+from assay.data import doc_hash
+from assay.errors import ConfigError, DataError, did_you_mean
 from assay.groups import GroupManager, read_size
 from assay.metrics import find_sandbox
+from assay.request_types import request_type_of
 from assay.results import RunDirectory, read_columns
-from assay.run.checks import require_sound
-from assay.run.drawing import draw_units, units_of
-from assay.run.units import Unit
-from assay.scoring import ensembles_of, filters_of, idle_settings, resolve_metrics
+from assay.run.doc_work import DocWork
+from assay.stats import cluster_key, doc_key, is_missing_label, unit_index, unit_keys
 from assay.tasks import DocRequests, Loaded, RequestOptions, Task, TaskManager, check_docs, says_how_to_generate
 
 if TYPE_CHECKING:
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedTask:
-    """One task and how it is asked in this run."""
+    """One task and how it is worded in this run."""
 
     task: Task
     options: RequestOptions
     shots: int
     doc_ids: Sequence[int] = ()
-    """The docs to ask about, in the order of asking; they are known once the plan is settled."""
+    """The docs to send, in their order; they are known once the plan is settled."""
     units: Mapping[int, int] | None = None
     """Which docs belong together, where docs are drawn; None where each stands alone."""
     size: int | None = None
-    """Docs the number is about, where only a part of them is asked: the task's own size."""
+    """Docs the number is about, where only a part of them is sent: the task's own size."""
 
     @property
     def name(self) -> str:
@@ -56,7 +56,7 @@ class Plan:
     """Where each field of each task was set."""
 
     def doc_total(self) -> int:
-        """Docs to ask about, over all tasks."""
+        """Docs to send, over all tasks."""
         return sum(len(planned.doc_ids) for planned in self.tasks.values())
 
 
@@ -68,7 +68,7 @@ def make_plan(
     about: Mapping[str, Any] | None = None,
     ready: Loaded | None = None,
 ) -> Plan:
-    """Find the tasks and settle how each is asked. Reads no data.
+    """Find the tasks and settle how each is worded. Reads no data.
 
     `about` is what an earlier run wrote down of its model; `ready` are tasks that are objects already, among those named.
     """
@@ -78,8 +78,8 @@ def make_plan(
     loaded = with_ready(manager.load([name for name in config.tasks if name not in own.roots], data_dir=data_dir), own)
     if own.roots:
         loaded.roots.sort(key=lambda name: config.tasks.index(name) if name in config.tasks else len(config.tasks))
-    asked = any(spec.conditions for spec in loaded.groups.values())
-    groups = GroupManager.from_loaded(loaded, facts=facts_about(config, lm, about or {}) if asked else {})
+    conditional = any(spec.conditions for spec in loaded.groups.values())
+    groups = GroupManager.from_loaded(loaded, facts=facts_about(config, lm, about or {}) if conditional else {})
     if config.samples is not None:
         for name in config.samples:
             if name not in loaded.tasks:
@@ -100,14 +100,6 @@ def manager_for(config: RunConfig) -> TaskManager:
         lm_eval=config.lm_eval or None,
         metadata={**config.model_args, **config.metadata},
     )
-
-
-def check_tasks(config: RunConfig, manager: TaskManager, *, ready: Collection[str] = ()) -> None:
-    """All that can be known of the tasks without their data and without a model."""
-    if not config.tasks:
-        raise ConfigError("no tasks given", hint="Name some with --tasks; `assay ls tasks` lists all tasks.")
-    named = [name for name in config.tasks if name not in ready]
-    require_sound(manager, named, Path(config.data_dir) if config.data_dir else None)
 
 
 def with_ready(loaded: Loaded, own: Loaded) -> Loaded:
@@ -147,14 +139,15 @@ def plan_task(task: Task, config: RunConfig, chat: Callable[..., Any] | None, ro
     task.check_options(options)
     if (
         config.repeats and task.config.lm_eval_version == "0.5"
-    ):  # there, how often a doc is asked decides how it is scored
+    ):  # there, how often a doc is drawn decides how it is scored
         task.config = task.config.override(repeats=config.repeats)
     return PlannedTask(task=task, options=options, shots=task.num_fewshot(options))
 
 
 def thinking_length(task: Task, room: int) -> dict[str, Any]:
     """Room for the thoughts of a model that thinks, where the task says nothing of its answers' length."""
-    if task.config.output_type != "generate_until" or says_how_to_generate(task.config):
+    row = request_type_of(task.config.output_type)
+    if row is None or not row.is_text or says_how_to_generate(task.config):
         return {}
     usual = (task.config.generation_kwargs or {}).get("max_gen_toks", 0)
     return {"max_gen_toks": room} if room > usual else {}
@@ -169,7 +162,7 @@ def chat_template_of(config: RunConfig, lm: LM | None) -> Callable[..., Any] | N
 
 
 def facts_about(config: RunConfig, lm: LM | None, about: Mapping[str, Any]) -> dict[str, Any]:
-    """What conditions of group members (`if: "model.params > 7e9"`) may ask: the model, the run, and all of `--metadata`.
+    """What conditions of group members (`if: "model.params > 7e9"`) may look at: the model, the run, and all of `--metadata`.
 
     A size that was given goes before what the model says of itself.
     """
@@ -191,34 +184,6 @@ def facts_about(config: RunConfig, lm: LM | None, about: Mapping[str, Any]) -> d
 def _as_size(value: Any) -> Any:
     size = read_size(value) if isinstance(value, str) else None
     return value if size is None else size
-
-
-def load_scoring_code(plan: Plan, run: RunConfig) -> None:
-    """Import what tasks score with, so that a missing package is found before the first request, not after the last."""
-    if run.predict_only:
-        return
-    for planned in plan.tasks.values():
-        config = planned.task.config
-        for role in planned.task.scorer.roles:
-            if role not in run.roles:
-                raise ConfigError(
-                    f"task {planned.name!r} needs a second model, the {role}, but none is named",
-                    hint=f"Name one with --role {role}=hf,pretrained=….",
-                )
-        ensembles_of(config)
-        if run.until and planned.task.scorer.has_labels(run.labels):
-            raise ConfigError(
-                f"task {planned.name!r} has labels, but --until watches only the judge's opinion",
-                hint="Leave out --until, or the labels.",
-            )
-        for idle in idle_settings(config, run.repeats, habits=False):
-            warnings.warn(f"task {planned.name}: no effect: {idle}", ConfigWarning, stacklevel=2)
-        planned.task.scorer.prepare(config, run.labels)
-        if isinstance(config.process_results, FunctionRef):
-            config.process_results.load()
-        elif config.process_results is None:
-            for each in filters_of(config):
-                resolve_metrics(config, each, without=planned.task.scorer.own_metrics)
 
 
 def settle(plan: Plan, config: RunConfig) -> Plan:
@@ -252,7 +217,7 @@ def _settled(planned: PlannedTask, config: RunConfig) -> PlannedTask:
 def with_docs(plan: Plan, docs: Mapping[str, Docs]) -> Plan:
     """The plan with these docs in place of what the tasks' datasets hold.
 
-    There is then nothing to draw shots from: prompts have to be taken as they were kept.
+    There is then nothing to draw shots from: prompts have to be taken as they were stored.
     """
     tasks = {}
     for name, planned in plan.tasks.items():
@@ -263,23 +228,23 @@ def with_docs(plan: Plan, docs: Mapping[str, Docs]) -> Plan:
     return replace(plan, tasks=tasks)
 
 
-def settle_kept(plan: Plan, config: RunConfig, source: RunDirectory) -> tuple[Plan, list[str]]:
-    """The plan with the docs that a run kept, in the order it asked them, and what is to be said about others."""
+def settle_stored(plan: Plan, config: RunConfig, source: RunDirectory) -> tuple[Plan, list[str]]:
+    """The plan with the docs that a run stored, in its order, and what is to be said about others."""
     tasks, notes = {}, []
     for name, planned in settle(plan, config).tasks.items():
-        kept = _kept_ids(source, planned)
+        stored = _stored_ids(source, planned)
         there = set(planned.task.select_ids(planned.options))
-        gone = [doc_id for doc_id in kept if doc_id not in there]
-        new = [] if config.until else sorted(set(planned.doc_ids).difference(kept))
+        gone = [doc_id for doc_id in stored if doc_id not in there]
+        new = [] if config.until else sorted(set(planned.doc_ids).difference(stored))
         for ids, reason in ((gone, "the task no longer has"), (new, "the run did not ask")):
             if ids:
                 shown = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else "")
                 notes.append(f"{name}: {reason} {len(ids)} docs ({shown}); they are left out")
-        tasks[name] = replace(planned, doc_ids=[doc_id for doc_id in kept if doc_id in there])
+        tasks[name] = replace(planned, doc_ids=[doc_id for doc_id in stored if doc_id in there])
     return replace(plan, tasks=tasks), notes
 
 
-def _kept_ids(source: RunDirectory, planned: PlannedTask) -> list[int]:
+def _stored_ids(source: RunDirectory, planned: PlannedTask) -> list[int]:
     path = source.sample_file(planned.name)
     if path.is_file():
         return list(dict.fromkeys(doc_id for (doc_id,) in read_columns(path, ["doc_id"])))
@@ -290,16 +255,16 @@ def _kept_ids(source: RunDirectory, planned: PlannedTask) -> list[int]:
     )
 
 
-def windows(plan: Plan, size: int) -> Iterator[list[Unit]]:
+def windows(plan: Plan, size: int) -> Iterator[list[DocWork]]:
     """All docs of all tasks, in order, cut so that about `size` requests are held at once.
 
     A quarter of them where every request has a doc and a prompt of its own: the choices of a question share theirs.
     """
-    window: list[Unit] = []
+    window: list[DocWork] = []
     requests = 0
     for name, planned in plan.tasks.items():
         for doc in planned.requests():
-            window.append(Unit(name, doc))
+            window.append(DocWork(name, doc))
             requests += len(doc.instances)
             if requests >= size or len(window) >= size // 4:
                 yield window
@@ -309,16 +274,44 @@ def windows(plan: Plan, size: int) -> Iterator[list[Unit]]:
         yield window
 
 
-def seed_everything(seeds: Seeds) -> None:
-    """Seed the global generators that task utilities use. Torch only if something has imported it."""
-    import sys
+# Docs in a random order, unit by unit: docs of a cluster, and docs of equal content, are sent one after the other.
 
-    import numpy as np
 
-    if seeds.python is not None:
-        random.seed(seeds.python)
-    if seeds.numpy is not None:
-        np.random.seed(seeds.numpy)
-    if seeds.torch is not None and "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(seeds.torch)
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+def units_of(task: Task, doc_ids: Sequence[int]) -> Mapping[int, int] | None:
+    """The unit of each doc; None where every doc stands alone."""
+    column, wanted = task.config.cluster, set(doc_ids)
+    docs = [(doc_id, doc) for doc_id, doc in enumerate(task.eval_docs) if doc_id in wanted]
+    keys = np.array([doc_key(doc_hash(doc)) for _, doc in docs], dtype=np.uint64)
+    clusters = None
+    if column:
+        for doc_id, doc in docs:
+            require_label(task.task_name, doc_id, column, doc)
+        clusters = np.array([cluster_key(column, doc[column]) for _, doc in docs], dtype=np.uint64)
+    index = unit_index(unit_keys(keys, clusters))
+    return None if index is None else dict(zip((doc_id for doc_id, _ in docs), index.tolist(), strict=True))
+
+
+def require_label(task: str, doc_id: int, column: str, doc: Mapping[str, object]) -> None:
+    """A doc without the label of its cluster would be counted as what it is not."""
+    if is_missing_label(doc.get(column)):
+        found = repr(doc[column]) if column in doc else "no such field"
+        raise DataError(
+            f"task {task!r}, doc {doc_id}: `cluster: {column}` finds {found}",
+            hint="Every doc needs a cluster label; fill it in with process_docs, or remove `cluster`.",
+        )
+
+
+def draw_units(doc_ids: Sequence[int], units: Mapping[int, int] | None, most: int, seed: str) -> list[int]:
+    """At most so many docs, whole units in a random order."""
+    generator = random.Random(seed)
+    if units is None:
+        return generator.sample(doc_ids, most)
+    members: dict[int, list[int]] = {}
+    for doc_id in doc_ids:
+        members.setdefault(units[doc_id], []).append(doc_id)
+    drawn: list[int] = []
+    for unit in generator.sample(list(members), len(members)):
+        if drawn and len(drawn) + len(members[unit]) > most:
+            break
+        drawn += members[unit]
+    return drawn

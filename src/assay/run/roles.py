@@ -1,4 +1,4 @@
-"""The other models of a run, such as a judge: loaded when they are first asked something, answered through the same store."""
+"""The other models of a run, such as a judge: loaded when something is first requested of them, answered through the same store."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from assay.config import RunConfig
 from assay.errors import ConfigError, ModelError
 from assay.instance import Instance, Message
 from assay.models import LM, CostLimit
-from assay.run.answerers import ModelAnswerer
-from assay.run.kept import KeptVerdicts
+from assay.run.answerers import ModelAnswerer, ModelStore
+from assay.run.doc_work import DocWork
 from assay.run.progress import Counts, Progress
-from assay.run.reuse import ModelStore
-from assay.run.units import Unit
+from assay.run.stored import StoredVerdicts
 from assay.store import ResponseStore, request_digest
 from assay.tasks import DocRequests
 
@@ -28,13 +27,13 @@ class Roles:
         store: ResponseStore | None,
         run: str,
         *,
-        load: Callable[[RunConfig], LM],
+        load: Callable[[RunConfig, Callable[[str], None]], LM],
         stop: Callable[[], bool],
         progress: Progress,
         counts: Counts,
         stack: ExitStack,
-        kept: KeptVerdicts | None = None,
-        kept_only: bool = False,
+        stored: StoredVerdicts | None = None,
+        stored_only: bool = False,
         limit: CostLimit | None = None,
     ) -> None:
         self.config, self.store, self.run, self.stop, self.progress, self.counts = (
@@ -45,51 +44,51 @@ class Roles:
             progress,
             counts,
         )
-        self._load, self._stack, self._kept = load, stack, kept
-        self._kept_only = kept_only
-        """Whether nobody is asked: a question that was not answered before is a failed one."""
+        self._load, self._stack, self._stored = load, stack, stored
+        self._stored_only = stored_only
+        """Whether nothing is sent: a question that was not answered before is a failed one."""
         self._limit = limit
         self._answerers: dict[str, ModelAnswerer] = {}
 
-    def ask(self, task: str, questions: Sequence[Instance]) -> None:
+    def answer(self, task: str, questions: Sequence[Instance]) -> None:
         """Have every question answered; a question that fails carries the reason, as any request does."""
         by_role: dict[str, list[Instance]] = {}
         for question in questions:
             question.note["asked"] = request_digest(question).hex()[:32]
-            if self._kept is None or not self._kept.give(task, question):
+            if self._stored is None or not self._stored.give(task, question):
                 by_role.setdefault(question.role, []).append(question)
-        if self._kept_only:
-            for question in (each for asked in by_role.values() for each in asked):
+        if self._stored_only:
+            for question in (each for waiting in by_role.values() for each in waiting):
                 question.resps = [None] * question.repeats
                 question.failure = f"no verdict of the {question.role} was kept for this answer"
             return
-        for role, asked in by_role.items():
-            self.counts.questions[role] = (0, len(asked))
+        for role, waiting in by_role.items():
+            self.counts.questions[role] = (0, len(waiting))
 
-            def done(unit: Unit, role: str = role) -> None:
+            def done(work: DocWork, role: str = role) -> None:
                 answered, total = self.counts.questions[role]
                 self.counts.questions[role] = (answered + 1, total)
                 self.progress.update(self.counts)
 
             answerer = self._answerer(role)
             if self._chat_template(role):
-                for question in asked:
+                for question in waiting:
                     text, *rest = question.arguments
                     question.arguments = (answerer.lm.to_context([Message("user", text)]), *rest)
-            units = [Unit(task, DocRequests(q.doc_id, q.doc, q.target, [q])) for q in asked]
+            docs = [DocWork(task, DocRequests(q.doc_id, q.doc, q.target, [q])) for q in waiting]
             self._require_same(role, answerer)
-            answerer.answer(units, done)
+            answerer.answer(docs, done)
 
     def _require_same(self, role: str, answerer: ModelAnswerer) -> None:
         """Never the verdicts of two judges in one score."""
-        if self._kept is None or role not in self._kept.given:
+        if self._stored is None or role not in self._stored.given:
             return
         if answerer.store is not None:
             answerer.store.recognize()
-        before, now = self._kept.fingerprint(role), answerer.lm.fingerprint()
+        before, now = self._stored.fingerprint(role), answerer.lm.fingerprint()
         if (before is not None and before != now) or (answerer.store is not None and answerer.store.is_another):
             raise ModelError(
-                f"the {role} is no longer the model whose verdicts {self._kept.source.path} keeps, and some answers still have to be judged",
+                f"the {role} is no longer the model whose verdicts {self._stored.source.path} keeps, and some answers still have to be judged",
                 hint=f"--role {role}=… judges all of them again.",
             )
 
@@ -107,21 +106,21 @@ class Roles:
             named = self.config.roles[role]
             arguments = {key: value for key, value in named.model_args.items() if key != "apply_chat_template"}
             template = self._chat_template(role)
-            words: dict[str, Any] = {"model": named.model, "model_args": arguments, "apply_chat_template": template}
-            words["reasoning_effort"] = None  # meant for the model under test
+            kwargs: dict[str, Any] = {"model": named.model, "model_args": arguments, "apply_chat_template": template}
+            kwargs["reasoning_effort"] = None  # meant for the model under test
             self.progress.message(f"loading the {role} model")
-            lm = self._load(self.config.model_copy(update=words))
+            lm = self._load(self.config.model_copy(update=kwargs), self.progress.message)
             if template:
                 lm.chat_template(template)
             self._stack.callback(lm.close)
             lm.cost_limit = self._limit
-            kept = None
+            own = None
             if self.store is not None:
                 name = str(named.model_args.get("pretrained") or named.model_args.get("model") or named.model)
-                kept = ModelStore(self.store, lm, self.config, run=self.run, model=name, notify=self.progress.message)
+                own = ModelStore(self.store, lm, self.config, run=self.run, model=name, notify=self.progress.message)
             self._answerers[role] = ModelAnswerer(
                 lm,
-                kept,
+                own,
                 fresh=self.config.fresh,
                 offline=self.config.offline,
                 stop=self.stop,
@@ -131,7 +130,7 @@ class Roles:
         return self._answerers[role]
 
     def spent(self) -> dict[str, dict[str, Any]]:
-        """Which model had each role, what it was asked and what that cost, for `run.json`."""
+        """Which model had each role, what was requested of it and what that cost, for `run.json`."""
         spent: dict[str, dict[str, Any]] = {}
         for role, answerer in self._answerers.items():
             counts = answerer.counts

@@ -18,11 +18,11 @@ from assay.results import (
     Score,
     TaskResult,
     count_disagreements,
+    health_counters,
 )
 from assay.run.collect import Collector
-from assay.run.control import controlled
 from assay.run.plan import Plan, PlannedTask
-from assay.run.until import Watch
+from assay.run.until import Watch, controlled
 from assay.scoring import (
     chance_test,
     checked,
@@ -59,12 +59,12 @@ def summarize(
 
 
 def with_own_size(score: Score, planned: PlannedTask, collector: Collector, config: RunConfig) -> Score:
-    """What a group's mean weighs a task by is the task itself, not the docs that were asked to measure it."""
-    asked = collector.health.docs
-    if planned.size is None or not asked:
+    """What a group's mean weighs a task by is the task itself, not the docs that were sent to measure it."""
+    sent = collector.health.docs
+    if planned.size is None or not sent:
         return score
     # A metric that only some docs have is about as many of the others.
-    size = round(planned.size * score.size / asked)
+    size = round(planned.size * score.size / sent)
     first_docs = config.until is None and config.control is None
     return replace(score, size=size, asked=score.size if first_docs and size > score.size else None)
 
@@ -104,7 +104,7 @@ def task_scores(collector: Collector, bootstrap_iters: int) -> dict[MetricKey, S
 
 
 def places_of(wanted: DocIds, ids: DocIds) -> slice | NDArray[np.int64]:
-    """Where docs stand among all docs that were asked: metrics may skip some."""
+    """Where docs stand among all docs that were sent: metrics may skip some."""
     if wanted.as_range is not None and wanted.as_range == ids.as_range:
         return slice(None)
     order = np.argsort(ids, kind="stable")
@@ -139,7 +139,7 @@ def task_result(
 ) -> TaskResult:
     task = planned.task
     samples = None if directory is None else directory.sample_file(planned.name)
-    # A task that was asked nothing has none.
+    # A task without docs has none.
     has_samples = directory is not None and samples is not None and samples.is_file()
     finish_health(collector, config)
     return TaskResult(
@@ -179,7 +179,7 @@ def version_of(task: Task) -> Any:
 
 
 def dump_config(planned: PlannedTask) -> dict[str, Any]:
-    """The task's config as the results file shows it: what was set, functions by name, shots as asked."""
+    """The task's config as the results file shows it: what was set, functions by name, shots as sent."""
     config = planned.task.config
     shown = {name: getattr(config, name) for name in type(config).model_fields if name in config.model_fields_set}
     shown |= {"task": planned.name, "output_type": config.output_type, "num_fewshot": planned.shots}
@@ -208,15 +208,11 @@ def finish_health(collector: Collector, config: RunConfig) -> None:
     health.filters_disagree = count_disagreements(collector.columns)
     health.bounds = bounds_of(collector)
     health.without_no_gold = without_no_gold(collector)
-    thresholds = (
-        ("failed", health.failed, config.max_failed),
-        ("truncated", health.truncated, config.max_truncated),
-        ("unfinished thoughts", health.unfinished_thought, config.max_unfinished),
-        ("unparsed", max(health.unparsed.values(), default=0), config.max_unparsed),
-    )
-    for name, count, most in thresholds:
-        if most is not None and health.share(count) > most and health.withheld is None:
-            health.withheld = f"{health.share(count):.1%} {name}, more than the {most:.1%} allowed"
+    for row in health_counters():
+        most = None if row.limit is None else getattr(config, row.limit)
+        share = health.share(health.count(row.name))
+        if most is not None and share > most and health.withheld is None:
+            health.withheld = f"{share:.1%} {row.words}, more than the {most:.1%} allowed"
 
 
 def bounds_of(collector: Collector) -> dict[MetricKey, tuple[float, float]]:
@@ -239,9 +235,9 @@ def without_no_gold(collector: Collector) -> dict[MetricKey, float]:
     if not goldless:
         return scores
     for key, column in collector.columns.items():
-        kept = [value for doc_id, value in zip(column.doc_ids, column.values) if doc_id not in goldless]
-        if kept and len(kept) < len(column) and column.aggregation.name != "bypass":
-            scores[key] = quietly(column.aggregation, kept)
+        others = [value for doc_id, value in zip(column.doc_ids, column.values) if doc_id not in goldless]
+        if others and len(others) < len(column) and column.aggregation.name != "bypass":
+            scores[key] = quietly(column.aggregation, others)
     return {key: value for key, value in scores.items() if value == value}
 
 

@@ -7,7 +7,7 @@ from assay.errors import ConfigError, UnknownName, UntrustedCode
 from assay.request_types import OUTPUT_TYPES
 from assay.scoring.base import Scorer, ScoringContext, by_doc
 from assay.scoring.checks import check_filter, check_metric
-from assay.scoring.choices import LettersScorer, MultiChoiceScorer, MultipleChoiceScorer
+from assay.scoring.choices import LabelLogprobsScorer, MultiChoiceScorer, MultipleChoiceScorer
 from assay.scoring.estimation import aggregate, chance_test, estimate, quietly, stderr_for_metric
 from assay.scoring.hooks import hooked, is_draws
 from assay.scoring.judges import JudgeScorer, answer_hash, checked, label_rows, scale_from_json
@@ -28,7 +28,14 @@ from assay.scoring.resolve import (
     scorer_class,
 )
 from assay.scoring.results import GenResult, MCResult, Results, gold_indices
-from assay.scoring.scorers import CustomScorer, GenerateScorer, LoglikelihoodScorer, RollingScorer, one_value
+from assay.scoring.scorers import (
+    AnswerScorer,
+    CustomScorer,
+    GenerateScorer,
+    LoglikelihoodScorer,
+    RollingScorer,
+    one_value,
+)
 
 
 def scorer_for(config: TaskConfig, *, multiple_target: bool | None = None) -> Scorer:
@@ -83,11 +90,12 @@ def _named_scorer(config: ScorerConfig, task: str, multiple_target: bool | None)
 
 __all__ = [
     "SCORERS",
+    "AnswerScorer",
     "CustomScorer",
     "GenResult",
     "GenerateScorer",
     "JudgeScorer",
-    "LettersScorer",
+    "LabelLogprobsScorer",
     "LoglikelihoodScorer",
     "MCResult",
     "MultiChoiceScorer",

@@ -18,7 +18,7 @@ from assay.results import MetricKey
 from assay.scoring.base import Scorer, ScoringContext, guarded
 from assay.scoring.outcome import ScoringResult
 from assay.scoring.resolve import ResolvedMetric, resolve_metrics
-from assay.scoring.results import MCResult, choices_of, filtered, gold_indices, has_gold
+from assay.scoring.results import MCResult, choices_of, filtered, gold_indices, has_gold, scores_continuations
 
 SMALL = 16
 """Docs below which arrays cost more than they save."""
@@ -34,7 +34,7 @@ class MultipleChoiceScorer(Scorer):
         return metric.fn(data, **metric.kwargs)
 
     def lacks_gold(self, instances: Sequence[Instance], task_config: TaskConfig) -> bool:
-        return instances[0].request_type == "loglikelihood" and not has_gold(instances[0].target, choices_of(instances))
+        return scores_continuations(instances) and not has_gold(instances[0].target, choices_of(instances))
 
     def _prepare_data(self, instances: Sequence[Instance], filter_name: str) -> MCResult:
         return MCResult.from_instances(instances, filter_name)
@@ -159,7 +159,7 @@ def ties(lls: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 def note_choices(context: ScoringContext, result: ScoringResult) -> None:
     for doc_id, instances in context.instances.items():
-        if instances[0].request_type != "loglikelihood":
+        if not scores_continuations(instances):
             continue
         where = ("choices", context.filter_name, instances[0].task_name or context.task_config.task, doc_id)
         doc = guarded(where, MCResult.from_instances, instances, context.filter_name)
@@ -171,19 +171,19 @@ FORMS = 4
 """Tokens that can stand for one label: with and without a space before it, large and small."""
 
 
-class LettersScorer(Scorer):
+class LabelLogprobsScorer(Scorer):
     """Labels against the index of the right one. A doc whose answer might be another if the server had listed more
     tokens is flagged `not_in_top`."""
 
     def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
-        return metric.fn(letters_result(instances, filter_name), **metric.kwargs)
+        return metric.fn(label_result(instances, filter_name), **metric.kwargs)
 
     def lacks_gold(self, instances: Sequence[Instance], task_config: TaskConfig) -> bool:
         return not has_gold(instances[0].target, choices_of(instances))
 
     def score_filter(self, context: ScoringContext, result: ScoringResult) -> None:
         for doc_id, instances in context.instances.items():
-            doc = letters_result(instances, context.filter_name)
+            doc = label_result(instances, context.filter_name)
             if could_be_another(filtered(instances[0], context.filter_name)):
                 result.flag(doc_id, "not_in_top")
             if len(doc.lls) > 1 and sum(ll == max(doc.lls) for ll in doc.lls) > 1:
@@ -191,7 +191,7 @@ class LettersScorer(Scorer):
         super().score_filter(context, result)
 
 
-def letters_result(instances: Sequence[Instance], filter_name: str | None = None) -> MCResult:
+def label_result(instances: Sequence[Instance], filter_name: str | None = None) -> MCResult:
     pairs = filtered(instances[0], filter_name)
     choices = choices_of(instances)
     lls = [float(ll) for ll, _ in pairs]

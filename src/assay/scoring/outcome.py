@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 from typing import Any, Protocol
 
 from assay.config import TaskConfig
 from assay.errors import ScoringError
-from assay.instance import Instance, Response
+from assay.instance import Instance
 from assay.metrics import AGGREGATIONS, Aggregation
-from assay.results import Flag, MetricColumn, MetricKey
+from assay.request_types import REQUEST_TYPES
+from assay.results import Flag, MetricColumn, MetricKey, health_counters
 from assay.scoring.resolve import aggregation_of, filters_of, higher_is_better_of, metric_configs
 
 InstancesByDoc = Mapping[int, Sequence[Instance]]
@@ -167,6 +167,10 @@ def declared(config: TaskConfig, key: MetricKey) -> tuple[Aggregation, bool | No
     return aggregation_of(entry), higher_is_better_of(entry)
 
 
+PAIRS = "loglikelihood"
+"""Most requests of most runs, which have a shorter way."""
+
+
 class TakeNote(Protocol):
     def __call__(self, doc_id: int, name: str, filter_name: str | None = None) -> None: ...
 
@@ -174,48 +178,35 @@ class TakeNote(Protocol):
 def flag_docs(instances_by_doc: Mapping[int, Sequence[Instance]], flag: TakeNote) -> dict[int, Sequence[Instance]]:
     """Flag every doc that needs it; the docs that can be scored, which are those all of whose requests were answered."""
     answered: dict[int, Sequence[Instance]] = {}
+    counters = [row for row in health_counters() if row.find is not None]
+    of_all = [row for row in counters if not row.of_text]
     for doc_id, instances in instances_by_doc.items():
-        if instances[0].request_type == "loglikelihood" and instances[-1].request_type == "loglikelihood":
+        if not of_all and instances[0].request_type == instances[-1].request_type == PAIRS:
             # One sum for the usual case: it is finite, or −∞, unless some term has no business here.
             total = sum([math.nan if each.failure else each.resps[0][0] for each in instances])
-            sound = total < math.inf or _is_sound(doc_id, instances, flag)
-        else:
-            sound = _is_sound(doc_id, instances, flag)
-        if sound:
-            answered[doc_id] = instances
+            if total < math.inf:
+                answered[doc_id] = instances
+                continue
+        if not _is_sound(instances):
+            flag(doc_id, "failed")
+            continue
+        answered[doc_id] = instances
+        for instance in instances:
+            for row in counters if REQUEST_TYPES[instance.request_type].is_text else of_all:
+                if row.find is not None and row.find(instance):
+                    flag(doc_id, row.name)
     return answered
 
 
-def _is_sound(doc_id: int, instances: Sequence[Instance], flag: TakeNote) -> bool:
+def _is_sound(instances: Sequence[Instance]) -> bool:
     """Whether every request was answered, with something that an answer can be."""
     for instance in instances:
-        if instance.failure is None and instance.request_type != "generate_until":
-            instance.failure = not_a_loglikelihood(instance.resps)
+        if instance.failure is None:
+            fault = REQUEST_TYPES[instance.request_type].fault
+            instance.failure = next((found for answer in instance.resps if (found := fault(answer))), None)
         if instance.failure is not None:
-            flag(doc_id, "failed")
             return False
-    for instance in instances:
-        if instance.request_type != "generate_until":
-            continue
-        if any(each is not None and each.stop_reason == "length" for each in instance.responses):
-            flag(doc_id, "truncated")
-        if any(each is not None and is_unfinished_thought(each) for each in instance.responses):
-            flag(doc_id, "unfinished_thought")
-        elif any(each is not None and each.refusal for each in instance.responses):
-            flag(doc_id, "refused")
-        elif _has_empty_answer(instance):
-            flag(doc_id, "empty")
     return True
-
-
-def _has_empty_answer(instance: Instance) -> bool:
-    """Whether one of its answers is no text, and not a call of a tool that was offered either."""
-    offered = bool(instance.args[1].get("tools"))
-    said = zip_longest(instance.resps, instance.responses)
-    return any(
-        isinstance(text, str) and not text.strip() and not (offered and response and response.tool_calls)
-        for text, response in said
-    )
 
 
 def flag_filtered(
@@ -225,29 +216,7 @@ def flag_filtered(
     for doc_id, instances in answered.items():
         if doc_id not in kept:
             flag(doc_id, "left_out", name)
-        elif instances[0].request_type == "generate_until" and any(
+        elif REQUEST_TYPES[instances[0].request_type].is_text and any(
             all(instance.unparsed.get(name, [False])) for instance in instances
         ):
             flag(doc_id, "unparsed", name)
-
-
-def not_a_loglikelihood(responses: Sequence[Any]) -> str | None:
-    """Why a response cannot be compared: NaN and +∞ are no logarithm of a probability. −∞ is: that of zero."""
-    for response in responses:
-        for ll in _loglikelihoods(response):
-            if ll != ll or ll == math.inf:
-                return f"the model gave the loglikelihood {ll}"
-    return None
-
-
-def _loglikelihoods(response: Any) -> Sequence[float]:
-    """Of a text, of a continuation with whether it is greedy, or of each label with whether it was listed."""
-    if not isinstance(response, tuple | list):
-        return (response,)
-    return [each[0] for each in response] if isinstance(response[0], tuple | list) else response[:1]
-
-
-def is_unfinished_thought(response: Response) -> bool:
-    """Whether the model was still thinking when it was cut off: there are thoughts, and no answer after them."""
-    has_answer = isinstance(response.answer, str) and bool(response.answer.strip())
-    return bool(response.reasoning) and not has_answer and not (response.tool_calls or response.refusal)

@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from assay.errors import ScoringError
 from assay.instance import Doc, Instance
+from assay.request_types import REQUEST_TYPES
 
 
 @runtime_checkable
@@ -29,9 +30,15 @@ class Results(Protocol):
     @staticmethod
     def create(instances: Sequence[Instance], filter_name: str | None = None) -> GenResult | MCResult:
         """The result of one doc's instances: choices for loglikelihoods, generations for everything else."""
-        if instances and instances[0].request_type == "loglikelihood":
+        if instances and scores_continuations(instances):
             return MCResult.from_instances(instances, filter_name)
         return GenResult.from_instances(instances, filter_name)
+
+
+def scores_continuations(instances: Sequence[Instance]) -> bool:
+    """Whether a doc's requests score given texts after a prompt, rather than have one written."""
+    row = REQUEST_TYPES[instances[0].request_type]
+    return row.has_context and row.scored_argument is not None
 
 
 def filtered(instance: Instance, filter_name: str | None) -> Any:

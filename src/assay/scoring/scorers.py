@@ -63,6 +63,16 @@ class GenerateScorer(Scorer):
         return [as_type_of(prediction, target)], False
 
 
+class AnswerScorer(GenerateScorer):
+    """Answers of any kind against the target, both as they are; several draws of a doc are a list."""
+
+    def lacks_gold(self, instances: Sequence[Instance], task_config: TaskConfig) -> bool:
+        return instances[0].target is None and task_config.doc_to_target is not None
+
+    def references(self, instance: Instance, prediction: Any) -> tuple[list[Any], bool]:
+        return [instance.target], False
+
+
 PAIRED = {"bleu", "chrf", "chrf++", "ter", "f1", "matthews_corrcoef"}
 """Aggregations that take texts or labels as they are: their values are no numbers that could be averaged over draws."""
 

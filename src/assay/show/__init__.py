@@ -1,51 +1,66 @@
-"""Findings and results to what people read: terminal, Markdown, LaTeX, CSV, HTML, notebook."""
+"""Findings, and a run's result, to what people and machines read: terminal, Markdown, LaTeX, CSV, JSON, HTML, notebook, JUnit."""
 
+from assay.show.axes import Axis, Whisker
+from assay.show.data import json_lines, table_data, to_annotations, to_code_quality
 from assay.show.facts import command_of, marks_of
-from assay.show.fitted import EDGE, GAP, Column, FittedTable, cell_width
-from assay.show.notebook import (
-    ForestPlot,
-    NotebookProgress,
-    Whiskers,
-    forest_plot,
-    health_table,
-    html_rows,
-    html_table,
-    in_notebook,
-    interval_bar,
-)
+from assay.show.findings import Check, Column, Findings, Outcome, Row, Table, Verdict, repeated_names
+from assay.show.fitted import FittedTable
+from assay.show.formats import FORMATS, Format, format_of, save
+from assay.show.html import Html
+from assay.show.notebook import NotebookProgress, in_notebook
 from assay.show.palette import PALETTE_FILE, palette_css
+from assay.show.plots import ForestPlot
 from assay.show.progress import progress_line, running_scores
-from assay.show.run_page import Axis, Bar, bars_of, html_report
-from assay.show.run_tables import csv_table, latex_table, markdown_table, render_text, screen_table
+from assay.show.run_result import (
+    RESULT_COLUMNS,
+    forest_plot,
+    health_html,
+    health_table,
+    result_html,
+    result_text,
+    run_findings,
+    score_table,
+)
+from assay.show.terminal import fitted, terminal_parts
 
 __all__ = [
-    "EDGE",
-    "GAP",
+    "FORMATS",
     "PALETTE_FILE",
+    "RESULT_COLUMNS",
     "Axis",
-    "Bar",
+    "Check",
     "Column",
+    "Findings",
     "FittedTable",
     "ForestPlot",
+    "Format",
+    "Html",
     "NotebookProgress",
-    "Whiskers",
-    "bars_of",
-    "cell_width",
+    "Outcome",
+    "Row",
+    "Table",
+    "Verdict",
+    "Whisker",
     "command_of",
-    "csv_table",
+    "fitted",
     "forest_plot",
+    "format_of",
+    "health_html",
     "health_table",
-    "html_report",
-    "html_rows",
-    "html_table",
     "in_notebook",
-    "interval_bar",
-    "latex_table",
-    "markdown_table",
+    "json_lines",
     "marks_of",
     "palette_css",
     "progress_line",
-    "render_text",
+    "repeated_names",
+    "result_html",
+    "result_text",
+    "run_findings",
     "running_scores",
-    "screen_table",
+    "save",
+    "score_table",
+    "table_data",
+    "terminal_parts",
+    "to_annotations",
+    "to_code_quality",
 ]

@@ -7,28 +7,10 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from assay.config import parse_settings
+from assay.config import RunConfig, flag_of, parse_settings
 from assay.errors import ConfigError
 
 _SEEDS = {"python": 0, "numpy": 1234, "torch": 1234, "fewshot": 1234}
-_FIELDS = (
-    *(
-        "model_args",
-        "roles",
-        "labels",
-        "tasks",
-        "include_path",
-        "lm_eval",
-        "data_dir",
-        "num_fewshot",
-        "limit",
-        "samples",
-    ),
-    *("gen_kwargs", "repeats", "apply_chat_template", "system_instruction", "fewshot_as_multiturn", "style"),
-    *("reasoning_effort", "until", "control", "metadata", "predict_only", "trust_remote_code"),
-    *("confirm_run_unsafe_code", "seed"),
-)
-"""Fields of a run's config that decide what is asked and how it is scored."""
 
 
 def marks_of(config: Mapping[str, Any], shots: Iterator[int] | tuple[int, ...] = ()) -> list[str]:
@@ -87,7 +69,9 @@ def command_of(config: Mapping[str, Any], model: Mapping[str, Any] | None = None
 
 def _chosen(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """What decides the answers and was not left as it was, in the order in which people type it."""
-    for name in _FIELDS:
+    for name, field in RunConfig.model_fields.items():
+        if not flag_of(field).decides:
+            continue
         value = config.get(name)
         if name == "seed" and isinstance(value, Mapping):
             value = {**_SEEDS, **value}

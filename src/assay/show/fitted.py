@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from assay.terminal_text import cell_width
+
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.text import Text
@@ -25,7 +27,9 @@ NARROWEST_NOTE = 24
 
 
 @dataclass(frozen=True)
-class Column:
+class Heading:
+    """What a column asks of the window."""
+
     name: str
     right: bool = False
     style: str = ""
@@ -71,7 +75,7 @@ class _Fit:
 class FittedTable:
     """Prints itself on a rich console, as wide as that is. Cells are plain text: markup in a name is not obeyed."""
 
-    columns: Sequence[Column]
+    columns: Sequence[Heading]
     title: str = ""
     notes: str = "notes"
     """The head of the last column, which holds what is said about a row."""
@@ -139,11 +143,6 @@ class FittedTable:
             start = UNDER if position == 0 and not fit.beside else " " * indent
             yield Text(start).append(note, style=row.note_style)
 
-    def fits(self, width: int) -> bool:
-        """Whether nothing of what always stays is cut at this width, and names are whole."""
-        shown, natural = self._shown(width)
-        return self._needed(shown, natural) <= width
-
     def _fit(self, width: int) -> _Fit:
         shown, natural = self._shown(width)
         while (excess := self._needed(shown, natural) - width) > 0:
@@ -183,7 +182,9 @@ class FittedTable:
         return sum(widths[i] for i in shown) + GAP * (len(shown) - 1)
 
 
-def _line(text: type[Text], cells: Sequence[tuple[str, str]], columns: Sequence[Column], widths: Sequence[int]) -> Text:
+def _line(
+    text: type[Text], cells: Sequence[tuple[str, str]], columns: Sequence[Heading], widths: Sequence[int]
+) -> Text:
     line = text(no_wrap=True, overflow="ellipsis")
     for position, ((cell, style), column, width) in enumerate(zip(cells, columns, widths)):
         shown = without_middle(cell, width)
@@ -226,12 +227,3 @@ def _wrapped(text: str, width: int, *, indent: str = "") -> list[str]:
     import textwrap
 
     return textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=not indent, break_on_hyphens=False)
-
-
-def cell_width(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
-from assay.run import Counts
+if TYPE_CHECKING:
+    from assay.run import Counts
 
 
 def progress_line(counts: Counts, began: float) -> str:

@@ -39,7 +39,7 @@ from assay.stats.components import Components, variance_components
 from assay.stats.control import control_estimate
 from assay.stats.detection import chance_to_see, odd_one_out, smallest_seen
 from assay.stats.docs import estimate_from_docs
-from assay.stats.estimate import B_DEFAULT, Aggregation, Basis, Clusters, Estimate, Floats, ends
+from assay.stats.estimate import B_DEFAULT, Aggregation, Basis, Clusters, Estimate, Floats, as_written, ends
 from assay.stats.methods import INTERVAL_METHODS, DocEvidence, IntervalMethod, method_for_docs
 from assay.stats.paired import (
     Difference,
@@ -93,7 +93,7 @@ from assay.stats.verdict import (
     GateResult,
     Verdict,
     above_threshold,
-    judge,
+    decide,
     non_inferiority,
 )
 
@@ -130,6 +130,7 @@ __all__ = [
     "Verdict",
     "above_threshold",
     "all_docs",
+    "as_written",
     "bootstrap_estimate",
     "bootstrap_replicates",
     "bootstrap_values",
@@ -146,6 +147,7 @@ __all__ = [
     "corrected_mean",
     "corrected_replicates",
     "correlation_estimate",
+    "decide",
     "detectable_effect",
     "distinct_docs",
     "doc_key",
@@ -163,7 +165,6 @@ __all__ = [
     "influence_difference",
     "influence_of",
     "is_missing_label",
-    "judge",
     "krippendorff",
     "mcnemar",
     "mean",

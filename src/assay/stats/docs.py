@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from assay.stats.bootstrap import bootstrap_estimate
 from assay.stats.closed_form import mean_stderr, transformed
-from assay.stats.estimate import Estimate
+from assay.stats.estimate import Basis, Estimate
 from assay.stats.methods import (
+    BUILT_IN,
     INTERVAL_METHODS,
     DocEvidence,
     IntervalMethod,
@@ -21,12 +22,14 @@ def estimate_from_docs(evidence: DocEvidence, level: float = 0.95, *, method: st
     """The number with its interval. Where the conditions of a `method` that is named do not hold, there is none."""
     if method is None:
         chosen, made = first_that_holds(methods_of("docs"), evidence, level)
+        made = made if chosen.rank >= BUILT_IN else replace(made, basis=Basis.OTHER)
     else:
         chosen = method_for_docs(method)
         found = chosen.estimate(evidence, level) if chosen.holds(evidence) else None
         if found is None:
             return Estimate.bare(evidence.value, evidence.n, f"{method} does not hold here; it is for: {chosen.when}")
-        made = found
+        usual = next(row for row in methods_of("docs") if row.rank >= BUILT_IN and row.holds(evidence))
+        made = found if chosen is usual else replace(found, basis=Basis.OTHER)
     if chosen.of_ratio and evidence.transform is not None:
         return transformed(made, evidence.transform, evidence.value)
     if chosen.of_ratio and evidence.is_mean and evidence.clusters is None and made.stderr is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any
@@ -32,6 +32,8 @@ class Basis(Enum):
     """An earlier run on all docs, beside this one on some."""
     LABELS = "prediction-powered"
     """People's labels on some docs, beside a judge's verdicts on all."""
+    OTHER = "other"
+    """A method that was named, or that another package brought: the docs' values alone do not tell which."""
 
 
 RECOMPUTABLE = (Basis.DOCS, Basis.COUNTS)
@@ -72,8 +74,9 @@ class Estimate:
         return self.basis in RECOMPUTABLE
 
     def to_dict(self) -> dict[str, Any]:
-        """As it is written to files. `basis` and `withheld_reason` are told there by `method`."""
-        return {name: value for name, value in vars(self).items() if name not in _NOT_WRITTEN}
+        """As it is written to files. `basis` and `withheld_reason` are told there by `method`, but for `Basis.OTHER`."""
+        written = as_written(vars(self).items())
+        return {**written, "basis": self.basis.value} if self.basis is Basis.OTHER else written
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> Estimate:
@@ -81,6 +84,7 @@ class Estimate:
         made = cls(**{name: entry[name] for name in _WRITTEN if name in entry})
         withheld = made.method.removeprefix(NO_INTERVAL) if made.value is not None and made.low is None else None
         named = made.method.partition(" (")[0]  # of an imported run, who computed it follows in brackets
+        named = entry.get("basis", named)
         basis = Basis(named) if named in {each.value for each in Basis} else Basis.DOCS
         return replace(made, withheld_reason=withheld, basis=basis)
 
@@ -124,6 +128,16 @@ class Estimate:
 NO_INTERVAL = "no interval: "
 _NOT_WRITTEN = ("withheld_reason", "basis")
 _WRITTEN = tuple(f.name for f in fields(Estimate) if f.name not in _NOT_WRITTEN)
+
+
+def as_written(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """For `asdict(…, dict_factory=as_written)`: estimates among the fields as files have them.
+
+    >>> from dataclasses import asdict
+    >>> asdict(Estimate.bare(0.5, 1, "one doc"), dict_factory=as_written).keys() == Estimate.missing("").to_dict().keys()
+    True
+    """
+    return {name: value for name, value in pairs if name not in _NOT_WRITTEN}
 
 
 def _figures(stderr: float | None) -> int:

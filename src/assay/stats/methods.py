@@ -35,11 +35,12 @@ class IntervalMethod:
     estimate: Callable[[Any, float], Estimate | None]
     of: Literal["docs", "children"] = "docs"
     rank: int = 0
-    """Of methods that hold, the lowest goes first. Built-in ones begin at 100."""
+    """Of methods that hold, the lowest goes first. Built-in ones begin at `BUILT_IN`."""
     of_ratio: bool = False
     """Whether it gives the interval of Σa/Σb, of which the number may be a monotone function (perplexity, say)."""
 
 
+BUILT_IN = 100
 INTERVAL_METHODS: Registry[IntervalMethod] = Registry("interval method", group="assay.interval_methods")
 
 

@@ -37,7 +37,7 @@ class Verdict:
                 return self.kind
 
 
-def judge(
+def decide(
     difference: Difference,
     *,
     margin: float,

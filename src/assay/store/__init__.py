@@ -1,4 +1,4 @@
-"""Kept responses: each answer once, by the content of its request."""
+"""Stored responses: each answer once, by the content of its request."""
 
 from assay.store.codec import decode_answer, encode_answer
 from assay.store.keys import RequestKeys, join_digests, request_digest, request_hash, request_key

@@ -116,12 +116,12 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         connection.executescript(FACTS)
     size = connection.execute("PRAGMA page_count").fetchone()[0] * connection.execute("PRAGMA page_size").fetchone()[0]
     if size <= CHECK_AT_OPEN_BYTES:
-        quick_check(connection)
+        check_pages(connection)
 
 
 _COLUMNS = ["key", "response", "stop_reason", "checksum", "origin", "prompt_tokens", "response_tokens", "extras"]
 _ADDED = ("prompt_tokens INTEGER", "response_tokens INTEGER", "extras TEXT")
-"""Columns that came later. Layout 1 kept no token counts, 2 nothing else that came with an answer."""
+"""Columns that came later. Layout 1 had no token counts, 2 nothing else that came with an answer."""
 
 
 def _upgrade(connection: sqlite3.Connection, columns: list[str]) -> None:
@@ -133,9 +133,9 @@ def _upgrade(connection: sqlite3.Connection, columns: list[str]) -> None:
     connection.executescript(f"BEGIN IMMEDIATE; {alter} {FACTS} PRAGMA user_version = {VERSION}; COMMIT;")
 
 
-def quick_check(connection: sqlite3.Connection) -> None:
-    """Raise when a page of the file does not fit the others."""
-    found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+def check_pages(connection: sqlite3.Connection, how: str = "quick_check") -> None:
+    """Raise when a page of the file does not fit the others; `integrity_check` takes longer and looks at indices too."""
+    found = connection.execute(f"PRAGMA {how}(1)").fetchone()[0]
     if found != "ok":
         raise sqlite3.DatabaseError(f"malformed: {found}")
 
@@ -156,7 +156,9 @@ def rebuild(path: Path, reason: str) -> tuple[sqlite3.Connection, str]:
     """Move the damaged file and its journal aside and make a new store of the readable answers."""
     rows = surviving_rows(path)
     if rows is None and path.stat().st_size:
-        if not _looks_like_sqlite(path):
+        with open(path, "rb") as file:
+            is_sqlite = file.read(16) == b"SQLite format 3\0"
+        if not is_sqlite:
             raise NotAStore(
                 f"{path} is not a response store, and nothing in it looks like one",
                 hint=f"Choose another path with --store or ASSAY_STORE. If it was a store, {_RECOVER}",
@@ -179,7 +181,7 @@ def rebuild(path: Path, reason: str) -> tuple[sqlite3.Connection, str]:
     )
     connection.execute("COMMIT")
     return connection, (
-        f"the response store {path} was damaged ({reason}); {len(rows)} answers could be read and are kept; the damaged file is now {aside.name}; missing answers will be computed again"
+        f"the response store {path} was damaged ({reason}); {len(rows)} answers could be read and are stored; the damaged file is now {aside.name}; missing answers will be computed again"
     )
 
 
@@ -208,7 +210,7 @@ def write_error(path: Path, error: BaseException) -> StoreError:
     else:
         hint = "Run the same command again; only missing answers are computed."
     return StoreError(
-        f"the response store {path} could not be written: {text}; what was already written is kept", hint=hint
+        f"the response store {path} could not be written: {text}; what was already written is stored", hint=hint
     )
 
 
@@ -247,8 +249,3 @@ def _wait_for_lock(file: int, path: Path) -> None:
     raise StoreError(
         f"another process has held {path}.lock for ten minutes", hint="Stop it, or choose another place with --store."
     )
-
-
-def _looks_like_sqlite(path: Path) -> bool:
-    with open(path, "rb") as file:
-        return file.read(16) == b"SQLite format 3\0"

@@ -31,7 +31,7 @@ class RequestKeys:
         self._settings: dict[str, bytes] = {}
 
     def key(self, arguments: Sequence[Any], draw: int = 0) -> bytes:
-        """The 32 bytes under which draw number `draw` of this request is kept."""
+        """The 32 bytes under which draw number `draw` of this request is stored."""
         first, context_hash = self._last
         if not arguments or type(arguments[0]) is not str:
             digest = self._base.copy()

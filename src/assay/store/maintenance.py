@@ -11,7 +11,7 @@ from pathlib import Path
 
 from assay.errors import StoreError
 from assay.store.codec import decode_answer, row_is_intact
-from assay.store.database import connect, exclusive, is_damage, rebuild, write_error
+from assay.store.database import check_pages, connect, exclusive, is_damage, rebuild, write_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def verify(path: Path) -> Verification:
         try:
             connection = connect(path)
             try:
-                _check_all_pages(connection)
+                check_pages(connection, "integrity_check")
             except sqlite3.DatabaseError:
                 connection.close()
                 raise
@@ -169,12 +169,6 @@ class _Opened:
                 f"the response store {self.path} is damaged: {error}", hint="assay store verify repairs it."
             )
         return write_error(self.path, error)
-
-
-def _check_all_pages(connection: sqlite3.Connection) -> None:
-    found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
-    if found != "ok":
-        raise sqlite3.DatabaseError(f"malformed: {found}")
 
 
 def _require(path: Path) -> None:

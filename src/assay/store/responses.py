@@ -139,7 +139,8 @@ class ResponseStore:
         with self._pending_lock:
             self._pending[key] = row, origin or self._origin
             if self._thread is None:
-                self._start()
+                self._thread = threading.Thread(target=self._write_loop, name="assay-store", daemon=True)
+                self._thread.start()
         if len(self._pending) >= WAKE_AT:
             self._wake.set()
 
@@ -215,10 +216,6 @@ class ResponseStore:
             )
         return found
 
-    def _start(self) -> None:
-        self._thread = threading.Thread(target=self._write_loop, name="assay-store", daemon=True)
-        self._thread.start()
-
     def _write_loop(self) -> None:
         while not self._closed:
             self._wake.wait(FLUSH_SECONDS)
@@ -252,7 +249,9 @@ class ResponseStore:
             for origin in dict.fromkeys(origin for _, origin in waiting):
                 if not origin.id:
                     new.append(origin)
-                    self._add_origin(origin)
+                    origin.id = add_origin(self._connection, origin.run, origin.model)
+                    if origin.facts is not None:
+                        add_facts(self._connection, origin.id, origin.fingerprint, origin.facts)
                 batch = [(*row[:4], origin.id, *row[5:]) for row, owner in waiting if owner is origin]
                 self._insert_rows(sorted(batch, key=itemgetter(0)), self._trusts(origin))
             connection.execute("COMMIT")
@@ -262,11 +261,6 @@ class ResponseStore:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-
-    def _add_origin(self, origin: AnswerOrigin) -> None:
-        origin.id = add_origin(self._connection, origin.run, origin.model)
-        if origin.facts is not None:
-            add_facts(self._connection, origin.id, origin.fingerprint, origin.facts)
 
     def _insert_rows(self, rows: list[Row], trusted: Collection[int] | None) -> None:
         # The first answer stays, so that two processes that ask the same thing read the same thing ever after; but not

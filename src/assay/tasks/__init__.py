@@ -34,7 +34,7 @@ from assay.tasks.styles import (
     metric_name,
     shuffle_correct_with_distractors,
 )
-from assay.tasks.types import GenerateTask, LettersTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask
+from assay.tasks.types import GenerateTask, LabelLogprobsTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask
 from assay.templates import Template, answer_key_to_index, compile_template, get_n_letters
 
 __all__ = [
@@ -57,9 +57,9 @@ __all__ = [
     "GenerateStyle",
     "GenerateTask",
     "GroupSpec",
+    "LabelLogprobsTask",
     "Language",
     "LettersStyle",
-    "LettersTask",
     "Loaded",
     "LoglikelihoodTask",
     "MCCompletionStyle",

@@ -24,6 +24,7 @@ from assay.data import iter_docs, mirror_dir
 from assay.errors import AssayError, ConfigError, ConfigWarning, UnknownName, UntrustedCode, did_you_mean
 from assay.instance import Doc
 from assay.metrics import get_reducer
+from assay.request_types import OUTPUT_TYPES
 from assay.scoring import check_filter, check_metric, check_scorer, filters_of, gold_indices
 from assay.tasks.base import Task
 from assay.tasks.fewshot import SAMPLERS
@@ -134,9 +135,8 @@ def _doc_looks(task: Task, first: Doc, options: RequestOptions, *, count: bool) 
     if task.has_choices:
         yield ("doc_to_choice",), lambda: _check_choices(task.doc_to_choice(first))
     yield ("doc_to_target",), lambda: task.doc_to_target(first)
-    is_choice = (
-        task.config.output_type in ("multiple_choice", "letters") and task.has_choices and not task.multiple_input
-    )
+    known = OUTPUT_TYPES.get(task.config.output_type)
+    is_choice = known is not None and known.is_choice and task.has_choices and not task.multiple_input
     if is_choice or isinstance(task.config.doc_to_target, StyledField):
         yield ("doc_to_target",), lambda: _check_gold(task, count=count)
     if task.num_fewshot(options):

@@ -135,7 +135,8 @@ class StyledShot(StyledField):
         return str(self.styler.get_fewshot_target_text(question.choices, require_gold(question)))
 
 
-_OUTPUT_TYPES = {"completion": "generate_until", "loglikelihoods": "multiple_choice", "letters": "letters"}
+_OUTPUT_TYPES = {"completion": "generate_until", "loglikelihoods": "multiple_choice"}
+"""Of what a styler calls its responses; any other name is that of an output type."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ def style_config(config: TaskConfig, styler: TaskStyler, questions: Questions) -
     clean = LastDoc(questions)
     questions = as_asked(clean, config)
     worded: dict[str, Any] = {
-        "output_type": _OUTPUT_TYPES[styler.response_type],
+        "output_type": _OUTPUT_TYPES.get(styler.response_type, styler.response_type),
         "doc_to_text": StyledText(styler, questions),
         "doc_to_target": StyledTarget(styler, questions),
         "doc_to_choice": None if is_free else StyledChoices(styler, questions),

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from assay.config import FunctionRef, TaskConfig
 from assay.errors import AssayError, ConfigError, DataError
 from assay.instance import Doc, Instance
+from assay.request_types import LABEL_LOGPROBS, REQUEST_TYPES
 from assay.scoring import gold_indices
 from assay.tasks.base import Task
 from assay.tasks.requests import RequestOptions
@@ -139,16 +140,28 @@ class MultipleChoiceTask(Task):
         return any(metric.name == "acc_mutual_info" for metric in self.config.metric_list or [])
 
 
-class LettersTask(Task):
+class LabelLogprobsTask(Task):
     """The probability of each label as the first token of the answer, all in one request."""
 
-    OUTPUT_TYPE: ClassVar[str] = "letters"
+    OUTPUT_TYPE: ClassVar[str] = LABEL_LOGPROBS
 
     def construct_requests(
         self, doc: Doc, ctx: str | list[str], *, target: Any = None, options: RequestOptions | None = None, **_: Any
     ) -> list[Instance]:
         labels = tuple(self.doc_to_choice(doc))
-        return [Instance("letters", doc, self._with_media(doc, (ctx, labels)), 0, target=target, choices=labels)]
+        return [Instance(LABEL_LOGPROBS, doc, self._with_media(doc, (ctx, labels)), 0, target=target, choices=labels)]
+
+
+class RequestTask(Task):
+    """One request for each doc, as its request type builds it from the doc and the prompt."""
+
+    def construct_requests(
+        self, doc: Doc, ctx: str | list[str], *, target: Any = None, options: RequestOptions | None = None, **_: Any
+    ) -> list[Instance]:
+        row = REQUEST_TYPES[self.config.output_type]
+        assert row.build is not None
+        choices = tuple(self.doc_to_choice(doc)) if self.has_choices else None
+        return [Instance(row.name, doc, self._with_media(doc, row.build(doc, ctx)), 0, target=target, choices=choices)]
 
 
 def build_class_task(config: TaskConfig, *, data_dir: str | Path | None, name: str | None) -> Task:

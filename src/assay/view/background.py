@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass, replace
@@ -49,11 +49,16 @@ class Background:
         self._lock = threading.Lock()
 
     def get(
-        self, work: Work[Result], directories: Sequence[Path], samples: int, patience: float = PATIENCE
+        self,
+        work: Work[Result],
+        directories: Sequence[Path],
+        samples: int,
+        patience: float = PATIENCE,
+        name: Hashable = None,
     ) -> Computed[Result] | None:
-        """What `work` makes of these runs, which have so many samples; None while it is computed."""
+        """What `work`, by its `name`, makes of these runs, which have so many samples; None while it is computed."""
         stamps = tuple((directory / "results.json").stat().st_mtime_ns for directory in directories)
-        key = (work.__name__, *directories, *stamps)
+        key = (name or getattr(work, "__name__", ""), *directories, *stamps)
         with self._lock:
             if key not in self._known:
                 chosen = partial(attempt if samples <= SMALL else apart, work)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
 
 from assay.errors import ConfigError
+from assay.finished import Run, open_run
 from assay.show import PALETTE_FILE
-from assay.view.background import SMALL, Work
-from assay.view.comparisons import Compared, OpenedRuns, compare, compare_page
+from assay.view.analysis_pages import analysis_page
+from assay.view.background import SMALL
 from assay.view.library import RunEntry
 from assay.view.queries import SamplePage
 from assay.view.render import render
@@ -48,7 +51,7 @@ class _Bundle:
         self.docs = {(run.id, task): self._doc_ids(run, task) for run in self.runs for task in self._tasks(run)}
         self.pairs = sorted(islice(self._comparable(), MOST_COMPARISONS))
         self.links = BundleLinks({key: frozenset(docs) for key, docs in self.docs.items()}, frozenset(self.pairs))
-        self.opened = OpenedRuns()
+        self.opened = cache(_open_kept)
         self.pages = 0
 
     def write(self) -> int:
@@ -63,19 +66,16 @@ class _Bundle:
         for (run_id, task), docs in self.docs.items():
             self._samples(run_id, task, docs)
         for pair in self.pairs:
-            context = compare_page(self.site, pair, patience=600, work=self._work(pair))
-            self._page(self.links.compare(pair), "compare.html", context)
+            context = analysis_page(self.site, "compare", pair, self.links, {}, 600, self._opener(pair))
+            self._page(self.links.compare(pair), "findings.html", context)
         if self.trend is not None:
             self._trend(self.trend)
         return self.pages
 
-    def _work(self, pair: tuple[str, str]) -> Work[Compared]:
+    def _opener(self, pair: tuple[str, str]) -> Callable[[str], Run] | None:
         """Small runs are read once for all their pairs; a large one leaves no trace in memory."""
         sizes = (self.site.library.summary(self.site.run_of(run_id)).samples for run_id in pair)
-        return self._compare_kept if sum(sizes) <= SMALL else compare
-
-    def _compare_kept(self, directories: Sequence[str]) -> Compared:
-        return compare(directories, self.opened)
+        return self.opened if sum(sizes) <= SMALL else None
 
     def _trend(self, by: str) -> None:
         """The page of all lines, and one for each."""
@@ -134,6 +134,12 @@ class _Bundle:
         return self.site.samples.first_docs(at.file, self.samples)
 
 
+def _open_kept(directory: str) -> Run:
+    """A run whose columns are read once."""
+    run = open_run(directory)
+    return replace(run, read_columns=cache(run.columns))
+
+
 class BundleLinks:
     """In place of `ServerLinks`: files beside each other in one folder. Queries are dropped, since a file answers none."""
 
@@ -169,6 +175,9 @@ class BundleLinks:
 
     def trend(self, by: str = "", name: str = "", key: str = "", **query: Any) -> str:
         return f"trend-{slug(f'{name} {key}')}.html" if name else "trend.html"
+
+    def analysis(self, name: str, run_ids: Sequence[str], **query: Any) -> str:
+        return self.compare(run_ids) if name == "compare" else ""
 
     def compare(self, run_ids: Sequence[str], **query: Any) -> str:
         return f"compare-{'-'.join(run_ids)}.html" if tuple(run_ids) in self._compared else ""

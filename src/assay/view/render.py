@@ -16,8 +16,11 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from assay.results import assay_version, format_number
+from assay.results import RunResult, assay_version, format_number
+from assay.show import Html, Table
 from assay.terminal_text import INVISIBLE, name_of, sign_of
+from assay.view.findings import Addresses, Links, ViewerHtml
+from assay.view.library import RunEntry
 
 LONGEST = 20_000
 """Characters of one text on a page; the rest can be downloaded."""
@@ -45,6 +48,9 @@ def environment() -> Environment:
         "markdown": markdown,
         "pretty": pretty,
         "data": data_block,
+        "whisker": lambda mark: Markup(Html().whisker(mark)),
+        "tree": tree,
+        "folded_table": folded_table,
         "signed": lambda value: (
             "" if value is None else f"{'+' if value > 0 else '−' if value < 0 else '±'}{abs(value):.4f}"
         ),
@@ -56,6 +62,15 @@ def environment() -> Environment:
 
 def render(template: str, **context: Any) -> str:
     return environment().get_template(template).render(**context)
+
+
+def tree(table: Table, links: Links, run: RunEntry, result: RunResult) -> Markup:
+    """The scores of a run: groups fold, names lead to their pages."""
+    return Markup(ViewerHtml(Addresses(links, {str(result.path or ""): run.id}), tree=True).table(table))
+
+
+def folded_table(table: Table, links: Links, run: RunEntry, result: RunResult) -> Markup:
+    return Markup(ViewerHtml(Addresses(links, {str(result.path or ""): run.id})).folded(table))
 
 
 def number(value: float | None) -> str:

@@ -9,6 +9,7 @@ import tempfile
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
@@ -23,10 +24,9 @@ from starlette.staticfiles import StaticFiles
 from assay.errors import AssayError, ConfigError, install_hint
 from assay.show import PALETTE_FILE
 from assay.view import downloads
+from assay.view.analysis_pages import PAGES, analysis_page
 from assay.view.background import PATIENCE
-from assay.view.comparisons import compare_page
 from assay.view.notes import Note, note_from
-from assay.view.ranks import rank_page, rank_rows
 from assay.view.render import render
 from assay.view.security import RequestGuard
 from assay.view.site import NotFound, Site, live_part, run_page, runs_page
@@ -77,7 +77,10 @@ class ServerLinks:
         return _address("/trend", query)
 
     def compare(self, run_ids: Sequence[str], **query: Any) -> str:
-        return _address("/compare", {**query, "run": list(run_ids)})
+        return self.analysis("compare", run_ids, **query)
+
+    def analysis(self, name: str, run_ids: Sequence[str], **query: Any) -> str:
+        return _address(f"/{name}", {**query, "run": list(run_ids)})
 
 
 def _address(path: str, query: Mapping[str, Any]) -> str:
@@ -107,8 +110,7 @@ def create_app(
         Route("/task/{run_id}/{task:path}", shown(handlers.task)),
         Route("/samples/{run_id}/{task:path}", shown(handlers.samples)),
         Route("/sample/{run_id}/{doc_id:int}/{task:path}", shown(handlers.sample)),
-        Route("/compare", shown(handlers.compare)),
-        Route("/rank", shown(handlers.rank)),
+        *(Route(f"/{name}", shown(partial(handlers.analysis, name))) for name in PAGES),
         Route("/trend", shown(handlers.trend)),
         Route(handlers.note_path, handlers.note, methods=["POST"]),
         Route("/static/plotly.min.js", plotly_script),
@@ -210,20 +212,12 @@ class Handlers:
         query = {name: value for name, value in parse_qsl(form.get("here", "")) if name != "download"}
         return RedirectResponse(LINKS.sample(run_id, task, doc_id, **query), 303)
 
-    def compare(self, request: Request) -> Response:
-        chosen = request.query_params.getlist("run")
-        form = wants(request)
-        context = compare_page(self.site, chosen, request.query_params.get("key", ""), 60.0 if form else PATIENCE)
+    def analysis(self, name: str, request: Request) -> Response:
+        form, chosen = wants(request), request.query_params.getlist("run")
+        context = analysis_page(self.site, name, chosen, LINKS, request.query_params, 60.0 if form else PATIENCE)
         if form:
-            return attachment(context["compared"].rows, form, "comparison")
-        return html("compare.html", **context)
-
-    def rank(self, request: Request) -> Response:
-        form = wants(request)
-        context = rank_page(self.site, request.query_params.getlist("run"), 60.0 if form else PATIENCE)
-        if form:
-            return attachment(rank_rows(context["sections"]), form, "ranks")
-        return html("rank.html", **context)
+            return attachment(context["shown"].rows, form, name)
+        return html("findings.html", **context)
 
     def trend(self, request: Request) -> Response:
         form = wants(request)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from assay.results import RunResult
 from assay.run import Counts
-from assay.show import Bar, bars_of, command_of
+from assay.show import command_of, health_table, score_table
 from assay.view.background import Background, Computed, Result, Work
 from assay.view.database import Database
 from assay.view.library import Library, RunEntry, RunSummary
@@ -57,12 +57,14 @@ class Site:
         summaries = [self.library.summary(run) for run in self.library.runs()]
         return sorted((s for s in summaries if s.status in ("finished", "imported")), key=lambda s: -s.date)
 
-    def computed(self, work: Work[Result], runs: Sequence[RunSummary], patience: float) -> Computed[Result] | None:
+    def computed(
+        self, work: Work[Result], runs: Sequence[RunSummary], patience: float, key: Hashable = None
+    ) -> Computed[Result] | None:
         """What `work` makes of finished runs; None while it is computed."""
         for run in runs:
             self.results_of(self.run_of(run.id))
         names = self.names(runs)
-        found = self.background.get(work, [*names], sum(run.samples for run in runs), patience)
+        found = self.background.get(work, [*names], sum(run.samples for run in runs), patience, key)
         return found and found.naming(names)
 
     def names(self, runs: Sequence[RunSummary]) -> dict[Path, str]:
@@ -70,10 +72,12 @@ class Site:
         return {self.library.directory(self.run_of(run.id)): run.model for run in runs}
 
 
-def several_runs_page(site: Site, run_ids: Sequence[str], work: Work[Any], patience: float) -> PageValues:
-    """What pages about some runs together have in common: `found` is what `work` makes of two or more of them."""
+def several_runs_page(
+    site: Site, run_ids: Sequence[str], work: Work[Any], patience: float, *, least: int = 2, key: Hashable = None
+) -> PageValues:
+    """What pages about some runs together have in common: `found` is what `work` makes of at least so many of them."""
     runs = [site.library.summary(site.run_of(run_id)) for run_id in dict.fromkeys(run_ids)]
-    found = site.computed(work, runs, patience) if len(runs) > 1 else Computed()
+    found = site.computed(work, runs, patience, key) if len(runs) >= least else Computed()
     return {"runs": runs, "all_runs": site.choices(), "found": found or Computed(), "pending": found is None}
 
 
@@ -129,7 +133,8 @@ def run_page(site: Site, run_id: str) -> PageValues:
         "summary": site.library.summary(run),
         "about": about,
         "result": result,
-        "rows": tree_rows(bars_of(result)),
+        "scores": score_table(result),
+        "health": health_table({name: task.health for name, task in result.tasks.items()}),
         "counts": about.counts,
         "noted": Counter(note.task for note in site.notes.of(run).notes),
         "command": command_of(about.config, about.model) if about.config.get("tasks") else None,
@@ -149,22 +154,6 @@ def live_part(site: Site, run_id: str) -> PageValues:
         "share": counts.docs_done / counts.docs_total if counts is not None and counts.docs_total else None,
         "finished": site.library.results(run) is not None,
     }
-
-
-def tree_rows(bars: Sequence[Bar]) -> list[dict[str, Any]]:
-    """Rows of the score table with what opening and closing needs: the row's parent, and whether it has children."""
-    rows: list[dict[str, Any]] = []
-    above: list[int] = []
-    for number, bar in enumerate(bars):
-        depth = bar.row.depth
-        if bar.row.first:
-            above = [*above[:depth], number]
-        parent = above[depth - 1] if depth else None
-        rows.append({"bar": bar, "row": bar.row, "id": number, "parent": parent, "node": above[depth]})
-    parents = {row["parent"] for row in rows}
-    for row in rows:
-        row["has_children"] = row["row"].first and row["id"] in parents
-    return rows
 
 
 def saved_share(counts: Counts | None) -> float | None:

@@ -6,8 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from assay.results import METRIC_COLUMN, GroupResult, GroupScore, Health, RunResult, TaskResult, numbers_of
-from assay.show import Axis, Bar, bars_of
+from assay.results import (
+    METRIC_COLUMN,
+    GroupResult,
+    GroupScore,
+    Health,
+    RunResult,
+    TableRow,
+    TaskResult,
+    numbers_of,
+    rows_of,
+)
+from assay.show import Axis, Whisker
 from assay.view.database import SAMPLES, SampleRecord
 from assay.view.library import RunEntry
 from assay.view.notes import LONGEST_TAG, Note
@@ -29,16 +39,16 @@ class TaskPlace:
     file: SampleFile | None
 
     @property
-    def bars(self) -> list[Bar]:
-        """The node's numbers as the run page draws them. What sits in several groups is drawn once."""
-        bars = [bar for bar in bars_of(self.result) if bar.row.name == self.node.name]
-        return bars[: max(1, len(self.node))]
+    def rows(self) -> list[TableRow]:
+        """The node's numbers as the run page has them. What sits in several groups is shown once."""
+        rows = [row for row in rows_of(self.result) if row.name == self.node.name]
+        return rows[: max(1, len(self.node))]
 
     @property
     def shots(self) -> int:
         if isinstance(self.node, TaskResult):
             return self.node.num_fewshot or 0
-        return next((bar.row.shots or 0 for bar in self.bars), 0)
+        return next((row.shots or 0 for row in self.rows), 0)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -88,7 +98,7 @@ def task_page(site: Site, run_id: str, task: str, params: Mapping[str, str]) -> 
     at = place(site, run_id, task)
     health = at.node.health if isinstance(at.node, TaskResult) else Health()
     context = base(site, at) | {
-        "cards": [card(bar, at, health) for bar in at.bars if bar.row.key is not None],
+        "cards": [card(row, at, health) for row in at.rows if row.key is not None],
         "health": health,
         "stats": None,
         "plots": {},
@@ -116,31 +126,32 @@ def task_page(site: Site, run_id: str, task: str, params: Mapping[str, str]) -> 
     }
 
 
-def card(bar: Bar, at: TaskPlace, health: Health) -> dict[str, Any]:
+def card(row: TableRow, at: TaskPlace, health: Health) -> dict[str, Any]:
     """One number, what is to be known about it, and for a group what it is made of."""
-    assert bar.row.key is not None
-    score = at.node.scores[bar.row.key]
+    assert row.key is not None
+    score = at.node.scores[row.key]
+    axis = Axis.around(each.estimate for each in rows_of(at.result) if each.metric == row.metric)
     return {
-        "bar": bar,
-        "row": bar.row,
-        "estimate": bar.row.estimate,
-        "marks": health.filter_marks(bar.row.filter),
-        "bounds": health.bounds.get(bar.row.key),
+        "whisker": Whisker.of(row.estimate, axis, reference=row.chance),
+        "row": row,
+        "estimate": row.estimate,
+        "marks": health.filter_marks(row.filter),
+        "bounds": health.bounds.get(row.key),
         "parts": score if isinstance(score, GroupScore) else None,
-        "members": list(members_of(score, bar, at.result)) if isinstance(score, GroupScore) else [],
+        "members": list(members_of(score, row, at.result)) if isinstance(score, GroupScore) else [],
     }
 
 
-def members_of(score: GroupScore, bar: Bar, result: RunResult) -> Iterator[dict[str, Any]]:
+def members_of(score: GroupScore, row: TableRow, result: RunResult) -> Iterator[dict[str, Any]]:
     """The numbers a group was made of, drawn on one axis with it; intervals where the member has that very number."""
-    key = bar.row.key
+    key = row.key
     assert key is not None
     known = {
         share.name: result[share.name].scores[key].estimate
         for share in score.children
         if share.name in result and key in result[share.name].scores
     }
-    numbers = [n for e in (bar.row.estimate, *known.values()) for n in (e.value, e.low, e.high)]
+    numbers = [n for e in (row.estimate, *known.values()) for n in (e.value, e.low, e.high)]
     axis = Axis.over([*numbers, *(share.value for share in score.children)])
     for share in score.children:
         e = known.get(share.name)
@@ -149,10 +160,7 @@ def members_of(score: GroupScore, bar: Bar, result: RunResult) -> Iterator[dict[
             "share": share,
             "alias": result[share.name].alias if share.name in result else share.name,
             "estimate": e if is_same else None,
-            "dot": axis.percent(share.value),
-            "left": axis.percent(e.low) if e is not None and is_same and e.low is not None else None,
-            "right": axis.percent(e.high) if e is not None and is_same and e.high is not None else None,
-            "ends": axis.ends,
+            "whisker": Whisker(share.value, e.low if e and is_same else None, e.high if e and is_same else None, axis),
         }
 
 

@@ -9,16 +9,16 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
+from assay.analyses.compare import compare_runs
 from assay.finished import open_run
 from assay.results import MetricKey, read_key, rows_of, write_key
 from assay.show import Axis
 from assay.stats import Estimate, holm
 from assay.view.background import PATIENCE, Computed, attempt
-from assay.view.comparisons import Compared, compare, key_of
 from assay.view.library import RunSummary
 from assay.view.render import when
 from assay.view.site import NotFound, PageValues, Site
@@ -59,6 +59,11 @@ class TrendLine:
     axis: Axis
 
     @property
+    def metric_text(self) -> str:
+        """As the page of a comparison has it."""
+        return self.key.metric if self.key.filter == "none" else f"{self.key.metric} ({self.key.filter})"
+
+    @property
     def key_text(self) -> str:
         return write_key(self.key)
 
@@ -67,9 +72,17 @@ class TrendLine:
         return [point for point in self.points if point.change]
 
 
-def compare_steps(directories: Sequence[str]) -> list[Computed[Compared]]:
+Step = dict[str, Any]
+"""A row of a comparison, as plain values."""
+
+
+def compare_steps(directories: Sequence[str]) -> list[Computed[list[Step]]]:
     """Each run against the one before it. Two that cannot be compared do not keep the others from it."""
-    work = partial(compare, opened=cache(open_run))
+    opened = cache(open_run)
+
+    def work(pair: Sequence[str]) -> list[Step]:
+        return [row.to_dict() for row in compare_runs([opened(each) for each in pair])[0].rows]
+
     return [attempt(work, pair) for pair in pairwise(directories)]
 
 
@@ -112,9 +125,11 @@ def order_of(run: RunSummary, by: str) -> tuple[Any, ...]:
     return tuple((0, float(part), "") if i % 2 else (1, 0.0, part) for i, part in enumerate(parts))
 
 
-def lines_of(site: Site, runs: Sequence[RunSummary], by: str, steps: Sequence[Computed[Compared]]) -> list[TrendLine]:
+def lines_of(site: Site, runs: Sequence[RunSummary], by: str, steps: Sequence[Computed[list[Step]]]) -> list[TrendLine]:
     """Tasks and groups in the order of the last run, each with the runs that have it, if those are two or more."""
-    changes = [{(row["name"], key_of(row)): row for row in (step.value or Compared()).rows} for step in steps]
+    changes = [
+        {(row["name"], MetricKey(row["metric"], row["filter"])): row for row in step.value or ()} for step in steps
+    ]
     points: dict[tuple[str, MetricKey], list[Point]] = {}
     about: dict[tuple[str, MetricKey], Any] = {}
     for position, run in enumerate(runs):
@@ -152,12 +167,12 @@ def close_axis(ends: Sequence[float | None]) -> Axis:
 
 def with_changes(points: Sequence[Point], higher_is_better: bool | None) -> list[Point]:
     """Which steps are changes: their p-values are corrected for the number of steps (Holm)."""
-    corrected = holm([None if point.step is None else point.step["p"] for point in points])
+    corrected = holm([None if point.step is None else point.step["p_value"] for point in points])
     marked = []
     for point, p in zip(points, corrected):
         change = ""
-        if point.step is not None and p is not None and p < ALPHA and point.step["value"]:
-            rose = point.step["value"] > 0
+        if point.step is not None and p is not None and p < ALPHA and point.step["difference"]:
+            rose = point.step["difference"] > 0
             change = "changed" if higher_is_better is None else "better" if rose == higher_is_better else "worse"
         step = None if point.step is None else {**point.step, "p_adjusted": p}
         marked.append(replace(point, change=change, step=step))
@@ -184,7 +199,7 @@ def number_of(text: str) -> float | None:
 
 def drawn(points: Sequence[Point], axis: Axis) -> tuple[Point, ...]:
     def up(value: float | None) -> float | None:
-        return None if value is None or not math.isfinite(value) else 100 - axis.percent(value)
+        return None if value is None or not math.isfinite(value) else 100 - (axis.percent(value) or 0.0)
 
     return tuple(replace(p, y=up(p.estimate.value), low=up(p.estimate.low), high=up(p.estimate.high)) for p in points)
 
@@ -205,10 +220,10 @@ def trend_rows(context: PageValues) -> list[dict[str, Any]]:
             "low": point.estimate.low,
             "high": point.estimate.high,
             "n": point.estimate.n,
-            "difference": None if point.step is None else point.step["value"],
+            "difference": None if point.step is None else point.step["difference"],
             "difference_low": None if point.step is None else point.step["low"],
             "difference_high": None if point.step is None else point.step["high"],
-            "p": None if point.step is None else point.step["p"],
+            "p": None if point.step is None else point.step["p_value"],
             "change": point.change,
         }
         for line in lines

@@ -15,9 +15,9 @@ from assay.models.openai.http import Reply
 from assay.models.openai.refusals import read_refusal, retry_after_seconds
 from assay.models.openai.retry import LONGEST_BACKOFF, LONGEST_WAIT, RetryPolicy, Tries, Wait
 from assay.models.openai.transport import Transport
-from assay.models.openai.wire import Again, Failed, Settings
+from assay.models.openai.wire import Failed, Retry, Settings
 
-ERROR, BUSY = Again("HTTP 500"), Again("HTTP 429", throttled=True)
+ERROR, BUSY = Retry("HTTP 500"), Retry("HTTP 429", throttled=True)
 
 
 def test_errors_are_tried_again_as_often_as_asked_for_and_throttling_ten_times_as_often() -> None:
@@ -48,7 +48,7 @@ def test_no_wait_is_longer_than_the_longest(errors: int, chance: float) -> None:
 
 @pytest.mark.parametrize("named", [10.0, 1e9, float("inf")])
 def test_a_named_time_holds_for_all_requests_and_is_capped_for_all(named: float) -> None:
-    wait = RetryPolicy(backoff=1.0).wait_after(Tries(throttled=1), Again("", retry_after=named, throttled=True), 0.0)
+    wait = RetryPolicy(backoff=1.0).wait_after(Tries(throttled=1), Retry("", retry_after=named, throttled=True), 0.0)
     capped = min(named, LONGEST_WAIT)
     assert wait == Wait(capped + 0.125, everyone=capped)
 
@@ -61,7 +61,7 @@ def test_two_clients_do_not_wait_equally_long() -> None:
 # -- what a refusal means -------------------------------------------------------------------------------------------
 
 
-def refusal(status: int, body: object) -> Failed | Again:
+def refusal(status: int, body: object) -> Failed | Retry:
     return read_refusal("http://host", Reply(status, json.dumps(body).encode()), lambda text: text)
 
 
@@ -81,14 +81,14 @@ def test_a_time_that_cannot_be_read_is_none(value: str | None) -> None:
 def test_a_used_up_quota_is_hopeless_though_it_comes_as_429(field: str) -> None:
     with pytest.raises(ModelError, match="no credit"):
         refusal(429, {"error": {"message": "quota", field: "insufficient_quota"}})
-    assert isinstance(refusal(429, {"error": {"message": "slow down", field: "rate_limit_exceeded"}}), Again)
+    assert isinstance(refusal(429, {"error": {"message": "slow down", field: "rate_limit_exceeded"}}), Retry)
 
 
 @pytest.mark.parametrize(
     ("status", "throttled"), [(408, False), (409, False), (429, True), (500, False), (503, True), (529, False)]
 )
 def test_what_may_pass_is_tried_again(status: int, throttled: bool) -> None:
-    assert refusal(status, {"detail": "x"}) == Again(f"HTTP {status}: x", throttled=throttled)
+    assert refusal(status, {"detail": "x"}) == Retry(f"HTTP {status}: x", throttled=throttled)
 
 
 @pytest.mark.parametrize("status", [400, 413, 422, 501])

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
 from assay.analyses.ci.execution import CIPlan, means_of
 from assay.config import CIRule
 from assay.results import matching
+from assay.show import Column, Findings, Table, kinds
+from assay.show.kinds import Name
 from assay.stats import normal_quantile
 
 CORRELATION = 0.5
@@ -31,9 +34,34 @@ class Prospect:
     words: str
 
 
-def explain_ci(plan: CIPlan) -> list[Prospect]:
+class Prospects(tuple[Prospect, ...]):
+    """Of every rule on every task that it is about."""
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        return [asdict(each) for each in self]
+
+
+PROSPECTS: tuple[Column[Prospect], ...] = (
+    Column("task", kinds.NAME, lambda each: Name(each.task), shrinks=True),
+    Column("rule", kinds.TEXT, lambda each: each.rule, shrinks=True),
+    Column("docs", kinds.COUNT, lambda each: each.docs),
+    Column("needed", kinds.COUNT, lambda each: each.needed, rank=1, moves=True),
+    Column("can show", kinds.NUMBER, lambda each: each.shows, "shows", rank=2, moves=True),
+)
+
+
+def prospect_findings(prospects: Prospects) -> Findings:
+    said = (
+        "At 80 % power; models are assumed to correlate by 0.5 over docs. Time and cost may allow fewer docs. "
+        "Nothing was sent."
+    )
+    table = Table.of(PROSPECTS, prospects, row=lambda each: {"note": each.words})
+    return Findings("What the budget can detect", tables=(table,), notes=(said,), result=prospects)
+
+
+def explain_ci(plan: CIPlan) -> Prospects:
     """By the baseline's own variance where there is one; models are assumed to correlate by 0.5 over docs."""
-    return [_prospect(plan, task, rule) for task in plan.docs for rule in plan.rules_of(task)]
+    return Prospects(_prospect(plan, task, rule) for task in plan.docs for rule in plan.rules_of(task))
 
 
 def _prospect(plan: CIPlan, task: str, rule: CIRule) -> Prospect:

@@ -1,20 +1,19 @@
 """Is B better than A? Two or more runs, doc by doc, up to the root of the group tree."""
 
 from assay.analyses.compare.engine import compare_runs
-from assay.analyses.compare.front import compare, comparison_html, comparison_plot, comparison_text
+from assay.analyses.compare.front import compare
 from assay.analyses.compare.group_difference import reported_weights
-from assay.analyses.compare.model import CompareOptions, Comparison, ComparisonRow, Floats
-from assay.analyses.compare.page import comparison_page, page_template
-from assay.analyses.compare.render import (
-    answer_text,
-    comparison_dict,
-    comparison_json,
-    comparison_legend,
-    comparison_table,
-    flip_lines,
-    likeliest,
-    signed,
+from assay.analyses.compare.model import (
+    CompareOptions,
+    Comparison,
+    ComparisonRow,
+    Comparisons,
+    Floats,
+    Noise,
+    Refusal,
 )
+from assay.analyses.compare.schema import COMPARISON_SCHEMA
+from assay.analyses.compare.showing import findings, likeliest, newly_wrong
 from assay.analyses.compare.task_difference import (
     aggregated,
     as_judged,
@@ -24,29 +23,23 @@ from assay.analyses.compare.task_difference import (
 )
 
 __all__ = [
+    "COMPARISON_SCHEMA",
     "CompareOptions",
     "Comparison",
     "ComparisonRow",
+    "Comparisons",
     "Floats",
+    "Noise",
+    "Refusal",
     "aggregated",
-    "answer_text",
     "as_judged",
     "compare",
     "compare_runs",
-    "comparison_dict",
-    "comparison_html",
-    "comparison_json",
-    "comparison_legend",
-    "comparison_page",
-    "comparison_plot",
-    "comparison_table",
-    "comparison_text",
     "corrected_draws",
-    "flip_lines",
+    "findings",
     "is_checked",
     "likeliest",
-    "page_template",
+    "newly_wrong",
     "repeatable_aggregation",
     "reported_weights",
-    "signed",
 ]

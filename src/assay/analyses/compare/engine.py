@@ -13,6 +13,7 @@ from assay.analyses.compare.model import (
     CompareOptions,
     Comparison,
     ComparisonRow,
+    Comparisons,
     MemberDifference,
     NotComparable,
     Refusal,
@@ -21,17 +22,17 @@ from assay.analyses.compare.task_difference import Alignments, TaskDifference, c
 from assay.errors import ConfigError, did_you_mean
 from assay.finished import DocColumn, Run, is_higher_better, named_like, perturbations_in
 from assay.results import MetricKey
-from assay.stats import holm, judge, unpaired_difference
+from assay.stats import decide, holm, unpaired_difference
 
 
-def compare_runs(runs: Sequence[Run], options: CompareOptions | None = None) -> list[Comparison]:
+def compare_runs(runs: Sequence[Run], options: CompareOptions | None = None) -> Comparisons:
     """Compares every other run with the first. The correction covers the tasks of all of them together."""
     options = options or CompareOptions()
     if len(runs) < 2:
         raise ConfigError("a comparison needs two runs", hint="Name two or more.")
     for run in runs:
         run.require("samples")
-    return _judged([_Pair(runs[0], other, options).compare() for other in runs[1:]], options)
+    return Comparisons(_judged([_Pair(runs[0], other, options).compare() for other in runs[1:]], options))
 
 
 class _Pair:
@@ -105,7 +106,9 @@ class _Pair:
             return self._as_reported(task, a.key)
         try:
             # A perturbation changes prompts and nothing else: its docs are those of the clean run.
-            options = replace(self.options, ignore_prompts=True) if task in self.perturbed else self.options
+            options = (
+                self.options.model_copy(update={"ignore_prompts": True}) if task in self.perturbed else self.options
+            )
             return compare_task(a, b, rule, options, alignments)
         except NotComparable as error:
             if task not in self.refused:
@@ -183,7 +186,7 @@ def _judged(comparisons: list[Comparison], options: CompareOptions) -> list[Comp
 
     def judged(i: int, row: ComparisonRow) -> ComparisonRow:
         p = corrected[i, row.name, row.key]
-        verdict = judge(
+        verdict = decide(
             row.difference,
             margin=row.margin,
             alpha=options.alpha,

@@ -4,39 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BeforeValidator
 
 from assay.analyses.noise_file import NoiseFile
+from assay.config import Flag, Names, Options, Texts, option
 from assay.finished import Keys, Run
 from assay.registry import load_object
 from assay.results import MetricKey, matching
+from assay.show import Findings, ForestPlot
 from assay.stats import B_DEFAULT, Difference, Verdict
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class CompareOptions:
+def _noise(value: Any) -> Any:
+    return NoiseFile.load(value) if isinstance(value, str | Path) else value
+
+
+Noise = Annotated[NoiseFile | None, BeforeValidator(_noise)]
+TASKS, METRICS = Flag("-t", "NAMES"), Flag("-m", "NAME")
+
+
+class CompareOptions(Options):
     """How to compare."""
 
-    tasks: tuple[str, ...] = ()
-    """Tasks or groups; empty means all."""
-    metrics: tuple[str, ...] = ()
-    """`acc` or `acc,none`; empty means all."""
-    margin: float = 0.01
-    """A difference that does not matter; relative for numbers beyond ±1, such as perplexities."""
-    alpha: float = 0.05
-    unpaired: bool = False
-    ignore_prompts: bool = False
-    replicates: int = B_DEFAULT
-    noise: NoiseFile | None = None
-    """How much servers move by themselves; it enters every difference of two runs."""
+    tasks: Names = option((), "Only these tasks or groups, with their members.", flag=TASKS)
+    metric: Texts = option((), "Only this metric: acc, or acc,none; can be repeated.", flag=METRICS)
+    margin: float = option(0.01, "A difference that does not matter; relative for numbers beyond ±1.", gt=0)
+    alpha: float = option(0.05, "Error rate of the verdicts.", gt=0, le=0.5)
+    unpaired: bool = option(False, "If prompts or docs differ, compare scores as if on different docs.")
+    ignore_prompts: bool = option(False, "Pair docs by content even if their prompts differ.")
+    bootstrap_iters: int = option(B_DEFAULT, "Replicates of the paired bootstrap.", ge=100)
+    noise: Noise = option(
+        None, "noise.json from `assay noise`; adds serving noise to every difference.", flag=Flag(metavar="FILE")
+    )
+    flips: int = option(
+        0, "List up to N docs per task whose verdict changed.", ge=0, flag=Flag(metavar="[N]", bare=5, default="5")
+    )
 
     def wants(self, key: MetricKey) -> bool:
-        return not self.metrics or any(matching(asked, [key]) for asked in self.metrics)
+        return not self.metric or any(matching(name, [key]) for name in self.metric)
 
     def margin_for(self, a: float, b: float) -> float:
         largest = max(abs(a), abs(b))
@@ -49,6 +61,9 @@ class Flips:
 
     gained: NDArray[np.int64]
     lost: NDArray[np.int64]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"gained": self.gained.tolist(), "lost": self.lost.tolist()}
 
 
 @dataclass(frozen=True)
@@ -92,6 +107,43 @@ class ComparisonRow:
     def filter(self) -> str:
         return self.key.filter
 
+    def to_dict(self) -> dict[str, Any]:
+        d, e = self.difference, self.difference.estimate
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "depth": self.depth,
+            "metric": self.metric,
+            "filter": self.filter,
+            "a": d.a if d.a == d.a else None,
+            "b": d.b if d.b == d.b else None,
+            "difference": e.value,
+            "stderr": e.stderr,
+            "low": e.low,
+            "high": e.high,
+            "level": e.level,
+            "n": e.n,
+            "paired": self.paired,
+            "method": e.method,
+            "undefined": e.undefined,
+            "caution": e.caution,
+            "test": d.test,
+            "p_value": d.p_value,
+            "p_adjusted": self.p_adjusted,
+            "higher_is_better": self.higher_is_better,
+            "margin": self.margin,
+            "verdict": None if self.verdict is None else self.verdict.kind,
+            "verdict_text": None if self.verdict is None else str(self.verdict),
+            "docs_needed": None if self.verdict is None else self.verdict.docs_needed,
+            "detectable": None if self.verdict is None else self.verdict.detectable,
+            "gained": d.gained,
+            "lost": d.lost,
+            "flips": None if self.flips is None else self.flips.to_dict(),
+            "only_a": self.only_a,
+            "only_b": self.only_b,
+            "notes": list(self.notes),
+        }
+
 
 RefusalKind = Literal["differs", "only_a", "only_b", "undefined"]
 
@@ -131,21 +183,54 @@ class Comparison:
         keys = matching(metric, [row.key for row in rows])
         return next((row for row in rows if row.key in keys), None)
 
-    # For people. What draws stands above this module, so it is found by name.
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        return {
+            "a": _run_dict(self.a),
+            "b": _run_dict(self.b),
+            "alpha": self.alpha,
+            "tests_corrected_for": self.family,
+            "rows": [row.to_dict() for row in self.rows],
+            "not_compared": [{"name": r.name, "reason": r.reason} for r in self.refusals],
+        }
+
+    # What draws stands above this module, so it is found by name.
+
+    def findings(self) -> Findings:
+        """To be shown in any format: `.findings().to_markdown()`, `.findings().save("page.html")`."""
+        make: Any = load_object("assay.analyses.compare.showing:findings")
+        made: Findings = make(Comparisons((self,)))
+        return made
 
     def table(self, width: int = 150) -> str:
         """The table as text."""
-        render: Any = load_object("assay.analyses.compare:comparison_text")
-        return str(render(self, width))
+        return self.findings().to_text(width)
 
-    def plot(self, metric: str | None = None) -> Any:
+    def plot(self, metric: str | None = None) -> ForestPlot:
         """A forest plot of the differences under one metric: a notebook draws it, `.save("plot.svg")` keeps it."""
-        draw: Any = load_object("assay.analyses.compare:comparison_plot")
-        return draw(self, metric)
+        draw: Any = load_object("assay.analyses.compare.showing:difference_plot")
+        made: ForestPlot = draw(self, metric)
+        return made
 
     def _repr_html_(self) -> str:
-        render: Any = load_object("assay.analyses.compare:comparison_html")
-        return str(render(self))
+        return self.findings().to("notebook")
 
     def __repr__(self) -> str:
         return f"Comparison(A {self.a.label}, B {self.b.label}, {len(self.rows)} rows)"
+
+
+def _run_dict(run: Run) -> dict[str, str]:
+    return {"path": str(run.path), "model": run.result.model_name, "format": run.format}
+
+
+class Comparisons(tuple[Comparison, ...]):
+    """Every further run against the first."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """One comparison as an object, several under `comparisons`."""
+        made = [comparison.to_dict() for comparison in self]
+        return made[0] if len(made) == 1 else {"comparisons": made}
+
+    def to_report(self, title: str, link: str | None) -> dict[str, Any]:
+        """What `assay show --schema compare` describes."""
+        return {"format": 1, "link": link, "comparisons": [comparison.to_dict() for comparison in self]}

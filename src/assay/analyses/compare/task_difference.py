@@ -17,6 +17,7 @@ from assay.results import Score
 from assay.scoring import estimate
 from assay.stats import (
     FEWEST_LABELS,
+    Basis,
     Difference,
     Judged,
     corrected_difference,
@@ -156,7 +157,7 @@ def corrected_draws(column: DocColumn, clusters: NDArray[Any] | None, options: C
     judged = as_judged(column)
     if not judged.n:
         return aggregated(column, "mean", options).draws
-    return corrected_replicates(judged.verdicts, judged.labels, column.docs, clusters, options.replicates)()
+    return corrected_replicates(judged.verdicts, judged.labels, column.docs, clusters, options.bootstrap_iters)()
 
 
 def _unpaired(
@@ -173,7 +174,7 @@ def _unpaired(
 
 def aggregated(column: DocColumn, aggregation: str, options: CompareOptions) -> Score:
     rule = AGGREGATIONS[aggregation]
-    return estimate(column.values.tolist(), rule, column.docs, column.clusters, options.replicates)
+    return estimate(column.values.tolist(), rule, column.docs, column.clusters, options.bootstrap_iters)
 
 
 def repeatable_aggregation(column: DocColumn, reported: Score | None) -> str | None:
@@ -183,7 +184,7 @@ def repeatable_aggregation(column: DocColumn, reported: Score | None) -> str | N
     """
     # With a control run the reported number is not the mean of these docs, but an estimate of that of all docs.
     # Nor is it where labels corrected a judge.
-    by_control = reported is not None and reported.estimate.method in ("control variate", "prediction-powered")
+    by_control = reported is not None and reported.estimate.basis in (Basis.CONTROL, Basis.LABELS)
     value = None if reported is None or by_control else reported.estimate.value
     for name in dict.fromkeys([column.aggregation, "mean"]):
         if name in AGGREGATIONS and (name != "mean" or _has_mean(column, value)):

@@ -1,7 +1,7 @@
 """Did the model change? Two models on the same texts, token by token, without labels."""
 
 from assay.analyses.drift.engine import Drift, DriftOptions, DriftPart, DriftVerdict, measure_drift
-from assay.analyses.drift.render import drift_json, drift_legend, drift_page, drift_table
+from assay.analyses.drift.showing import findings
 from assay.analyses.drift.texts import Passage, bundled_passages, passages_of_file, passages_of_tasks
 
 __all__ = [
@@ -11,10 +11,7 @@ __all__ = [
     "DriftVerdict",
     "Passage",
     "bundled_passages",
-    "drift_json",
-    "drift_legend",
-    "drift_page",
-    "drift_table",
+    "findings",
     "measure_drift",
     "passages_of_file",
     "passages_of_tasks",

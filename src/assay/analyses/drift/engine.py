@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from assay.analyses.drift.bounds import bounds_of
 from assay.analyses.drift.texts import Passage
+from assay.config import Flag, Options, option
 from assay.errors import ConfigError
 from assay.instance import Instance
 from assay.models import LM, TokenDivergences
@@ -23,15 +24,14 @@ BUCKETS = (16, 64, 256, 1024)
 DriftVerdict = Literal["within", "beyond", "open"]
 
 
-@dataclass(frozen=True)
-class DriftOptions:
-    max_tokens: int = 10_000
-    max_requests: int = 500
-    """For models that answer a request a token: how many are asked."""
-    continuations: int = 50
-    """Prompts that both continue greedily."""
-    continuation_tokens: int = 32
-    max_kl: float | None = None
+class DriftOptions(Options):
+    """How much is read, and how far apart is too far."""
+
+    max_tokens: int = option(10_000, "Tokens to compare.", ge=2)
+    max_requests: int = option(500, "For servers, which need one request per token.", ge=2)
+    continuations: int = option(50, "Prompts that both models continue greedily.", ge=0)
+    continuation_tokens: int = option(32, "Tokens of each continuation.", ge=1, flag=Flag(is_hidden=True))
+    max_kl: float | None = option(None, "Fail if the mean KL divergence exceeds this, in nats.", ge=0)
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,15 @@ class DriftPart:
     """Of A."""
     entropy_change: Estimate
     """B − A."""
+
+    @property
+    def title(self) -> str:
+        return self.name if self.kind == "all" else f"{self.kind} {self.name}"
+
+    def to_dict(self) -> dict[str, Any]:
+        estimates = ("kl", "same_first", "entropy", "entropy_change")
+        about = {"kind": self.kind, "name": self.name, "tokens": self.tokens, "texts": self.texts}
+        return {**about, **{name: _plain(getattr(self, name)) for name in estimates}}
 
 
 @dataclass(frozen=True)
@@ -82,6 +91,24 @@ class Drift:
         low, high = self.bounds
         # What the likeliest tokens show is a lower bound: it can break a limit and never keep one.
         return "beyond" if low > self.max_kl else "within" if high <= self.max_kl and self.is_exact else "open"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "a": self.a,
+            "b": self.b,
+            "exact": self.is_exact,
+            "parts": [part.to_dict() for part in self.parts],
+            "total_variation": None if self.variation is None else [_plain(each) for each in self.variation],
+            "continuations_that_differ": _plain(self.continued),
+            "max_kl": self.max_kl,
+            "bounds": self.bounds,
+            "verdict": self.verdict,
+        }
+
+
+def _plain(estimate: Estimate | None) -> dict[str, Any] | None:
+    names = ("value", "stderr", "low", "high", "n")
+    return None if estimate is None else {name: getattr(estimate, name) for name in names}
 
 
 @dataclass(frozen=True)

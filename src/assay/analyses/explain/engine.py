@@ -14,6 +14,7 @@ from assay.analyses.explain.causes import Hints, RequestChange, causes_of, compa
 from assay.analyses.explain.facts import FieldDifference, config_differences, hints_of, model_differences, settings_of
 from assay.analyses.explain.intervals import Alone, docs_estimate, share_estimate
 from assay.analyses.explain.rescoring import MOST_CAUSES, Rules, shapley_requests, shapley_scores
+from assay.config import Flag, Options, option
 from assay.errors import ConfigError, did_you_mean
 from assay.finished import AnsweredDoc, DocColumn, Run, align
 from assay.models import LM
@@ -23,15 +24,14 @@ from assay.stats import Estimate, unit_index, unit_keys
 UNEXPLAINED = "unexplained"
 
 
-@dataclass(frozen=True)
-class ExplainOptions:
-    task: str | None = None
-    metric: str | None = None
-    metric_b: str | None = None
-    """Where B calls it otherwise."""
-    sample: int = 200
-    """Docs that a model is asked again, for each set of causes."""
-    examples: int = 2
+class ExplainOptions(Options):
+    """Which number is explained, and how closely."""
+
+    task: str | None = option(None, "The task, if the runs have several in common.", flag=Flag("-t", "NAME"))
+    metric: str | None = option(None, "acc, or acc,none.", flag=Flag("-m", "NAME", default="the first that both have"))
+    metric_b: str | None = option(None, "The metric of B, if its name differs.", flag=Flag(metavar="NAME"))
+    sample: int = option(200, "Docs to ask a model again, for each set of causes.", ge=10)
+    examples: int = option(2, "Docs shown for each cause.", ge=0)
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,15 @@ class CauseShare:
     detail: str = ""
     examples: tuple[int, ...] = ()
     """Ids in A of docs whose value it changed."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "cause": self.cause,
+            **{name: getattr(self.estimate, name) for name in ("value", "low", "high")},
+            "docs": self.docs,
+            "detail": self.detail,
+            "examples": list(self.examples),
+        }
 
 
 @dataclass(frozen=True)
@@ -71,6 +80,19 @@ class Explanation:
 
     def share(self, cause: str) -> CauseShare | None:
         return next((share for share in self.shares if share.cause == cause), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "task": self.task,
+            "metric_a": str(self.key_a),
+            "metric_b": str(self.key_b),
+            "a": self.score_a,
+            "b": self.score_b,
+            "difference": self.difference,
+            "shares": [share.to_dict() for share in self.shares],
+            "fields": [{"name": each.name, "a": each.a, "b": each.b} for each in self.fields],
+            "notes": list(dict.fromkeys(self.notes)),
+        }
 
 
 def explain(a: Run, b: Run, options: ExplainOptions | None = None, lm: LM | None = None) -> Explanation:

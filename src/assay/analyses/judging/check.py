@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from assay.errors import ConfigError
 from assay.finished import open_run, sample_rows
 from assay.results import JudgeCheck, MetricKey, self_preference
-from assay.stats import Estimate, Judged, krippendorff
+from assay.stats import Basis, Estimate, Judged, krippendorff
 
 MORE_LABELS = 100
 
@@ -74,7 +75,15 @@ class _Docs:
     unread: int = 0
 
 
-def check_judges(path: str | Path) -> list[CheckedJudge]:
+class CheckedJudges(tuple[CheckedJudge, ...]):
+    """Every judged number of a run."""
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        estimates = ("estimate", "repeats", "panel")
+        return [{**asdict(each), **{name: getattr(each, name).to_dict() for name in estimates}} for each in self]
+
+
+def check_judges(path: str | Path) -> CheckedJudges:
     """Every judged number of a run."""
     run = open_run(path)
     result, found = run.result, []
@@ -89,7 +98,9 @@ def check_judges(path: str | Path) -> list[CheckedJudge]:
                 continue
             docs = _read(sample_rows(run, name), key)
             found.append(_checked(name, key, score.judge, score.estimate, docs, self_preference(result.config)))
-    return found
+    if not found:
+        raise ConfigError(f"{path} has no judged scores", hint="Name a run of a task whose scorer is a judge.")
+    return CheckedJudges(found)
 
 
 def _is_one_of_panel(key: MetricKey, scores: Any) -> bool:
@@ -182,7 +193,7 @@ def _rank_correlation(x: Any, y: Any) -> float | None:
 def _with_more(judged: Judged, estimate: Estimate) -> float | None:
     """λ²·var(verdicts)/N + var(residuals)/n with n larger; the interval shrinks as its standard error does."""
     n, half = judged.n, estimate.half_width
-    if n < 2 or half is None or estimate.method != "prediction-powered" or n == len(judged.verdicts):
+    if n < 2 or half is None or estimate.basis is not Basis.LABELS or n == len(judged.verdicts):
         return None
     at, weight = judged.labelled, judged.weight
     of_verdicts = weight**2 * float(judged.verdicts.var()) / len(judged.verdicts)

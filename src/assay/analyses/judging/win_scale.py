@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from assay.config import Flag, Names, Options, option
 from assay.errors import ConfigError
 from assay.finished import DocColumn, Run, open_run
 from assay.stats import B_DEFAULT, Estimate, Floats, Games, bradley_terry
@@ -27,6 +28,9 @@ class Player:
     games: int
     wins: float
 
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "strength": self.strength.to_dict()}
+
 
 @dataclass(frozen=True)
 class WinScale:
@@ -38,6 +42,20 @@ class WinScale:
     docs: int
     labels: int
     notes: tuple[str, ...] = ()
+
+
+class WinScales(tuple[WinScale, ...]):
+    """One per filter."""
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        return [{**asdict(each), "players": [player.to_dict() for player in each.players]} for each in self]
+
+
+class ScaleOptions(Options):
+    """Which games count."""
+
+    tasks: Names = option((), "Only these tasks.", flag=Flag("-t", "NAMES", default="all"))
+    bootstrap_iters: int = option(B_DEFAULT, "Replicates.", ge=0)
 
 
 @dataclass
@@ -54,15 +72,14 @@ class _Pairs:
         return list(self.players).index(key)
 
 
-def win_scales(
-    paths: Sequence[str | Path], tasks: Sequence[str] = (), *, replicates: int = B_DEFAULT
-) -> list[WinScale]:
+def win_scales(paths: Sequence[str | Path], options: ScaleOptions | None = None) -> WinScales:
     """One scale per filter, over all docs of all tasks that were judged in pairs."""
+    options = options or ScaleOptions()
     runs = [open_run(Path(path)) for path in paths]
     by_filter: dict[str, _Pairs] = {}
     for run in runs:
         for task in run.tasks:
-            if not tasks or task in tasks:
+            if not options.tasks or task in options.tasks:
                 _add(run, task, by_filter)
     if not by_filter:
         raise ConfigError(
@@ -70,7 +87,7 @@ def win_scales(
             hint="A scale needs runs of tasks whose judge is of kind: pairwise.",
         )
     notes = _notes(runs)
-    return [_scale(name, pairs, replicates, notes) for name, pairs in by_filter.items()]
+    return WinScales(_scale(name, pairs, options.bootstrap_iters, notes) for name, pairs in by_filter.items())
 
 
 def _add(run: Run, task: str, by_filter: dict[str, _Pairs]) -> None:

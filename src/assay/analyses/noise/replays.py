@@ -14,7 +14,7 @@ from typing import Any
 
 from assay.analyses.noise.measurement import measure_noise
 from assay.analyses.noise_file import NoiseFile
-from assay.config import RunConfig
+from assay.config import Flag, Numbers, Options, RunConfig, Texts, option
 from assay.errors import ConfigError
 from assay.evaluation import check_first, evaluate
 from assay.finished import read_assay
@@ -25,15 +25,25 @@ SEEDS = 20_261
 """Orders of the replays: the first is asked in the tasks' own."""
 
 
-@dataclass(frozen=True)
-class NoiseOptions:
-    replays: int = 5
-    servers: tuple[str, ...] = ()
-    """Addresses that replays take in turn; none: the one of the config."""
-    concurrency: tuple[int, ...] = ()
-    """Requests under way at once (servers), or batch sizes, that replays take in turn."""
-    greedy: bool = False
-    """Ask tasks that sample greedily too, so that draws and serving are told apart."""
+class NoiseOptions(Options):
+    """How replays differ in what should not matter."""
+
+    replays: int = option(
+        5, "How many times to ask the docs; three or more estimate the noise, two only bound it.", ge=2
+    )
+    servers: Texts = option(
+        (),
+        "Address of a server with this model; if repeated, replays take turns on the servers.",
+        flag=Flag(metavar="URL", name="server"),
+    )
+    concurrency: Numbers = option(
+        (),
+        "Concurrent requests (servers) or batch sizes for the replays, in turn, such as 1,8,32.",
+        flag=Flag(metavar="NUMBERS", default="all, half, a quarter"),
+    )
+    greedy: bool = option(
+        False, "Ask tasks that sample greedily as well; separates draws from serving noise, at twice the cost."
+    )
 
 
 @dataclass(frozen=True)
@@ -79,10 +89,6 @@ def plan_replays(config: RunConfig, options: NoiseOptions, directory: Path, *, g
 
 
 def _refuse(config: RunConfig, options: NoiseOptions) -> None:
-    if options.replays < 2:
-        raise ConfigError(
-            "one replay shows no noise", hint="Use --replays 3 or more; with 2 the noise is only bounded."
-        )
     for name in ("until", "control", "predict_only", "offline"):
         if getattr(config, name):
             raise ConfigError(f"--{name} cannot be replayed", hint=f"Leave out --{name}.")

@@ -1,32 +1,18 @@
-"""Which place may each of many runs have, and how few docs would tell."""
+"""Which rank may each of many runs have, and how few docs would tell?"""
 
-from assay.analyses.rank.engine import RankedRun, Ranking, RankOptions, rank
-from assay.analyses.rank.render import (
-    RankMark,
-    rank_marks,
-    ranking_json,
-    ranking_legend,
-    ranking_markdown,
-    ranking_page,
-    ranking_table,
-)
-from assay.analyses.rank.thin import Thinned, thin_runs, thinned_lines
-from assay.finished import open_runs
+from assay.analyses.rank.engine import RankedRun, Ranking, Rankings, RankOptions, rank
+from assay.analyses.rank.showing import findings
+from assay.analyses.rank.thin import Thinned, ThinnedTasks, thin_findings, thin_tasks
 
 __all__ = [
-    "RankMark",
     "RankOptions",
     "RankedRun",
     "Ranking",
+    "Rankings",
     "Thinned",
-    "open_runs",
+    "ThinnedTasks",
+    "findings",
     "rank",
-    "rank_marks",
-    "ranking_json",
-    "ranking_legend",
-    "ranking_markdown",
-    "ranking_page",
-    "ranking_table",
-    "thin_runs",
-    "thinned_lines",
+    "thin_findings",
+    "thin_tasks",
 ]

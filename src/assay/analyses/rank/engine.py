@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from assay.analyses.compare import CompareOptions, Floats
 from assay.analyses.rank.evidence import Evidence
+from assay.config import Flag, Names, Options, option
 from assay.errors import ConfigError, did_you_mean
 from assay.finished import Run, is_higher_better
 from assay.results import MetricKey, matching
 from assay.stats import Estimate, PairDraws, Ranks, rank_runs, replicate_spread
 
 
-@dataclass(frozen=True)
-class RankOptions:
+class RankOptions(Options):
     """How to rank."""
 
-    tasks: tuple[str, ...] = ()
-    """Tasks or groups; empty means what the runs were asked for."""
-    metric: str | None = None
-    """`acc` or `acc,none`; None means the first that all runs have."""
-    min_difference: float = 0.0
-    level: float = 0.95
-    ignore_prompts: bool = False
-    replicates: int = 2000
+    tasks: Names = option((), "Rank by these tasks or groups.", flag=Flag("-t", "NAMES", default="what was run"))
+    metric: str | None = option(
+        None, "acc, or acc,none.", flag=Flag("-m", "NAME", default="the first that all runs have")
+    )
+    min_difference: float = option(0.0, "Count a run as ahead only if it is ahead by more than this.", ge=0)
+    level: float = option(0.95, "Confidence level of all ranges together.", ge=0.5, lt=1)
+    ignore_prompts: bool = option(False, "Pair docs by content even if their prompts differ.")
+    bootstrap_iters: int = option(2000, "Replicates.", ge=200)
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,30 @@ class RankedRun:
     tier: int
     best: float
     """The share of replicates in which no other run is better."""
+    path: str = ""
+    """Where the run is stored."""
 
     @classmethod
-    def at(cls, place: int, ranks: Ranks, label: str, score: Estimate) -> Self:
+    def at(cls, place: int, ranks: Ranks, label: str, score: Estimate, path: str) -> Self:
         low, high, tier = int(ranks.low[place]), int(ranks.high[place]), int(ranks.tier[place])
-        return cls(label, place, score, int(ranks.rank[place]), low, high, tier, float(ranks.best[place]))
+        return cls(label, place, score, int(ranks.rank[place]), low, high, tier, float(ranks.best[place]), path)
 
     @property
     def range(self) -> str:
         return str(self.low) if self.low == self.high else f"{self.low}–{self.high}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "run": self.label,
+            "score": self.score.value,
+            "stderr": self.score.stderr,
+            "n": self.score.n,
+            "rank": self.rank,
+            "rank_low": self.low,
+            "rank_high": self.high,
+            "tier": self.tier,
+            "probability_best": self.best,
+        }
 
 
 @dataclass(frozen=True)
@@ -76,8 +91,42 @@ class Ranking:
         low, high = sorted((sign * self.pairs.lower[at], sign * self.pairs.upper[at]))
         return float(sign * self.pairs.difference[at]), float(low), float(high)
 
+    def to_dict(self) -> dict[str, Any]:
+        pairs = [(a, b) for at, a in enumerate(self.runs) for b in self.runs[at + 1 :]]
+        return {
+            "name": self.name,
+            "metric": self.key.metric,
+            "filter": self.key.filter,
+            "higher_is_better": self.higher_is_better,
+            "level": self.level,
+            "min_difference": self.min_difference,
+            "runs": [run.to_dict() for run in self.runs],
+            "pairs": [self._pair_dict(a, b) for a, b in pairs],
+            "notes": list(self.notes),
+        }
 
-def rank(runs: Sequence[Run], options: RankOptions | None = None) -> list[Ranking]:
+    def _pair_dict(self, a: RankedRun, b: RankedRun) -> dict[str, Any]:
+        value, low, high = self.bounds(a, b)
+        at = (a.place, b.place)
+        return {
+            "run": a.label,
+            "other": b.label,
+            "difference": value,
+            "low": low,
+            "high": high,
+            "p_adjusted": float(self.pairs.p_adjusted[at]),
+            "docs": int(self.pairs.common[at]),
+        }
+
+
+class Rankings(tuple[Ranking, ...]):
+    """One for each task or group."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"rankings": [ranking.to_dict() for ranking in self]}
+
+
+def rank(runs: Sequence[Run], options: RankOptions | None = None) -> Rankings:
     """A ranking for each task or group that was asked for, under one metric each."""
     options = options or RankOptions()
     if len(runs) < 2:
@@ -87,12 +136,12 @@ def rank(runs: Sequence[Run], options: RankOptions | None = None) -> list[Rankin
     for run in runs:
         run.require("samples")
     labels = distinct_labels(runs)
-    return [_ranking(runs, labels, name, options) for name in _names(runs, options)]
+    return Rankings(_ranking(runs, labels, name, options) for name in _names(runs, options))
 
 
 def _ranking(runs: Sequence[Run], labels: Sequence[str], name: str, options: RankOptions) -> Ranking:
     key = common_key(runs, name, options.metric)
-    settings = CompareOptions(ignore_prompts=options.ignore_prompts, replicates=options.replicates)
+    settings = CompareOptions(ignore_prompts=options.ignore_prompts, bootstrap_iters=options.bootstrap_iters)
     evidence = Evidence(runs, key, settings, labels)
     pairs = evidence.pairs(name)
     nothing_shared = np.flatnonzero(pairs.common == 0)
@@ -108,7 +157,7 @@ def _ranking(runs: Sequence[Run], labels: Sequence[str], name: str, options: Ran
     ranks = rank_runs(pairs, level=options.level, min_difference=options.min_difference)
     order = np.lexsort((np.arange(len(runs)), -ranks.difference.mean(axis=1)))
     reported = [Estimate.missing("not reported") if score is None else score.estimate for score in scores]
-    ranked = [RankedRun.at(at, ranks, labels[at], reported[at]) for at in order.tolist()]
+    ranked = [RankedRun.at(at, ranks, labels[at], reported[at], str(runs[at].path)) for at in order.tolist()]
     alias = runs[0].result[name].alias
     notes = (*evidence.notes, *undefined, *_warnings(runs, labels, name, key))
     return Ranking(name, alias, key, tuple(ranked), ranks, higher, options.level, options.min_difference, notes)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from assay.analyses.rank.engine import RankOptions, common_key, distinct_labels
 from assay.analyses.rank.evidence import Evidence
 from assay.errors import ConfigError
 from assay.finished import Run
-from assay.results import format_number
+from assay.show import Column, Findings, Table, kinds
 from assay.stats import FEWEST_RUNS, ThinDocs, thin_docs
 
 _SIZES = (25, 50, 100, 200, 400, 800, 1600, 3200)
@@ -39,6 +40,20 @@ class Thinned:
 
     def ids(self, thin: ThinDocs) -> list[int]:
         return [int(i) for i in self.doc_ids[thin.docs]]
+
+    def to_dict(self) -> dict[str, Any]:
+        sizes = [
+            {
+                "docs": self.ids(thin),
+                "half_width": thin.half_width,
+                "level": thin.level,
+                "random_half_width": self.random_width(len(thin.docs)),
+                "intercept": thin.intercept,
+                "slope": thin.slope,
+            }
+            for thin in self.sizes
+        ]
+        return {"task": self.task, "docs": self.docs, "runs": self.runs, "left_out": self.left_out, "sizes": sizes}
 
 
 def thin_runs(runs: Sequence[Run], task: str, count: int | None, options: RankOptions) -> Thinned:
@@ -84,24 +99,48 @@ def _check_size(task: str, values: Floats, count: int | None) -> None:
         )
 
 
-def thinned_lines(thinned: Thinned) -> Iterator[str]:
+class ThinnedTasks(tuple[Thinned, ...]):
+    """One for each task."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"tasks": [each.to_dict() for each in self]}
+
+
+def thin_tasks(runs: Sequence[Run], count: int | None, options: RankOptions) -> ThinnedTasks:
+    """Of the tasks that were named, or of all that the runs share."""
+    shared = [task for task in runs[0].tasks if all(task in run.tasks for run in runs)]
+    return ThinnedTasks(thin_runs(runs, task, count, options) for task in options.tasks or shared)
+
+
+def thin_findings(thinned: ThinnedTasks) -> Findings:
     """What a score on so few docs is worth."""
-    yield (
-        f"{thinned.task}: docs chosen on {thinned.runs} runs, from {thinned.docs:,}; another run's score on all docs, "
-        "estimated from its score on the chosen ones:"
+    return Findings(
+        title="Docs that are enough for another run",
+        tables=tuple(map(_table, thinned)),
+        notes=(
+            "Each run's error was measured with docs and calibration from the other runs. The interval holds for a run that "
+            "resembles these as much as they resemble each other; for a new kind of run it may not.",
+        ),
+        result=thinned,
     )
-    for thin in thinned.sizes:
-        width = thin.half_width
-        worth = (
-            f"± {format_number(width)} ({thin.level:.0%})"
-            if width is not None
-            else f"no interval at {thin.level:.0%}: {thinned.runs} runs allow at most {thinned.runs / (thinned.runs + 1):.0%}"
-        )
-        line = f"{thin.intercept:.4f} + {thin.slope:.4f} × mean"
-        yield f"  {len(thin.docs):>6,} docs  {worth}; as many random docs ± {format_number(thinned.random_width(len(thin.docs)))}; {line}"
-    if thinned.left_out:
-        yield f"  {thinned.left_out:,} docs that some run lacks were left out."
-    yield (
-        "  Each run's error was measured with docs and calibration from the other runs. The interval holds for a run that "
-        "resembles these as much as they resemble each other; for a new kind of run it may not."
+
+
+def _table(thinned: Thinned) -> Table:
+    most = f"{thinned.runs} runs allow at most {thinned.runs / (thinned.runs + 1):.0%}"
+    columns: tuple[Column[ThinDocs], ...] = (
+        Column("docs", kinds.COUNT, lambda thin: len(thin.docs)),
+        Column("± half-width", kinds.NUMBER, lambda thin: thin.half_width, "half_width"),
+        Column(
+            "± of random docs", kinds.NUMBER, lambda thin: thinned.random_width(len(thin.docs)), "random_half_width"
+        ),
+        Column("intercept", kinds.NUMBER, lambda thin: thin.intercept, rank=1),
+        Column("slope", kinds.NUMBER, lambda thin: thin.slope, rank=1),
+    )
+    left_out = (f"{thinned.left_out:,} docs that some run lacks were left out.",) if thinned.left_out else ()
+    return Table.of(
+        columns,
+        thinned.sizes,
+        row=lambda thin: {"note": f"no interval at {thin.level:.0%}: {most}" if thin.half_width is None else ""},
+        title=f"{thinned.task}: docs chosen on {thinned.runs} runs, from {thinned.docs:,}",
+        notes=("Another run's score on all docs is intercept + slope × its mean on the chosen ones.", *left_out),
     )

@@ -4,7 +4,7 @@ A packed forward pass is one sequence of tokens from many branches. Handing the 
 wasteful: nearly all of the (tokens × tokens) area is masked. Here each token's attention is computed in the parts that
 it can see, and the parts are joined through their log-sum-exp, which is exact:
 
-    shared path    all tokens of the pack × the keys kept for it, no mask, read once
+    shared path    all tokens of the pack × the keys cached for it, no mask, read once
     own group      the tokens of one subtree × their keys and those above them, groups side by side in padded batches
 
 The plan of the running pass is a context variable, because not every model hands extra arguments down to its attention.
@@ -58,7 +58,7 @@ class _TokensBefore:
 
 
 class PassThroughCache(Cache):  # type: ignore[misc]
-    """Hands keys and values on to the attention function, which keeps what has to be kept."""
+    """Hands keys and values on to the attention function, which caches what has to be cached."""
 
     def __init__(self, positions: Any) -> None:
         super().__init__(layer_class_to_replicate=DynamicLayer)
@@ -72,7 +72,7 @@ class PassThroughCache(Cache):  # type: ignore[misc]
         return 0 if layer_idx is None else _TokensBefore(self._positions)
 
     def get_query_offset(self, layer_idx: int = 0) -> int:
-        """Asked where masks are made, which are ours."""
+        """Called where masks are made, which are ours."""
         return 0
 
 
@@ -207,7 +207,7 @@ def in_full(states: Any) -> Any:
 
 
 def kept_dtype(states: Any) -> Any:
-    """What keys and values are kept in: on a CPU as they are attended over, instead of widening all of them in every pass."""
+    """What keys and values are cached in: on a CPU as they are attended over, instead of widening all of them in every pass."""
     return torch.float32 if states.device.type == "cpu" and states.dtype != torch.float64 else states.dtype
 
 
@@ -252,7 +252,7 @@ def describe_mask(*, mask_function: Any, local_size: int | None = None, **_: Any
     """In place of the mask that the model makes for its layers: one number that says which it is.
 
     0 for all that went before, the size of a sliding window, or a chunk size below zero. What a config says of windows
-    need not be what its layers do (a Llama ignores `sliding_window`), so the mask function itself is asked, at the places where
+    need not be what its layers do (a Llama ignores `sliding_window`), so the mask function itself is called, at the places where
     these three differ.
     """
     size = local_size or 64

@@ -33,7 +33,7 @@ class TokenBudget:
         self.most = tokens
 
     def grow(self) -> None:
-        """Twice as many again, up to what it began with: asked at the start of each lot of requests."""
+        """Twice as many again, up to what it began with: called at the start of each lot of requests."""
         self.tokens = min(self.most, 2 * self.tokens)
 
     def halve(self, error: BaseException) -> None:
@@ -82,7 +82,7 @@ def free_memory(device: Any) -> int:
     limit, used = (_lines(_CGROUP / name) for name in ("memory.max", "memory.current"))
     if not limit or not used or not limit[0].isdigit():
         return int(machine)
-    # Cached files count as used, though the kernel drops them when memory is asked for.
+    # Cached files count as used, though the kernel drops them when memory is needed.
     cached = _fields(_CGROUP / "memory.stat").get("inactive_file", 0)
     return int(max(0, min(machine, int(limit[0]) - int(used[0]) + cached)))
 

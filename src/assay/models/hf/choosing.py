@@ -48,7 +48,7 @@ def choose_tokens(places: Sequence[Place], logits: Any) -> list[int]:
 
 
 def uniform(seeds: Sequence[int], counts: Sequence[int]) -> NDArray[np.float64]:
-    """Numbers in [0, 1), one for each seed and count: SplitMix64, which may be asked for any place of its sequence.
+    """Numbers in [0, 1), one for each seed and count: SplitMix64, which gives any place of its sequence.
 
     >>> uniform([1, 1, 2], [0, 1, 0]).round(3).tolist()
     [0.567, 0.746, 0.591]

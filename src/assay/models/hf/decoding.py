@@ -24,7 +24,7 @@ _GROWTH = 64
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Base:
-    """A prefix that rows span. Compared by identity: two equal prefixes are never kept."""
+    """A prefix that rows span. Compared by identity: two equal prefixes are never cached."""
 
     states: KVCache = field(repr=False)
     length: int

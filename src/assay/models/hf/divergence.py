@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from assay.models.hf.engine import HFEngine
 
 _STEP = 256
-"""Tokens of a step: its logits are kept whole, twice."""
+"""Tokens of a step: its logits are in memory whole, twice."""
 _ROWS = 32
 
 
@@ -48,11 +48,11 @@ def check_same_tokens(a: HFEngine, b: HFEngine) -> None:
 
 def _first_tokens(sequences: Sequence[Sequence[int]], most: int) -> list[list[int]]:
     """Whole texts until `most` tokens are reached; the last one is cut."""
-    kept: list[list[int]] = []
+    cut: list[list[int]] = []
     for tokens in sequences:
-        kept.append(list(tokens[:most]))
-        most -= len(kept[-1])
-    return kept
+        cut.append(list(tokens[:most]))
+        most -= len(cut[-1])
+    return cut
 
 
 def _by_tree(runners: Sequence[Any], sequences: Sequence[Sequence[int]]) -> Iterator[TokenDivergences]:

@@ -31,7 +31,7 @@ class HFEngine:
         return bool(self.model.config.is_encoder_decoder)
 
     def recover(self, error: Exception) -> None:
-        """After running out of memory: drop what is kept and halve the budget. Any other error goes on its way."""
+        """After running out of memory: drop what is cached and halve the budget. Any other error goes on its way."""
         if not is_out_of_memory(error):
             raise error
         if self.runner is not None:

@@ -65,7 +65,7 @@ class Generations:
         self.eos, self.eos_text = _end_tokens(engine.model, engine.encoder)
         self._config = _generation_config(engine.model)
         self._pads: bool | None = None
-        """Whether `generate` may be given rows of several lengths; asked when it is needed."""
+        """Whether `generate` may be given rows of several lengths; found out when it is needed."""
         self._batches = False
         """Whether it may be given rows of one length."""
         self._unusual_config = sorted(self._config.keys() & _LEFT_TO_TRANSFORMERS)
@@ -173,14 +173,14 @@ class Generations:
         room = self.engine.max_length
         if not self.engine.seq2seq:
             room = room_for_prompt(room, settings.max_gen_toks)
-        kept = tuple(tokens[-room:]) or (self.engine.encoder.prefix_token_id,)
+        prompt = tuple(tokens[-room:]) or (self.engine.encoder.prefix_token_id,)
         end = self.think_end_token
-        if end is None and self.thoughts is not None and self._opens_thought(kept):
+        if end is None and self.thoughts is not None and self._opens_thought(prompt):
             end = self.thoughts[1]
         rules = StopRules(settings.until, self.eos, self.eos_text, settings.max_gen_toks, end, self.thoughts)
-        seed = draw_seed(self.seed, np.asarray(kept, dtype="<i4").tobytes(), draw)
+        seed = draw_seed(self.seed, np.asarray(prompt, dtype="<i4").tobytes(), draw)
         penalty = settings.other.get("repetition_penalty") or self._config.get("repetition_penalty") or 1.0
-        return Prompt(kept, settings, rules, seed, float(penalty))
+        return Prompt(prompt, settings, rules, seed, float(penalty))
 
     def _opens_thought(self, tokens: Sequence[int]) -> bool:
         """Whether the prompt ends where a thought begins, as many chat templates have it."""

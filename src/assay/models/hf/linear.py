@@ -34,7 +34,7 @@ _SHORT = 1024
 """Inputs of a layer up to which its rounding is good enough for scores: half as much again as the usual one's."""
 _SHARE_OF_MEMORY = 0.25
 _WIDENED_FROM = 4
-"""Rows from which weights in half precision are widened for one product, where no wide copy of them is kept."""
+"""Rows from which weights in half precision are widened for one product, where there is no wide copy of them."""
 _SLICE = 1024
 """Outputs whose weights are widened at a time: they stay in the processor's cache."""
 

@@ -53,7 +53,7 @@ class Source:
             source = cls(str(path), **others)
             source.check_directory()
             return source
-        if _looks_like_a_path(pretrained):
+        if pretrained.startswith((".", "/", "~")) or pretrained.count("/") > 1 or pretrained.endswith(".gguf"):
             raise ModelFileError(
                 f"there is no model directory {pretrained}",
                 hint="Use a directory with config.json and weights, a .gguf file, or a hub name such as org/model.",
@@ -282,7 +282,7 @@ def _to_device(model: Any, device: str) -> Any:
 
 
 def choose_device(device: str | None) -> str:
-    """What was asked for, or the fastest there is."""
+    """What was requested, or the fastest there is."""
     import torch
 
     if device is not None:
@@ -328,7 +328,3 @@ def _explain(what: str, source: Source, error: Exception) -> AssayError:
 
 def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
-
-
-def _looks_like_a_path(name: str) -> bool:
-    return name.startswith((".", "/", "~")) or name.count("/") > 1 or name.endswith(".gguf")

@@ -47,7 +47,7 @@ class LogLikelihoods:
         windows: list[Pair] = []
         owners: list[int] = []
         for position, tokens in enumerate(self.engine.encoder.encode(texts)):
-            # The prefix token is asked for only where there is a text to stand before.
+            # The prefix token is needed only where there is a text to stand before.
             prefix = self.engine.encoder.prefix_token_id if tokens else -1
             windows += [Pair(*window) for window in rolling_windows(tokens, prefix, self.engine.max_length)]
             owners += [position] * (len(windows) - len(owners))

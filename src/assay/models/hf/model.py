@@ -19,7 +19,7 @@ from assay.models.hf.chat import ChatFormatter, template_text
 from assay.models.hf.fingerprint import fingerprint, weights_in_memory
 from assay.models.hf.tokenization import TextEncoder, to_scored
 from assay.models.info import Capabilities, Check, ModelInfo, TokenDivergences, Usage
-from assay.models.letters import label_pairs, letters_by_likelihood
+from assay.models.label_logprobs import label_logprobs_by_likelihood, label_pairs
 from assay.models.prefix_tree import count_distinct
 
 if TYPE_CHECKING:
@@ -174,17 +174,19 @@ class HFLM(StreamingLM):
         )
 
     def _check_tree(self, wanted: bool) -> SelfCheck:
-        from assay.models.hf.kept_check import kept_self_check
         from assay.models.hf.selfcheck import SelfCheck, self_check
+        from assay.models.hf.stored_check import stored_self_check
 
         if not wanted:
             return SelfCheck("batch", reason="it was switched off (tree=False)")
         if self.model.config.is_encoder_decoder:
             return SelfCheck("batch", reason="it is an encoder-decoder model")
         # What was handed over may change in place, and its weights would have to be read whole to tell.
-        check = self_check(self.model) if self.source is None else kept_self_check(self.model, self.fingerprint())
+        check = self_check(self.model) if self.source is None else stored_self_check(self.model, self.fingerprint())
         if check.way == "state":
-            logger.info("this model cannot use the prefix tree (%s); shared prefixes are kept as states", check.reason)
+            logger.info(
+                "this model cannot use the prefix tree (%s); shared prefixes are cached as states", check.reason
+            )
         elif check.way == "batch":
             logger.warning(
                 "this model cannot use the prefix tree (%s); each request is computed separately", check.reason
@@ -214,7 +216,7 @@ class HFLM(StreamingLM):
             elif request_type == "loglikelihood":
                 yield from self.loglikelihoods.stream(arguments)
             elif request_type == "letters":
-                yield from letters_by_likelihood(self.loglikelihoods.stream, instances)
+                yield from label_logprobs_by_likelihood(self.loglikelihoods.stream, instances)
             elif request_type == "loglikelihood_rolling":
                 yield from self.loglikelihoods.stream_rolling([text for (text,) in arguments])
             else:
@@ -289,11 +291,11 @@ class HFLM(StreamingLM):
         return self._fingerprint
 
     def own_checks(self, tolerance: float) -> Iterator[Check]:
-        from assay.models.hf.kept_check import kept_self_check
         from assay.models.hf.selftest import own_checks
+        from assay.models.hf.stored_check import stored_self_check
 
         if self.source is not None and self.check.difference is not None:
-            kept_self_check(self.model, self.fingerprint(), anew=True)
+            stored_self_check(self.model, self.fingerprint(), anew=True)
         return own_checks(self.loglikelihoods.engine, self.check, tolerance)
 
     @property
@@ -311,8 +313,8 @@ class HFLM(StreamingLM):
                 [prompt.tokens for prompt in self.generations.prepare(arguments, [0] * len(arguments))]
             )
         if request_type in ("loglikelihood", "letters"):
-            asked = arguments if request_type == "loglikelihood" else label_pairs(instances)[0]
-            pairs = self.loglikelihoods.encode(asked)
+            texts = arguments if request_type == "loglikelihood" else label_pairs(instances)[0]
+            pairs = self.loglikelihoods.encode(texts)
         else:
             pairs = self.loglikelihoods.windows([text for (text,) in arguments])[0]
         return count_distinct([to_scored(pair, self.max_length).tokens for pair in pairs])

@@ -1,4 +1,4 @@
-"""A generation: what is asked, and how far it has come."""
+"""A generation: its prompt and settings, and how far it has come."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class RowGenerator:
         }
         places = sorted(ends)
         logits, states = self.runner.run(step, places, capture=bool(places))
-        # What was kept for the step before is the path of this one if it is as long; then nothing was cut off it.
+        # What was cached for the step before is the path of this one if it is as long; then nothing was cut off it.
         bases = {step.depth: self._base} if self._base and self._base.length == step.depth else {}
         for row, place in enumerate(places):
             chain = step.keep if place >= step.below else 0

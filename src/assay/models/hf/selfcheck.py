@@ -8,7 +8,7 @@ The first that agrees with plain scoring is taken. In full precision the two mus
 quantised models, plain scoring does not agree with itself: the same tokens in another batch, or behind an embedding that was
 rounded the other way, come out differently, in mixtures of experts by a whole route. So the noise of plain scoring is measured
 on the same probes, and a way passes if its differences are of that kind. A route that flips in a prefix moves all that follows,
-and the first probes share theirs; what fails on them is asked again behind many prefixes. Noise can hide what is wrong, so where
+and the first probes share theirs; what fails on them is tried again behind many prefixes. Noise can hide what is wrong, so where
 there is memory for it the same weights are first compared in float32.
 """
 
@@ -156,13 +156,13 @@ def _fits_in_full(model: Any) -> bool:
 @contextlib.contextmanager
 def in_full_precision(model: Any) -> Iterator[None]:
     """Within this, the weights are float32. What was half precision comes back bit by bit."""
-    kept = [(part, part.data) for part in (*model.parameters(), *model.buffers()) if part.dtype in _HALF]
+    originals = [(part, part.data) for part in (*model.parameters(), *model.buffers()) if part.dtype in _HALF]
     try:
-        for part, data in kept:
+        for part, data in originals:
             part.data = data.float()
         yield
     finally:
-        for part, data in kept:
+        for part, data in originals:
             part.data = data
 
 

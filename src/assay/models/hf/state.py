@@ -31,7 +31,7 @@ class StateRunner:
     def __init__(self, model: Any, *, shares: bool = True) -> None:
         self.model = model
         self.shares = shares
-        """Whether a cache can be continued by more than one token, so that prefixes may be kept."""
+        """Whether a cache can be continued by more than one token, so that prefixes may be cached."""
         self.computed = 0
         """Tokens that went through the model."""
         takes = inspect.signature(innermost(model).forward).parameters

@@ -1,4 +1,4 @@
-"""Generation behind kept states: each prompt is read without padding, then rows are decoded side by side.
+"""Generation behind cached states: each prompt is read without padding, then rows are decoded side by side.
 
 Recurrent layers cannot skip padding, so none goes through them: a shared prefix is computed once, each prompt goes on from a
 copy of its cache, prompts with equally many tokens left together. Decoding joins the caches: states as they are, keys and
@@ -26,7 +26,7 @@ from assay.models.prefix_tree import PrefixTree
 
 @dataclass(frozen=True, slots=True)
 class _StateArrival:
-    """A prompt that has been read: who asked for it, its cache of one row, and the logits after its last token."""
+    """A prompt that has been read: whose it is, its cache of one row, and the logits after its last token."""
 
     indices: list[int]
     cache: Any

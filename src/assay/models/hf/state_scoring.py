@@ -1,4 +1,4 @@
-"""Log-likelihoods behind kept states: a prefix that many requests share is computed once, the rest in padded batches."""
+"""Log-likelihoods behind cached states: a prefix that many requests share is computed once, the rest in padded batches."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from assay.models.hf.tokenization import Scored
 from assay.models.prefix_tree import PrefixTree
 
 _WORTH = 48
-"""Tokens that a kept prefix has to save: it is a pass of its own, and its cache is copied."""
+"""Tokens that a cached prefix has to save: it is a pass of its own, and its cache is copied."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stem:
-    """A prefix that is kept: nodes from below the stem above it, and what hangs from its end."""
+    """A prefix that is cached: nodes from below the stem above it, and what hangs from its end."""
 
     path: tuple[int, ...]
     rows: tuple[tuple[int, ...], ...]

@@ -45,7 +45,7 @@ class StopWatch:
         self._mark = rules.think_end_token
 
     def reason(self, ids: Sequence[int]) -> str | None:
-        """Why the generation ends with its last token, or None if it goes on. To be asked after every token."""
+        """Why the generation ends with its last token, or None if it goes on. To be called after every token."""
         if ids[-1] in self.rules.eos:
             return "eos"
         if self._mark is None and self.rules.thoughts and len(ids) <= _tail(self.rules.thoughts[:1]):

@@ -96,7 +96,7 @@ class TextEncoder:
         wholes = iter(self.encode([context + continuation for context, continuation in moved if context]))
         bare = iter(self.encode([text for context, text in moved if not context], add_special_tokens=False))
         return [
-            _split(next(contexts), next(wholes)) if context else self._without_context(next(bare))
+            Pair(ids := next(contexts), next(wholes)[len(ids) :]) if context else self._without_context(next(bare))
             for context, _ in moved
         ]
 
@@ -134,10 +134,6 @@ def _move_whitespace(context: str, continuation: str) -> tuple[str, str]:
     """
     stripped = context.rstrip()
     return stripped, context[len(stripped) :] + continuation
-
-
-def _split(context: list[int], whole: list[int]) -> Pair:
-    return Pair(context, whole[len(context) :])
 
 
 def to_scored(pair: Pair, max_length: int) -> Scored:

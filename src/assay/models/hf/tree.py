@@ -1,4 +1,4 @@
-"""Running the steps of a prefix-tree schedule: the kept path, and one forward pass per step."""
+"""Running the steps of a prefix-tree schedule: the cached path, and one forward pass per step."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class _Reach:
 
 
 class StepPlan:
-    """Attention of one step: the kept path for all, the chain for what lies below it, its own ancestors for each."""
+    """Attention of one step: the cached path for all, the chain for what lies below it, its own ancestors for each."""
 
     def __init__(self, step: Step, path: KeptPath, *, capture: bool = False) -> None:
         self.step = step
@@ -186,7 +186,7 @@ class StepPlan:
 
 
 class TreeRunner:
-    """One forward pass of the model per step, and the path kept between them."""
+    """One forward pass of the model per step, and the path cached between them."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -205,7 +205,7 @@ class TreeRunner:
         return self.model.get_input_embeddings().weight.device
 
     def run(self, step: Step, scored: Any, *, capture: bool = False) -> tuple[Any, KVCache]:
-        """Logits at the places `scored` (a sorted list) of the step; keys and values of the step if asked for."""
+        """Logits at the places `scored` (a sorted list) of the step; keys and values of the step if requested."""
         self.path.cut(step.depth)
         plan = StepPlan(step, self.path, capture=capture)
         places = torch.as_tensor(np.asarray(scored, dtype=np.int64), device=self.device)
@@ -219,10 +219,10 @@ class TreeRunner:
         """Logits `[places, vocabulary]` of one planned pass. The model's own head runs, only where it is needed."""
         few = self._keeps_logits and self._last_mlp is not None and 0 < len(places) < len(tokens)
         thrift = only_at(self._last_mlp, places) if few else contextlib.nullcontext()
-        # Some head has to run: where no place is asked for, that of one token.
+        # Some head has to run: where no place is scored, that of one token.
         # A list stays what it is on its way through the hooks of a model on several devices; its logits are on the last of them.
-        asked = places if self._one_device else places.tolist()
-        keep = {"logits_to_keep": asked if len(places) else 1} if self._keeps_logits else {}
+        scored_places = places if self._one_device else places.tolist()
+        keep = {"logits_to_keep": scored_places if len(places) else 1} if self._keeps_logits else {}
         with torch.inference_mode(), planned(self._configs, plan) as layers, thrift:
             output = self.model(
                 input_ids=_row(tokens, self.device),

@@ -1,4 +1,4 @@
-"""What a server can be asked for, found out with tiny requests: it takes a picture, a tool, a seed, or declines."""
+"""What can be requested of a server, found out with tiny requests: it takes a picture, a tool, a seed, or declines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHORT = GenerationSettings(max_gen_toks=PROBE_TOKENS)
 
 
 @dataclass(frozen=True)
-class Asked:
+class Probe:
     """One tiny request: what is shown, how much is answered, and the fields beside it."""
 
     shown: Context
@@ -41,7 +41,7 @@ class Asked:
 class Ability:
     """Requests that only a server with the ability answers so that `shows` is true of its replies."""
 
-    asked: tuple[Asked, ...]
+    probes: tuple[Probe, ...]
     shows: Callable[[Sequence[Any]], bool] = lambda replies: True
 
 
@@ -65,7 +65,7 @@ _SPELL = (Message("user", "Recite the alphabet: A, B, C, D, and so on."),)
 CHAT_ABILITIES: Mapping[str, Ability] = {
     "images": Ability(
         (
-            Asked(
+            Probe(
                 (
                     Message(
                         "user",
@@ -75,12 +75,12 @@ CHAT_ABILITIES: Mapping[str, Ability] = {
             ),
         )
     ),
-    "tools": Ability((Asked(PROBES[0], beside={"tools": [_TOOL]}),)),
-    "stop_strings": Ability((Asked(PROBES[0], beside={"stop": ["\n\n\n"]}),)),
+    "tools": Ability((Probe(PROBES[0], beside={"tools": [_TOOL]}),)),
+    "stop_strings": Ability((Probe(PROBES[0], beside={"stop": ["\n\n\n"]}),)),
     "seeds": Ability(
-        tuple(Asked("Write ten words at random:", _SAMPLED, {"seed": seed}) for seed in (1, 1, 2, 2)), repeats_itself
+        tuple(Probe("Write ten words at random:", _SAMPLED, {"seed": seed}) for seed in (1, 1, 2, 2)), repeats_itself
     ),
-    "continues": Ability((Asked(_SPELL), Asked((*_SPELL, Message("assistant", "A")))), goes_on),
+    "continues": Ability((Probe(_SPELL), Probe((*_SPELL, Message("assistant", "A")))), goes_on),
 }
 """What only a request can tell. A server that declines one does not have the ability."""
 COMPLETION_ABILITIES = {name: CHAT_ABILITIES[name] for name in ("stop_strings", "seeds")}

@@ -14,14 +14,14 @@ from assay.errors import ConfigError, ModelError
 from assay.instance import Context, Instance, Response, TokenCounts, context_text
 from assay.models.base import Capabilities, ModelInfo, Stop, Usage, never, with_arguments
 from assay.models.generation import DEFAULT_TOKS, GenerationSettings, draw_seed, thinking_room
-from assay.models.letters import letters_of
+from assay.models.label_logprobs import label_logprobs_of
 from assay.models.openai.address import endpoint_address
 from assay.models.openai.arguments import ServerArguments, prompts_together
 from assay.models.openai.batch import Batches
-from assay.models.openai.described import DescribedServer
 from assay.models.openai.probing import LISTED, read_tops
 from assay.models.openai.reading import read_response
 from assay.models.openai.sending import send_by_prefix
+from assay.models.openai.server_info import ServerInfo
 from assay.models.openai.tokens import Encoder, make_encoder
 from assay.models.openai.transport import Transport
 from assay.models.openai.wire import (
@@ -38,7 +38,7 @@ DEFAULT_LENGTH = 2048
 """Tokens of a context where neither the server nor anybody else says."""
 
 
-class ServerLM(DescribedServer):
+class ServerLM(ServerInfo):
     """A model behind an address. Subclasses say which endpoint, and how a request is written and a reply read.
 
     The key comes from the environment (`OPENAI_API_KEY`, or the variable named by `api_key_env`) and is written
@@ -56,7 +56,8 @@ class ServerLM(DescribedServer):
         self._given_length = None if given.max_length is None else int(given.max_length)
         self._given_toks = None if given.max_gen_toks is None else int(given.max_gen_toks)
         self.url = endpoint_address(base_url or self.DEFAULT_URL, self.ENDPOINT)
-        self.transport = self.make_transport(given.settings(self.url, key_required=self._key_required()))
+        key_required = self.NEEDS_KEY and self.url.startswith("https://api.openai.com")
+        self.transport = self.make_transport(given.settings(self.url, key_required=key_required))
         self.model = model or given.pretrained or self._only_model()
         self.seed, self.eos_string, self.think_end_token = given.seed, given.eos_string, given.think_end_token
         self.enable_thinking, self.reasoning_effort = given.enable_thinking, given.reasoning_effort
@@ -136,7 +137,7 @@ class ServerLM(DescribedServer):
         return min(said, default=DEFAULT_LENGTH)
 
     def fingerprint(self) -> str:
-        """The address, the name and how it is asked. Whether it is still the same model is what `identify` tells.
+        """The address, the name and how it is reached. Whether it is still the same model is what `identify` tells.
 
         Headers count, because a gateway may choose the model by them; the key does not.
         """
@@ -210,22 +211,22 @@ class ServerLM(DescribedServer):
         context: Context = instance.arguments[0]
         return context
 
-    def stream_letters(self, instances: Sequence[Instance], stop: Stop) -> Iterator[tuple[int, Response]]:
+    def stream_label_logprobs(self, instances: Sequence[Instance], stop: Stop) -> Iterator[tuple[int, Response]]:
         """One token of an answer, with the likeliest ones at its place; the labels are found among them."""
         one_token = GenerationSettings(max_gen_toks=1)
         tops = {name: LISTED if value is not True else True for name, value in self.TOP_LOGPROBS.items()}
 
         def write(at: int) -> Job[Response]:
             body = self.write_generation(self.shown(instances[at]), one_token, self.seed)
-            return Job({**body, **tops}, partial(self._read_letters, instances[at]))
+            return Job({**body, **tops}, partial(self._read_label_logprobs, instances[at]))
 
         yield from self.send_by_prefix(write, [context_text(instance.args[0]) for instance in instances], stop)
 
-    def _read_letters(self, instance: Instance, reply: Any) -> Response:
+    def _read_label_logprobs(self, instance: Instance, reply: Any) -> Response:
         places = read_tops(reply["choices"][0])
         if not places or not places[0]:
             raise Unusable("it does not list its most likely tokens (top_logprobs)", again=False)
-        return Response(letters_of(places[0], instance.args[1]), tokens=self.count(reply))
+        return Response(label_logprobs_of(places[0], instance.args[1]), tokens=self.count(reply))
 
     def likeliest_tokens(self, prompts: Sequence[str]) -> list[dict[str, float]]:
         """One token after each prompt, with the likeliest at its place: as many as the server lists."""
@@ -255,7 +256,7 @@ class ServerLM(DescribedServer):
         belong: Callable[[int, int], bool] = lambda one, other: False,
         most: int = 1,
     ) -> Iterator[tuple[int, Response]]:
-        _ = self.max_length  # asked of the server here: requests are written on the thread that would wait for it
+        _ = self.max_length  # requested from the server here: requests are written on the thread that would wait for it
         return send_by_prefix(self.batches or self.transport, self, write, prompts, stop, belong, most)
 
     @property
@@ -301,6 +302,3 @@ class ServerLM(DescribedServer):
         if response.reasoning and response.reasoning_tokens is None and self.encoder is not None:
             return response._replace(reasoning_tokens=len(self.encoder.encode(response.reasoning)))
         return response
-
-    def _key_required(self) -> bool:
-        return self.NEEDS_KEY and self.url.startswith("https://api.openai.com")

@@ -38,8 +38,8 @@ class Submitted:
 
     @classmethod
     def read(cls, path: Path) -> Submitted:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        return cls(kept["id"], kept["requests"], path)
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        return cls(stored["id"], stored["requests"], path)
 
     def write(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ class Batches:
         return assay_home() / "batches" / hashlib.sha256(self.name.encode()).hexdigest()[:24]
 
     def send_all(self, jobs: Iterable[Job[T]], stop: Stop = never) -> Iterator[tuple[int, T | Failed]]:
-        """Yield each job's value, or why it failed, batch by batch. Asked to stop, it leaves the batches to the server."""
+        """Yield each job's value, or why it failed, batch by batch. Told to stop, it leaves the batches to the server."""
         wanted: dict[str, list[tuple[int, Job[T]]]] = {}
         bodies: dict[str, bytes] = {}
         for at, job in enumerate(jobs):
@@ -74,7 +74,8 @@ class Batches:
             known_by = hashlib.sha256(written).hexdigest()
             bodies[known_by] = written
             wanted.setdefault(known_by, []).append((at, job))
-        batches = [batch for batch in self._known() if any(each in wanted for each in batch.requests)]
+        known = map(Submitted.read, sorted(self.folder.glob("*.json")))  # none where there is no such folder
+        batches = [batch for batch in known if any(each in wanted for each in batch.requests)]
         under_way = {each for batch in batches for each in batch.requests}
         missing = [known_by for known_by in wanted if known_by not in under_way]
         for start in range(0, len(missing), MOST_REQUESTS):
@@ -86,10 +87,7 @@ class Batches:
             for known_by in batch.requests:
                 for at, job in wanted.pop(known_by, ()):
                     yield at, self._read(job, results.get(known_by))
-            batch.path.unlink(missing_ok=True)  # its answers are with whoever asked; only the store needs them now
-
-    def _known(self) -> list[Submitted]:
-        return [Submitted.read(path) for path in sorted(self.folder.glob("*.json"))] if self.folder.is_dir() else []
+            batch.path.unlink(missing_ok=True)  # its answers are with whoever sent it; only the store needs them now
 
     def _submit(self, requests: list[str], bodies: dict[str, bytes]) -> Submitted:
         url = "/v1" + self.endpoint
@@ -108,7 +106,7 @@ class Batches:
         return batch
 
     def _results(self, batch: Submitted, stop: Stop) -> dict[str, Any] | None:
-        """The replies by request, once there are any; None when it was asked to stop before."""
+        """The replies by request, once there are any; None when it was told to stop before."""
         while True:
             state = self.transport.get(self._sibling(f"/batches/{batch.id}"))
             if state is None:

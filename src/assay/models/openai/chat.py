@@ -39,7 +39,7 @@ class LocalChat(ServerLM):
         if request_type in ("loglikelihood", "loglikelihood_rolling"):
             self._no_likelihoods(request_type)
         if request_type == "letters":
-            yield from self.stream_letters(instances, stop)
+            yield from self.stream_label_logprobs(instances, stop)
             return
         if request_type != "generate_until":
             raise self.cannot_answer(request_type)

@@ -38,7 +38,7 @@ class LocalCompletions(ServerLM):
             yield from self.stream_generation(instances, draws, stop)
             return
         if request_type == "letters":
-            yield from self.stream_letters(instances, stop)
+            yield from self.stream_label_logprobs(instances, stop)
             return
         if request_type not in ("loglikelihood", "loglikelihood_rolling"):
             raise self.cannot_answer(request_type)
@@ -107,10 +107,10 @@ class LocalCompletions(ServerLM):
         A text that fits goes out as it is: encoding and decoding do not give every text back.
         """
         ids = encoder.encode(context)
-        kept = ids[-room:]
+        last = ids[-room:]
         if self.tokenized:
-            return kept or ([] if encoder.prefix is None else [encoder.prefix])
-        return context if len(kept) == len(ids) else encoder.decode(kept)
+            return last or ([] if encoder.prefix is None else [encoder.prefix])
+        return context if len(last) == len(ids) else encoder.decode(last)
 
     def _stream_pairs(self, instances: Sequence[Instance], stop: Stop) -> Iterator[tuple[int, Response]]:
         echoes: list[tuple[int, EchoRequest]] = []
@@ -134,7 +134,7 @@ class LocalCompletions(ServerLM):
         return self.send_by_prefix(write, [echo.prompt for echo in echoes], stop, belong, most)
 
     def _most_together(self) -> int:
-        """Of the choices of a question: asked of the server once, in the first round that could use it."""
+        """Of the choices of a question: found out from the server once, in the first round that could use it."""
         if self.batch_size is not None:
             return self.batch_size
         if self._takes_lists is None:
@@ -213,7 +213,7 @@ class LocalCompletions(ServerLM):
     def _can_score(self, stop: Stop) -> bool:
         """Ask once whether prompts are echoed with log-probabilities; most servers without it ignore the wish.
 
-        False when it was asked to stop before there was an answer. Asked in the form that the requests will have: a
+        False when it was told to stop before there was an answer. The probe has the form that the requests will have: a
         server whose tokens cannot be found in a text may still be one whose tokens can be counted.
         """
         if self._echo_works:

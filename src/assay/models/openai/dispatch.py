@@ -14,7 +14,7 @@ from assay.models.openai.http import HttpClient, Reply, TooLarge
 from assay.models.openai.limiter import AdaptiveLimit
 from assay.models.openai.refusals import read_refusal
 from assay.models.openai.retry import RetryPolicy, Tries
-from assay.models.openai.wire import Again, Failed, Job, Settings, Unusable, in_order, write_body
+from assay.models.openai.wire import Failed, Job, Retry, Settings, Unusable, in_order, write_body
 
 if TYPE_CHECKING:
     import aiohttp
@@ -33,7 +33,7 @@ _SMALL = 2**16
 _SOON, _SOON_TRIES = 1 / 8, 2
 """Share of the usual wait, and how many tries of a request come that soon while failures are rare."""
 _FIRST = Tries()
-_KEPT = "All answers so far are kept. Check the server, then run the same command again."
+_STORED = "All answers so far are stored. Check the server, then run the same command again."
 
 
 class Line(Protocol):
@@ -49,7 +49,7 @@ class Line(Protocol):
     def http(self) -> HttpClient: ...
 
 
-class Came(NamedTuple, Generic[T]):
+class UnreadReply(NamedTuple, Generic[T]):
     """A reply that is still to be read."""
 
     position: int
@@ -59,7 +59,7 @@ class Came(NamedTuple, Generic[T]):
     reply: Reply
 
 
-class Begun(NamedTuple):
+class InFlight(NamedTuple):
     """A try that is under way."""
 
     since: float
@@ -67,7 +67,7 @@ class Begun(NamedTuple):
 
 
 class Dispatch(Generic[T]):
-    """One call of `send_all`. Each request is delivered once, or not at all when it was asked to stop before.
+    """One call of `send_all`. Each request is delivered once, or not at all when it was told to stop before.
 
     Nobody waits in line: whenever a try ends, its worker goes on with the next, those that are due to be tried again
     first, and others begin as there is room for them. The work for a request is the same however many are under way.
@@ -89,9 +89,9 @@ class Dispatch(Generic[T]):
         self._new = enumerate(jobs)
         self._none_new = False
         self._again: list[tuple[float, int, Job[T], Tries]] = []  # a heap, by when they are due
-        self._under_way: dict[int, Begun] = {}  # oldest first
+        self._in_flight: dict[int, InFlight] = {}  # oldest first
         self._late: set[int] = set()
-        self._came: list[Came[T]] = []
+        self._unread: list[UnreadReply[T]] = []
         self._outcomes: list[tuple[int, T | Failed]] = []
         self._is_gathering = False
         self._stopped = False
@@ -107,7 +107,7 @@ class Dispatch(Generic[T]):
             while self._error is None:
                 self._cancel_late()
                 self._send()
-                if not self._under_way:
+                if not self._in_flight:
                     self._read_all()
                     if self._error is None and (self._stopped or (self._none_new and not self._again)):
                         return
@@ -116,7 +116,7 @@ class Dispatch(Generic[T]):
             raise self._error
         finally:
             self.line.batches.remove(self)
-            left = [begun.worker for begun in self._under_way.values()]
+            left = [each.worker for each in self._in_flight.values()]
             for task in left:
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
@@ -125,31 +125,29 @@ class Dispatch(Generic[T]):
 
     async def _change(self) -> None:
         """Until a try has ended and left nothing to send, or it is time to look at the clock."""
+        moment = max(self.limit.paused_until, self._again[0][0] if self._again else 0.0)
+        wait = min(max(moment - time.monotonic(), 0.001), _SLICE) if moment else _SLICE
         try:
-            async with asyncio.timeout(self._time_to_wait()):
+            async with asyncio.timeout(wait):
                 await self._changed.wait()
         except TimeoutError:
             pass
 
-    def _time_to_wait(self) -> float:
-        moment = max(self.limit.paused_until, self._again[0][0] if self._again else 0.0)
-        return min(max(moment - time.monotonic(), 0.001), _SLICE) if moment else _SLICE
-
     def _cancel_late(self) -> None:
         """One look at the oldest instead of a timer for each."""
         longest_ago = time.monotonic() - self.settings.timeout
-        for position, begun in self._under_way.items():
-            if begun.since > longest_ago:
+        for position, each in self._in_flight.items():
+            if each.since > longest_ago:
                 return
             if position not in self._late:
                 self._late.add(position)
-                begun.worker.cancel()
+                each.worker.cancel()
 
     def _send(self) -> None:
         """Begin as many tries as there is room for."""
         while (following := self._next()) is not None:
             worker = self._create_task(self._work(*following))
-            self._under_way[following[0]] = Begun(time.monotonic(), worker)
+            self._in_flight[following[0]] = InFlight(time.monotonic(), worker)
 
     def _next(self) -> tuple[int, Job[T], Tries] | None:
         """The next try, if there is one, and room for it."""
@@ -171,16 +169,16 @@ class Dispatch(Generic[T]):
 
     def _has_room(self) -> bool:
         batches = self.line.batches
-        under_way = len(self._under_way) if len(batches) == 1 else sum([len(batch._under_way) for batch in batches])
-        return under_way < self.limit.slots
+        in_flight = len(self._in_flight) if len(batches) == 1 else sum([len(batch._in_flight) for batch in batches])
+        return in_flight < self.limit.slots
 
     async def _work(self, position: int, job: Job[T], tries: Tries) -> None:
         """One try after the other, while there is room: a task for each would cost as much as reading its reply."""
-        worker = self._under_way[position].worker
+        worker = self._in_flight[position].worker
         await self._answer(position, job, tries)
         while (after := self._go_on(worker)) is not None:
             await self._answer(*after)
-        if self._error is not None or not self._under_way:
+        if self._error is not None or not self._in_flight:
             self._changed.set()
 
     async def _answer(self, position: int, job: Job[T], tries: Tries) -> None:
@@ -194,13 +192,13 @@ class Dispatch(Generic[T]):
                 self._settle(position, job, tries, epoch, self._read(job, outcome))
             else:
                 self._gather()
-                self._came.append(Came(position, job, tries, epoch, outcome))
+                self._unread.append(UnreadReply(position, job, tries, epoch, outcome))
         except asyncio.CancelledError:
             raise
         except BaseException as error:
             self._error = self._error or error
         finally:
-            del self._under_way[position]
+            del self._in_flight[position]
             self._late.discard(position)
 
     def _go_on(self, worker: asyncio.Task[None]) -> tuple[int, Job[T], Tries] | None:
@@ -216,21 +214,21 @@ class Dispatch(Generic[T]):
         following = None
         try:
             if worker is not None and (following := self._next()) is not None:
-                self._under_way[following[0]] = Begun(time.monotonic(), worker)
+                self._in_flight[following[0]] = InFlight(time.monotonic(), worker)
             self._send()
         except BaseException as error:  # a job that cannot be made
             self._error = self._error or error
             self._changed.set()
         return following
 
-    def _settle(self, position: int, job: Job[T], tries: Tries, epoch: int, outcome: T | Failed | Again) -> None:
-        if isinstance(outcome, Again):
+    def _settle(self, position: int, job: Job[T], tries: Tries, epoch: int, outcome: T | Failed | Retry) -> None:
+        if isinstance(outcome, Retry):
             self.limit.complained(epoch)
             self._put_off(position, job, tries.plus(outcome), outcome)
         else:
             self._keep(position, outcome)
 
-    def _put_off(self, position: int, job: Job[T], tries: Tries, last: Again) -> None:
+    def _put_off(self, position: int, job: Job[T], tries: Tries, last: Retry) -> None:
         if self.stop():
             return  # neither answered nor failed: the next run asks again
         wait = self.policy.wait_after(tries, last, self.line.chance())
@@ -256,13 +254,13 @@ class Dispatch(Generic[T]):
         self._read_all()
         self._hand_over()
         self._is_gathering = False
-        if self._error is not None or (self._again and not self._under_way):
+        if self._error is not None or (self._again and not self._in_flight):
             self._changed.set()
 
     def _read_all(self) -> None:
         """All replies that came meanwhile, whose requests have room for others by now."""
-        came, self._came = self._came, []
-        for position, job, tries, epoch, reply in came:
+        unread, self._unread = self._unread, []
+        for position, job, tries, epoch, reply in unread:
             try:
                 self._settle(position, job, tries, epoch, self._read(job, reply))
             except BaseException as error:  # it is raised where the batch is awaited
@@ -273,7 +271,7 @@ class Dispatch(Generic[T]):
             some, self._outcomes = self._outcomes, []
             self.deliver(some)
 
-    async def _try(self, position: int, job: Job[T]) -> Reply | Failed | Again:
+    async def _try(self, position: int, job: Job[T]) -> Reply | Failed | Retry:
         import aiohttp
 
         content = write_body(job.body)
@@ -282,15 +280,15 @@ class Dispatch(Generic[T]):
         try:
             reply = await self.line.http().post(content)
         except asyncio.CancelledError:
-            if position not in self._late or self._under_way[position].worker.uncancel():
+            if position not in self._late or self._in_flight[position].worker.uncancel():
                 raise
-            return Again(self._no_answer)
+            return Retry(self._no_answer)
         except TimeoutError as error:
             if isinstance(error, aiohttp.ConnectionTimeoutError):
                 self._check_still_there(self._no_answer)
-            return Again(self._no_answer)
+            return Retry(self._no_answer)
         except TooLarge as error:
-            return Again(str(error)) if error.together else Failed(str(error))
+            return Retry(str(error)) if error.together else Failed(str(error))
         except aiohttp.ClientError as error:
             return self._broken(error)
         self.refused_since = None
@@ -301,24 +299,24 @@ class Dispatch(Generic[T]):
             self.lost_in_a_row = 0  # it refuses this request, but it is there
         return refusal
 
-    def _read(self, job: Job[T], reply: Reply) -> T | Failed | Again:
+    def _read(self, job: Job[T], reply: Reply) -> T | Failed | Retry:
         try:
             value = job.read(in_order(reply.json()))
         except Unusable as error:
             reason = self.settings.redact(f"unusable reply: {error}")
             if error.again:
-                return Again(reason)
+                return Retry(reason)
             self.lost_in_a_row = 0
             return Failed(reason)
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             began = self.settings.redact(reply.text)[:120]
             why = self.settings.redact(f"{type(error).__name__}: {error}")[:300]
-            return Again(f"malformed reply: {why}; it began {began!r}")
+            return Retry(f"malformed reply: {why}; it began {began!r}")
         self.limit.succeeded()
         self.lost_in_a_row = 0
         return value
 
-    def _broken(self, error: aiohttp.ClientError) -> Again:
+    def _broken(self, error: aiohttp.ClientError) -> Retry:
         import aiohttp
 
         reason = self.settings.redact(f"the connection failed: {type(error).__name__} {error}".rstrip())
@@ -329,7 +327,7 @@ class Dispatch(Generic[T]):
             )
         if isinstance(error, aiohttp.ClientConnectorError):
             self._check_still_there(reason)
-        return Again(reason)
+        return Retry(reason)
 
     def _check_still_there(self, reason: str) -> None:
         """A server that takes no connection at all may be starting again; one that does so for long is gone."""
@@ -338,14 +336,15 @@ class Dispatch(Generic[T]):
         if now - self.refused_since > self.settings.gone_after:
             raise ModelError(
                 f"{self.settings.url} has not accepted a connection for {self.settings.gone_after:g} s: {reason}",
-                hint=_KEPT,
+                hint=_STORED,
             )
 
-    def _give_up(self, last: Again, tries: int) -> Failed:
+    def _give_up(self, last: Retry, tries: int) -> Failed:
         self.lost_in_a_row += 1
         reason = f"given up after {tries} tries; the last: {last.reason}"
         if self.lost_in_a_row >= _LOST_IN_A_ROW:
             raise ModelError(
-                f"{self.settings.url} does not answer: {self.lost_in_a_row} requests in a row were {reason}", hint=_KEPT
+                f"{self.settings.url} does not answer: {self.lost_in_a_row} requests in a row were {reason}",
+                hint=_STORED,
             )
         return Failed(reason)

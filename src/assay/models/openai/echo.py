@@ -106,10 +106,10 @@ def _scored_by_place(prompt: str, start: int, logprobs: Any) -> Sequence[int]:
     return scored
 
 
-def _scored_by_count(asked: int, start: int, echoed: int, reply: Any) -> Sequence[int]:
+def _scored_by_count(sent: int, start: int, echoed: int, reply: Any) -> Sequence[int]:
     # A server may put a BOS in front. One that does not count the prompt still shows it by one token too many.
-    counted = (reply.get("usage") or {}).get("prompt_tokens") or max(asked, echoed - 1)
-    added = counted - asked
+    counted = (reply.get("usage") or {}).get("prompt_tokens") or max(sent, echoed - 1)
+    added = counted - sent
     if added not in (0, 1) or echoed < counted:
-        raise Unusable(f"{echoed} tokens were echoed for a prompt of {asked}")
+        raise Unusable(f"{echoed} tokens were echoed for a prompt of {sent}")
     return range(start + added, counted)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _LONGEST_CONNECT = 30.0
 _LONGEST_IDLE = 4.0
-"""Seconds that an unused connection is kept: uvicorn, which most servers run on, hangs up after five."""
+"""Seconds that an unused connection stays open: uvicorn, which most servers run on, hangs up after five."""
 _MOST_UNDER_WAY = 2**28
 """Bytes of all replies that are being read. More is answered like any overload: with fewer requests at once."""
 _BUFFER = 2**18
@@ -68,7 +68,7 @@ class HttpClient:
             headers={"Content-Type": "application/json", **settings.headers},
             cookie_jar=aiohttp.DummyCookieJar(),
             read_bufsize=_BUFFER,
-            proxy=_proxy_for(settings.url),  # asked for once, not with every request
+            proxy=_proxy_for(settings.url),  # looked up once, not with every request
         )
 
     async def post(self, content: bytes) -> Reply:

@@ -84,6 +84,6 @@ class AdaptiveLimit:
         return _NEARLY * self._overload if self._calm >= _SHORT_CALM else 0.0
 
     def _note(self, *, complaint: bool) -> None:
-        kept = 1.0 - 1.0 / max(_SHORTEST_MEMORY, self.limit)
-        self.answers = self.answers * kept + (not complaint)
-        self._complaints = self._complaints * kept + complaint
+        weight = 1.0 - 1.0 / max(_SHORTEST_MEMORY, self.limit)
+        self.answers = self.answers * weight + (not complaint)
+        self._complaints = self._complaints * weight + complaint

@@ -20,7 +20,7 @@ from assay.models.openai.backend import ServerLM
 from assay.models.openai.chat import LocalChat
 from assay.models.openai.retry import RetryPolicy, Tries
 from assay.models.openai.transport import Transport
-from assay.models.openai.wire import Again, Failed, Job, Settings, Unusable
+from assay.models.openai.wire import Failed, Job, Retry, Settings, Unusable
 
 T = TypeVar("T")
 MOST_THREADS = 16
@@ -73,12 +73,12 @@ class LiteLLMTransport(Transport):
         pass
 
     def _answer(self, job: Job[T], stop: Stop) -> T | Failed | None:
-        """The value, or why there is none; None when it was asked to stop between two tries."""
+        """The value, or why there is none; None when it was told to stop between two tries."""
         policy = RetryPolicy(self.settings.max_retries, self.settings.backoff)
         tries = Tries()
         while True:
             outcome = self._try(job)
-            if not isinstance(outcome, Again):
+            if not isinstance(outcome, Retry):
                 return outcome
             self.retries += 1
             tries = tries.plus(outcome)
@@ -89,7 +89,7 @@ class LiteLLMTransport(Transport):
                 return None
             time.sleep(wait.own)
 
-    def _try(self, job: Job[T]) -> T | Failed | Again:
+    def _try(self, job: Job[T]) -> T | Failed | Retry:
         litellm = package()
         place = {"api_base": self.base_url} if self.base_url else {}
         try:
@@ -101,11 +101,11 @@ class LiteLLMTransport(Transport):
         try:
             return job.read(reply)
         except Unusable as error:
-            return Again(f"unusable reply: {error}") if error.again else Failed(f"unusable reply: {error}")
+            return Retry(f"unusable reply: {error}") if error.again else Failed(f"unusable reply: {error}")
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            return Again(f"malformed reply: {type(error).__name__}: {error}")
+            return Retry(f"malformed reply: {type(error).__name__}: {error}")
 
-    def _failed(self, error: Exception) -> Failed | Again:
+    def _failed(self, error: Exception) -> Failed | Retry:
         kind, said = type(error).__name__, " ".join(str(error).split())[:300]
         if kind in _HOPELESS:
             raise ModelError(
@@ -113,7 +113,7 @@ class LiteLLMTransport(Transport):
             ) from error
         if kind in _REFUSED:
             return Failed(f"{kind}: {said}", refused=True)
-        return Again(f"{kind}: {said}", throttled=kind in ("RateLimitError", "ServiceUnavailableError"))
+        return Retry(f"{kind}: {said}", throttled=kind in ("RateLimitError", "ServiceUnavailableError"))
 
 
 def package() -> Any:

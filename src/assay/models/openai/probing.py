@@ -10,7 +10,7 @@ from assay.models.openai.reading import read_response
 
 TOPS = 5
 LISTED = 20
-"""Likeliest tokens that are asked for where labels are looked for among them: the most that servers commonly give."""
+"""Likeliest tokens that are requested where labels are looked for among them: the most that servers commonly give."""
 PLACES = 4
 """Places of an answer whose log-probabilities are compared."""
 

@@ -1,4 +1,4 @@
-"""A server's reply as a response. Every field of it is read, kept under its own name, or named below as left out."""
+"""A server's reply as a response. Every field of it is read, stored under its own name, or named below as left out."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ READ: Mapping[str, frozenset[str]] = {
 LEFT_OUT: Mapping[str, Mapping[str, str]] = {
     "reply": {
         "id": "names the reply, not the answer",
-        "object": "the kind of reply that was asked for",
+        "object": "the kind of reply that was requested",
         "created": "when it was sent; the store keeps when it was answered",
-        "system_fingerprint": "part of what tells one build of a model from another, kept once a run",
+        "system_fingerprint": "part of what tells one build of a model from another, stored once a run",
         "timings": "how fast it went",
     },
-    "choice": {"index": "one choice is asked for"},
+    "choice": {"index": "one choice is requested"},
     "message": {"role": "always the assistant's"},
-    "completion": {"index": "one completion is asked for"},
+    "completion": {"index": "one completion is requested"},
     "usage": {
-        "total_tokens": "the sum of the two that are kept",
+        "total_tokens": "the sum of the two that are stored",
         "prompt_tokens_details": "what was cached is counted for the run",
         "cost": "the run counts by the prices that it was given",
     },
 }
-"""Fields that are not kept, and why."""
+"""Fields that are not stored, and why."""
 
 _KNOWN = {place: READ[place] | LEFT_OUT[place].keys() for place in READ}
 
@@ -196,5 +196,5 @@ def _whole(more: dict[str, Any]) -> dict[str, Any]:
     """Half characters made whole: the store and the samples hold text."""
     if not more:
         return more
-    kept: dict[str, Any] = json.loads(whole_characters(json.dumps(more, ensure_ascii=False, default=str)))
-    return kept
+    whole: dict[str, Any] = json.loads(whole_characters(json.dumps(more, ensure_ascii=False, default=str)))
+    return whole

@@ -11,7 +11,7 @@ from typing import Any
 
 from assay.errors import ModelError
 from assay.models.openai.http import Reply
-from assay.models.openai.wire import Again, Failed
+from assay.models.openai.wire import Failed, Retry
 
 _RETRIED = frozenset({408, 409, 425, 429})
 _THROTTLED = frozenset({429, 503})
@@ -27,7 +27,7 @@ _HOPELESS = {
 }
 
 
-def read_refusal(url: str, reply: Reply, redact: Callable[[str], str]) -> Failed | Again:
+def read_refusal(url: str, reply: Reply, redact: Callable[[str], str]) -> Failed | Retry:
     """The outcome for this request; raises `ModelError` where every other request would meet the same.
 
     A 429 usually passes, but not one that says that the account's credit is used up.
@@ -35,13 +35,14 @@ def read_refusal(url: str, reply: Reply, redact: Callable[[str], str]) -> Failed
     status, error = reply.status, _error_of(reply)
     # The key goes before the text is cut: half a key is no longer found.
     text = f"HTTP {status}: {redact(_words(error) or reply.text.strip() or reply.reason)[:300]}"
-    hint = _HOPELESS[402] if _codes(error) & _NO_CREDIT else _HOPELESS.get(status)
+    codes = {str(error.get(name)) for name in ("code", "type")} if isinstance(error, dict) else set()
+    hint = _HOPELESS[402] if codes & _NO_CREDIT else _HOPELESS.get(status)
     if hint:
         raise ModelError(f"{url}: {text}", hint=hint)
     if status >= 500 and _DECLINES.search(text):  # llama.cpp answers so to an image that its model cannot see
         return Failed(text, refused=True)
     if status in _RETRIED or (status >= 500 and status != _NOT_IMPLEMENTED):
-        return Again(text, retry_after_seconds(reply.retry_after), throttled=status in _THROTTLED)
+        return Retry(text, retry_after_seconds(reply.retry_after), throttled=status in _THROTTLED)
     return Failed(text, refused=True)
 
 
@@ -77,7 +78,3 @@ def _words(error: Any) -> str:
     if isinstance(error, dict):
         error = error.get("message") or error.get("detail") or error
     return "" if error is None else error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
-
-
-def _codes(error: Any) -> set[str]:
-    return {str(error.get(name)) for name in ("code", "type")} if isinstance(error, dict) else set()

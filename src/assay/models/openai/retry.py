@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assay.models.openai.wire import Again
+from assay.models.openai.wire import Retry
 
 LONGEST_BACKOFF = 60.0
 LONGEST_WAIT = 600.0
@@ -26,7 +26,7 @@ class Tries:
     def total(self) -> int:
         return self.errors + self.throttled
 
-    def plus(self, last: Again) -> Tries:
+    def plus(self, last: Retry) -> Tries:
         return Tries(self.errors + (not last.throttled), self.throttled + last.throttled)
 
 
@@ -43,7 +43,7 @@ class RetryPolicy:
     max_retries: int = 6
     backoff: float = 0.5
 
-    def wait_after(self, tries: Tries, last: Again, chance: float) -> Wait | None:
+    def wait_after(self, tries: Tries, last: Retry, chance: float) -> Wait | None:
         """How long to wait after `last`, which `tries` counts already; None: give up.
 
         `chance`, between 0 and 1, spreads clients that failed together, so that they do not come back together.

@@ -27,7 +27,7 @@ class Encoder(Protocol):
 
 
 class HFEncoder:
-    """A tokenizer of the hub or a directory. No BOS is added unless asked for, as servers are asked for exact ids."""
+    """A tokenizer of the hub or a directory. No BOS is added unless requested, as servers are sent exact ids."""
 
     def __init__(self, name: str, *, revision: str | None, trust_remote_code: bool, add_bos_token: bool) -> None:
         from transformers import AutoTokenizer

@@ -45,7 +45,7 @@ class Transport:
     def send_all(self, jobs: Iterable[Job[T]], stop: Stop = never) -> Iterator[tuple[int, T | Failed]]:
         """Yield `(position, value or Failed)` as replies come; raises `ModelError` when going on makes no sense.
 
-        A job is taken from `jobs` when there is room to send it, on the event loop's thread. `stop` is asked before
+        A job is taken from `jobs` when there is room to send it, on the event loop's thread. `stop` is called before
         each request: once it says yes, those under way are awaited and no others are sent. Closing the iterator early
         cancels what is under way. Several may be sent at once: they share the limit, and the older goes first.
         """
@@ -69,7 +69,7 @@ class Transport:
             future.cancel()
 
     def send(self, job: Job[T], stop: Stop = never) -> T | Failed | None:
-        """One request; None when it was asked to stop before there was an answer."""
+        """One request; None when it was told to stop before there was an answer."""
         return next((outcome for _, outcome in self.send_all([job], stop)), None)
 
     def get(self, url: str) -> Any:
@@ -98,11 +98,11 @@ class Transport:
     def _require(self, url: str, ask: Callable[[], Coroutine[Any, Any, Reply]], tries: int | None = None) -> Reply:
         """The reply, tried again while the server is busy."""
 
-        async def asked() -> Reply:
+        async def sent() -> Reply:
             return await ask()
 
         for number in range(tries or self.settings.max_retries + 1):
-            reply = self._await(asked())
+            reply = self._await(sent())
             if reply.status == 200:
                 return reply
             refusal = read_refusal(url, reply, self.settings.redact)

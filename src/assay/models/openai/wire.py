@@ -17,7 +17,7 @@ BYTES_OF_A_TOKEN = 256
 
 
 class Unusable(Exception):
-    """A reply that came, but is not what was asked for. With `again` off it would come the same again."""
+    """A reply that came, but is not what was requested. With `again` off it would come the same again."""
 
     def __init__(self, reason: str, *, again: bool = True) -> None:
         super().__init__(reason)
@@ -34,7 +34,7 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Retry:
     """A try that failed in a way that may pass."""
 
     reason: str
@@ -63,7 +63,7 @@ class Job(NamedTuple, Generic[T]):
 class Settings:
     url: str
     headers: Mapping[str, str] = field(repr=False)
-    """Holds the key: kept out of `repr` and out of every message."""
+    """Holds the key: left out of `repr` and out of every message."""
     timeout: float = 300.0
     """Seconds for a whole reply, from the connection to its last byte."""
     max_retries: int = 6

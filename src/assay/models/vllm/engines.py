@@ -111,7 +111,7 @@ class ManyEngines:
                 if not under_way:
                     return
                 number, output = self._next()
-                if number >= first:  # others were asked by whoever did not wait for them
+                if number >= first:  # others were sent by whoever did not wait for them
                     under_way -= 1
                     yield number - first, output
         finally:
@@ -162,7 +162,7 @@ def _serve(devices: str, arguments: dict[str, Any], lora: str | None, at_once: i
     try:
         for answered in OneEngine(arguments, lora).serve(take, at_once):
             outbox.put(answered)
-    except Exception as error:  # the process that asked raises it
+    except Exception as error:  # the process that sent it raises it
         outbox.put((-1, f"{type(error).__name__}: {error}"))
 
 

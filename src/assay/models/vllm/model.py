@@ -1,9 +1,9 @@
-"""The vLLM backend. Prompts go out sorted by prefix, so that its prefix cache hits, and answers are kept as they come."""
+"""The vLLM backend. Prompts go out sorted by prefix, so that its prefix cache hits, and answers are stored as they come."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import takewhile
 from pathlib import Path
@@ -19,7 +19,7 @@ from assay.models.hf.chat import ChatFormatter, template_text, thinking_argument
 from assay.models.hf.fingerprint import fingerprint
 from assay.models.hf.tokenization import Pair, TextEncoder
 from assay.models.info import ModelInfo, Usage
-from assay.models.letters import as_requests, letters_by_likelihood
+from assay.models.label_logprobs import as_requests, label_logprobs_by_likelihood
 from assay.models.vllm.engines import ManyEngines, OneEngine, VLLMEngine, import_vllm
 from assay.models.vllm.protocol import Output, Request, generation_request, read_generation, read_score, score_request
 from assay.models.vllm.scoring import Ids, ScoreSums, plan_scores
@@ -131,7 +131,7 @@ class VLLM(StreamingLM):
         if request_type == "loglikelihood_rolling":
             return self._stream_rolling(instances, stop)
         if request_type == "letters":
-            return letters_by_likelihood(lambda pairs: self._stream_pairs(as_requests(pairs), stop), instances)
+            return label_logprobs_by_likelihood(lambda pairs: self._stream_pairs(as_requests(pairs), stop), instances)
         raise self.cannot_answer(request_type)
 
     def info(self) -> ModelInfo:
@@ -184,7 +184,7 @@ class VLLM(StreamingLM):
 
     def _stream_pairs(self, instances: Sequence[Instance], stop: Stop) -> Iterator[tuple[int, Response]]:
         pairs = self.encoder.encode_pairs([(str(i.arguments[0]), str(i.arguments[1])) for i in instances])
-        asked: list[int] = []
+        sent: list[int] = []
         wanted: list[tuple[Ids, Ids]] = []
         for position, pair in enumerate(pairs):
             if failure := self._why_unscorable(pair):
@@ -192,11 +192,11 @@ class VLLM(StreamingLM):
             else:
                 # One place is for the token that has to be generated.
                 room = self.max_length - 1 - len(pair.continuation)
-                asked.append(position)
+                sent.append(position)
                 wanted.append((tuple(pair.context[-room:]), tuple(pair.continuation)))
         for at, score in self._scores(wanted, stop):
-            pair = pairs[asked[at]]
-            yield asked[at], Response(score, tokens=(len(pair.context), len(pair.continuation)))
+            pair = pairs[sent[at]]
+            yield sent[at], Response(score, tokens=(len(pair.context), len(pair.continuation)))
 
     def _scores(self, pairs: Sequence[tuple[Ids, Ids]], stop: Stop) -> Iterator[tuple[int, tuple[float, bool]]]:
         plan = plan_scores(pairs, by_token="logprob_token_ids" in self.sampling_names)
@@ -242,8 +242,8 @@ class VLLM(StreamingLM):
         settings = [GenerationSettings.parse(i.arguments[1], max_gen_toks=self.max_gen_toks) for i in instances]
         requests = []
         for context, ids, wanted, draw in zip(contexts, self.encoder.encode(contexts), settings, draws):
-            kept = ids[-room_for_prompt(self.max_length, wanted.max_gen_toks) :]
-            prompt = kept or [self.encoder.prefix_token_id]
+            last = ids[-room_for_prompt(self.max_length, wanted.max_gen_toks) :]
+            prompt = last or [self.encoder.prefix_token_id]
             # A stop string inside the model's thoughts is not the end of its answer.
             stops = () if self._think_end(context) else wanted.until
             seed = draw_seed(self.seed, context.encode("utf-8", "surrogatepass"), draw)
@@ -263,7 +263,7 @@ class VLLM(StreamingLM):
 
     def _run(self, requests: Sequence[Request], stop: Stop) -> Iterator[tuple[int, Output]]:
         """Sorted by prompt; outputs under the positions of their requests."""
-        order = sorted(range(len(requests)), key=_prompt_of(requests))
+        order = sorted(range(len(requests)), key=lambda position: requests[position].prompt)
         waiting = takewhile(lambda _: not stop(), (requests[position] for position in order))
         for number, output in self.engine.generate(waiting, self.at_once):
             prompt = len(requests[order[number]].prompt)
@@ -276,10 +276,6 @@ def sampling_names(sampling_params: Any) -> Collection[str]:
     """What `SamplingParams` can be told; a struct of msgspec in the versions of today."""
     fields = getattr(sampling_params, "__struct_fields__", None)
     return fields or inspect.signature(sampling_params).parameters.keys()
-
-
-def _prompt_of(requests: Sequence[Request]) -> Callable[[int], tuple[int, ...]]:
-    return lambda position: requests[position].prompt
 
 
 def _load_tokenizer(arguments: Mapping[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What is asked of vLLM and how its outputs are read. Knows vLLM's names, and imports nothing of it."""
+"""What is sent to vLLM and how its outputs are read. Knows vLLM's names, and imports nothing of it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Output:
     """Per prompt token: its log-probability, and whether no other token is more likely. The first has none."""
     cached_tokens: int = 0
     following: Mapping[int, float] | None = None
-    """Log-probabilities of the tokens that were asked for at the place of the first generated one, and of that one."""
+    """Log-probabilities of the tokens that were requested at the place of the first generated one, and of that one."""
 
 
 def score_request(context: Sequence[int], continuation: Sequence[int]) -> Request:

@@ -20,7 +20,7 @@ from assay.models.vllm.protocol import Output, Request, next_token_request, read
 BLOCK = 16
 """Tokens of a block of the cache: what another request behind a cached prefix computes, at most."""
 MOST_NEXT = 128
-"""Tokens whose log-probabilities may be asked for at one place (`MAX_LOGPROB_TOKEN_IDS`)."""
+"""Tokens whose log-probabilities may be requested at one place (`MAX_LOGPROB_TOKEN_IDS`)."""
 
 Ids = tuple[int, ...]
 
@@ -43,7 +43,7 @@ def _places(continuations: Mapping[int, Ids]) -> dict[Ids, dict[int, list[int]]]
 
 
 def plan_scores(pairs: Sequence[tuple[Ids, Ids]], *, by_token: bool) -> ScorePlan:
-    """What to ask for pairs of context and continuation; `by_token` is whether this vLLM can be asked by token."""
+    """What to ask for pairs of context and continuation; `by_token` is whether this vLLM can be requested by token."""
     groups: dict[Ids, list[int]] = {}
     for at, (context, _) in enumerate(pairs):
         groups.setdefault(context, []).append(at)

@@ -1,0 +1,117 @@
+"""Options declared once: a field's name is its flag, its Python keyword and its key in a file; its description is the help text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from assay.config.task import FrozenConfig
+from assay.errors import ConfigError, did_you_mean
+
+
+@dataclass(frozen=True)
+class Flag:
+    """What the command line needs to know of a field beyond its type, bounds and description."""
+
+    letter: str = ""
+    """A short form, such as -t."""
+    metavar: str = ""
+    bare: Any = None
+    """What the flag means without a value; None: it needs one."""
+    default: str = ""
+    """The default in words, where its value would not say it."""
+    name: str = ""
+    """What the flag is called where it is not called after the field: `--role` fills `roles`."""
+    section: str = ""
+    """The heading of `--help` under which it stands; those without one stand first."""
+    decides: bool = False
+    """Whether what is sent, or how it is scored, depends on it: then it is part of the command that makes a run again."""
+    is_hidden: bool = False
+    """Whether only files and Python know it."""
+
+
+def option(default: Any, help: str, *, flag: Flag | None = None, **bounds: Any) -> Any:
+    """A field: its default, what it does, and the values it may have (`ge`, `gt`, `le`, `lt`)."""
+    made = {"default_factory": default} if callable(default) else {"default": default}
+    return Field(**made, description=help, json_schema_extra={"flag": flag or Flag()}, **bounds)  # type: ignore[dict-item]
+
+
+def flag_of(field: FieldInfo) -> Flag:
+    extra = field.json_schema_extra
+    flag = extra.get("flag") if isinstance(extra, Mapping) else None
+    return flag if isinstance(flag, Flag) else Flag(is_hidden=True)
+
+
+def names_in(values: Any) -> tuple[str, ...]:
+    """The names of an option that may be repeated and may hold several.
+
+    >>> names_in(["arc_easy,gsm8k", "mmlu"]), names_in("acc,none"), names_in(None)
+    (('arc_easy', 'gsm8k', 'mmlu'), ('acc', 'none'), ())
+    """
+    listed: Iterable[Any] = () if values is None else [values] if isinstance(values, str) else values
+    return tuple(name for value in listed for name in str(value).split(",") if name)
+
+
+def texts_in(values: Any) -> tuple[str, ...]:
+    """The texts of an option that may be repeated; a comma is part of a text."""
+    return () if values is None else (str(values),) if isinstance(values, str | Path) else tuple(map(str, values))
+
+
+def numbers_in(values: Any) -> tuple[int, ...]:
+    """Whole numbers of an option that may be repeated and may hold several.
+
+    >>> numbers_in("1,8"), numbers_in((1, "8,32"))
+    ((1, 8), (1, 8, 32))
+    """
+    parts = names_in([values] if isinstance(values, int) else values)
+    wrong = [part for part in parts if not part.strip().isdigit()]
+    if wrong:
+        raise ConfigError(f"{wrong[0]!r} is not a whole number", hint="Write 1,8,32, for example.")
+    return tuple(map(int, parts))
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(names_in)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(texts_in)]
+Numbers = Annotated[tuple[int, ...], BeforeValidator(numbers_in)]
+
+
+class Options(FrozenConfig):
+    """How an analysis is done. Every way to say so, a flag, a keyword or a file, makes one of these."""
+
+    if not TYPE_CHECKING:  # type checkers and editors know the fields
+
+        def __init__(self, **fields: Any) -> None:
+            try:
+                super().__init__(**fields)
+            except ValidationError as error:
+                raise as_config_error(error, type(self)) from error
+
+    @classmethod
+    def made(cls, options: Self | None, fields: Mapping[str, Any]) -> Self:
+        """Options that were given whole, or as keywords, or both: a keyword wins."""
+        if options is None:
+            return cls(**fields)
+        return cls(**{**dict(options), **fields}) if fields else options
+
+
+def as_config_error(error: ValidationError, owner: type[FrozenConfig], hint: str = "") -> ConfigError:
+    """The error of the first field that is wrong; pydantic wraps those that the validators raise."""
+    first = error.errors(include_url=False)[0]
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, ConfigError):
+        name = str(first["loc"][0]) if first["loc"] else ""
+        return cause if not name or name in cause.message else cause.reworded(f"--{name}: {cause.message}")
+    # A field that takes several types says which of them was tried: `limit.int`.
+    where = ".".join(str(part) for part in first["loc"] if part not in ("int", "float", "bool", "str")) or "config"
+    if first["type"] == "missing":
+        return ConfigError(f"{where} is missing", hint=owner.model_fields[where].description)
+    if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+        known = did_you_mean(where, owner.model_fields) or f"There are: {', '.join(owner.model_fields)}."
+        return ConfigError(f"there is no argument {where!r} (got {first.get('input')!r})", hint=known)
+    said = hint or f"It is: {owner.model_fields[where].description}" if where in owner.model_fields else hint
+    return ConfigError(f"{where}: {first['msg']} (got {first.get('input')!r})", hint=said or None)

@@ -1,0 +1,82 @@
+"""The labels of a choice question as the first token of the answer: by what a server lists, or by likelihoods.
+
+A label is written with or without a space before it, large or small; its probability is that of all its forms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from assay.instance import Instance, Response
+
+LabelLogprobs = tuple[tuple[float, bool], ...]
+"""For each label its log-probability, and whether it was listed; a label that was not has an upper bound."""
+
+
+def log_sum(values: Sequence[float]) -> float:
+    largest = max(values, default=-math.inf)
+    if not math.isfinite(largest):
+        return largest
+    return largest + math.log(sum(math.exp(value - largest) for value in values))
+
+
+def label_logprobs_of(tops: Mapping[str, float], labels: Sequence[str]) -> LabelLogprobs:
+    """The labels' log-probabilities from a list of the likeliest tokens.
+
+    What is not listed is at most as likely as the last that is, and all of it together as what the list leaves over.
+
+    >>> tops = {" B": math.log(0.5), "B": math.log(0.25), " the": math.log(0.2)}
+    >>> [(round(math.exp(ll), 2), is_listed) for ll, is_listed in label_logprobs_of(tops, ["A", "B"])]
+    [(0.05, False), (0.75, True)]
+    """
+    left = 1.0 - sum(math.exp(ll) for ll in tops.values())
+    bound = min(min(tops.values()), math.log(max(left, 1e-12)))
+    forms = {label: [ll for token, ll in tops.items() if _label(token) == label.upper()] for label in labels}
+    return tuple((log_sum(forms[label]), True) if forms[label] else (bound, False) for label in labels)
+
+
+def _label(token: str) -> str:
+    """A token without the space before it, in whichever way a tokenizer writes that."""
+    return token.strip().lstrip("Ġ▁").upper()
+
+
+def label_pairs(instances: Sequence[Instance]) -> tuple[list[tuple[Any, str]], list[tuple[int, str]]]:
+    """Context and continuation for every form of every label, and beside it the request's position and the label."""
+    pairs: list[tuple[Any, str]] = []
+    owners: list[tuple[int, str]] = []
+    for position, instance in enumerate(instances):
+        context, labels = instance.args[:2]
+        for label in labels:
+            forms = dict.fromkeys((f" {label}", label, f" {label.lower()}", label.lower()))
+            pairs += [(context, form) for form in forms]
+            owners += [(position, label)] * len(forms)
+    return pairs, owners
+
+
+def label_logprobs_by_likelihood(
+    score: Callable[[list[tuple[Any, str]]], Iterable[tuple[int, Response]]], instances: Sequence[Instance]
+) -> Iterator[tuple[int, Response]]:
+    """The same from a model that gives likelihoods: every form of every label is scored, by `score`."""
+    pairs, owners = label_pairs(instances)
+    missing = Counter(position for position, _ in owners)
+    found: dict[tuple[int, str], list[float]] = defaultdict(list)
+    failures: dict[int, str] = {}
+    for place, response in score(pairs):
+        position, label = owners[place]
+        missing[position] -= 1
+        if response.failure is not None:
+            failures[position] = response.failure
+        else:
+            found[position, label].append(response.answer[0])
+        if not missing[position] and position in failures:
+            yield position, Response(None, failure=failures[position])
+        elif not missing[position]:
+            labels = instances[position].args[1]
+            yield position, Response(tuple((log_sum(found[position, each]), True) for each in labels))
+
+
+def as_requests(pairs: Sequence[tuple[Any, str]]) -> list[Instance]:
+    return [Instance("loglikelihood", {}, pair, 0) for pair in pairs]
