@@ -16,6 +16,8 @@ class Axis:
     low: float
     high: float
     is_log: bool = False
+    has_steps: bool = False
+    """Whether it counts: ranks need no numbers at their ends."""
 
     @classmethod
     def over(cls, ends: Iterable[float | None]) -> Axis:
@@ -51,7 +53,7 @@ class Axis:
     @property
     def ends(self) -> tuple[str, str] | None:
         """What is written at its ends; nothing where they are 0 and 1."""
-        return None if (self.low, self.high) == (0, 1) else (f"{self.low:.3g}", f"{self.high:.3g}")
+        return None if self.has_steps or (self.low, self.high) == (0, 1) else (f"{self.low:.3g}", f"{self.high:.3g}")
 
     @property
     def text(self) -> str:

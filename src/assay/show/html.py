@@ -102,20 +102,30 @@ class Html:
         head = "".join(
             f"<th{self.look(_class(table.columns[at]))}>{shown(table.columns[at].name)}</th>" for at in columns
         )
-        head += f"<th{self.look('text')}>{shown(table.notes_name)}</th>" if has_notes else ""
+        if has_notes and self.styles is not None:
+            head += f"<th{self.look('text')}>{shown(table.notes_name)}</th>"
         body = "".join(self.row(table, row, columns, has_notes) for row in table.rows)
         grid = f"<table{self.look('list')}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         return f"{title}<div{self.look('scroll')}>{grid}</div>{self.said(table.notes)}"
 
     def row(self, table: Table, row: Row, columns: list[int], has_notes: bool) -> str:
         cells = "".join(self.cell(table, row, at) for at in columns)
-        note = f"<td{self.look('text', row.note_tone)}>{shown(row.note)}</td>" if has_notes else ""
-        return f"<tr{self.look('group' if row.is_group else '', 'begins' if row.begins else '')}>{cells}{note}</tr>"
+        kind, begins = "group" if row.is_group else "", "begins" if row.begins else ""
+        if self.styles is not None:
+            note = f"<td{self.look('text', row.note_tone)}>{shown(row.note)}</td>" if has_notes else ""
+            return f"<tr{self.look(kind, begins)}>{cells}{note}</tr>"
+        made = f"<tr{self.look(kind, begins, 'noted' if row.note else '')}>{cells}</tr>"
+        if not row.note:
+            return made
+        # On a page a note stands under its row: beside it, a long one would leave no room for the numbers.
+        depth = next((cell.depth for cell in row.cells if isinstance(cell, Name)), 0)
+        said = f'<td{self.look("remark", f"d{min(depth, 6)}", row.note_tone)} colspan="{len(columns)}">{shown(row.note)}</td>'
+        return f"{made}<tr{self.look(kind, 'remark')}>{said}</tr>"
 
     def cell(self, table: Table, row: Row, at: int) -> str:
         cell, column = row.cells[at], table.columns[at]
         if isinstance(cell, Whisker):
-            return f"<td{self.look('plot')}>{self.whisker(cell)}</td>"
+            return f"<td{self.look('drawn')}>{self.whisker(cell)}</td>"
         text = shown(table.text_of(row, at))
         if isinstance(cell, Name):
             text = "" if cell.is_repeated else self.linked(cell.text, cell.link)
@@ -163,7 +173,7 @@ class Html:
 
 
 def _class(column: Column[object]) -> str:
-    return "plot" if column.kind is WHISKER else "n" if column.kind.right else "cell"
+    return "drawn" if column.kind is WHISKER else "n" if column.kind.right else "cell"
 
 
 def to_notebook(findings: Findings) -> str:

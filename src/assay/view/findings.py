@@ -55,7 +55,7 @@ class ViewerHtml(Html):
         self.tree = tree
 
     def table(self, table: Table) -> str:
-        made = super().table(table)
+        made = super().table(table).replace('<table class="list"', '<table class="list shown"', 1)
         return made.replace("<table", "<table data-tree-table", 1) if self.tree else made
 
     def row(self, table: Table, row: Row, columns: list[int], has_notes: bool) -> str:
@@ -63,14 +63,14 @@ class ViewerHtml(Html):
         name = next((cell for cell in row.cells if isinstance(cell, Name)), None)
         if name is None:
             return made.replace("<tr", "<tr data-row", 1)
-        depth = f"d{min(name.depth, 6)}"
-        kind = "group" if row.is_group else "task"
-        more = " more" if name.is_repeated else ""
-        attributes = f'class="{depth} {kind}{more}" data-name="{escape(name.name or name.text)}"'
+        classes = [f"d{min(name.depth, 6)}", "group" if row.is_group else "task"]
+        classes += ["more"] * name.is_repeated + ["noted"] * bool(row.note) + ["begins"] * row.begins
+        place = self.place_in_tree(table, row) if self.tree else ""
+        attributes = f'class="{" ".join(classes)}" data-name="{escape(name.name or name.text)}"{place}'
         attributes += "" if name.is_repeated else " data-row"
-        if self.tree:
-            attributes += self.place_in_tree(table, row)
-        return f"<tr {attributes}>" + made[made.index(">") + 1 :]
+        first, _, remark = (made[made.index(">") + 1 :]).partition("</tr>")
+        # What is said of a row folds with it.
+        return f"<tr {attributes}>{first}</tr>" + remark.replace("<tr", f"<tr{place}", 1)
 
     def place_in_tree(self, table: Table, row: Row) -> str:
         """The row's number, that of its node's first row, and that of the row it hangs from."""

@@ -32,7 +32,7 @@ def _metric(ranking: Ranking) -> str:
 
 
 def _table(ranking: Ranking, notes: tuple[str, ...]) -> Table:
-    axis = Axis(0.5, len(ranking.runs) + 0.5)
+    axis = Axis(0.5, len(ranking.runs) + 0.5, has_steps=True)
     above = dict(zip((run.place for run in ranking.runs), [1, *(run.tier for run in ranking.runs)]))
 
     def whisker(run: RankedRun) -> Whisker:
