@@ -274,3 +274,17 @@ def test_error_rates_hold_at_the_limit(number: int) -> None:
     cell, times = CELLS[number], 60
     wrong = shares(cell, times, 28_000 + number)[cell.wrong]
     assert wrong <= cell.allowed + 3 * math.sqrt(cell.allowed / times)
+
+
+def test_a_baseline_may_be_a_run_of_another_harness(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(capsys, "ci", "--record")[0] == 0
+    assert call(capsys, "export", "base", "--to", "lm-eval", "-o", "theirs")[0] == 0
+    rules = (here / "assay.yaml").read_text()
+    (here / "assay.yaml").write_text(rules.replace("baseline: base", "baseline: theirs"))
+    code, out, err = call(capsys, "ci", "--json")
+    assert code == 0, err
+    assert json.loads(out)["outcome"] == "passed"
+    for file in (here / "theirs").rglob("samples_*"):
+        file.unlink()
+    code, _, err = call(capsys, "ci")
+    assert (code, "has no samples" in err) == (2, True)

@@ -51,9 +51,9 @@ class AgreementOptions(Options):
 
 def agreement(run: Run, options: AgreementOptions | None = None) -> Agreements:
     """Of every metric: each two filters, and the draws under each filter where docs were drawn repeatedly."""
+    run.require("samples")
     options = options or AgreementOptions()
     tasks, metric = options.tasks, options.metric
-    run.require("samples")
     for task in tasks:
         if task not in run.tasks:
             raise ConfigError(f"{run.path} has no task {task!r}", hint=did_you_mean(task, run.tasks))

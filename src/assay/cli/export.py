@@ -21,7 +21,7 @@ from assay.cli.output import echo_as_is
     "--output",
     "-o",
     type=click.Path(file_okay=False),
-    help="Directory to write to.  [default: RUN/export-<format>; for assay, RUN-assay]",
+    help="Directory to write to.  [default: RUN/export-FORMAT; of assay, RUN-assay]",
 )
 @click.option("--organization", metavar="NAME", help="Who ran the evaluation, for eee.")
 @click.option(
@@ -32,38 +32,41 @@ from assay.cli.output import echo_as_is
 def command(run: str, to: str, output: str | None, organization: str | None, relationship: str | None) -> None:
     """Write RUN, of any harness, as a run directory (assay), lm-evaluation-harness results and samples, inspect_ai logs, CSV,
     JSONL or Parquet, or for publishing: the hub's .eval_results, the metadata of a model card, or Every Eval Ever (eee).
+
+    \b
+    assay export results/my-model --to assay
+    assay export runs/mine --to inspect -o logs
     """
     from assay.finished import export_run
 
     given = {"organization": organization, "relationship": relationship}
     settings = {name: value for name, value in given.items() if value is not None}
+    inside = to != "assay" and Path(run).is_dir()
+    where = output or (str(Path(run) / f"export-{to}") if inside else beside(run, to))
+    written = export_run(run, to, where, **settings)
     if to == "assay":
-        _as_run(run, output or beside(run), settings)
+        _show(where)
         return
-    default = Path(run) / f"export-{to}" if Path(run).is_dir() else Path(f"{run}-{to}")
-    for path in export_run(run, to, output or default, **settings):
+    for path in written:
         echo_as_is(path)
 
 
-def _as_run(run: str, where: str, settings: dict[str, str]) -> None:
-    """A run of ours is shown as every run is."""
+def beside(run: str, to: str) -> str:
+    """`RUN-assay`; of `.` and `..` the directories that they stand for.
+
+    >>> beside("out/", "assay")
+    'out-assay'
+    """
+    path = Path(run)
+    return f"{path if path.name not in ('', '..') else path.resolve()}-{to}"
+
+
+def _show(where: str) -> None:
     from assay.cli.display import print_stored
     from assay.cli.emit import Outputs, emit
-    from assay.finished import export_run
     from assay.results import RunResult
     from assay.show import run_findings
 
-    export_run(run, "assay", where, **settings)
     result = RunResult.load(where)
     emit(run_findings(result), Outputs())
     print_stored(result)
-
-
-def beside(source: str) -> str:
-    """`SOURCE-assay`; of `.` and `..` the directories that they stand for.
-
-    >>> beside("out/")
-    'out-assay'
-    """
-    path = Path(source)
-    return f"{path if path.name not in ('', '..') else path.resolve()}-assay"

@@ -49,7 +49,7 @@ def scale(runs: tuple[Path, ...], options: ScaleOptions, outputs: Outputs) -> No
 
 
 @command.command("label", short_help="Label some answers of a run yourself, in a browser.")
-@click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("run", type=click.Path(exists=True, path_type=Path))
 @click.option("-n", "docs", type=click.IntRange(min=1), default=100, show_default=True, help="Docs per judged task.")
 @click.option("--tasks", "-t", multiple=True, help="Only these tasks.")
 @click.option(

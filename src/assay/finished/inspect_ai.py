@@ -39,6 +39,7 @@ from assay.results import (
 
 _MOST = 256 << 20
 """Bytes of one file of a log, unpacked: a zip of a few kB can hold gigabytes of zeros."""
+_SAMPLE = re.compile(r"samples/(?P<id>.+)_epoch_(?P<epoch>\d+)\.json")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 
@@ -130,17 +131,15 @@ def _load(archive: zipfile.ZipFile, name: str, file: Path) -> dict[str, Any]:
     return content
 
 
-def _by_doc(file: Path) -> list[list[dict[str, Any]]]:
-    """The epochs of each sample, without what is not needed of them."""
-    epochs: dict[str, list[dict[str, Any]]] = defaultdict(list)
+def _by_doc(file: Path) -> Iterator[list[dict[str, Any]]]:
+    """The epochs of each sample, one sample in memory at a time; ids that are numbers in their order."""
+    epochs: dict[str, list[tuple[int, str]]] = defaultdict(list)
     with _open(file) as archive:
-        for name in sorted(n for n in archive.namelist() if n.startswith("samples/") and n.endswith(".json")):
-            sample = _load(archive, name, file)
-            needed = {
-                k: sample.get(k) for k in ("id", "input", "choices", "target", "scores", "messages", "output", "error")
-            }
-            epochs[str(sample.get("id"))].append(needed)
-    return list(epochs.values())
+        for name in archive.namelist():
+            if match := _SAMPLE.fullmatch(name):
+                epochs[match["id"]].append((int(match["epoch"]), name))
+        for sample in sorted(epochs, key=lambda text: (not text.isdecimal(), len(text) * text.isdecimal(), text)):
+            yield [_load(archive, name, file) for _, name in sorted(epochs[sample])]
 
 
 def _answered(file: Path, header: dict[str, Any]) -> Iterator[AnsweredDoc]:
@@ -151,22 +150,22 @@ def _answered(file: Path, header: dict[str, Any]) -> Iterator[AnsweredDoc]:
         settings["until"] = settings.pop("stop_seqs")
     for number, epochs in enumerate(_by_doc(file)):
         first = epochs[0]
-        sent = list(takewhile(lambda message: message.get("role") != "assistant", first["messages"] or ()))
+        sent = list(takewhile(lambda message: message.get("role") != "assistant", first.get("messages") or ()))
         turns = tuple(Message(str(turn.get("role")), _text(turn.get("content"))) for turn in sent)
-        doc = {name: first[name] for name in ("input", "choices") if first[name] is not None}
+        doc = {name: first[name] for name in ("input", "choices") if first.get(name) is not None}
         yield AnsweredDoc(
             doc_id=number,
-            doc_hash=_sha([first["input"], first["choices"], first["target"]]),
+            doc_hash=_sha([first.get("input"), first.get("choices"), first.get("target")]),
             doc=doc,
-            target=first["target"],
-            requests=(SentRequest(turns or _text(first["input"]), settings=settings),),
-            responses=(tuple(_completion(epoch["output"] or {}) for epoch in epochs),),
+            target=first.get("target"),
+            requests=(SentRequest(turns or _text(first.get("input")), settings=settings),),
+            responses=(tuple(_completion(epoch.get("output") or {}) for epoch in epochs),),
             filtered=_read_as(first),
             request_hash=_sha([[turn.get("role"), turn.get("content")] for turn in sent])
-            if first["messages"]
+            if first.get("messages")
             else None,
             metrics=_means(epochs),
-            failure=first["error"].get("message") if first["error"] else None,
+            failure=first["error"].get("message") if first.get("error") else None,
         )
 
 
@@ -185,7 +184,7 @@ def _means(epochs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _scores(sample: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    for scorer, score in (sample["scores"] or {}).items():
+    for scorer, score in (sample.get("scores") or {}).items():
         value = score.get("value") if isinstance(score, dict) else score
         parts = value.items() if isinstance(value, dict) else [(None, value)]
         for part, each in parts:
@@ -202,9 +201,9 @@ def _number(value: Any) -> float | None:
 
 def _read_as(sample: Mapping[str, Any]) -> list[Any]:
     """What the scorers took for the answer; the answer itself where none says."""
-    scores = (sample["scores"] or {}).values()
+    scores = (sample.get("scores") or {}).values()
     taken = [score["answer"] for score in scores if isinstance(score, dict) and score.get("answer") is not None]
-    return taken or [_completion(sample["output"] or {})]
+    return taken or [_completion(sample.get("output") or {})]
 
 
 def _text(value: Any) -> str:
