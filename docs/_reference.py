@@ -168,9 +168,11 @@ PUBLIC = (
         "stats",
         "models",
         "store",
-        "comparison",
+        "finished",
+        "analyses",
+        "show",
     ),
-    *("report", "instance", "errors", "registry"),
+    *("evaluation", "instance", "request_types", "errors", "registry"),
 )
 """Where the public names live, in the order of the pages."""
 

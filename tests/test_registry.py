@@ -167,3 +167,47 @@ def test_an_entry_whose_module_is_not_there_is_none_and_one_that_lacks_a_package
     assert things.get_installed("there") == math.pi
     with pytest.raises(MissingPackage, match="surely_not_installed"):
         things.get_installed("lacking")
+
+
+ROWS = """
+from assay.request_types import RequestType
+from assay.results import HealthCounter
+from assay.stats import Estimate, IntervalMethod
+
+counter = HealthCounter("seen", "an answer was seen", lambda instance: True)
+method = IntervalMethod(
+    "wide", "always", lambda evidence: True, lambda e, level: Estimate(e.value, 0.5, 0.0, 1.0, e.n, "wide", level=level)
+)
+echo = RequestType(
+    "echo", ("context",), str, answer=lambda lm, instances: [i.args[0] for i in instances], build=lambda doc, ctx: (ctx,)
+)
+"""
+
+
+def test_rows_of_a_package_are_found_through_its_entry_points(tmp_path: Path) -> None:
+    """An interval method, a health counter and a request type, all three used by one run of a fresh interpreter."""
+    (tmp_path / "rows.py").write_text(ROWS)
+    about = tmp_path / "rows-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: rows\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(
+        "[assay.interval_methods]\nwide = rows:method\n[assay.health_counters]\nseen = rows:counter\n"
+        "[assay.request_types]\necho = rows:echo\n"
+    )
+    program = f"""
+        import assay
+        from assay.results import MetricKey
+        docs = [{{"q": "a"}}, {{"q": "b"}}]
+        task = {{"task": "t", "output_type": "echo", "custom_dataset": lambda **_: {{"test": docs}}, "test_split": "test",
+                "doc_to_text": "q", "doc_to_target": "q"}}
+        found = assay.evaluate(model="dummy", tasks=[task], store={str(tmp_path / "store.sqlite")!r})["t"]
+        score = found.scores[MetricKey("exact_match")].estimate
+        print(score.value, score.method, found.health.count("seen"))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        env={"PYTHONPATH": str(tmp_path), "PATH": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == ["1.0", "wide", "2"], done.stderr

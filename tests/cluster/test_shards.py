@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.cluster.lm import share_out
 from assay.cluster.shards import LARGEST, SMALLEST, ShardCutter, common_prefix, shard_size
 from assay.instance import Instance
 
@@ -67,3 +69,11 @@ def test_sizes_stay_in_bounds_and_leave_work_for_all(remaining: int, replicas: i
     size = shard_size(remaining=remaining, replicas=replicas, requests_per_second=rate)
     assert SMALLEST <= size <= LARGEST
     assert size == SMALLEST or size * replicas <= remaining // 2 + replicas
+
+
+@pytest.mark.parametrize("models_", range(1, 9))
+@pytest.mark.parametrize("replicas", range(1, 9))
+def test_replicas_are_shared_out(models_: int, replicas: int) -> None:
+    each, at_once = share_out(models_, replicas)
+    assert each * at_once <= max(replicas, 1)
+    assert at_once == min(models_, replicas) or each > 1

@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay.cli.run import command
-from assay.cluster.lm import share_out
 from assay.config import RunConfig
 from assay.errors import ConfigError
 from assay.run.matrix import missing_by_model, plan_cells, read_models
@@ -156,11 +155,3 @@ def test_flags_of_the_list_win_over_those_of_the_command(models: Path, tmp_path:
     assert len({cell.directory for cell in cells}) == 4
     assert all(cell.directory.parent.parent == tmp_path for cell in cells)
     assert list(missing_by_model(cells)) == ["one", "two"]
-
-
-@pytest.mark.parametrize("models_", range(1, 9))
-@pytest.mark.parametrize("replicas", range(1, 9))
-def test_replicas_are_shared_out(models_: int, replicas: int) -> None:
-    each, at_once = share_out(models_, replicas)
-    assert each * at_once <= max(replicas, 1)
-    assert at_once == min(models_, replicas) or each > 1

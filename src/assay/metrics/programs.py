@@ -39,7 +39,6 @@ class ProgramSandbox(Protocol):
 
 SANDBOXES: Registry[ProgramSandbox] = Registry(
     "sandbox",
-    group="assay.sandboxes",
     lazy={kind: f"assay.sandbox:{kind.upper()}" for kind in ("auto", "weak", "bwrap", "docker", "podman")},
 )
 

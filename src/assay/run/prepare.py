@@ -223,7 +223,6 @@ class LocalExecutor:
 
 EXECUTORS: Registry[type[Executor]] = Registry(
     "executor",
-    group="assay.executors",
     lazy={"local": f"{__name__}:LocalExecutor", "ray": "assay.cluster:RayExecutor"},
 )
 
