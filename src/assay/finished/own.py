@@ -57,8 +57,8 @@ def write_assay(run: Run, folder: Path) -> list[Path]:
     """Any run as a run directory: its samples, and its scores with error bars of ours where the samples give them."""
     directory = RunDirectory.create(RunConfig(run_dir=str(folder)), "")
     assert directory is not None
-    samples = {task: write_samples(run, task, directory.sample_file(task)) for task in run.tasks}
-    names = {task: str(file.relative_to(directory.path)) for task, file in samples.items() if file.is_file()}
+    files = {task: write_samples(run, task, directory.sample_file(task)) for task in run.tasks}
+    names = {task: str(file.relative_to(directory.path)) for task, file in files.items() if file.is_file()}
     result = with_our_estimates(run)
     about = RunDirectory(run.path).read_json("run.json")
     if about is None:
@@ -70,7 +70,7 @@ def write_assay(run: Run, folder: Path) -> list[Path]:
     # What a harness with our schema wrote stays as it wrote it; our block stands beside it.
     written = found if run.written is None else {"n-shot": {}, **run.written, "assay": found["assay"]}
     directory.write_json("results.json", written)
-    return [directory.path / "results.json", directory.path / "run.json", *samples.values()]
+    return [directory.path / name for name in ("results.json", "run.json", *names.values())]
 
 
 def write_samples(run: Run, task: str, path: Path) -> Path:
