@@ -17,14 +17,14 @@ from tests.finished.test_readers import (
 
 from assay.cli import main
 from assay.errors import ConfigError, DataError, UnknownName
-from assay.finished import FORMATS, PARTS, AnsweredDoc, Run, RunFormat, export_run, open_run, run_of_docs
+from assay.finished import PARTS, RUN_FORMATS, AnsweredDoc, Run, RunFormat, export_run, open_run, run_of_docs
 from assay.results import RunResult
 
 
 @pytest.fixture(autouse=True)
 def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FORMATS, "_entries", dict(FORMATS._entries))
-    monkeypatch.setattr(FORMATS, "_lazy", dict(FORMATS._lazy))
+    monkeypatch.setattr(RUN_FORMATS, "_entries", dict(RUN_FORMATS._entries))
+    monkeypatch.setattr(RUN_FORMATS, "_lazy", dict(RUN_FORMATS._lazy))
 
 
 def table(path: Path) -> Path:
@@ -59,7 +59,7 @@ def write_names(run: Run, folder: Path) -> list[Path]:
 
 @pytest.mark.parametrize("entry", [write_names, RunFormat(write=write_names)])
 def test_a_writer_of_a_package_can_be_named_on_the_command_line(tmp_path: Path, entry: RunFormat) -> None:
-    FORMATS.add("names", entry)
+    RUN_FORMATS.add("names", entry)
     assert exit_code("export", LM_EVAL, "--to", "names", "-o", tmp_path) == 0
     assert len((tmp_path / "names.txt").read_text().splitlines()) == 88
 
@@ -84,7 +84,7 @@ def test_a_reader_and_a_writer_come_from_entry_points(tmp_path: Path, monkeypatc
         "[assay.run_readers]\ntheirs = their_format:ROW\n[assay.exports]\ntheir-file = their_format:write\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(FORMATS, "_plugins_read", False)
+    monkeypatch.setattr(RUN_FORMATS, "_plugins_read", False)
     (tmp_path / "a.theirs").touch()
     run = open_run(tmp_path / "a.theirs")
     assert (run.format, run.result["t"]["right"].value) == ("theirs", 0.5)

@@ -13,7 +13,7 @@ from tests.analyses.made import write_run
 from tests.analyses.test_verbs import call
 from tests.finished.test_readers import LM_EVAL, inspect_sample, lighteval_rows, write_inspect, write_lighteval
 
-from assay.finished import FORMATS, open_run
+from assay.finished import RUN_FORMATS, open_run
 from assay.view.library import Library
 from assay.view.queries import SampleQuery
 from assay.view.site import Site
@@ -76,7 +76,7 @@ def as_json(capsys: Capture, *arguments: object, code: int = 0) -> Any:
 
 
 def test_makers_cover_every_format_that_is_read() -> None:
-    assert set(MAKERS) == {name for name in FORMATS if FORMATS[name].read is not None}
+    assert set(MAKERS) == {name for name in RUN_FORMATS if RUN_FORMATS[name].read is not None}
 
 
 def test_compare(runs: Runs, capsys: Capture) -> None:
@@ -139,7 +139,7 @@ def test_export(runs: Runs, capsys: Capture, to: str, tmp_path: Path) -> None:
         assert "0.75" in out
     else:
         assert all(Path(line).stat().st_size for line in out.splitlines())
-    if FORMATS[to].read is not None:
+    if RUN_FORMATS[to].read is not None:
         again = open_run(tmp_path / "out")
         values = {round(float(column.values.mean()), 9) for column in again.columns(task).values()}
         assert 0.75 in values

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from assay.cli.matrix import command
 from click.testing import CliRunner, Result
 
+from assay.cli.run import command
 from assay.cluster.lm import share_out
 from assay.config import RunConfig
 from assay.errors import ConfigError

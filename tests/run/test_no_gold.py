@@ -11,7 +11,7 @@ from assay import evaluate
 from assay.config import TaskConfig, lm_eval_version_of
 from assay.errors import ConfigError
 from assay.results import MetricKey, RunResult
-from assay.show import render_text
+from assay.show import result_text
 from assay.tasks import TaskManager
 
 TASK = """task: {name}
@@ -45,7 +45,7 @@ def test_our_own_tasks_leave_them_out(tmp_path: Path) -> None:
     task = result.tasks["colours"]
     assert (task.health.no_gold, task.health.docs, task.scores[ACC].estimate.n) == (12, 60, 48)
     assert not task.health.without_no_gold
-    assert "20% no gold, left out" in render_text(result, width=200)
+    assert "20% no gold, left out" in result_text(result, width=200)
 
 
 @pytest.mark.parametrize("written", ['lm_eval_version: "0.4"', "lm_eval_version: 0.4", "lm_eval_version: 0.4.13"])
@@ -56,7 +56,7 @@ def test_files_for_0_4_count_them_as_wrong_with_the_score_without_them_beside_it
     counted = task.scores[ACC].estimate
     assert (counted.n, task.health.without_no_gold[ACC]) == (60, left_out.value)
     assert counted.value == pytest.approx((left_out.value or 0) * 48 / 60)
-    text = render_text(result, width=200)
+    text = result_text(result, width=200)
     assert "20% no gold" in text
     assert f"{left_out.value:.4f} without them" in text
     assert RunResult.from_json(result.to_json()).tasks["colours"].health == task.health

@@ -77,7 +77,10 @@ def output_flags(*, short: bool = True, link: bool = False, earlier: Sequence[st
             help="Write to this file; its ending says the format: .html, .md, .csv, .tex, .json, .xml (JUnit), .txt.",
         )(made)
         made = click.option(
-            "--format", "form", metavar="NAME", help="Print as text, md, latex, csv, json, html, junit or annotations."
+            "--format",
+            "form",
+            metavar="NAME",
+            help="Print as text, md, latex, csv, json, html, junit or annotations; with --output, write so.",
         )(made)
         return cast(F, click.option("--json", "as_json", is_flag=True, help="The same as --format json.")(made))
 
@@ -91,15 +94,17 @@ def emit(findings: Findings, outputs: Outputs) -> int:
 
     findings = findings.linked(outputs.link)
     for file in (*outputs.files, *outputs.silent):
-        save(findings, Path(file))
+        save(findings, Path(file), outputs.form)
     if outputs.report is not None:
         said = findings.result.to_report(findings.title, outputs.link)
         write_whole(Path(outputs.report), (json.dumps(said, ensure_ascii=False) + "\n").encode())
     emit_ci_annotations(findings)
     if outputs.form == "json":
         echo_json(findings.to_json())
-    elif outputs.form is not None:
+    elif outputs.form is not None and not outputs.files:
         echo_as_is(findings.to(outputs.form), nl=False)
+    elif outputs.form is not None:
+        echo_as_is("\n".join(outputs.files))
     else:
         from assay.cli.display import console
 

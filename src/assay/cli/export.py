@@ -9,7 +9,7 @@ import click
 from assay.cli.output import echo_as_is
 
 
-@click.command("export", short_help="Write a run in other harnesses' formats.")
+@click.command("export")
 @click.argument("run", type=click.Path(exists=True))
 @click.option(
     "--to",

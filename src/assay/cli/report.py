@@ -42,8 +42,8 @@ def command(run: str, agreement: bool, options: AgreementOptions, outputs: Outpu
     found = run_findings(
         with_our_estimates(open_run(run)), RunDirectory(run).read_json("run.json") if Path(run).is_dir() else None
     )
-    if outputs.form == "html" and not outputs.files and Path(run).is_dir():
-        place = found.save(Path(run) / "report.html")
+    if outputs.form == "html" and not outputs.files:
+        place = found.save(Path(run) / "report.html" if Path(run).is_dir() else Path(f"{run}.html"))
         echo_as_is(str(place))
         return
     emit(found, outputs)

@@ -23,7 +23,7 @@ _ON_GPUS = ("hf", "huggingface", "hf-auto")
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one replica asks for."""
+    """What one replica needs."""
 
     cpus: float
     gpus: float
@@ -85,40 +85,40 @@ def node_resources() -> list[dict[str, float]]:
     return [dict(node["Resources"]) for node in import_ray().nodes() if node["Alive"]]
 
 
-def _gpus_of_vllm(model_args: Mapping[str, Any], asked: float | None) -> float:
+def _gpus_of_vllm(model_args: Mapping[str, Any], requested: float | None) -> float:
     """It spreads a model over as many GPUs as its arguments say."""
     sizes = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
     needed = float(math.prod(int(model_args.get(name, 1)) for name in sizes))
-    if asked is not None and asked < needed and not (needed == 1 and asked > 0):
+    if requested is not None and requested < needed and not (needed == 1 and requested > 0):
         raise ConfigError(
-            f"gpus_per_replica is {asked:g}, but this model is spread over {needed:g} GPUs",
+            f"gpus_per_replica is {requested:g}, but this model is spread over {needed:g} GPUs",
             hint=f"Leave out --gpus_per_replica, or use --gpus_per_replica {needed:g}.",
         )
-    return needed if asked is None else asked
+    return needed if requested is None else requested
 
 
 def gpus_needed(config: RunConfig, nodes: list[dict[str, float]]) -> float:
-    """What was asked for, where it fits the model; else what the model needs.
+    """What was requested, where it fits the model; else what the model needs.
 
     Ray hides the GPUs that a replica does not hold, so a model with too few of them would compute on the CPU in silence,
     or not start.
     """
-    asked, device = config.gpus_per_replica, str(config.device or config.model_args.get("device") or "")
+    requested, device = config.gpus_per_replica, str(config.device or config.model_args.get("device") or "")
     if config.model == "vllm":
-        return _gpus_of_vllm(config.model_args, asked)
-    if asked == 0 and device.startswith("cuda"):
+        return _gpus_of_vllm(config.model_args, requested)
+    if requested == 0 and device.startswith("cuda"):
         raise ConfigError(
             f"device is {device}, but gpus_per_replica 0 hides all GPUs from the replicas",
             hint="Leave out --gpus_per_replica, or choose another device.",
         )
-    if asked:
+    if requested:
         if device == "cpu":
             raise ConfigError(
-                f"device is cpu, but each replica should get {asked:g} GPUs",
+                f"device is cpu, but each replica should get {requested:g} GPUs",
                 hint="Leave out --gpus_per_replica, or choose another device.",
             )
-        return asked
-    computes = asked is None and config.model in _ON_GPUS and device != "cpu"
+        return requested
+    computes = requested is None and config.model in _ON_GPUS and device != "cpu"
     return 1.0 if computes and (device.startswith("cuda") or any(node.get("GPU") for node in nodes)) else 0.0
 
 

@@ -76,12 +76,12 @@ class ClusterLM(StreamingLM):
     def apply_chat_template(self, messages: list[dict[str, Any]], add_generation_prompt: bool = True) -> str:
         if (formatter := self._formatter) is not None:
             return str(formatter.apply(messages, add_generation_prompt))
-        return str(self.pool.ask("apply_chat_template", messages, add_generation_prompt, self._template))
+        return str(self.pool.call("apply_chat_template", messages, add_generation_prompt, self._template))
 
     def chat_template(self, name: bool | str | None = None) -> str | None:
         self._template = name
         formatter = self._formatter
-        template = formatter.select(name) if formatter is not None else self.pool.ask("chat_template", name)
+        template = formatter.select(name) if formatter is not None else self.pool.call("chat_template", name)
         return None if template is None else str(template)
 
     def info(self) -> ModelInfo:
@@ -89,14 +89,14 @@ class ClusterLM(StreamingLM):
         return replace(self.model.info, window_requests=WINDOW_PER_REPLICA * self.replicas)
 
     def capabilities(self, wanted: Collection[str] = ABILITIES, known: Collection[str] = ()) -> Capabilities:
-        capabilities: Capabilities = self.pool.ask("capabilities", tuple(wanted), tuple(known))
+        capabilities: Capabilities = self.pool.call("capabilities", tuple(wanted), tuple(known))
         return capabilities
 
     def fingerprint(self) -> str:
         return self.model.info.fingerprint
 
     def identify(self, times: int) -> Identity | None:
-        identity: Identity | None = self.pool.ask("identify", times)
+        identity: Identity | None = self.pool.call("identify", times)
         return identity
 
     @property

@@ -63,7 +63,7 @@ class Worker:
 
 
 class ReplicaPool:
-    """Keeps as many replicas as were asked for, as far as the cluster lets it."""
+    """Keeps as many replicas as were requested, as far as the cluster lets it."""
 
     def __init__(self, spec: ModelSpec, count: int, resources: Resources, notify: Callable[[str], None]) -> None:
         self.spec, self.resources, self.notify = spec, resources, notify
@@ -148,7 +148,7 @@ class ReplicaPool:
     def loaded(self) -> list[Worker]:
         return [worker for worker in self.workers if worker.loaded is not None]
 
-    def ask(self, method: str, *arguments: Any) -> Any:
+    def call(self, method: str, *arguments: Any) -> Any:
         """A small question to whoever has the model."""
         self.first_model()
         for worker in self.loaded():

@@ -80,28 +80,32 @@ class FilterEnsemble:
 
     def apply(self, instances: Sequence[Instance]) -> None:
         """Set `filtered_resps[name]` and `unparsed[name]` of each instance that was answered and not dropped."""
-        kept = [instance for instance in instances if instance.failure is None]
-        resps: list[Any] = [instance.resps for instance in kept]
+        answered = [instance for instance in instances if instance.failure is None]
+        resps: list[Any] = [instance.resps for instance in answered]
         if self.steps and getattr(self.steps[0], "takes_responses", False):
-            resps = [_whole(instance) for instance in kept]
-        docs = [instance.doc for instance in kept]
+            resps = [_whole(instance) for instance in answered]
+        docs = [instance.doc for instance in answered]
         carries = any(getattr(step, "extracts", False) for step in self.steps)
-        flags = [[False] * len(instance.resps) for instance in kept] if carries else []
+        flags = [[False] * len(instance.resps) for instance in answered] if carries else []
         for step in self.steps:
-            given, resps = resps, self._run(step, resps, docs, kept)
+            given, resps = resps, self._run(step, resps, docs, answered)
             # A class from a task file need not derive from Filter: then it carries nothing and drops nothing.
             carry = getattr(step, "carry", None) if carries else None
             if carry is not None:
                 flags = [carry(*row) for row in zip(flags, given, resps)]
             if getattr(step, "drops", False):
                 alive = [i for i, filtered in enumerate(resps) if filtered is not DROPPED]
-                kept, resps, docs = [kept[i] for i in alive], [resps[i] for i in alive], [docs[i] for i in alive]
+                answered, resps, docs = (
+                    [answered[i] for i in alive],
+                    [resps[i] for i in alive],
+                    [docs[i] for i in alive],
+                )
                 flags = [flags[i] for i in alive] if carries else []
         name = self.name
-        for instance, filtered in zip(kept, resps):
+        for instance, filtered in zip(answered, resps):
             instance.filtered_resps[name] = filtered
         if carries:
-            self._note_unparsed(kept, flags)
+            self._note_unparsed(answered, flags)
 
     def _note_unparsed(self, instances: Sequence[Instance], flags: Sequence[list[bool]]) -> None:
         for instance, flag in zip(instances, flags):

@@ -2,7 +2,7 @@
 
 from assay.finished.alignment import Alignment, align
 from assay.finished.estimating import with_our_estimates
-from assay.finished.formats import FORMATS, RunFormat, export_run, open_run, open_runs, readable_formats
+from assay.finished.formats import RUN_FORMATS, RunFormat, export_run, open_run, open_runs, readable_formats
 from assay.finished.jsonl import write_sample_files
 from assay.finished.own import read_assay, sample_rows, stored_docs, stored_questions
 from assay.finished.results_files import open_results
@@ -22,8 +22,8 @@ from assay.finished.run import (
 )
 
 __all__ = [
-    "FORMATS",
     "PARTS",
+    "RUN_FORMATS",
     "Alignment",
     "AnsweredDoc",
     "Columns",

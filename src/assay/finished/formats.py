@@ -40,7 +40,7 @@ class RunFormat:
     """Whether its files can only be told by their kind, as any CSV; such formats are tried last."""
 
 
-FORMATS = Registry[RunFormat](
+RUN_FORMATS = Registry[RunFormat](
     "run format",
     group=("assay.run_readers", "assay.exports"),
     lazy={
@@ -63,7 +63,7 @@ FORMATS = Registry[RunFormat](
 
 def readable_formats() -> Iterator[tuple[str, RunFormat]]:
     """In the order in which they are tried."""
-    rows = [(name, row) for name in FORMATS if (row := FORMATS.get_installed(name)) is not None]
+    rows = [(name, row) for name in RUN_FORMATS if (row := RUN_FORMATS.get_installed(name)) is not None]
     return iter(sorted((each for each in rows if each[1].read is not None), key=lambda each: each[1].is_general))
 
 
@@ -117,15 +117,15 @@ def export_run(run: str | Path | Run, to: str, output: str | Path, **settings: A
 
 def writable_format(to: str, settings: Mapping[str, Any]) -> RunFormat:
     """The format of this name; an error where it cannot be written, which names those that can, or takes no such setting."""
-    row = FORMATS.get(to)
+    row = RUN_FORMATS.get(to)
     if row is None or row.write is None:
-        known = [name for name in FORMATS if FORMATS[name].write is not None]
+        known = [name for name in RUN_FORMATS if RUN_FORMATS[name].write is not None]
         why = "cannot be written" if row is not None else "is not known"
         raise UnknownName(
             f"the format {to!r} {why}", hint=did_you_mean(to, known) or f"Formats to write: {', '.join(known)}."
         )
     for name in settings:
         if name not in row.settings:
-            takers = [each for each in FORMATS if name in FORMATS[each].settings]
+            takers = [each for each in RUN_FORMATS if name in RUN_FORMATS[each].settings]
             raise ConfigError(f"--to {to} takes no --{name}", hint=f"It is for --to {', '.join(takers)}.")
     return row

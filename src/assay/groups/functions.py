@@ -246,9 +246,9 @@ def run_scorer(group: GroupLike, scores: Scores) -> dict[MetricKey, GroupScore]:
         if task in scores
     }
     point = {task: {k: float(s.estimate.value or 0.0) for k, s in own.items()} for task, own in inputs.items()}
-    ask = partial(_ask_scorer, f"group {group.name!r}: the scorer {name!r}", function)
-    numbers = ask(point)
-    table = _scorer_replicates(ask, inputs, list(numbers))
+    call = partial(_call_scorer, f"group {group.name!r}: the scorer {name!r}", function)
+    numbers = call(point)
+    table = _scorer_replicates(call, inputs, list(numbers))
     size = sum(max((score.size for score in own.values()), default=0) for own in inputs.values())
     below = [score for own in inputs.values() for score in own.values()]
     results: dict[MetricKey, GroupScore] = {}
@@ -258,21 +258,21 @@ def run_scorer(group: GroupLike, scores: Scores) -> dict[MetricKey, GroupScore]:
             estimate = Estimate.missing(f"{name} returned no value", size)
         else:
             estimate = bootstrap_estimate(value, table[text], size)
-        asked = write_key(key)
+        written = write_key(key)
         results[key] = GroupScore(
             estimate,
             size=size,
             aggregation=name,
             replicates=partial(table.__getitem__, text),
             keys=lambda: docs_below(below),
-            children=tuple(Share(task, None, own[asked]) for task, own in point.items() if asked in own),
+            children=tuple(Share(task, None, own[written]) for task, own in point.items() if written in own),
             judge=JudgeCheck.of_members([score.judge for score in below]),
             missing={task: "was not scored" for task in group.task_names if task not in scores},
         )
     return results
 
 
-def _ask_scorer(where: str, function: Callable[[Values], Any], values: Values) -> dict[str, float | None]:
+def _call_scorer(where: str, function: Callable[[Values], Any], values: Values) -> dict[str, float | None]:
     try:
         result = function(values)
     except Exception as error:  # code of a task file may raise anything
@@ -286,14 +286,14 @@ def _ask_scorer(where: str, function: Callable[[Values], Any], values: Values) -
 
 
 def _scorer_replicates(
-    ask: Callable[[Values], dict[str, float | None]], inputs: Mapping[str, Mapping[str, Score]], keys: Sequence[str]
+    call: Callable[[Values], dict[str, float | None]], inputs: Mapping[str, Mapping[str, Score]], keys: Sequence[str]
 ) -> dict[str, Floats]:
     draws = {task: {key: score.draws for key, score in own.items()} for task, own in inputs.items()}
     count = min((len(row) for own in draws.values() for row in own.values()), default=0)
     table = {key: np.full(count, np.nan) for key in keys}
     for b in range(count):
         try:
-            numbers = ask({task: {key: float(row[b]) for key, row in own.items()} for task, own in draws.items()})
+            numbers = call({task: {key: float(row[b]) for key, row in own.items()} for task, own in draws.items()})
         except ScoringError as error:
             if isinstance(error.__cause__, ArithmeticError | ValueError):
                 continue  # the scorer has no value here; beyond a few such replicates the error bar is withheld

@@ -254,7 +254,7 @@ class Group(Generic[TaskT]):
         return score_group(self, scores, entries)
 
     def result(self, scores: Mapping[MetricKey, GroupScore]) -> GroupResult:
-        """The group with its numbers as results keep it."""
+        """The group with its numbers as results have it."""
         return GroupResult(
             self.name,
             alias=self.alias or self.name,

@@ -98,7 +98,7 @@ def lift(
 
 
 def count_docs(scores: Sequence[Score]) -> int:
-    """How many docs the number rests on: one that two children ask is one doc, also where only one of them has clusters."""
+    """How many docs the number rests on: one that two children have is one doc, also where only one of them has clusters."""
     docs = documents_below(scores) if len(scores) > 1 else None
     return sum(score.estimate.n for score in scores) if docs is None else len(docs)
 
@@ -123,5 +123,5 @@ def _lm_eval_stderr(members: Sequence[Member], weights: Floats, *, by_size: bool
     if len(errors) < len(members) or any(m.score.estimate.n < (m.score.asked or m.score.size) for m in members):
         return None
     if by_size:
-        return pooled_stderr(errors, [m.asked for m in members])
+        return pooled_stderr(errors, [m.sent for m in members])
     return unweighted_stderr(errors) if np.ptp(weights) == 0 else None

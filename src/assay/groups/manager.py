@@ -52,7 +52,7 @@ class GroupManager:
         self.groups: dict[str, Group[Any]] = {}
         self.tasks: dict[str, Leaf] = {}
         self.roots: list[str] = []
-        """What was asked for, in order: names of groups and tasks. Empty for a hierarchy built by hand."""
+        """What was requested, in order: names of groups and tasks. Empty for a hierarchy built by hand."""
         self.excluded: dict[tuple[str, str], str] = {}
         """(group, member) → the condition that kept the member out."""
 
@@ -212,7 +212,7 @@ class GroupManager:
         return numbers
 
     def results(self, scores: Scores) -> dict[str, GroupResult]:
-        """Every group with its numbers, children before parents, as results keep them."""
+        """Every group with its numbers, children before parents, as results have them."""
         return {name: self.groups[name].result(numbers) for name, numbers in self.score_groups(scores).items()}
 
     def compute_all_group_metrics(self, results: Mapping[str, Mapping[Any, Any]]) -> dict[str, dict[Any, Any]]:
@@ -226,7 +226,7 @@ class GroupManager:
 
 
 def check_draws(group: Group[Any]) -> None:
-    """Refuse a pass@k that could count the draws of several metrics, while nothing has been asked yet."""
+    """Refuse a pass@k that could count the draws of several metrics, while nothing has been sent yet."""
     for entry in group.aggregate_metric_list or []:
         if entry.aggregation != "pass@k" or entry.over != "tasks":
             continue

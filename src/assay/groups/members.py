@@ -36,13 +36,13 @@ class GroupLike(Protocol):
 
 @dataclass(frozen=True)
 class Member:
-    """A child with its number. `size` is what it weighs where children count by size, `asked` the same for
+    """A child with its number. `size` is what it weighs where children count by size, `sent` the same for
     lm-evaluation-harness, which counts the docs that `--limit` left."""
 
     name: str
     score: Score
     size: int
-    asked: int
+    sent: int
 
     @property
     def value(self) -> float:
@@ -95,11 +95,11 @@ def gather_numbers(entry: AggMetricConfig, key: MetricKey, names: Sequence[str],
         elif not math.isfinite(score.estimate.value):
             missing[name] = f"has {key} = {score.estimate.value}"
         else:
-            size, asked = score.size, score.size if score.asked is None else score.asked
+            size, sent = score.size, score.size if score.asked is None else score.asked
             if by_largest and len(own) > 1:
                 size = max(other.size for other in own.values())
-                asked = max(other.size if other.asked is None else other.asked for other in own.values())
-            members.append(Member(name, score, size, asked))
+                sent = max(other.size if other.asked is None else other.asked for other in own.values())
+            members.append(Member(name, score, size, sent))
     return Gathered(tuple(members), missing)
 
 
@@ -170,7 +170,7 @@ def _by_metric(metric: str, key: MetricKey, members: Sequence[Member], scores: S
         score = own.get(MetricKey(metric, key.filter)) or (options[0] if len(options) == 1 else None)
         if score is None or score.estimate.value is None:
             raise ConfigError(f"group_filter looks at {metric!r}, which {member.name!r} does not have")
-        chosen.append(Member(member.name, score, member.size, member.asked))
+        chosen.append(Member(member.name, score, member.size, member.sent))
     return chosen
 
 

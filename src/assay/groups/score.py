@@ -75,7 +75,7 @@ def _score_key(
         select = selection(group.config.group_filter or [], entry, key, members, scores)
         by_size, as_lm_eval = counts_by_size(entry, aggregator), entry.lm_eval_semantics and select is None
         lifted = lift(aggregator.bound_to(members, key), members, weights, by_size=by_size, select=select)
-        limited = any(member.asked != member.size for member in members)
+        limited = any(member.sent != member.size for member in members)
     except AssayError as error:
         raise type(error)(f"group {group.name!r}, {key}: {error.message}", hint=error.hint) from error
     enters = np.ones(len(members), dtype=bool) if select is None else select(False)
@@ -86,7 +86,7 @@ def _score_key(
         size=sum(member.size for member, inside in zip(members, enters) if inside),
         aggregation=aggregator.name,
         higher_is_better=direction,
-        # Its groups know tasks alone, and nothing of the docs that were not asked.
+        # Its groups know tasks alone, and nothing of the docs that were not sent.
         lm_eval_stderr=lifted.lm_eval_stderr if entry.over == "tasks" and (as_lm_eval or not limited) else None,
         replicates=lifted.draw,
         interval=lifted.interval,
@@ -97,14 +97,14 @@ def _score_key(
         judge=JudgeCheck.of_members([member.score.judge for member, inside in zip(members, enters) if inside]),
         missing=missing,
         filtered_out=tuple(member.name for member, inside in zip(members, enters) if not inside),
-        asked=sum(member.asked for member in members) if limited and as_lm_eval else None,
-        lm_eval_value=_by_docs_asked(aggregator, members) if limited and as_lm_eval and by_size else None,
+        asked=sum(member.sent for member in members) if limited and as_lm_eval else None,
+        lm_eval_value=_by_docs_sent(aggregator, members) if limited and as_lm_eval and by_size else None,
     )
 
 
-def _by_docs_asked(aggregator: ArrayAggregator, members: Sequence[Member]) -> float:
+def _by_docs_sent(aggregator: ArrayAggregator, members: Sequence[Member]) -> float:
     """The number as lm-evaluation-harness makes it after `--limit`."""
-    values, weights = (np.array(each, dtype=np.float64) for each in zip(*((m.value, m.asked) for m in members)))
+    values, weights = (np.array(each, dtype=np.float64) for each in zip(*((m.value, m.sent) for m in members)))
     return float(aggregator.combine(values, weights, None))
 
 
@@ -152,8 +152,8 @@ def weights_of(entry: AggMetricConfig, aggregator: ArrayAggregator, members: Seq
 
 def counts_by_size(entry: AggMetricConfig, aggregator: ArrayAggregator) -> bool:
     """A mean counts by size unless told not to; any other aggregator only where `weight_by_size: true` is written."""
-    asked = "weight_by_size" in entry.model_fields_set or aggregator.by_size
-    return entry.weights is None and aggregator.weighted and entry.weight_by_size and asked
+    wanted = "weight_by_size" in entry.model_fields_set or aggregator.by_size
+    return entry.weights is None and aggregator.weighted and entry.weight_by_size and wanted
 
 
 def check_weights(entry: AggMetricConfig, aggregator: ArrayAggregator, group: str, names: Sequence[str]) -> None:

@@ -141,7 +141,7 @@ class Supervisor:
     def start(self) -> None:
         self._folder = tempfile.mkdtemp(prefix="assay-sandbox-")
         settings = json.dumps({**self._settings, "required": required_isolation(self._kind)})
-        kept = (
+        inherited = (
             "PATH",
             "HOME",
             "DOCKER_HOST",
@@ -154,7 +154,9 @@ class Supervisor:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd="/",
-            env={name: os.environ[name] for name in kept if name in os.environ} if self._kind in CONTAINERS else {},
+            env={name: os.environ[name] for name in inherited if name in os.environ}
+            if self._kind in CONTAINERS
+            else {},
             start_new_session=True,
         )
         if self._kind not in ("docker", "podman"):  # whose engine starts the program, with the same limits

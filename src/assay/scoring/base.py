@@ -66,7 +66,7 @@ class Scorer:
     """
 
     roles: tuple[str, ...] = ()
-    """Other models of the run that it asks (`next_requests`); a run that does not name them is refused at once."""
+    """Other models of the run that it puts questions to (`next_requests`); a run that does not name them is refused at once."""
     has_own_metrics: ClassVar[bool] = False
     """Whether it gives scores of its own, so that a task without `metric_list` has those alone."""
     own_metrics: Collection[str] = ()

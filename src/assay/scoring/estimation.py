@@ -243,8 +243,8 @@ def _draws(
     units: Keys,
     iterations: int,
 ) -> Callable[[], Floats]:
-    """The replicates, computed when first asked for and kept."""
-    kept: list[Floats] = []
+    """The replicates, computed when first needed, once."""
+    computed: list[Floats] = []
 
     def compute() -> Floats:
         if len(values) < 2 or aggregation.name == "bypass":
@@ -256,9 +256,9 @@ def _draws(
         return repeated(values, aggregation, units, iterations)
 
     def once() -> Floats:
-        if not kept:
-            kept.append(compute())
-        return kept[0]
+        if not computed:
+            computed.append(compute())
+        return computed[0]
 
     return once
 

@@ -210,11 +210,11 @@ def _is_sound(instances: Sequence[Instance]) -> bool:
 
 
 def flag_filtered(
-    name: str, answered: Mapping[int, Sequence[Instance]], kept: Mapping[int, Sequence[Instance]], flag: TakeNote
+    name: str, answered: Mapping[int, Sequence[Instance]], left: Mapping[int, Sequence[Instance]], flag: TakeNote
 ) -> None:
     """Flag docs that a filter dropped, and those it could extract nothing from."""
     for doc_id, instances in answered.items():
-        if doc_id not in kept:
+        if doc_id not in left:
             flag(doc_id, "left_out", name)
         elif REQUEST_TYPES[instances[0].request_type].is_text and any(
             all(instance.unparsed.get(name, [False])) for instance in instances

@@ -54,8 +54,9 @@ def format_of(path: Path) -> str:
     raise ConfigError(f"{path}: its ending names no format", hint=f"Known endings: {known}.")
 
 
-def save(findings: Findings, path: Path) -> Path:
-    """Write findings in the format that the file's ending says; the file appears whole."""
-    text = findings.to(format_of(path))
+def save(findings: Findings, path: Path, form: str | None = None) -> Path:
+    """Write findings in the format that the file's ending says, or in this one where it says none; the file appears whole."""
+    is_known = any(path.suffix.lower() in FORMATS[name].endings for name in FORMATS)
+    text = findings.to(form if form is not None and not is_known else format_of(path))
     write_whole(path, text.encode("utf-8", "surrogatepass"))
     return path

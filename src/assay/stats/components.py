@@ -69,8 +69,8 @@ def _mean_square(table: NDArray[np.float64], effect: tuple[int, ...]) -> float:
     others = tuple(i for i in range(table.ndim) if i not in effect)
     part = np.zeros([size if i in effect else 1 for i, size in enumerate(table.shape)])
     for size in range(len(effect) + 1):
-        for kept in combinations(effect, size):
-            away = tuple(i for i in range(table.ndim) if i not in kept)
+        for left in combinations(effect, size):
+            away = tuple(i for i in range(table.ndim) if i not in left)
             part = part + (-1) ** (len(effect) - size) * table.mean(axis=away, keepdims=True)
     freedom: int = math.prod(table.shape[i] - 1 for i in effect)
     cells: int = math.prod(table.shape[i] for i in others)

@@ -40,10 +40,10 @@ def smallest_seen(total: int, drawn: int, level: float = 0.95) -> int | None:
 
 
 def odd_one_out(kept_odd: int, odd: int, replays: int) -> float:
-    """How often noise alone would give so many docs whose kept answer is the odd one out.
+    """How often noise alone would give so many docs whose stored answer is the odd one out.
 
-    A kept answer and `replays` new ones of a server that was left alone are exchangeable: where exactly one of them differs
-    from all others, it is the kept one in 1 of `replays + 1` cases, however noisy the server is. The value is the upper tail of
+    A stored answer and `replays` new ones of a server that was left alone are exchangeable: where exactly one of them differs
+    from all others, it is the stored one in 1 of `replays + 1` cases, however noisy the server is. The value is the upper tail of
     that binomial distribution.
 
     >>> odd_one_out(1, 1, 2), round(odd_one_out(3, 3, 2), 4), odd_one_out(0, 5, 2)

@@ -28,7 +28,7 @@ _CAUTION = 0.5
 _WIDEST = 0.1
 """Half-width for which the largest bets are made."""
 _ASIDE = 0.1
-"""Part of the wealth that is played for wider intervals than the one asked for; it costs the others about 3 % more docs."""
+"""Part of the wealth that is played for wider intervals than the one requested; it costs the others about 3 % more docs."""
 _CI = re.compile(r"ci\s*=\s*±?(?P<width>[0-9.eE+-]+)\s*(?P<percent>%|pt)?")
 _DECIDED = re.compile(r"decided\s+vs\s+(?P<run>.+?)(?:\s+margin\s*=\s*(?P<margin>[0-9.eE+-]+))?")
 
@@ -277,11 +277,11 @@ class StoppingRule:
 
 def _by_unit(values: Floats, units: Sequence[int] | None, there: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """Sums and sizes of the units, over the docs that are there."""
-    kept = values[there]
+    present = values[there]
     if units is None:
-        return kept, np.ones(len(kept))
+        return present, np.ones(len(present))
     index = cluster_index(np.asarray(units, dtype=np.int64)[there])
-    return sums_by(index, kept), sums_by(index, np.ones(len(kept)))
+    return sums_by(index, present), sums_by(index, np.ones(len(present)))
 
 
 def _number(text: str, whole: str) -> float:

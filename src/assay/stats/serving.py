@@ -1,4 +1,4 @@
-"""What a server adds by itself: the same questions, asked again, get another score.
+"""What a server adds by itself: the same requests, sent again, get another score.
 
 Part of it is doc by doc and averages out; the docs' own spread shows that part in every comparison. The rest moves a whole
 run up or down (another batch, another kernel, another replica), and no number of docs lowers it.

@@ -51,7 +51,7 @@ def conformal_width(errors: Floats, level: float) -> float | None:
 
 
 def thin_docs(values: Floats, count: int, *, level: float = 0.95) -> ThinDocs:
-    """The `count` docs on which to ask a new run. `values` is [runs, docs] without gaps."""
+    """The `count` docs on which to run a new model. `values` is [runs, docs] without gaps."""
     runs, docs = values.shape
     if runs < FEWEST_RUNS or not 0 < count < docs:
         raise ValueError(f"{runs} runs and {count} of {docs} docs")

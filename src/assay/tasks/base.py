@@ -25,7 +25,7 @@ from assay.tasks.styled import StyledField, apply_style, check_perturbation
 
 
 def worded(config: TaskConfig) -> TaskConfig:
-    """The config as it is asked and scored: in its format or style, with the filter and metrics of its scorer."""
+    """The config as it is worded and scored: in its format or style, with the filter and metrics of its scorer."""
     return with_scorer_defaults(offer_choices(check_perturbation(apply_style(apply_format(config)))))
 
 
@@ -129,7 +129,7 @@ class Task(TaskScores):
     # ------------------------------------------------------------------ requests
 
     def check_options(self, options: RequestOptions) -> None:
-        """Refuse, before anything is asked, what this type of task cannot be asked for."""
+        """Refuse, before anything is sent, what this type of task cannot do."""
 
     def iter_requests(self, options: RequestOptions | None = None) -> Iterator[DocRequests]:
         """The requests of each doc, one doc at a time; memory does not grow with the number of docs."""
@@ -239,7 +239,7 @@ class Task(TaskScores):
     def next_requests(self, requests: DocRequests) -> list[Instance]:
         """Further requests of a doc, once all it has are answered: they are appended to it, and answered in their turn.
 
-        None by default. A doc that gets some is asked again, round by round, until there are no more.
+        None by default. A doc that gets some is sent again, round by round, until there are no more.
         """
         return []
 
@@ -248,7 +248,7 @@ class Task(TaskScores):
         return (*arguments, {key: field(doc) for key, field in self._media.items()}) if self._media else arguments
 
     def build_all_requests(self, options: RequestOptions | None = None) -> list[Instance]:
-        """All requests at once, kept as `instances`."""
+        """All requests at once, held as `instances`."""
         self.instances = [instance for requests in self.iter_requests(options) for instance in requests.instances]
         return self.instances
 

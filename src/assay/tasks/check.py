@@ -1,7 +1,7 @@
 """What can be known of a task before it runs: whether all it names exists and fits.
 
 To check a task everything is really looked up, the way a run would: functions are imported, filters built, templates
-compiled and, where the data are at hand, rendered for the first doc. No model is asked and nothing is downloaded.
+compiled and, where the data are at hand, rendered for the first doc. Nothing is sent to a model and nothing is downloaded.
 Inside `reading_only`, code of strangers is read instead, and each thing that only running it could show is
 an `UntrustedCode` among what is returned.
 """

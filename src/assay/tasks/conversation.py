@@ -37,7 +37,7 @@ class ConversationState:
 
     options: RequestOptions
     shots: Sequence[Shot]
-    asked: list[list[Message]]
+    sent: list[list[Message]]
 
 
 class ConversationTask(GenerateTask):
@@ -96,8 +96,8 @@ class ConversationTask(GenerateTask):
             turn = self.next_turn(requests.doc, history)
             if turn is None:
                 return []
-            del state.asked[len(requests.instances) :]
-            state.asked.append(turn)
+            del state.sent[len(requests.instances) :]
+            state.sent.append(turn)
             context = self._next_context(requests, history, turn)
             made = self.construct_requests(requests.doc, context, target=requests.target, options=state.options)
         except Exception as error:  # code of a task file may raise anything
@@ -110,8 +110,8 @@ class ConversationTask(GenerateTask):
     def _history(self, requests: DocRequests) -> list[Message]:
         prefix = self._prefix(requests.doc) or ""
         history: list[Message] = []
-        for asked, instance in zip(requests.state.asked, requests.instances):
-            history += [*asked, {"role": "assistant", "content": prefix + instance.resps[0]}]
+        for sent, instance in zip(requests.state.sent, requests.instances):
+            history += [*sent, {"role": "assistant", "content": prefix + instance.resps[0]}]
         return history
 
     def _next_context(self, requests: DocRequests, history: list[Message], turn: list[Message]) -> Any:
@@ -126,7 +126,7 @@ class ConversationTask(GenerateTask):
             return chat_prompt(options.chat_template, [*opening, *later, *turn], prefix)
         last = requests.instances[-1]
         context, answer = last.arguments[0], last.resps[0]
-        if is_chat(context):  # kept messages that are scored again, without the model whose template made them
+        if is_chat(context):  # stored messages that are scored again, without the model whose template made them
             said_before = [*context, ChatMessage("assistant", (prefix or "") + answer)]
             return (*said_before, *(ChatMessage.from_dict(message) for message in turn))
         # The answer was written right after the prompt, so a space that it begins with stands for the delimiter.

@@ -59,8 +59,8 @@ class _Place:
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """A task or group that the run asks for by itself, not as the member of a group."""
+class _Requested:
+    """A task or group that the run requests by itself, not as the member of a group."""
 
     entry: Entry
     variant: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class Expander:
         self._built = {} if built is None else built
         self._overrides = overrides or {}
         self.result = Expansion()
-        self._pending: dict[str, _Asked] = {}
+        self._pending: dict[str, _Requested] = {}
         self._roots: dict[tuple[str, str | None], list[str]] = {}
 
     @property
@@ -102,17 +102,17 @@ class Expander:
         return self.names.entries
 
     def add_entries(self, entries: Mapping[str, Entry]) -> None:
-        """Know further names too, such as those in a directory that is asked for by its path."""
+        """Know further names too, such as those in a directory that is requested by its path."""
         self.names = Names({**self.entries, **entries})
 
-    def expand(self, asked: Iterable[str | Path | Mapping[str, Any]]) -> list[str]:
+    def expand(self, requested: Iterable[str | Path | Mapping[str, Any]]) -> list[str]:
         """The keys of the tasks and groups that registered names (with variants), files, and mappings as a group's members
         are written, stand for, in order.
 
-        What is asked for by itself keeps its name, also where an earlier group has a member of that name with other
+        What is requested by itself keeps its name, also where an earlier group has a member of that name with other
         fields: `_entry` lets a root go first.
         """
-        wanted = [each if self.names.is_path(each) else self._asked(each) for each in asked]
+        wanted = [each if self.names.is_path(each) else self._requested(each) for each in requested]
         named = [target for each in wanted if isinstance(each, list) for target in each]
         self._pending = {each.key: each for each in reversed(named)}
         roots: list[str] = []
@@ -123,7 +123,7 @@ class Expander:
         return list(dict.fromkeys(roots))
 
     def _path(self, path: str) -> str:
-        """`group::subgroup::task`: what the group makes of this one of its members, under the name that was asked for."""
+        """`group::subgroup::task`: what the group makes of this one of its members, under the name that was requested."""
         head, parts, variant = split_path(path)
         entry, _ = self.names.find(head)
         if entry.kind != "group":
@@ -147,29 +147,29 @@ class Expander:
         own = replace(spec.renamed(name), children=tuple(children.values()), conditions=conditions)
         return self.result.add_group(own, parent, path, origins)
 
-    def _root(self, asked: _Asked) -> list[str]:
-        self._pending.pop(asked.key, None)
-        place = (asked.key, asked.entry.file)
-        if asked.overrides or place not in self._roots:
-            inner = _Place(variant=asked.variant, overrides=asked.overrides, member=asked.overrides)
-            self._roots[place] = self._entry(asked.entry, inner, asked.loaded)
+    def _root(self, requested: _Requested) -> list[str]:
+        self._pending.pop(requested.key, None)
+        place = (requested.key, requested.entry.file)
+        if requested.overrides or place not in self._roots:
+            inner = _Place(variant=requested.variant, overrides=requested.overrides, member=requested.overrides)
+            self._roots[place] = self._entry(requested.entry, inner, requested.loaded)
         return self._roots[place]
 
-    def _asked(self, asked: str | Path | Mapping[str, Any]) -> list[_Asked]:
-        if isinstance(asked, Mapping):
-            return self._written_out(asked)
-        if isinstance(asked, Path):
-            loaded = load_yaml(asked)
-            name, is_group = _name_in(loaded, asked)
-            return [_Asked(Entry(name, "group" if is_group else "task", str(asked)), loaded=loaded)]
-        entry, variant = self.names.find(asked)
+    def _requested(self, requested: str | Path | Mapping[str, Any]) -> list[_Requested]:
+        if isinstance(requested, Mapping):
+            return self._written_out(requested)
+        if isinstance(requested, Path):
+            loaded = load_yaml(requested)
+            name, is_group = _name_in(loaded, requested)
+            return [_Requested(Entry(name, "group" if is_group else "task", str(requested)), loaded=loaded)]
+        entry, variant = self.names.find(requested)
         if entry.kind != "tag":
-            return [_Asked(entry, variant)]
-        members = [_Asked(self.entries[name], variant) for name in entry.members]
+            return [_Requested(entry, variant)]
+        members = [_Requested(self.entries[name], variant) for name in entry.members]
         self.result.tags[with_variant(entry.name, variant)] = tuple(member.key for member in members)
         return members
 
-    def _written_out(self, entry: Mapping[str, Any]) -> list[_Asked]:
+    def _written_out(self, entry: Mapping[str, Any]) -> list[_Requested]:
         """A registered task or group with other fields, or a task or group that is written out on the spot."""
         name = entry.get("group", entry.get("task"))
         if not isinstance(name, str):
@@ -177,11 +177,11 @@ class Expander:
         fields = {key: value for key, value in entry.items() if key not in _MEMBER_KEYS}
         known = self.names.split(name)
         if known is not None and not isinstance(entry.get("task"), list):
-            return [_Asked(self.entries[known[0]], known[1], overrides=fields)]
+            return [_Requested(self.entries[known[0]], known[1], overrides=fields)]
         is_group = "group" in entry
         if not is_group and not _DEFINES_TASK & {*fields}:
             self.names.find(name)  # raises: nothing here says what the task would be
-        return [_Asked(Entry(name, "group" if is_group else "task"), loaded=LoadedFile(dict(entry), {}))]
+        return [_Requested(Entry(name, "group" if is_group else "task"), loaded=LoadedFile(dict(entry), {}))]
 
     def _entry(self, entry: Entry, place: _Place, loaded: LoadedFile | None = None) -> list[str]:
         if entry.rivals:
@@ -193,8 +193,8 @@ class Expander:
             keys = [key for name in entry.members for key in self._entry(self.entries[name], place)]
             self.result.tags[with_variant(entry.name, place.variant)] = tuple(keys)
             return keys
-        if place.groups and (asked := self._pending.get(with_variant(entry.name, place.variant))):
-            self._root(asked)
+        if place.groups and (requested := self._pending.get(with_variant(entry.name, place.variant))):
+            self._root(requested)
         if told := self._overrides.get(entry.name):
             place = replace(place, overrides={**place.overrides, **told, **place.member})
         is_python = entry.path is not None and entry.path.suffix == ".py"
@@ -209,9 +209,9 @@ class Expander:
             self._check_circle(entry.name, place)
             return [self._group(entry.name, loaded or load_yaml(_path_of(entry)), entry.path, place)]
         # A task nobody overrides is the same in every group, and validating all groups meets it a dozen times.
-        kept = None if place.overrides or loaded is not None else self._built.get((entry.name, entry.path))
-        if kept is not None:
-            return [self._register(kept[0], place, entry.path, kept[1])]
+        built = None if place.overrides or loaded is not None else self._built.get((entry.name, entry.path))
+        if built is not None:
+            return [self._register(built[0], place, entry.path, built[1])]
         loaded = loaded or load_yaml(_path_of(entry))
         fields = {**loaded.data, **place.overrides}
         return [self._task(entry.name, fields, {**loaded.origins, **place.origins}, place, entry.path)]

@@ -50,7 +50,7 @@ class Expansion:
     origins: dict[str, Mapping[str, Origin]] = field(default_factory=dict)
 
     def add_task(self, config: TaskConfig, parent: str | None, path: Path | None, origins: Mapping[str, Origin]) -> str:
-        """Keep a task that `parent` wants (None: that was asked for itself), and say under which name."""
+        """Keep a task that `parent` wants (None: that was requested itself), and say under which name."""
 
         def as_named(name: str) -> TaskConfig:
             return config if name == config.task else config.override(task=name)
@@ -79,7 +79,7 @@ class Expansion:
 
 
 def _names(wanted: str, parent: str | None) -> Iterator[str]:
-    """The names to try. What was asked for itself has only its own: results are looked up by it.
+    """The names to try. What was requested itself has only its own: results are looked up by it.
 
     >>> from itertools import islice
     >>> list(islice(_names("x", "g"), 4)), list(_names("x", None))
@@ -94,12 +94,12 @@ def _names(wanted: str, parent: str | None) -> Iterator[str]:
     yield from (f"{longer}::{number}" for number in count(2))
 
 
-def child_called(part: str, group: GroupSpec | None, asked: str) -> str:
+def child_called(part: str, group: GroupSpec | None, requested: str) -> str:
     """The member of a group that one part of a path names: by its name there, or without its format and variant."""
     children = {} if group is None else {child.split("::")[-1]: child for child in group.children}
     bare = {name.partition("@")[0].partition(":")[0]: child for name, child in reversed(children.items())}
     found = children.get(part) or bare.get(part)
     if found is None:
         hint = did_you_mean(part, bare) or f"Members: {', '.join(children) or 'none, because it is a task'}."
-        raise ConfigError(f"{asked!r}: there is no member {part!r}", hint=hint)
+        raise ConfigError(f"{requested!r}: there is no member {part!r}", hint=hint)
     return found

@@ -1,4 +1,4 @@
-"""Few-shot examples: which docs become shots, and never the doc that is asked about.
+"""Few-shot examples: which docs become shots, and never the doc that is evaluated.
 
 A sampler chooses, by looking at the docs or at nothing but their number. It is consumed in the order of the docs, one
 sampler per task, so that the draws of `default` and `first_n` are those of lm-evaluation-harness.
@@ -27,10 +27,10 @@ Chosen: TypeAlias = int | Doc
 
 
 class FewshotPool(Sequence[Doc]):
-    """The docs that shots are drawn from; one is read when it is looked at, and kept for the next look."""
+    """The docs that shots are drawn from; one is read when it is looked at, and remembered for the next look."""
 
     def __init__(self, docs: Docs, indices: Sequence[int] | None = None, *, is_evaluated: bool = False) -> None:
-        """`indices` are `fewshot_indices`; `is_evaluated` says that these very docs are also the ones asked about."""
+        """`indices` are `fewshot_indices`; `is_evaluated` says that these very docs are also the ones evaluated."""
         self.docs, self.is_evaluated = docs, is_evaluated
         self._indices = indices
         self._read: OrderedDict[int, Doc] = OrderedDict()
@@ -50,7 +50,7 @@ class FewshotPool(Sequence[Doc]):
         if isinstance(position, slice):
             return [self[i] for i in range(*position.indices(len(self)))]
         if position not in self._read:
-            keep(self._read, position, cast(Doc, self.docs[self.place(position)]))
+            remember(self._read, position, cast(Doc, self.docs[self.place(position)]))
         return self._read[position]
 
     def place(self, position: int) -> int:
@@ -58,7 +58,7 @@ class FewshotPool(Sequence[Doc]):
         return position if self._indices is None else self._indices[position]
 
 
-def keep(cache: OrderedDict[int, Any], position: int, value: Any) -> None:
+def remember(cache: OrderedDict[int, Any], position: int, value: Any) -> None:
     cache[position] = value
     if len(cache) > KEPT:
         cache.popitem(last=False)
@@ -101,19 +101,19 @@ class Sampler:
     def sample(self, n: int, eval_doc: Doc, candidates: Sequence[int]) -> Sequence[int]:
         """`n` of the candidates, which are positions in `docs`, in the order in which the shots are shown.
 
-        There are at least `n`. Should `eval_doc` itself be chosen, it is no candidate when the same is asked again.
+        There are at least `n`. Should `eval_doc` itself be chosen, it is no candidate when the same is drawn again.
         """
         raise NotImplementedError(f"{type(self).__name__} does not say how to choose shots")
 
-    def draw(self, n: int, asked: EvalDoc) -> Draw:
+    def draw(self, n: int, evaluated: EvalDoc) -> Draw:
         """`n` shots, none of them the doc itself."""
         candidates: Sequence[int] = range(len(self.docs))
         check_size(n, len(candidates))
         while True:
-            chosen = self.sample(n, asked.doc, candidates)
+            chosen = self.sample(n, evaluated.doc, candidates)
             if len(chosen) != n or not all(position in candidates for position in chosen):
                 raise DataError(f"{type(self).__name__} chose {[*chosen]}, expected {n} of the positions it was given")
-            itself = {position for position in chosen if asked.is_shot(position)}
+            itself = {position for position in chosen if evaluated.is_shot(position)}
             if not itself:
                 return Draw(chosen)
             candidates = [position for position in candidates if position not in itself]
@@ -127,39 +127,39 @@ class LmEvalSampler(Sampler):
     own shot gets another one in that place, chosen apart, so that no other prompt changes.
     """
 
-    def draw(self, n: int, asked: EvalDoc) -> Draw:
-        drawn = [*(self.draw_others(n, asked) if asked.is_excluded else self.draw_blindly(n))]
-        own = [k for k, shot in enumerate(drawn) if asked.is_shot(shot)]
+    def draw(self, n: int, evaluated: EvalDoc) -> Draw:
+        drawn = [*(self.draw_others(n, evaluated) if evaluated.is_excluded else self.draw_blindly(n))]
+        own = [k for k, shot in enumerate(drawn) if evaluated.is_shot(shot)]
         if own:
-            self.replace(drawn, own, asked)
+            self.replace(drawn, own, evaluated)
         return Draw(drawn, replaced=bool(own))
 
     def draw_blindly(self, n: int) -> Sequence[Chosen]:
         check_size(n, len(self.docs))
         return self.sample(n, {}, range(len(self.docs)))
 
-    def draw_others(self, n: int, asked: EvalDoc) -> Sequence[Chosen]:
+    def draw_others(self, n: int, evaluated: EvalDoc) -> Sequence[Chosen]:
         """One more is drawn and the doc removed; if copies of it were drawn too, all are drawn again from the rest."""
         everything = range(len(self.docs))
         check_size(n, len(everything))
-        drawn = self.sample(min(n + 1, len(everything)), asked.doc, everything)
-        kept = [*islice((position for position in drawn if not asked.is_shot(position)), n)]
-        if len(kept) == n:
-            return kept
-        others = [position for position in everything if not asked.is_shot(position)]
+        drawn = self.sample(min(n + 1, len(everything)), evaluated.doc, everything)
+        others_first = [*islice((position for position in drawn if not evaluated.is_shot(position)), n)]
+        if len(others_first) == n:
+            return others_first
+        others = [position for position in everything if not evaluated.is_shot(position)]
         check_size(n, len(others), besides=True)
-        return self.sample(n, asked.doc, others)
+        return self.sample(n, evaluated.doc, others)
 
-    def replace(self, drawn: list[Chosen], own: Sequence[int], asked: EvalDoc) -> None:
+    def replace(self, drawn: list[Chosen], own: Sequence[int], evaluated: EvalDoc) -> None:
         """Put other shots where `drawn` has the doc itself, each the first in `spares` that is free."""
         for k in own:
-            spares = (position for position in self.spares(len(drawn), asked, k) if position not in drawn)
-            other = next((position for position in spares if not asked.is_shot(position)), None)
+            spares = (position for position in self.spares(len(drawn), evaluated, k) if position not in drawn)
+            other = next((position for position in spares if not evaluated.is_shot(position)), None)
             if other is None:
                 raise too_few_others(len(drawn))
             drawn[k] = other
 
-    def spares(self, n: int, asked: EvalDoc, k: int) -> Iterable[int]:
+    def spares(self, n: int, evaluated: EvalDoc, k: int) -> Iterable[int]:
         """Positions to try in place of the `k`-th of `n` shots."""
         return range(len(self.docs))
 
@@ -174,9 +174,9 @@ class RandomSampler(LmEvalSampler):
     def sample(self, n: int, eval_doc: Doc, candidates: Sequence[int]) -> Sequence[int]:
         return self._random.sample(candidates, n)
 
-    def spares(self, n: int, asked: EvalDoc, k: int) -> Iterable[int]:
+    def spares(self, n: int, evaluated: EvalDoc, k: int) -> Iterable[int]:
         """Drawn apart, so that the draws of later docs stay what they are."""
-        everything, apart = range(len(self.docs)), Random(f"{self.seed}/{asked.doc_id}/{k}")
+        everything, apart = range(len(self.docs)), Random(f"{self.seed}/{evaluated.doc_id}/{k}")
         return chain(apart.sample(everything, min(len(everything), n + 8)), everything)
 
 
@@ -198,14 +198,14 @@ class TaskFileSampler(LmEvalSampler):
     def draw_blindly(self, n: int) -> Sequence[Chosen]:
         return cast(Sequence[Doc], self._sampler.sample(n=n, eval_doc=None))
 
-    def draw_others(self, n: int, asked: EvalDoc) -> Sequence[Chosen]:
-        return cast(Sequence[Doc], self._sampler.sample(n=n, eval_doc=asked.doc))
+    def draw_others(self, n: int, evaluated: EvalDoc) -> Sequence[Chosen]:
+        return cast(Sequence[Doc], self._sampler.sample(n=n, eval_doc=evaluated.doc))
 
-    def replace(self, drawn: list[Chosen], own: Sequence[int], asked: EvalDoc) -> None:
-        others = [doc for doc in self.docs if doc != asked.doc and doc not in drawn]
+    def replace(self, drawn: list[Chosen], own: Sequence[int], evaluated: EvalDoc) -> None:
+        others = [doc for doc in self.docs if doc != evaluated.doc and doc not in drawn]
         if len(others) < len(own):
             raise too_few_others(len(drawn))
-        for k, doc in zip(own, Random(f"{self.seed}/{asked.doc_id}").sample(others, len(own))):
+        for k, doc in zip(own, Random(f"{self.seed}/{evaluated.doc_id}").sample(others, len(own))):
             drawn[k] = doc
 
 
@@ -247,7 +247,7 @@ def make_sampler(named: str | FunctionRef | Callable[..., Any], pool: FewshotPoo
 
 
 class ShotBook:
-    """The shots of one task: drawn for docs in the order it is asked, each rendered once, when it is first shown."""
+    """The shots of one task: drawn for docs in the order it is evaluated, each rendered once, when it is first shown."""
 
     def __init__(self, pool: FewshotPool, sampler: Sampler, render: Callable[[Doc], Shot], *, excludes: bool) -> None:
         self._pool, self._sampler, self._render, self._excludes = pool, sampler, render, excludes
@@ -263,7 +263,7 @@ class ShotBook:
     def _shot(self, position: int) -> Shot:
         if position not in self._shots:
             try:
-                keep(self._shots, position, self._render(self._pool[position]))
+                remember(self._shots, position, self._render(self._pool[position]))
             except DataError as error:
                 place = self._pool.place(position)
                 raise DataError(f"few-shot doc {place}: {error.message}", hint=error.hint) from error

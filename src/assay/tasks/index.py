@@ -1,7 +1,7 @@
 """Names to files: every task, group and tag under some directories.
 
 Nothing is built from a file to index it: libyaml checks its syntax and the scanner reads its name off its lines. The
-result is kept on disk, in two JSON files per set of roots, and trusted only while every file it speaks of is unchanged.
+result is cached on disk, in two JSON files per set of roots, and trusted only while every file it speaks of is unchanged.
 One holds the finished entries and is read at every start; the other holds what was read off each file and is opened
 only when some file has changed, so that the others need not be read again.
 """
@@ -94,12 +94,12 @@ def _new_index(snapshot: _Snapshot) -> Index:
 class _Reader:
     """Reads facts, from the cache where the file is unchanged, and remembers what it looked at."""
 
-    def __init__(self, snapshot: _Snapshot, kept: dict[str, tuple[Stamp | None, Facts]]) -> None:
+    def __init__(self, snapshot: _Snapshot, cached: dict[str, tuple[Stamp | None, Facts]]) -> None:
         self.stamps: dict[str, Stamp | None] = {path: stamp for files in snapshot.files for path, stamp in files}
         self.facts: dict[str, Facts] = {}
         self.broken: dict[str, str] = {}
         self.nameless: list[str] = []
-        self._kept = kept
+        self._cached = cached
         self._bases: dict[tuple[str, str], str] = {}
 
     def read(self, path: str) -> Facts:
@@ -107,8 +107,8 @@ class _Reader:
             return self.facts[path]
         if path not in self.stamps:
             self.stamps[path] = _stamp_of(path)
-        kept = self._kept.get(path) if self._kept else None
-        facts = kept[1] if kept is not None and kept[0] == self.stamps[path] else read_facts(path)
+        cached = self._cached.get(path) if self._cached else None
+        facts = cached[1] if cached is not None and cached[0] == self.stamps[path] else read_facts(path)
         self.facts[path] = facts
         return facts
 
@@ -123,7 +123,7 @@ class _Reader:
         for include in own.include:
             base = self._base(folder, include)
             if base in above or base == path:
-                continue  # the loader prints the circle when the task is asked for
+                continue  # the loader prints the circle when the task is requested
             under = self.facts.get(base)
             if under is None or under.include:
                 under = self.resolve(base, (*above, path))
@@ -262,21 +262,21 @@ def _stamp_of(path: str) -> Stamp | None:
 
 
 def _load_index(snapshot: _Snapshot) -> Index | None:
-    """The index as it was kept, if nothing has changed since."""
-    kept = _read(snapshot.cache_path.with_suffix(".json"))
-    if kept is None or kept.get("digest") != snapshot.digest:
+    """The index as it was cached, if nothing has changed since."""
+    cached = _read(snapshot.cache_path.with_suffix(".json"))
+    if cached is None or cached.get("digest") != snapshot.digest:
         return None
     # Bases often carry another suffix, or lie elsewhere, so the walk has not seen them.
-    for path, stamp in kept["bases"]:
+    for path, stamp in cached["bases"]:
         if _stamp_of(path) != (None if stamp is None else tuple(stamp)):
             return None
-    return Index({row[0]: Entry(*row) for row in kept["entries"]}, kept["broken"], kept["nameless"])
+    return Index({row[0]: Entry(*row) for row in cached["entries"]}, cached["broken"], cached["nameless"])
 
 
 def _load_facts(snapshot: _Snapshot) -> dict[str, tuple[Stamp | None, Facts]]:
-    kept = _read(snapshot.cache_path.with_suffix(".facts.json"))
+    cached = _read(snapshot.cache_path.with_suffix(".facts.json"))
     facts: dict[str, tuple[Stamp | None, Facts]] = {}
-    for path, stamp, (task, group, is_class, tags, include, *rest) in kept["facts"] if kept else ():
+    for path, stamp, (task, group, is_class, tags, include, *rest) in cached["facts"] if cached else ():
         row = Facts(task, group, is_class, None if tags is None else tuple(tags), tuple(include), *rest)
         facts[path] = (None if stamp is None else tuple(stamp), row)
     return facts
@@ -287,7 +287,7 @@ def _save(snapshot: _Snapshot, index: Index, reader: _Reader) -> None:
     if any(stamp is not None and now - stamp[0] < _TICK_NS for stamp in stamps.values()):
         return
     listed = {path for files in snapshot.files for path, _ in files}
-    kept = {
+    cached = {
         "digest": snapshot.digest,
         "bases": [(path, stamp) for path, stamp in stamps.items() if path not in listed],
         "entries": [_short(entry) for entry in index.entries.values()],
@@ -297,7 +297,7 @@ def _save(snapshot: _Snapshot, index: Index, reader: _Reader) -> None:
     facts = [(path, stamps[path], fact) for path, fact in reader.facts.items()]
     # A cache that cannot be written (a read-only home, a full disk) costs a second at the next start, no more.
     with suppress(OSError):
-        _write(snapshot.cache_path.with_suffix(".json"), kept)
+        _write(snapshot.cache_path.with_suffix(".json"), cached)
         _write(snapshot.cache_path.with_suffix(".facts.json"), {"facts": facts})
 
 
@@ -311,10 +311,10 @@ def _short(entry: Entry) -> list[object]:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        kept = json.loads(path.read_bytes())
+        cached = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None  # absent, or cut off by a crash: the index is built again
-    return kept if isinstance(kept, dict) and kept.get("version") == VERSION else None
+    return cached if isinstance(cached, dict) and cached.get("version") == VERSION else None
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

@@ -36,7 +36,7 @@ class Resolved:
     tasks: dict[str, TaskConfig]
     groups: dict[str, GroupSpec]
     roots: list[str]
-    """What was asked for, as keys of `tasks` or `groups`, in order."""
+    """What was requested, as keys of `tasks` or `groups`, in order."""
     tags: dict[str, tuple[str, ...]] = field(default_factory=dict)
     sources: dict[str, Path | None] = field(default_factory=dict)
     origins: dict[str, Mapping[str, Origin]] = field(default_factory=dict)
@@ -172,8 +172,8 @@ class TaskManager:
     def is_plain(self, name: str, config: TaskConfig) -> bool:
         """Whether a config is that of the task's own file, not changed by any group."""
         entry = self.entries.get(name)
-        kept = None if entry is None else self._built.get((name, entry.path))
-        return kept is not None and kept[0] is config
+        built = None if entry is None else self._built.get((name, entry.path))
+        return built is not None and built[0] is config
 
     def match(self, pattern: str) -> list[str]:
         """All names that fit a shell pattern, sorted."""
@@ -211,7 +211,7 @@ class TaskManager:
             )
         return files
 
-    def _files(self, folder: Path, asked: str, expander: Expander) -> list[Path]:
+    def _files(self, folder: Path, requested: str, expander: Expander) -> list[Path]:
         """Files of a directory that are tasks or groups; a base file without a name is for others to include.
 
         Groups of the directory find their members there.
@@ -225,7 +225,7 @@ class TaskManager:
         named = [entry for entry in index.entries.values() if entry.file is not None]
         files = [Path(file) for entry in named for file in (entry.file, *entry.rivals) if file is not None]
         if not files:
-            raise ConfigError(f"{asked}: no task file in this directory", hint="A task file has a `task:` line.")
+            raise ConfigError(f"{requested}: no task file in this directory", hint="A task file has a `task:` line.")
         return sorted(files)
 
     def _is_known(self, path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""How tasks are asked for, `[group::]…task[@format][:variant]…`: taken apart and put together here, and nowhere else."""
+"""How tasks are named, `[group::]…task[@format][:variant]…`: taken apart and put together here, and nowhere else."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def index_of(target: Any, choices: Sequence[str]) -> int:
 
 
 NO_GOLD = -1
-"""The place of the right choice where none is: such a doc is asked, and counted by the rules of its file's line."""
+"""The place of the right choice where none is: such a doc is sent, and counted by the rules of its file's line."""
 
 
 def gold_index(target: Any, choices: Sequence[str]) -> int:

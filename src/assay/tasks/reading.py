@@ -24,7 +24,7 @@ from assay.tasks.prompt import Shot, make_shot
 
 
 class TaskDocs:
-    """What a task reads. Nothing is read before it is asked for."""
+    """What a task reads. Nothing is read before it is needed."""
 
     config: TaskConfig
     task_name: str
@@ -70,7 +70,7 @@ class TaskDocs:
 
     @cached_property
     def eval_docs(self) -> Docs:
-        """The docs that are asked about: the test split, else the validation split."""
+        """The docs that are evaluated: the test split, else the validation split."""
         split = self.config.eval_split
         if split is None:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""What is asked of a task, and what it gives back for each doc."""
+"""What is requested of a task, and what it gives back for each doc."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RequestOptions:
     limit: int | float | None = None
     """A number of docs, or below 1 a fraction of them."""
     samples: list[int] | None = None
-    """Ids of the docs to ask about, in any order; an empty list asks about none."""
+    """Ids of the docs to send, in any order; an empty list sends none."""
     system_instruction: str | None = None
     apply_chat_template: bool = False
     fewshot_as_multiturn: bool = False
@@ -34,7 +34,7 @@ class RequestOptions:
     gen_kwargs: dict[str, Any] = field(default_factory=dict)
     repeats: int | None = None
     only: Sequence[int] | None = None
-    """Build requests for these of the docs alone, in this order, with the very shots they have where all are asked."""
+    """Build requests for these of the docs alone, in this order, with the very shots they have where all are sent."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class DocRequests:
     shot_replaced: bool = False
     """Whether the doc was drawn as its own shot and got another one, which lm-evaluation-harness does not do."""
     state: Any = None
-    """What a task that asks in rounds keeps for `next_requests`."""
+    """What a task that goes in rounds remembers for `next_requests`."""
     _hash: str | None = None
 
     @property

@@ -50,7 +50,7 @@ _WORDED_ANEW = frozenset(
 
 
 class LastDoc:
-    """Remembers the question of the doc asked about last: the fields of a doc are read one after the other."""
+    """Remembers the question of the last doc: the fields of a doc are read one after the other."""
 
     def __init__(self, questions: Questions) -> None:
         self.questions = questions
@@ -215,9 +215,9 @@ def says_how_to_generate(config: TaskConfig) -> bool:
 
 def _fewshot(config: FewshotConfig, text: StyledText, answer: StyledShot, *, target_delimiter: str) -> FewshotConfig:
     drawing = ("sampler", "split", "process_docs", "samples", "fewshot_indices", "fewshot_delimiter")
-    kept = {name: getattr(config, name) for name in drawing if name in config.model_fields_set}
+    own = {name: getattr(config, name) for name in drawing if name in config.model_fields_set}
     return FewshotConfig(
-        **kept, doc_to_text=text, doc_to_target=answer, gen_prefix="", target_delimiter=target_delimiter
+        **own, doc_to_text=text, doc_to_target=answer, gen_prefix="", target_delimiter=target_delimiter
     )
 
 
@@ -309,8 +309,8 @@ def _style(name: str, options: dict[str, Any]) -> dict[str, Any]:
 
 def _stripped(config: TaskConfig) -> TaskConfig:
     """Data, shots and fields of the task, without what belonged to its former wording."""
-    kept = {key: getattr(config, key) for key in config.model_fields_set if key not in _WORDED_ANEW}
+    own = {key: getattr(config, key) for key in config.model_fields_set if key not in _WORDED_ANEW}
     shots = config.fewshot_config
     wording = {"doc_to_text", "doc_to_choice", "doc_to_target", "gen_prefix", "target_delimiter"}
-    kept["fewshot_config"] = FewshotConfig(**{key: getattr(shots, key) for key in shots.model_fields_set - wording})
-    return TaskConfig(**kept)
+    own["fewshot_config"] = FewshotConfig(**{key: getattr(shots, key) for key in shots.model_fields_set - wording})
+    return TaskConfig(**own)

@@ -36,7 +36,7 @@ from assay.templates import get_n_letters
 
 
 class ResponseType(StrEnum):
-    """What a model is asked for."""
+    """What is requested of a model."""
 
     LOGLIKELIHOODS = "loglikelihoods"
     COMPLETION = "completion"
@@ -90,7 +90,7 @@ class TaskStyler(ABC):
     metrics: ClassVar[Sequence[type[BaseMetric] | str]]
     task_style: ClassVar[TaskStyle | str]
     generation_kwargs: ClassVar[Mapping[str, Any]] = {"until": ["\n"], "do_sample": False}
-    """How a model that writes its answer is asked, unless the task says."""
+    """The settings for a model that writes its answer, unless the task says."""
 
     question_prefix: str = "Question: "
     cue_text: str = "Answer:"
@@ -110,7 +110,7 @@ class TaskStyler(ABC):
 
     @abstractmethod
     def get_possible_completions(self, choices: Sequence[str], correct_index: int | None = None) -> list[str] | None:
-        """The completions whose probability is asked for; None where the model writes freely."""
+        """The completions whose probability is requested; None where the model writes freely."""
 
     def get_cue_text(self) -> str:
         """What opens the answer."""

@@ -1,4 +1,4 @@
-"""The task types: what each one asks a model about a doc; and those that a file brings along."""
+"""The task types: what each one requests about a doc; and those that a file brings along."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from assay.errors import ConfigError
-from assay.finished import FORMATS, export_run, readable_formats
+from assay.finished import RUN_FORMATS, export_run, readable_formats
 from assay.results import RunResult, TableRow, rows_of
 from assay.run import Counts
 from assay.show import marks_of
@@ -224,7 +224,7 @@ def _modified(path: Path) -> float:
 
 def read_foreign_scores(run: RunEntry) -> RunResult:
     """The numbers of a run of another harness."""
-    row = FORMATS[run.kind]
+    row = RUN_FORMATS[run.kind]
     assert row.read is not None
     with blaming(run.path):
         require_plain_files(run.path, run.root)

@@ -1,4 +1,4 @@
-"""Questions to judges: which are still to be asked about a case, and what was said to those that were."""
+"""Questions to judges: which are still to be sent about a case, and what was said to those that were."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ONCE_MORE = (
 
 @dataclass(frozen=True)
 class Asking:
-    """How judges are asked: who, how often, with what settings."""
+    """How judges are questions: who, how often, with what settings."""
 
     kind: JudgeKind
     judges: Sequence[str]
@@ -29,8 +29,8 @@ class Asking:
     template: str | None
 
     def next_questions(self, about: Instance, case: Case, filter_name: str, draw: int) -> list[Instance]:
-        """Each part to each judge; and once more where a reply cannot be read. They are kept with the answer."""
-        asked = []
+        """Each part to each judge; and once more where a reply cannot be read. They stay with the answer."""
+        questions = []
         for part in self.kind.parts(case):
             for judge in self.judges:
                 place = {"filter": filter_name, "draw": draw, "part": part.name}
@@ -38,9 +38,9 @@ class Asking:
                 repeats = self.repeats if not earlier else _unread(earlier[0], part.scale)
                 if len(earlier) < 2 and repeats and not any(question.failure for question in earlier):
                     note = {**place, "attempt": len(earlier) + 1, **self._label(case)}
-                    asked.append(self._question(about, part, judge, repeats, note))
-        about.questions += asked
-        return asked
+                    questions.append(self._question(about, part, judge, repeats, note))
+        about.questions += questions
+        return questions
 
     def _label(self, case: Case) -> dict[str, Any]:
         """What a label of this answer goes by, and what it may say: `assay label` needs no more than the run."""
@@ -82,7 +82,7 @@ def _is_at(question: Instance, place: Mapping[str, Any]) -> bool:
 
 
 def noted(question: Instance, scale: Scale) -> list[float]:
-    """The verdicts that can be read; all of them, None for the others, are kept with the question."""
+    """The verdicts that can be read; all of them, None for the others, stay with the question."""
     if question.failure is None:
         question.note["verdicts"] = list(_read(question, scale))
     return [value for value in question.note.get("verdicts", ()) if value is not None]

@@ -98,7 +98,7 @@ class Cases:
             )
 
     def prepare(self, task: str, filter_name: str) -> None:
-        """Read the answers to compare with, where there are some, before anything is asked."""
+        """Read the answers to compare with, where there are some, before anything is sent."""
         if self.opponent is not None:
             self._opponent_of(task, filter_name)
 
@@ -168,6 +168,6 @@ def said_to(instance: Instance) -> str:
         return str(noted)
     context = instance.arguments[0]
     if is_chat(context):
-        asked = [message.content for message in context if message.role == "user"]
-        return asked[-1] if asked and isinstance(asked[-1], str) else context_text(context)
+        said = [message.content for message in context if message.role == "user"]
+        return said[-1] if said and isinstance(said[-1], str) else context_text(context)
     return context_text(context)

@@ -113,11 +113,11 @@ class Points:
         return {"points": list(self.most)}
 
 
-def scale_from_json(kept: Mapping[str, Any]) -> Scale:
+def scale_from_json(written: Mapping[str, Any]) -> Scale:
     """The inverse of `to_json`."""
-    if "words" in kept:
-        return NamedScale(kept["words"])
-    return Points(tuple(kept["points"])) if "points" in kept else Grades(kept["low"], kept["high"])
+    if "words" in written:
+        return NamedScale(written["words"])
+    return Points(tuple(written["points"])) if "points" in written else Grades(written["low"], written["high"])
 
 
 def scale_of(given: Any) -> Scale:

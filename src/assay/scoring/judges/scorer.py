@@ -39,7 +39,7 @@ class JudgeScorer(GenerateScorer):
           judge_repeats: 1
           labels: verdicts.jsonl   # verdicts of people on a random part of the docs
 
-    A verdict that cannot be read is asked for once more. An answer without one is *unjudged*: it has no score, and is
+    A verdict that cannot be read is requested once more. An answer without one is *unjudged*: it has no score, and is
     counted. `metric_list` may give other metrics, which are computed beside the judge's, and say how the judge's own is
     aggregated; a filter's own list that does not name the judge's metric spares the judge that filter.
     """
@@ -96,12 +96,12 @@ class JudgeScorer(GenerateScorer):
     # ------------------------------------------------------------------ asking
 
     def next_requests(self, instances_by_doc: InstancesByDoc, task_config: TaskConfig) -> list[Instance]:
-        asked: list[Instance] = []
+        questions: list[Instance] = []
         for name in self._judged_filters(task_config):
             for instances in instances_by_doc.values():
                 for draw, case in enumerate(self.cases.of(instances, name)):
-                    asked += self.asking.next_questions(instances[-1], case, name, draw)
-        return asked
+                    questions += self.asking.next_questions(instances[-1], case, name, draw)
+        return questions
 
     def _judged_filters(self, config: TaskConfig) -> Iterator[str]:
         for each in filters_of(config):
