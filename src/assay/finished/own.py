@@ -278,9 +278,4 @@ def keys_of_column(column: Any) -> Keys:
     return doc_keys(str(text) for text in array.to_pylist())
 
 
-FORMAT = RunFormat(
-    finds=lambda path: (path / "run.json").is_file(),
-    read=read_assay,
-    write=write_assay,
-    places=lambda folder, names: iter([folder] if "run.json" in names else []),
-)
+FORMAT = RunFormat(finds=lambda path: (path / "run.json").is_file(), read=read_assay, write=write_assay)
