@@ -16,7 +16,7 @@ import pytest
 from tests.show.examples import EXAMPLES, Example, Runs
 
 from assay.errors import ConfigError
-from assay.show import FORMATS, Findings, Format, save
+from assay.show import OUTPUT_FORMATS, Findings, Format, save
 
 WIDTHS = (60, 80, 100, 120, 160, 200)
 
@@ -61,7 +61,7 @@ def words_of(text: str) -> str:
 MACHINES: dict[str, Callable[[str], list[float]]] = {"json": from_json, "csv": from_csv, "junit": from_junit}
 
 
-@pytest.mark.parametrize("form", list(FORMATS))
+@pytest.mark.parametrize("form", list(OUTPUT_FORMATS))
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_analysis_is_shown_in_every_format_and_its_number_is_there(runs: Runs, name: str, form: str) -> None:
     example: Example = EXAMPLES[name](runs)
@@ -109,7 +109,7 @@ def test_a_file_is_written_in_the_format_that_its_ending_says(runs: Runs, tmp_pa
 
 
 def test_a_format_that_a_package_brings_shows_every_analysis(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(FORMATS._entries, "titles", Format(lambda findings: f"= {findings.title}", (".title",)))
+    monkeypatch.setitem(OUTPUT_FORMATS._entries, "titles", Format(lambda findings: f"= {findings.title}", (".title",)))
     for make in EXAMPLES.values():
         found: Findings = make(runs).findings
         assert found.to("titles") == f"= {found.title}"
@@ -129,7 +129,7 @@ def test_text_of_anybody_stays_text_in_every_format() -> None:
 
     table = Table.of(columns, [hostile], row=lambda each: {"note": each}, title=hostile, notes=(hostile,))
     findings = Findings(hostile, (hostile,), (table,), notes=(hostile,), result=Result())
-    for form in FORMATS:
+    for form in OUTPUT_FORMATS:
         text = findings.to(form)
         assert "<script>" not in text or form in ("text", "latex", "csv", "json", "annotations", "code-quality"), form
         assert "\x1b" not in text or form == "csv", form

@@ -5,7 +5,7 @@ from assay.show.data import json_lines, table_data, to_annotations, to_code_qual
 from assay.show.facts import command_of, marks_of
 from assay.show.findings import Check, Column, Findings, Outcome, Row, Table, Verdict, repeated_names
 from assay.show.fitted import FittedTable
-from assay.show.formats import FORMATS, Format, format_of, save
+from assay.show.formats import OUTPUT_FORMATS, Format, format_of, save
 from assay.show.html import Html
 from assay.show.notebook import NotebookProgress, in_notebook
 from assay.show.palette import PALETTE_FILE, palette_css
@@ -24,7 +24,7 @@ from assay.show.run_result import (
 from assay.show.terminal import fitted, terminal_parts
 
 __all__ = [
-    "FORMATS",
+    "OUTPUT_FORMATS",
     "PALETTE_FILE",
     "RESULT_COLUMNS",
     "Axis",

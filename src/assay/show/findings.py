@@ -161,7 +161,7 @@ class Findings:
 
     def to(self, form: str, **settings: Any) -> str:
         """In a format by its name: text, md, latex, csv, json, html, notebook, junit, annotations, or one that a package brings."""
-        formats: Any = load_object("assay.show.formats:FORMATS")
+        formats: Any = load_object("assay.show.formats:OUTPUT_FORMATS")
         return str(formats[form].render(self, **settings))
 
     def to_text(self, width: int = 140) -> str:

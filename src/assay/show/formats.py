@@ -26,7 +26,7 @@ class Format:
     """Files of these endings are written so."""
 
 
-FORMATS: Registry[Format] = Registry("format", group="assay.formats")
+OUTPUT_FORMATS: Registry[Format] = Registry("output format", group="assay.output_formats")
 """Name to format."""
 
 for _name, _format in {
@@ -41,22 +41,22 @@ for _name, _format in {
     "annotations": Format(to_annotations),
     "code-quality": Format(to_code_quality),
 }.items():
-    FORMATS.add(_name, _format)
+    OUTPUT_FORMATS.add(_name, _format)
 
 
 def format_of(path: Path) -> str:
     """What a file's ending says."""
-    for name in FORMATS:
-        found = FORMATS.get_installed(name)
+    for name in OUTPUT_FORMATS:
+        found = OUTPUT_FORMATS.get_installed(name)
         if found is not None and path.suffix.lower() in found.endings:
             return name
-    known = ", ".join(ending for name in FORMATS for ending in FORMATS[name].endings)
+    known = ", ".join(ending for name in OUTPUT_FORMATS for ending in OUTPUT_FORMATS[name].endings)
     raise ConfigError(f"{path}: its ending names no format", hint=f"Known endings: {known}.")
 
 
 def save(findings: Findings, path: Path, form: str | None = None) -> Path:
     """Write findings in the format that the file's ending says, or in this one where it says none; the file appears whole."""
-    is_known = any(path.suffix.lower() in FORMATS[name].endings for name in FORMATS)
+    is_known = any(path.suffix.lower() in OUTPUT_FORMATS[name].endings for name in OUTPUT_FORMATS)
     text = findings.to(form if form is not None and not is_known else format_of(path))
     write_whole(path, text.encode("utf-8", "surrogatepass"))
     return path

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from assay.errors import ConfigError, did_you_mean
 from assay.registry import Registry
-from assay.results import Health, RunResult, TableRow, assay_version, rows_of
+from assay.results import Health, RunResult, TableRow, assay_version, health_counters, rows_of
 from assay.show.axes import Axis, Whisker
 from assay.show.facts import command_of, marks_of
 from assay.show.failures import worst_failures
@@ -77,20 +77,17 @@ HealthRow = tuple[str, Health]
 
 def health_table(health: Mapping[str, Health]) -> Table:
     """Problems with the answers of each task: a column for each kind that occurs."""
-    there = [name for name in _COUNTERS if any(getattr(each, name) for each in health.values())]
+    there = [row for row in health_counters() if any(each.count(row.name) for each in health.values())]
     columns: list[Column[HealthRow]] = [
         Column("task", NAME, lambda item: Name(item[0]), shrinks=True),
         Column("docs", COUNT, lambda item: item[1].docs),
-        *(Column(name.replace("_", " "), COUNT, _counter(name)) for name in there),
+        *(Column(row.words, COUNT, _counter(row.name), row.name) for row in there),
     ]
     return Table.of(columns, health.items(), row=lambda item: {"note": "; ".join(all_marks(item[1]))}, title="Health")
 
 
-_COUNTERS = [name for name, each in Health.__dataclass_fields__.items() if each.type == "int" and name != "docs"]
-
-
-def _counter(name: str) -> Any:
-    return lambda item: getattr(item[1], name)
+def _counter(name: str) -> Callable[[HealthRow], int]:
+    return lambda item: item[1].count(name)
 
 
 def all_marks(health: Health) -> list[str]:
