@@ -294,6 +294,19 @@ class SampleWriter:
         )
 
 
+def write_samples(path: Path, rows: Iterable[SampleRow]) -> Path:
+    """All rows of a file; none is left behind where they break off."""
+    writer = SampleWriter(path)
+    try:
+        for row in rows:
+            writer.add(row)
+        writer.close()
+    except BaseException:
+        writer.discard()
+        raise
+    return path
+
+
 METRIC_COLUMN, LABEL_COLUMN = "metric:", "label:"
 """How the columns of numbers begin: what a metric gives, and what people say of it."""
 REQUIRED_COLUMNS = (
