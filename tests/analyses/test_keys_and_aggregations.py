@@ -11,7 +11,7 @@ from tests.analyses.test_verbs import call, gate
 
 from assay.analyses.compare import CompareOptions, compare_runs
 from assay.evaluation import evaluate
-from assay.finished import FORMATS, Run, RunFormat, open_run
+from assay.finished import RUN_FORMATS, Run, RunFormat, open_run
 
 FORMAT_1 = Path(__file__).parents[1] / "results" / "format1"
 RNG = np.random.default_rng(11)
@@ -211,7 +211,7 @@ def test_a_format_from_elsewhere_is_one_entry_of_the_registry(tmp_path: Path, mo
     def read(path: Path) -> Run:
         return open_run((path / "made.txt").read_text())
 
-    monkeypatch.setattr(FORMATS, "_entries", dict(FORMATS._entries))
-    FORMATS.add("made", RunFormat(lambda path: (path / "made.txt").is_file(), read))
+    monkeypatch.setattr(RUN_FORMATS, "_entries", dict(RUN_FORMATS._entries))
+    RUN_FORMATS.add("made", RunFormat(lambda path: (path / "made.txt").is_file(), read))
     (found,) = compare_runs([open_run(own), open_run(tmp_path / "foreign")], CompareOptions(margin=0.05))
     assert {row.filter for row in found.rows} == {"strip, then first", "raw"}

@@ -16,7 +16,7 @@ from tests.finished.test_readers import (
 )
 
 from assay.cli import main
-from assay.errors import ConfigError, UnknownName
+from assay.errors import ConfigError, DataError, UnknownName
 from assay.finished import PARTS, RUN_FORMATS, AnsweredDoc, Run, RunFormat, export_run, open_run, run_of_docs
 from assay.results import RunResult
 
@@ -143,6 +143,19 @@ def test_our_own_run_is_copied_whole(tmp_path: Path) -> None:
     assert first == second
     names = {path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*")}
     assert names == {path.relative_to(tmp_path / "two") for path in (tmp_path / "two").rglob("*")}
+
+
+def test_a_table_without_rows_says_so(tmp_path: Path) -> None:
+    (tmp_path / "empty.csv").write_text("run,doc,score\n")
+    with pytest.raises(DataError, match="without rows"):
+        open_run(tmp_path / "empty.csv")
+
+
+def test_an_empty_log_is_a_run_without_scores(tmp_path: Path) -> None:
+    empty = write_inspect(tmp_path / "log", [])
+    written = export_run(empty, "assay", tmp_path / "run")
+    assert all(path.is_file() for path in written)
+    assert (open_run(tmp_path / "run").tasks, open_run(empty).columns("arith")) == ((), {})
 
 
 def test_a_run_that_breaks_off_leaves_no_sample_file(tmp_path: Path) -> None:

@@ -310,7 +310,7 @@ def test_markdown_is_shown_as_text_unless_asked_for(client: TestClient, ids: dic
 def compared(client: TestClient, path: str) -> str:
     for _ in range(200):
         page = client.get(path).text
-        if "Comparing" not in page:
+        if "Computing …" not in page:
             return page
     raise AssertionError("the comparison never came")
 

@@ -27,13 +27,13 @@ from assay.results import (
     RunDirectory,
     RunResult,
     SampleRow,
-    SampleWriter,
     kept_arguments,
     numbers_of,
     pack_arguments,
     read_columns,
     read_samples,
     to_json,
+    write_samples,
 )
 from assay.stats import cluster_key, doc_keys
 
@@ -57,8 +57,8 @@ def write_assay(run: Run, folder: Path) -> list[Path]:
     """Any run as a run directory: its samples, and its scores with error bars of ours where the samples give them."""
     directory = RunDirectory.create(RunConfig(run_dir=str(folder)), "")
     assert directory is not None
-    samples = {task: write_samples(run, task, directory.sample_file(task)) for task in run.tasks}
-    names = {task: str(file.relative_to(directory.path)) for task, file in samples.items() if file.is_file()}
+    files = {task: write_sample_file(run, task, directory.sample_file(task)) for task in run.tasks}
+    names = {task: str(file.relative_to(directory.path)) for task, file in files.items() if file.is_file()}
     result = with_our_estimates(run)
     about = RunDirectory(run.path).read_json("run.json")
     if about is None:
@@ -70,23 +70,15 @@ def write_assay(run: Run, folder: Path) -> list[Path]:
     # What a harness with our schema wrote stays as it wrote it; our block stands beside it.
     written = found if run.written is None else {"n-shot": {}, **run.written, "assay": found["assay"]}
     directory.write_json("results.json", written)
-    return [directory.path / "results.json", directory.path / "run.json", *samples.values()]
+    return [directory.path / name for name in ("results.json", "run.json", *names.values())]
 
 
-def write_samples(run: Run, task: str, path: Path) -> Path:
+def write_sample_file(run: Run, task: str, path: Path) -> Path:
     """A task's samples as one of our sample files; no file where it has none."""
     if (file := _own_file(run, task)) is not None:
         shutil.copyfile(file, path)
         return path
-    writer = SampleWriter(path)
-    try:
-        for doc in run.docs(task):
-            writer.add(sample_row(doc))
-    except BaseException:
-        writer.discard()
-        raise
-    writer.close()
-    return path
+    return write_samples(path, map(sample_row, run.docs(task)))
 
 
 def _own_file(run: Run, task: str) -> Path | None:
@@ -278,9 +270,4 @@ def keys_of_column(column: Any) -> Keys:
     return doc_keys(str(text) for text in array.to_pylist())
 
 
-FORMAT = RunFormat(
-    finds=lambda path: (path / "run.json").is_file(),
-    read=read_assay,
-    write=write_assay,
-    places=lambda folder, names: iter([folder] if "run.json" in names else []),
-)
+FORMAT = RunFormat(finds=lambda path: (path / "run.json").is_file(), read=read_assay, write=write_assay)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from assay.finished.formats import RunFormat
 from assay.finished.jsonl import file_name, sample_objects, write_jsonl
-from assay.finished.own import sample_rows, write_samples
+from assay.finished.own import sample_rows, write_sample_file
 from assay.finished.run import Run
 from assay.results import to_pandas, unpack_arguments
 from assay.terminal_text import csv_cell
@@ -44,7 +44,10 @@ def to_parquet(run: Run, folder: Path) -> list[Path]:
 
     scores = folder / "scores.parquet"
     pq.write_table(pa.Table.from_pandas(to_pandas(run.result), preserve_index=False), scores)
-    return [scores, *(write_samples(run, task, folder / f"samples_{file_name(task)}.parquet") for task in run.tasks)]
+    return [
+        scores,
+        *(write_sample_file(run, task, folder / f"samples_{file_name(task)}.parquet") for task in run.tasks),
+    ]
 
 
 CSV, JSONL = (RunFormat(write=write, needs=("samples",)) for write in (to_csv, to_jsonl))

@@ -55,6 +55,8 @@ def read_tables(file: Path) -> list[Run]:
     named = {word: next((columns[name] for name in names if name in columns), None) for word, names in _NAMES.items()}
     if named["doc"] is None:
         raise _unknown_form(file, columns)
+    if len(named["doc"]) == 0:
+        raise DataError(f"{file}: a table without rows", hint="Expected a row for each doc.")
     scores = named["score"]
     if scores is not None and scores.ndim == 2 and named["run"] is not None:
         table = {str(run): row for run, row in zip(named["run"].tolist(), scores, strict=True)}

@@ -36,6 +36,7 @@ from assay.results.samples import (
     to_json,
     unpack_arguments,
     unpack_responses,
+    write_samples,
 )
 from assay.results.scores import GroupScore, JudgeCheck, Score, Share, self_preference
 
@@ -95,5 +96,6 @@ __all__ = [
     "unpack_arguments",
     "unpack_responses",
     "write_key",
+    "write_samples",
     "write_whole",
 ]

@@ -61,7 +61,7 @@ class RunDirectory:
         if about is None:
             raise ConfigError(
                 f"{path} is not a run directory: it has no run.json",
-                hint="Use the directory that `assay run` printed.",
+                hint="Use the directory that `assay run` printed; `assay export FILES --to assay` makes one of another harness's run.",
             )
         if about.get("format", 0) > LAYOUT:
             raise ConfigError(

@@ -40,7 +40,7 @@ TEXT_COLUMNS = (
 
 @dataclass(slots=True)
 class SampleRow:
-    """What is kept of one doc under one filter."""
+    """What is stored of one doc under one filter."""
 
     doc_id: int
     doc_hash: str
@@ -58,7 +58,7 @@ class SampleRow:
     extras: str | None = None
     """Reasoning, tool calls and the server's model name, where there are any."""
     questions: str | None = None
-    """What was asked other models about the answers, and what they said."""
+    """What was sent to other models about the answers, and what they said."""
     failure: str | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     labels: dict[str, float] = field(default_factory=dict)
@@ -161,8 +161,8 @@ def _response(answer: Any, reason: str | None, counts: list[int] | None, extras:
 
 
 def pack_questions(instances: Sequence[Instance]) -> str | None:
-    """What scoring asked other models about these requests, with the answers; None where it asked nothing."""
-    asked = [
+    """What scoring sent to other models about these requests, with the answers; None where it sent nothing."""
+    sent = [
         {
             "about": instance.idx,
             "role": question.role,
@@ -175,7 +175,7 @@ def pack_questions(instances: Sequence[Instance]) -> str | None:
         for instance in instances
         for question in instance.questions
     ]
-    return to_json(asked) if asked else None
+    return to_json(sent) if sent else None
 
 
 to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=plain).encode
@@ -292,6 +292,19 @@ class SampleWriter:
             f"cannot write samples to {self.path}: {error.strerror or error}",
             hint="Nothing is lost; answers are in the store. Free some space and run again.",
         )
+
+
+def write_samples(path: Path, rows: Iterable[SampleRow]) -> Path:
+    """All rows of a file; none is left behind where they break off."""
+    writer = SampleWriter(path)
+    try:
+        for row in rows:
+            writer.add(row)
+        writer.close()
+    except BaseException:
+        writer.discard()
+        raise
+    return path
 
 
 METRIC_COLUMN, LABEL_COLUMN = "metric:", "label:"

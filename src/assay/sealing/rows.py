@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.data import doc_hash
 from assay.errors import ConfigError
-from assay.results import LABEL_COLUMN, SampleRow, SampleWriter, numbers_of, read_samples
+from assay.results import LABEL_COLUMN, SampleRow, numbers_of, read_samples
 
 DOC_FIELDS = ("doc", "target", "arguments")
 """What a bundle without docs leaves out."""
@@ -42,19 +42,8 @@ def read_rows(path: Path, name: str) -> Iterator[dict[str, Any]]:
             yield row
 
 
-def write_samples(rows: Iterator[dict[str, Any]], path: Path) -> None:
-    """The rows as the sample file that a run would have written."""
-    writer = SampleWriter(path)
-    try:
-        for row in rows:
-            writer.add(_sample(row))
-        writer.close()
-    except BaseException:
-        writer.discard()
-        raise
-
-
-def _sample(row: dict[str, Any]) -> SampleRow:
+def sample_of(row: dict[str, Any]) -> SampleRow:
+    """A row of a bundle as a row of the sample file that the run wrote."""
     optional = ("stops", "tokens", "extras", "questions", "failure", "cluster")
     return SampleRow(
         doc_id=row["doc_id"],

@@ -12,11 +12,20 @@ from typing import Any, Literal
 
 from assay.config import RunConfig, reading_only
 from assay.errors import ConfigError, DataError, UnknownName
-from assay.results import LAYOUT, RunDirectory, RunResult, assay_version, plain, read_samples, shown_settings
+from assay.results import (
+    LAYOUT,
+    RunDirectory,
+    RunResult,
+    assay_version,
+    plain,
+    read_samples,
+    shown_settings,
+    write_samples,
+)
 from assay.run import Progress, rescore
 from assay.sealing.archive import OpenBundle, open_bundle
 from assay.sealing.comparing import SealComparison, SealedDifference, compare_results, compare_rows
-from assay.sealing.rows import read_rows, sealed_docs, write_samples, wrong_doc_hashes
+from assay.sealing.rows import read_rows, sample_of, sealed_docs, wrong_doc_hashes
 from assay.sealing.task_files import code_hash, find_bundled_task, unpack_task_files
 from assay.tasks import TaskManager
 
@@ -124,7 +133,7 @@ def _laid_out(bundle: OpenBundle, folder: Path, sources: Sources) -> Unpacked:
     directory.write_json("run.json", {**run, "format": LAYOUT})
     there = {str(task): str(name) for task, name in members.items() if name in bundle.files}
     for task, name in there.items():
-        write_samples(read_rows(bundle.files[name], name), directory.sample_file(task))
+        write_samples(directory.sample_file(task), map(sample_of, read_rows(bundle.files[name], name)))
     roots = unpack_task_files(bundle.about, bundle.files, folder)
     labels = []
     for name in bundle.about.get("labels", ()):

@@ -250,10 +250,9 @@ def find_runs(root: Path) -> Iterator[RunEntry]:
 
 def _foreign_runs(folder: Path, names: Sequence[str], root: Path) -> Iterator[RunEntry]:
     for kind, row in readable_formats():
-        if kind != "assay":
-            for place in row.places(folder, names):
-                if not place.is_symlink():
-                    yield RunEntry(_id_of(place), place, root, kind)
+        for place in row.places(folder, names):
+            if not place.is_symlink():
+                yield RunEntry(_id_of(place), place, root, kind)
 
 
 def _id_of(path: Path) -> str:

@@ -81,7 +81,8 @@ class Notes:
         path = self.path(run)
         if path is None:
             raise ConfigError(
-                "notes cannot be kept for results of another harness", hint="Import the run: assay import."
+                "notes cannot be stored for a run of another harness",
+                hint="Make a run directory of it: assay export RUN --to assay.",
             )
         with self._lock:
             kept = dict(self.of(run).by_doc)

@@ -96,13 +96,17 @@ class Explanation:
 
 
 def explain(a: Run, b: Run, options: ExplainOptions | None = None, lm: LM | None = None) -> Explanation:
-    """Why do A and B differ on one task under one metric? `lm` answers questions asked anew, where several causes meet."""
+    """Why do A and B differ on one task under one metric? `lm` answers requests that are sent anew, where several causes meet."""
     options = options or ExplainOptions()
     for run in (a, b):
         run.require("samples")
     task = _task(a, b, options)
     key_a, key_b = _keys(a, b, task, options)
     return _Inquiry(a, b, task, key_a, key_b, options, lm).explanation()
+
+
+PairedDocs = tuple[list[AnsweredDoc], list[AnsweredDoc]]
+"""Docs of both runs that are the same, in the same order."""
 
 
 class _Inquiry:
@@ -154,19 +158,19 @@ class _Inquiry:
     def explanation(self) -> Explanation:
         means = [float(column.values.mean()) for column in self.columns]
         reported = [self._reported(side, means[side]) for side in (0, 1)]
-        asked = self._asked()
+        docs = self._paired_docs()
         fields = config_differences(*self.runs, self.task)
-        if asked is None:
+        if docs is None:
             self.notes.append(
                 "one of the formats does not keep requests, so only docs and aggregation can be separated"
             )
             self._add(UNEXPLAINED, self.values[1] - self.values[0])
         else:
-            hints = with_tokens(hints_of(*self.runs, self.task), *asked)
-            self._take_apart(asked, hints)
+            hints = with_tokens(hints_of(*self.runs, self.task), *docs)
+            self._take_apart(docs, hints)
         shares = self._shares(means, reported)
         wanted = {i for share in shares for i in share.examples}
-        shown = {} if asked is None else {a.doc_id: (a, b) for a, b in zip(*asked, strict=True) if a.doc_id in wanted}
+        shown = {} if docs is None else {a.doc_id: (a, b) for a, b in zip(*docs, strict=True) if a.doc_id in wanted}
         return Explanation(
             a=self.runs[0],
             b=self.runs[1],
@@ -189,7 +193,7 @@ class _Inquiry:
     def _aggregation(self, side: int) -> str:
         return self.columns[side].aggregation
 
-    def _asked(self) -> tuple[list[AnsweredDoc], list[AnsweredDoc]] | None:
+    def _paired_docs(self) -> PairedDocs | None:
         """Both runs' docs in the order of the pairs."""
         found = []
         for run, key, column, places in zip(self.runs, self.keys, self.columns, self.pairs.shared, strict=True):
@@ -202,17 +206,17 @@ class _Inquiry:
             found.append([by_id[i] for i in ids])
         return found[0], found[1]
 
-    def _take_apart(self, asked: tuple[list[AnsweredDoc], list[AnsweredDoc]], hints: Hints) -> None:
-        changes = [compare_requests(x, y, hints) for x, y in zip(*asked, strict=True)]
-        causes = [causes_of(x, y, each) for x, y, each in zip(*asked, changes, strict=True)]
+    def _take_apart(self, docs: PairedDocs, hints: Hints) -> None:
+        changes = [compare_requests(x, y, hints) for x, y in zip(*docs, strict=True)]
+        causes = [causes_of(x, y, each) for x, y, each in zip(*docs, changes, strict=True)]
         rules = tuple(
             Rules.of(run.result.tasks[self.task].config, key) for run, key in zip(self.runs, self.keys, strict=True)
         )
-        scored = shapley_scores(asked, (rules[0], rules[1]), self.values)
+        scored = shapley_scores(docs, (rules[0], rules[1]), self.values)
         if scored is None:
-            scored = self._by_kept_answers(asked)
+            scored = self._by_stored_answers(docs)
         # A metric reads the target, so what another target does shows in the metric's part.
-        targets = np.array([x.target != y.target for x, y in zip(*asked, strict=True)])
+        targets = np.array([x.target != y.target for x, y in zip(*docs, strict=True)])
         if targets.any():
             same_metric = (rules[0].metric, rules[0].arguments) == (rules[1].metric, rules[1].arguments)
             self._add(
@@ -223,13 +227,13 @@ class _Inquiry:
             if scored[name].any():
                 self._add(name, scored[name])
         answers = scored["answers"]
-        self._of_answers(answers, causes, changes, asked, rules[0])
+        self._of_answers(answers, causes, changes, docs, rules[0])
 
-    def _by_kept_answers(self, asked: tuple[list[AnsweredDoc], list[AnsweredDoc]]) -> dict[str, Floats]:
+    def _by_stored_answers(self, docs: PairedDocs) -> dict[str, Floats]:
         """Where rules cannot be repeated: the same answer with another value is the filter's doing, or the metric's."""
         difference = self.values[1] - self.values[0]
-        same = np.array([x.responses == y.responses for x, y in zip(*asked, strict=True)])
-        same_left = np.array([x.filtered == y.filtered for x, y in zip(*asked, strict=True)])
+        same = np.array([x.responses == y.responses for x, y in zip(*docs, strict=True)])
+        same_left = np.array([x.filtered == y.filtered for x, y in zip(*docs, strict=True)])
         return {
             "answers": np.where(same, 0.0, difference),
             "filter": np.where(same & ~same_left, difference, 0.0),
@@ -241,10 +245,10 @@ class _Inquiry:
         answers: Floats,
         causes: Sequence[frozenset[str]],
         changes: Sequence[Sequence[RequestChange]],
-        asked: tuple[list[AnsweredDoc], list[AnsweredDoc]],
+        docs: PairedDocs,
         rules: Rules,
     ) -> None:
-        """What other answers are worth goes to what was asked otherwise; to the model where nothing was."""
+        """What other answers are worth goes to what was requested otherwise; to the model where nothing was."""
         for group in sorted(set(causes), key=sorted):
             here = np.array([each == group for each in causes])
             if not group:
@@ -253,8 +257,8 @@ class _Inquiry:
                 self._add(name, np.where(here, answers, 0.0), here)
             elif len(group) == 1:
                 self._add(next(iter(group)), np.where(here, answers, 0.0), here)
-            elif self.lm is not None and self._can_ask_again(group, here, changes, asked):
-                self._ask_again(group, here, answers, changes, asked, rules)
+            elif self.lm is not None and self._can_ask_again(group, here, changes, docs):
+                self._ask_again(group, here, answers, changes, docs, rules)
             else:
                 self._add(" and ".join(sorted(group)), np.where(here, answers, 0.0), here)
                 if self.lm is None:
@@ -265,16 +269,16 @@ class _Inquiry:
         group: frozenset[str],
         here: NDArray[np.bool_],
         changes: Sequence[Sequence[RequestChange]],
-        asked: tuple[list[AnsweredDoc], list[AnsweredDoc]],
+        docs: PairedDocs,
     ) -> bool:
         """Whether requests with some of these causes and not the others can be made at all."""
-        docs = np.flatnonzero(here).tolist()
-        hidden = {cause for i in docs for change in changes[i] for cause in change.hidden}
+        places = np.flatnonzero(here).tolist()
+        hidden = {cause for i in places for change in changes[i] for cause in change.hidden}
         if hidden:
             self.notes.append(
                 f"{', '.join(sorted(hidden))}: done by the backend after the request was built, so it cannot be asked again"
             )
-        same_requests = all(len(asked[0][i].requests) == len(asked[1][i].requests) for i in docs)
+        same_requests = all(len(docs[0][i].requests) == len(docs[1][i].requests) for i in places)
         return len(group) <= MOST_CAUSES and not hidden and same_requests and "repeats" not in group
 
     def _ask_again(
@@ -283,7 +287,7 @@ class _Inquiry:
         here: NDArray[np.bool_],
         answers: Floats,
         changes: Sequence[Sequence[RequestChange]],
-        asked: tuple[list[AnsweredDoc], list[AnsweredDoc]],
+        docs: PairedDocs,
         rules: Rules,
     ) -> None:
         assert self.lm is not None
@@ -291,8 +295,8 @@ class _Inquiry:
         count = min(len(places), self.options.sample)
         chosen = places[np.linspace(0, len(places) - 1, count).astype(np.int64)]
         known = (self.values[0][chosen], self.values[0][chosen] + answers[chosen])
-        docs = [asked[0][i] for i in chosen]
-        parts = shapley_requests(self.lm, docs, [changes[i] for i in chosen], group, rules, known)
+        first = [docs[0][i] for i in chosen]
+        parts = shapley_requests(self.lm, first, [changes[i] for i in chosen], group, rules, known)
         scale, total = len(places) / count, np.zeros(len(here))
         for cause, values in parts.items():
             spread = np.zeros(len(here))
