@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import pytest
 from tests.show.examples import EXAMPLES, Example, Runs
 
+from assay.cli import main
 from assay.errors import ConfigError
 from assay.show import OUTPUT_FORMATS, Findings, Format, save
 
@@ -106,6 +107,28 @@ def test_a_file_is_written_in_the_format_that_its_ending_says(runs: Runs, tmp_pa
         assert save(findings, tmp_path / f"out{ending}").read_text(encoding="utf-8").startswith(begins)
     with pytest.raises(ConfigError, match="names no format"):
         save(findings, tmp_path / "out.docx")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--format", "mrkdown"), "unknown output format 'mrkdown'"),
+        (("-o", "page.hmtl"), "names no format"),
+        (("-o", "nowhere/page.html"), "there is no directory nowhere"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(
+    words: tuple[str, ...],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        main(["compare", "no-such-run", "nor-this", *words])
+    assert stop.value.code == 2
+    assert said in capsys.readouterr().err
 
 
 def test_a_format_that_a_package_brings_shows_every_analysis(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:

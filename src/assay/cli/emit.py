@@ -41,6 +41,19 @@ class Outputs:
     def reporting(self, file: Path, link: str | None) -> Outputs:
         return replace(self, report=str(file), link=self.link or link)
 
+    def check(self) -> None:
+        """Before anything is computed: every format must exist, and every file must say which is its own."""
+        from assay.errors import ConfigError
+        from assay.show import OUTPUT_FORMATS, format_of
+
+        if self.form is not None:
+            OUTPUT_FORMATS[self.form]
+        for path in map(Path, self.files):
+            if self.form in (None, "json"):
+                format_of(path)
+            if not path.absolute().parent.is_dir():
+                raise ConfigError(f"{path}: there is no directory {path.parent}", hint="Create it first.")
+
     @property
     def is_quiet(self) -> bool:
         """Whether something other than a person may read what is printed."""
@@ -61,6 +74,7 @@ def output_flags(*, short: bool = True, link: bool = False, earlier: Sequence[st
             report = given.pop("report", None)
             place = rest.pop("link") if link else None
             chosen = Outputs("json" if as_json else form, (*output, *given.values()), place, report=report)
+            chosen.check()
             return function(*args, outputs=chosen, **rest)
 
         made: Any = call

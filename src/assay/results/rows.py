@@ -63,15 +63,6 @@ class TableRow:
         return "undefined" if self.estimate.value is None else format_number(self.estimate.value)
 
     @property
-    def stderr_text(self) -> str:
-        return "" if self.estimate.stderr is None else f"± {format_number(self.estimate.stderr)}"
-
-    @property
-    def interval_text(self) -> str:
-        low, high = self.estimate.low, self.estimate.high
-        return "" if low is None or high is None else f"[{format_number(low)}, {format_number(high)}]"
-
-    @property
     def made_of(self) -> str:
         """How a group's number was made: `harmonic mean of 3`, `mean of 2, weighted`."""
         if self.aggregator is None or not self.members:

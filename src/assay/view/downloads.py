@@ -8,7 +8,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from assay.results import METRIC_COLUMN, RunResult, rows_of
+from assay.results import METRIC_COLUMN, RunResult
+from assay.show import score_table, table_data
 from assay.terminal_text import csv_cell
 from assay.view.library import RunSummary
 from assay.view.notes import Note
@@ -54,25 +55,9 @@ def run_list(summaries: Iterable[RunSummary]) -> Iterator[dict[str, Any]]:
         }
 
 
-def score_table(result: RunResult) -> Iterator[dict[str, Any]]:
-    for row in rows_of(result):
-        if row.key is not None:
-            e = row.estimate
-            yield {
-                "name": row.name,
-                "kind": row.kind,
-                "depth": row.depth,
-                "metric": row.metric,
-                "filter": row.filter,
-                "value": e.value,
-                "stderr": e.stderr,
-                "low": e.low,
-                "high": e.high,
-                "n": e.n,
-                "method": e.method,
-                "undefined": e.undefined,
-                "notes": row.note,
-            }
+def score_rows(result: RunResult) -> Iterator[dict[str, Any]]:
+    """The numbers of a run, as every file of them has them."""
+    return (row for row in table_data(score_table(result)) if row["metric"])
 
 
 def sample_rows(rows: Iterable[Mapping[str, Any]], notes: Mapping[int, Note] | None = None) -> Iterator[dict[str, Any]]:

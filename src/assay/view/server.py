@@ -158,7 +158,7 @@ class Handlers:
         run_id = request.path_params["run_id"]
         if form := wants(request):
             result = self.site.results_of(self.site.run_of(run_id))
-            return attachment(downloads.score_table(result), form, f"scores-{run_id}")
+            return attachment(downloads.score_rows(result), form, f"scores-{run_id}")
         return html("run.html", **run_page(self.site, run_id))
 
     def live(self, request: Request) -> Response:
@@ -169,7 +169,7 @@ class Handlers:
         context = task_page(self.site, run_id, name, request.query_params)
         if form := wants(request):
             result = self.site.results_of(self.site.run_of(run_id))
-            rows = (row for row in downloads.score_table(result) if row["name"] == name)
+            rows = (row for row in downloads.score_rows(result) if row["name"] == name)
             return attachment(rows, form, f"task-{run_id}")
         return html("task.html", **context)
 
