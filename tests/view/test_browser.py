@@ -128,10 +128,10 @@ def test_select_runs_and_compare_them(tab: Tab) -> None:
         assert tab.page.locator("[data-dock]").is_hidden()
         tab.page.locator("tr", has_text=model).locator("input[name=run]").check()
     tab.press("c")
-    tab.page.wait_for_selector("table.compare")
+    tab.page.wait_for_selector("table.shown")
     row = tab.page.locator("tr", has_text="capitals").first
-    assert row.locator(".verdict").inner_text() == "better"
-    assert row.locator("svg.forest .whisker").count() == 1
+    assert row.locator("[data-of=verdict]").inner_text() == "better"
+    assert row.locator("svg.bar .whisker").count() == 1
     tab.picture("compare")
     row.get_by_title("right only in B").click()
     tab.page.wait_for_url(re.compile("only=gained"))
@@ -167,15 +167,15 @@ def test_dark_light_and_the_choice_is_kept(tab: Tab) -> None:
     ("path", "awaited"),
     [
         ("/", "table.runs"),
-        ("/run/{run}", "table.tree"),
+        ("/run/{run}", "[data-tree-table]"),
         ("/task/{run}/capitals", "[data-plot=calibration] .main-svg"),
         ("/task/{run}/general", "table.parts"),
         ("/samples/{run}/capitals", "table.samples"),
         ("/samples/{run}/word_problems?filter=*", "table.samples"),
         ("/sample/{run}/3/capitals", ".choices"),
         ("/sample/{run}/3/word_problems?against={other}", ".side.other .response"),
-        ("/compare?run={run}&run={other}", "table.compare"),
-        ("/rank?run={run}&run={other}", "table.ranks"),
+        ("/compare?run={run}&run={other}", "table.shown"),
+        ("/rank?run={run}&run={other}", "table.shown"),
         ("/trend", "table.lines"),
         ("/trend?name=capitals", "table.points"),
     ],
@@ -217,7 +217,7 @@ def test_a_run_in_progress_moves_on_and_ends(chromium: Any, benchmark: Path, tmp
         (live / "progress.json").unlink()
         for name in ("samples", "results.json"):
             (tmp_path / "done" / name).rename(live / name)
-        tab.page.wait_for_selector("table.tree", timeout=LONGEST)
+        tab.page.wait_for_selector("[data-tree-table]", timeout=LONGEST)
         assert tab.complaints == []
     finally:
         context.close()
@@ -233,7 +233,7 @@ def test_a_bundle_opens_from_disk(chromium: Any, runs: Path, tmp_path: Path) -> 
         tab.open("/index.html")
         assert tab.page.locator("tr[data-row]").count() == 3, "the run in progress is left out"
         tab.page.get_by_role("link", name="sharp-7b").first.click()
-        tab.page.wait_for_selector("table.tree")
+        tab.page.wait_for_selector("[data-tree-table]")
         tab.page.locator("tr[data-name=knowledge] .twist").first.click()
         assert not tab.page.locator("tr[data-name=capitals]").first.is_visible()
         tab.page.get_by_role("button", name="Open all").click()

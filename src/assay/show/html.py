@@ -142,7 +142,10 @@ class Html:
     def linked(self, text: str, link: Link | None) -> str:
         """The text, escaped, as a link where there is something to be seen."""
         place = self.address(link) if self.address is not None and link is not None else None
-        return f'<a href="{escape(place)}">{shown(text)}</a>' if place else shown(text)
+        if link is None or not place:
+            return shown(text)
+        title = f' title="{shown(link.title)}"' if link.title else ""
+        return f'<a href="{escape(place)}"{title}>{shown(text)}</a>'
 
     def whisker(self, mark: Whisker) -> str:
         """A dot with its bar on the axis; nothing where there is no number."""

@@ -31,6 +31,8 @@ class Link:
     against: str = ""
     metric: str = ""
     filter: str = ""
+    title: str = ""
+    """What is said of it before it is followed."""
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,10 @@ class ViewerHtml(Html):
     def __init__(self, address: Addresses, *, tree: bool = False) -> None:
         super().__init__(address=address)
         self.tree = tree
+        self.places: dict[int, str] = {}
 
     def table(self, table: Table) -> str:
+        self.places = self.places_in_tree(table) if self.tree else {}
         made = super().table(table).replace('<table class="list"', '<table class="list shown"', 1)
         return made.replace("<table", "<table data-tree-table", 1) if self.tree else made
 
@@ -65,23 +67,25 @@ class ViewerHtml(Html):
             return made.replace("<tr", "<tr data-row", 1)
         classes = [f"d{min(name.depth, 6)}", "group" if row.is_group else "task"]
         classes += ["more"] * name.is_repeated + ["noted"] * bool(row.note) + ["begins"] * row.begins
-        place = self.place_in_tree(table, row) if self.tree else ""
+        place = self.places.get(id(row), "")
         attributes = f'class="{" ".join(classes)}" data-name="{escape(name.name or name.text)}"{place}'
         attributes += "" if name.is_repeated else " data-row"
         first, _, remark = (made[made.index(">") + 1 :]).partition("</tr>")
         # What is said of a row folds with it.
-        return f"<tr {attributes}>{first}</tr>" + remark.replace("<tr", f"<tr{place}", 1)
+        below = place.replace('data-id="', 'data-id="remark-', 1)
+        return f"<tr {attributes}>{first}</tr>" + remark.replace("<tr", f"<tr{below}", 1)
 
-    def place_in_tree(self, table: Table, row: Row) -> str:
-        """The row's number, that of its node's first row, and that of the row it hangs from."""
-        number = next(at for at, each in enumerate(table.rows) if each is row)
-        nodes: list[int] = []
-        for at, each in enumerate(table.rows[: number + 1]):
-            name = next(cell for cell in each.cells if isinstance(cell, Name))
+    @staticmethod
+    def places_in_tree(table: Table) -> dict[int, str]:
+        """Of each row its number, that of its node's first row, and that of the row it hangs from."""
+        places, nodes = {}, list[int]()
+        for number, row in enumerate(table.rows):
+            name = next(cell for cell in row.cells if isinstance(cell, Name))
             if not name.is_repeated:
-                nodes = [*nodes[: name.depth], at]
-        parent = f' data-parent="{nodes[-2]}"' if len(nodes) > 1 else ""
-        return f' data-id="{number}" data-node="{nodes[-1]}"{parent}'
+                nodes = [*nodes[: name.depth], number]
+            parent = f' data-parent="{nodes[-2]}"' if len(nodes) > 1 else ""
+            places[id(row)] = f' data-id="{number}" data-node="{nodes[-1]}"{parent}'
+        return places
 
     def cell(self, table: Table, row: Row, at: int) -> str:
         made = super().cell(table, row, at)

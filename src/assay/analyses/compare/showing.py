@@ -65,7 +65,8 @@ def _table(comparison: Comparison) -> Table:
         if row.kind == "group":
             return FlipCount(d.gained, d.lost)
         place = Link(here, row.name, against=there, metric=row.metric, filter=row.filter)
-        return FlipCount(d.gained, d.lost, (replace(place, only="gained"), replace(place, only="lost")))
+        gained = replace(place, only="gained", title="right only in B")
+        return FlipCount(d.gained, d.lost, (gained, replace(place, only="lost", title="right only in A")))
 
     def whisker(row: ComparisonRow) -> Whisker:
         about = f"{row.verdict or ''} ({axes[row.metric].text})"
