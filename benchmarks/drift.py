@@ -27,7 +27,7 @@ import numpy as np
 
 import assay
 from _results import markdown_table, write_section
-from assay.analyses.drift import Drift, DriftOptions, bundled_passages, drift_page, measure_drift, passages_of_tasks
+from assay.analyses.drift import Drift, DriftOptions, bundled_passages, findings, measure_drift, passages_of_tasks
 from assay.analyses.drift.engine import mean_kl
 from assay.finished import open_run
 from assay.models import LM, TokenDivergences, load_model, pull
@@ -222,7 +222,7 @@ def measurements(lab: Lab, page: Path | None) -> dict[str, Callable[[], dict[str
     def in_bfloat16() -> dict[str, Any]:
         drift = lab.drift(lab.base, HFLM(MODEL, dtype="bfloat16"), lab.tokens)
         if page is not None:
-            page.write_text(drift_page([replace(drift, a=MODEL, b=f"{MODEL} in bfloat16")]), encoding="utf-8")
+            findings(replace(drift, a=MODEL, b=f"{MODEL} in bfloat16")).save(page)
         return facts(drift)
 
     def after(steps: float) -> dict[str, Any]:

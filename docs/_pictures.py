@@ -131,11 +131,11 @@ def demo_svg(shop: Workshop) -> None:
     from rich.console import Console
 
     from assay.results import RunResult
-    from assay.show import screen_table
+    from assay.show import fitted, score_table
 
     console = Console(record=True, width=132, file=io.StringIO(), force_terminal=True)
     console.print("$ make demo", style="dim", highlight=False)
-    console.print(screen_table(RunResult.load(shop.demo)))
+    console.print(fitted(score_table(RunResult.load(shop.demo))))
     drawn = console.export_svg(title="make demo", unique_id="demo")
     # Without the web fonts that Rich names: a picture fetches nothing.
     start, end = drawn.index("@font-face"), drawn.index(".demo-matrix")
@@ -161,13 +161,13 @@ def viewer_compare(shop: Workshop) -> None:
     with viewer(folder) as address:
         both = "&".join(f"run={run}" for run in run_ids(address))
         with shop.page(f"{address}/compare?{both}", 1280, 860) as page:
-            page.wait_for_selector("table.compare")
+            page.wait_for_selector(".findings table, main table")
             save("viewer-compare.png", page)
 
 
 def drift(shop: Workshop) -> None:
     words = ["drift", "smollm2-135m", "smollm2-135m", "--b_args", "dtype=bfloat16", "--max_tokens", "700"]
-    print(shop.assay(*words, "--html", "drift.html"))
+    print(shop.assay(*words, "-o", "drift.html"))
     shop.photograph("drift.png", (shop.folder / "drift.html").as_uri(), 1280)
 
 
@@ -175,7 +175,7 @@ def explained(shop: Workshop) -> None:
     """A model that dislikes examples and a stop string, a filter that misses numbers, and 50 docs left out."""
     from tests.analyses import test_explain as known
 
-    from assay.analyses.explain import explain, explanation_lines, explanation_page
+    from assay.analyses.explain import explain, findings
 
     folder = made(shop.folder / "explain")
     model = known.Fragile([known.CAUSES[cause][0] for cause in ("shots", "stop strings")])
@@ -183,10 +183,10 @@ def explained(shop: Workshop) -> None:
     changed["filter_list"] = known.regex_filter("is (\\d*[0-6])\\.")
     a = known.sums(folder, "a", model)
     b = known.sums(folder, "b", model, changed, limit=150)
-    explanation = explain(a, b, lm=model)
-    print(next(iter(explanation_lines(explanation))))
-    (folder / "explain.html").write_text(explanation_page(explanation), encoding="utf-8")
-    shop.photograph("explain.png", (folder / "explain.html").as_uri(), 1240, 300)
+    found = findings(explain(a, b, lm=model))
+    print(found.to_text())
+    found.save(folder / "explain.html")
+    shop.photograph("explain.png", (folder / "explain.html").as_uri(), 1240, 434)
 
 
 def rank(shop: Workshop) -> None:
@@ -199,7 +199,7 @@ def rank(shop: Workshop) -> None:
         drawn = np.random.default_rng(1).choice(len(found["question_id"]), 500, replace=False)
         table = {"runs": found["models"], "docs": found["question_id"][drawn], "scores": found["right"][:, drawn]}
     np.savez(shop.folder / "MMLU-Pro, 500 questions.npz", **table)
-    print(shop.assay("rank", "MMLU-Pro, 500 questions.npz", "--html", "rank.html"))
+    print(shop.assay("rank", "MMLU-Pro, 500 questions.npz", "-o", "rank.html"))
     shop.photograph("rank.png", (shop.folder / "rank.html").as_uri(), 1240, 1080)
 
 

@@ -10,7 +10,7 @@ import inspect
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -176,13 +176,15 @@ PUBLIC = (
 )
 """Where the public names live, in the order of the pages."""
 
+ANALYSES = ("compare", "rank", "explain", "drift", "power", "noise", "gate", "ci", "judging", "agreement", "sweep")
+
 
 def python() -> str:
     """Every public name with its signature and the first words about it."""
     import assay
 
     parts = ["### assay\n\n" + table(["name", "what"], map(_described, [assay] * len(assay.__all__), assay.__all__))]
-    for folder in PUBLIC:
+    for folder in _with_analyses(PUBLIC):
         module = importlib.import_module(f"assay.{folder}")
         names = getattr(module, "__all__", None) or [
             name
@@ -192,6 +194,12 @@ def python() -> str:
         rows = [_described(module, name) for name in sorted(names)]
         parts.append(f"### assay.{folder}\n\n{_first(module.__doc__)}\n\n" + table(["name", "what"], rows))
     return "\n\n".join(parts)
+
+
+def _with_analyses(folders: Iterable[str]) -> Iterator[str]:
+    """The folder of analyses offers nothing itself; each module in it does."""
+    for folder in folders:
+        yield from [f"analyses.{each}" for each in ANALYSES] if folder == "analyses" else [folder]
 
 
 def _described(module: Any, name: str) -> list[str]:

@@ -8,14 +8,18 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+import jsonschema
 import numpy as np
 import pytest
+import yaml
 from tests.analyses.ci_simulation import CELLS, shares
 from tests.analyses.test_verbs import call
 
+from assay import cli
 from assay.analyses.ci.rules import RuleEvidence, decide
 from assay.analyses.gate import GATE_SCHEMA
 from assay.config import CIRule, file_schema, load_ci
+from assay.config.ci import OPTION_SECTIONS
 from assay.errors import ConfigError
 from assay.finished.run import DocColumn
 from assay.results import MetricKey
@@ -137,6 +141,11 @@ def test_explain_names_no_score_that_cannot_be_and_says_that_clusters_tell_less(
         ("not worse than 0.05", "not worse than 5", r"assay\.yaml:6: .* must lie between 0 and 1"),
         ("at least 0.6", "at least 0.6.1", r"assay\.yaml:7: the rule 'colours: at least 0.6.1' is not understood"),
         ("baseline: base", "bazeline: base", r"assay\.yaml:4: unknown key 'bazeline'"),
+        (
+            "baseline: base",
+            "baseline: base\ncompair: {margin: 0.02}",
+            r"assay\.yaml:5: unknown key 'compair'(.|\n)*compare",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_file_and_line(here: Path, old: str, new: str, message: str) -> None:
@@ -144,6 +153,33 @@ def test_what_is_wrong_is_said_with_file_and_line(here: Path, old: str, new: str
     (here / "assay.yaml").write_text(text.replace(old, new))
     with pytest.raises(ConfigError, match=message):
         load_ci(here / "assay.yaml")
+
+
+def test_the_file_may_hold_options_of_other_verbs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with (here / "assay.yaml").open("a") as file:
+        file.write("compare: {margin: 0.02}\nnoise: {replays: 3}\n")
+    config = load_ci(here / "assay.yaml")
+    assert (config.baseline, config.noise) == ("base", None)
+    jsonschema.validate(yaml.safe_load((here / "assay.yaml").read_text()), file_schema("ci"))
+    assert call(capsys, "ci", "--record", "--docs", "8")[0] == 0
+    code, out, err = call(capsys, "compare", "base", "base")
+    assert code == 0
+    assert "margin 0.02" in out + err
+    assert "margin" not in call(capsys, "compare", "base", "base", "--margin", "0.03")[2]
+
+
+def test_a_noise_file_of_the_rules_is_no_section_of_the_verb(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with (here / "assay.yaml").open("a") as file:
+        file.write("noise: noise.json\n")
+    assert load_ci(here / "assay.yaml").noise == "noise.json"
+    code, _, err = call(capsys, "noise", "--model", "dummy", "--tasks", "colours.yaml", "--replays", "2", "--json")
+    assert code == 0, err
+
+
+def test_every_verb_with_options_may_have_a_section() -> None:
+    sources = Path(cli.__file__).parent.glob("*.py")
+    verbs = {verb for file in sources for verb in re.findall(r'option_flags\(\w+, verb="(\w+)"', file.read_text())}
+    assert verbs == set(OPTION_SECTIONS)
 
 
 def test_a_rule_on_an_unknown_task_is_refused_before_anything_is_asked(

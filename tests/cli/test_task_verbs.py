@@ -182,7 +182,7 @@ def test_tokens_takes_a_model_that_was_pulled(run: Run, root: Path, tmp_path: Pa
         "show", "a", "--doc", "0", "--tokens", "smollm2-135m", "--data_dir", str(tmp_path / "data"), *options(root)
     )
     assert code != 0
-    assert "assay models pull smollm2-135m" in said, "not looked for on the hub"
+    assert "assay fetch --model smollm2-135m" in said, "not looked for on the hub"
 
 
 def validate(run: Run, root: Path, *words: str) -> tuple[int, dict[str, Any]]:

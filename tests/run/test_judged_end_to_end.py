@@ -141,7 +141,7 @@ def small_url() -> Iterator[str]:
 
 
 @pytest.mark.wide
-@pytest.mark.skipif(not SMALL.is_dir(), reason="`assay models pull smollm2-135m` was not run")
+@pytest.mark.skipif(not SMALL.is_dir(), reason="`assay fetch --model smollm2-135m` was not run")
 def test_the_small_model_is_judged_by_a_server_and_by_itself_killed_and_resumed(small_url: str, tmp_path: Path) -> None:
     """It answers through hf. The panel is a llama.cpp server with its 4-bit weights, and hf with its chat template."""
     text = OPEN.format(catalog=Path(assay.__file__).parent / "catalog")

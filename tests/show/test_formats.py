@@ -160,3 +160,15 @@ def test_text_of_anybody_stays_text_in_every_format() -> None:
     set_in_type = [line for line in findings.to_latex().splitlines() if not line.startswith("%")]
     assert not any("\\input" in line.replace("\\textbackslash{}input", "") for line in set_in_type)
     assert ElementTree.fromstring(findings.to_junit()) is not None
+
+
+def test_findings_without_a_result_of_their_own_are_shown_in_every_format() -> None:
+    """As a small package makes them."""
+    from assay.show import Column, Table, kinds
+    from assay.show.kinds import Name
+
+    columns = (Column("task", kinds.NAME, lambda each: Name(each)), Column("letters", kinds.COUNT, len))
+    found = Findings("Lengths", tables=(Table.of(columns, ["gsm8k"]),))
+    for form in OUTPUT_FORMATS:
+        found.to(form)
+    assert json.loads(found.to_json())["tables"] == [[{"task": "gsm8k", "letters": 5, "notes": ""}]]

@@ -1,4 +1,4 @@
-"""`assay store` and `assay models` from the command line."""
+"""`assay store` and the list of models from the command line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from assay.cli.models import command as models
+from assay.cli.fetch import command as fetch
 from assay.cli.store import command as store
 from assay.errors import ConfigError
 from assay.instance import Response
@@ -52,6 +52,6 @@ def test_an_age_that_is_none(path: str) -> None:
 
 def test_models_are_listed_with_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_HOME", str(tmp_path))
-    output = CliRunner().invoke(models, ["ls"]).output
+    output = CliRunner().invoke(fetch, ["--list-models"]).output
     assert "smollm2-135m" in output
-    assert "assay models pull" in output
+    assert "assay fetch --model" in output

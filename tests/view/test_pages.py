@@ -31,6 +31,12 @@ def test_the_list_shows_every_kind_of_run(client: TestClient) -> None:
         assert word in text_of(page)
 
 
+def test_runs_that_are_selected_can_be_shown_on_every_page_for_several(client: TestClient) -> None:
+    dock = client.get("/").text.partition("data-dock")[2].partition("</div>")[0]
+    assert re.findall(r"<button[^>]*>(\w+)<", dock) == ["Compare", "Explain", "Rank"], "the first is that of the key c"
+    assert re.findall(r'formaction="/(\w+)"', dock) == ["explain", "rank"]
+
+
 def test_with_every_filter_the_list_counts_rows_and_not_docs(client: TestClient, ids: dict[str, str]) -> None:
     page = text_of(client.get(f"/samples/{ids['sharp-7b']}/word_problems?filter=*").text)
     assert "120 of 120 rows, one per filter" in page

@@ -13,7 +13,7 @@ import click
 from pydantic.fields import FieldInfo
 
 from assay.cli.output import echo
-from assay.config import Flag, Options, flag_of
+from assay.config import CIConfig, Flag, Options, flag_of
 from assay.errors import ConfigError, did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,7 +70,7 @@ def _from_file(verb: str, owner: type[Options], typed: Mapping[str, Any]) -> dic
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"{FILE} cannot be read: {error}") from error
     section = content.get(verb) if isinstance(content, Mapping) else None
-    if section is None:
+    if section is None or (verb in CIConfig.model_fields and not isinstance(section, Mapping)):
         return {}
     if not isinstance(section, Mapping):
         raise ConfigError(f"{FILE}: {verb} is not a mapping of options", hint=f"Write `{verb}: {{KEY: VALUE}}`.")

@@ -290,7 +290,7 @@ def _tokenizer(name: str) -> Any:
         from transformers import AutoTokenizer
     except ModuleNotFoundError as error:
         raise ModelError("--tokens needs the package 'transformers'", hint=install_hint("hf")) from error
-    here = model_path(name)  # a name of `assay models ls`
+    here = model_path(name)  # a name of `assay fetch --list-models`
     try:
         # Said outright: where it is left open, the library asks on the terminal whether to run the model's code.
         return AutoTokenizer.from_pretrained(here or name, trust_remote_code=False)
@@ -298,7 +298,7 @@ def _tokenizer(name: str) -> Any:
         reason = str(error).splitlines()[0]
         raise ModelError(
             f"--tokens: no tokenizer {name!r}: {reason}",
-            hint="Use a hub name, a directory or a model from `assay models ls`.",
+            hint="Use a hub name, a directory or a model from `assay fetch --list-models`.",
         ) from error
 
 

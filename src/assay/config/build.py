@@ -126,7 +126,7 @@ def _unknown_key(
 ) -> ConfigError:
     return ConfigError(
         f"{_place(origins.get(key))}{kind} {name!r}: unknown key {key!r}",
-        hint=did_you_mean(key, known) or f"`assay schema {kind}` lists the keys of a {kind} file.",
+        hint=did_you_mean(key, known) or f"`assay show --schema {kind}` lists the keys of a {kind} file.",
     )
 
 

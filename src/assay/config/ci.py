@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,6 +27,9 @@ _FORM = (
     "Write `TASK [METRIC]: not worse than 0.01`, `TASK [METRIC]: at least 0.4` or "
     "`any task: no more than 2 % newly failed`."
 )
+
+OPTION_SECTIONS = ("compare", "drift", "explain", "gate", "judge", "noise", "power", "rank", "report", "sweep")
+"""Verbs whose options may stand in the same file, each under its name; they read them, `assay ci` does not."""
 
 
 class CIRule(BaseModel):
@@ -131,21 +136,27 @@ def load_ci(path: Path) -> CIConfig:
     """Read and check `assay.yaml`; an error names the file and the line."""
     if not path.is_file():
         raise ConfigError(f"there is no {path}", hint="`assay ci --help` shows what to write in it.")
-    parsed = parse_file(path)
+    sections = {*OPTION_SECTIONS, *(point.name for point in entry_points(group="assay.verbs"))}
+    # `noise: FILE` is a setting of `assay ci`, `noise: {…}` holds options of `assay noise`.
+    stated = {
+        key: value
+        for key, value in parse_file(path).data.items()
+        if key not in sections or (key in CIConfig.model_fields and not isinstance(value, dict))
+    }
     try:
-        return CIConfig(**parsed.data)
+        return CIConfig(**stated)
     except ValidationError as error:
-        raise _located(error, path) from error
+        raise _located(error, path, sections) from error
 
 
-def _located(error: ValidationError, path: Path) -> ConfigError:
+def _located(error: ValidationError, path: Path, sections: Collection[str]) -> ConfigError:
     first = error.errors(include_url=False)[0]
     cause = first.get("ctx", {}).get("error")
     where = ".".join(map(str, first["loc"]))
     line = _line_of(compose_file(path), first["loc"])
     if isinstance(cause, ConfigError):
         return cause.reworded(f"{path}:{line}: {cause.message}")
-    known = Budget.model_fields if first["loc"][0] == "budget" else CIConfig.model_fields
+    known = Budget.model_fields if first["loc"][0] == "budget" else [*CIConfig.model_fields, *sections]
     if first["type"] == "extra_forbidden":
         return ConfigError(f"{path}:{line}: unknown key {where!r}", hint=did_you_mean(str(first["loc"][-1]), known))
     return ConfigError(

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from assay.config.ci import CIConfig
+from assay.config.ci import OPTION_SECTIONS, CIConfig
 from assay.config.group import GroupConfig
 from assay.config.task import TaskConfig, as_list
 
@@ -35,10 +35,14 @@ class _FileSchema(GenerateJsonSchema):
 
 
 def _ci_schema() -> dict[str, Any]:
-    """Rules are texts in the file."""
+    """Rules are texts in the file, and verbs have sections of their own."""
     ci = CIConfig.model_json_schema()
     ci["$defs"].pop("CIRule")
     ci["properties"]["rules"]["items"] = {"type": "string", "description": "arc_easy acc: not worse than 0.01"}
+    for verb in OPTION_SECTIONS:
+        options = {"type": "object", "description": f"Options of `assay {verb}`."}
+        stated = ci["properties"].get(verb)
+        ci["properties"][verb] = options if stated is None else {"anyOf": [stated, options]}
     return _titled(ci, "assay.yaml: rules for continuous integration")
 
 

@@ -80,7 +80,7 @@ def resolve(pretrained: str) -> Path | None:
         return None
     found = pulled(model)
     if found is None:
-        raise ModelError(f"the model {pretrained} is not on this machine yet", hint=f"assay models pull {pretrained}")
+        raise ModelError(f"the model {pretrained} is not on this machine yet", hint=f"assay fetch --model {pretrained}")
     if (found.path / "model.safetensors").exists():
         return found.path
     return found.path / model.gguf

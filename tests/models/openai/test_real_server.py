@@ -201,7 +201,7 @@ def write_float32(source: Path, target: Path) -> None:
 
 
 @pytest.mark.wide
-@pytest.mark.skipif(not SMALL.is_dir(), reason="`assay models pull smollm2-135m` was not run")
+@pytest.mark.skipif(not SMALL.is_dir(), reason="`assay fetch --model smollm2-135m` was not run")
 def test_letters_agree_with_the_likelihoods_of_the_same_prompt(tmp_path: Path) -> None:
     """The same weights on both sides: llama.cpp's kernels for quantised weights also round the activations, which moves
     the labels of so small a model by more than they lie apart."""

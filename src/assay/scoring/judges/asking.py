@@ -43,7 +43,7 @@ class Asking:
         return questions
 
     def _label(self, case: Case) -> dict[str, Any]:
-        """What a label of this answer goes by, and what it may say: `assay label` needs no more than the run."""
+        """What a label of this answer goes by, and what it may say: `assay judge label` needs no more than the run."""
         return {"answer_hash": answer_hash(case.judged_texts), "allowed": self.kind.label_scale(case).to_json()}
 
     def _question(self, about: Instance, part: Part, judge: str, repeats: int, note: dict[str, Any]) -> Instance:

@@ -5,7 +5,7 @@ A file has one JSON object a line:
     {"task": "demo_open", "doc_hash": "9f…", "answer_hash": "3c…", "verdict": "correct"}
 
 A label belongs to a doc *and* to the answer that was read: another answer to the same doc needs a label of its own. The
-docs that have labels must be a random part of all docs; `assay label RUN` draws them so.
+docs that have labels must be a random part of all docs; `assay judge label RUN` draws them so.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from assay.results import JudgeCheck, MetricColumn, Score
 from assay.stats import corrected_mean, corrected_replicates
 
 MOST = 256 << 20
-_FORM = 'Each line is {"doc_hash": "…", "answer_hash": "…", "verdict": "correct"}; `assay label RUN` writes them.'
+_FORM = 'Each line is {"doc_hash": "…", "answer_hash": "…", "verdict": "correct"}; `assay judge label RUN` writes them.'
 
 
 def answer_hash(texts: Sequence[str]) -> str:
