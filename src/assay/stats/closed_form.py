@@ -14,12 +14,13 @@ from assay.stats.intervals import (
     Spread,
     bounded_interval,
     log_normal_end,
+    normal_quantile,
     skewed_interval,
     spread_of,
+    t_quantile,
     wilson_interval,
 )
 from assay.stats.methods import INTERVAL_METHODS, DocEvidence, IntervalMethod, first_that_holds
-from assay.stats.significance import normal_quantile, t_quantile
 from assay.stats.units import cluster_index, sums_by
 
 

@@ -24,8 +24,8 @@ import numpy as np
 from assay.stats.bootstrap import bootstrap_replicates
 from assay.stats.closed_form import wilson
 from assay.stats.estimate import B_DEFAULT, Basis, Clusters, Estimate, Floats, Keys
+from assay.stats.intervals import normal_quantile, t_quantile, t_sf
 from assay.stats.paired import Difference
-from assay.stats.significance import normal_quantile, t_quantile, t_sf
 from assay.stats.units import cluster_index
 
 FEWEST_LABELS = 20
