@@ -1,6 +1,5 @@
 """Uncertainty: standard errors, intervals, bootstrap replicates, paired comparison, power."""
 
-from assay.stats.agreement import cohen_kappa, draw_agreement, krippendorff
 from assay.stats.bootstrap import (
     bootstrap_estimate,
     bootstrap_replicates,
@@ -37,8 +36,30 @@ from assay.stats.closed_form import (
 )
 from assay.stats.docs import control_estimate, estimate_from_docs
 from assay.stats.estimate import B_DEFAULT, Aggregation, Basis, Clusters, Estimate, Floats, as_written, ends
-from assay.stats.intervals import holm, mcnemar, normal_cdf, normal_quantile, t_quantile, t_sf
-from assay.stats.methods import INTERVAL_METHODS, DocEvidence, IntervalMethod, method_for_docs
+from assay.stats.intervals import (
+    INTERVAL_METHODS,
+    DocEvidence,
+    IntervalMethod,
+    holm,
+    mcnemar,
+    method_for_docs,
+    normal_cdf,
+    normal_quantile,
+    t_quantile,
+    t_sf,
+)
+from assay.stats.judging import (
+    FEWEST_LABELS,
+    Corrected,
+    Judged,
+    Rate,
+    cohen_kappa,
+    corrected_difference,
+    corrected_mean,
+    corrected_replicates,
+    draw_agreement,
+    krippendorff,
+)
 from assay.stats.paired import (
     Difference,
     influence_difference,
@@ -58,15 +79,6 @@ from assay.stats.power import (
     repeats_needed,
     smallest_seen,
     thin_docs,
-)
-from assay.stats.prediction_powered import (
-    FEWEST_LABELS,
-    Corrected,
-    Judged,
-    Rate,
-    corrected_difference,
-    corrected_mean,
-    corrected_replicates,
 )
 from assay.stats.ranks import (
     Games,

@@ -11,8 +11,12 @@ import numpy as np
 
 from assay.stats.estimate import Basis, Clusters, Estimate, Floats, Keys
 from assay.stats.intervals import (
+    INTERVAL_METHODS,
+    DocEvidence,
+    IntervalMethod,
     Spread,
     bounded_interval,
+    first_that_holds,
     log_normal_end,
     normal_quantile,
     skewed_interval,
@@ -20,7 +24,6 @@ from assay.stats.intervals import (
     t_quantile,
     wilson_interval,
 )
-from assay.stats.methods import INTERVAL_METHODS, DocEvidence, IntervalMethod, first_that_holds
 from assay.stats.units import cluster_index, sums_by
 
 

@@ -10,8 +10,7 @@ import numpy as np
 from assay.stats.bootstrap import bootstrap_estimate
 from assay.stats.closed_form import mean_estimate, mean_stderr, transformed
 from assay.stats.estimate import Basis, Clusters, Estimate, Floats
-from assay.stats.intervals import skewed_interval, spread_of
-from assay.stats.methods import (
+from assay.stats.intervals import (
     BUILT_IN,
     INTERVAL_METHODS,
     DocEvidence,
@@ -19,6 +18,8 @@ from assay.stats.methods import (
     first_that_holds,
     method_for_docs,
     methods_of,
+    skewed_interval,
+    spread_of,
 )
 from assay.stats.units import cluster_index
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from assay.stats.bootstrap import bootstrap_estimate, bootstrap_replicates, weight_blocks
 from assay.stats.estimate import B_DEFAULT, Estimate, Floats, Keys
 from assay.stats.intervals import holm
-from assay.stats.prediction_powered import FEWEST_LABELS, Judged
+from assay.stats.judging import FEWEST_LABELS, Judged
 from assay.stats.units import cluster_index, sums_by, unit_keys
 
 Places = NDArray[np.int64]
