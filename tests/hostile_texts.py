@@ -15,8 +15,7 @@ from assay.catalog.reading import drop, squadv2
 from assay.catalog.truthfulness import truthfulqa
 from assay.filters import FILTERS
 from assay.metrics import METRICS
-from assay.scoring.judges import fence, reader
-from assay.scoring.judges.scales import NamedScale
+from assay.scoring.judges import NamedScale, fence, read_verdict
 
 
 def _repeated(piece: str) -> Callable[[int], str]:
@@ -131,7 +130,7 @@ def _all() -> dict[str, Callable[[str], object]]:
         "programs block": lambda text: programs.first_blocks([[text]], [_DOC]),
         "programs compiling": lambda text: programs.compiling(text),
         "judge fence": lambda text: fence("answer", text),
-        "judge reader": lambda text: reader.read_verdict(text, NamedScale({"correct": 1.0, "incorrect": 0.0})),
+        "judge reader": lambda text: read_verdict(text, NamedScale({"correct": 1.0, "incorrect": 0.0})),
     }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from assay.errors import ConfigError
 from assay.metrics import METRICS, get_reducer
-from assay.metrics.matching import majority_probability
+from assay.metrics.reducers import majority_probability
 
 draws = st.lists(st.integers(0, 1), min_size=1, max_size=7)
 

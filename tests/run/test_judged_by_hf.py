@@ -16,7 +16,7 @@ from assay.instance import Instance
 from assay.models import load_model
 from assay.results import read_samples
 from assay.scoring.judges import JUDGE_KINDS, Scale
-from assay.scoring.judges.correct import Correct
+from assay.scoring.judges.one_answer import Correct
 
 DOCS = 40
 

@@ -13,7 +13,7 @@ import assay
 from assay.errors import ConfigError
 from assay.evaluation import score_again
 from assay.filters import FilterEnsemble, TakeFirst, ToolCalls
-from assay.metrics.matching import tool_call_match
+from assay.metrics.texts import tool_call_match
 from assay.results import MetricKey, read_samples
 
 ADD = {"name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}}

@@ -15,7 +15,7 @@ from assay.metrics import AGGREGATIONS
 from assay.results import MetricKey
 from assay.scoring import estimate
 from assay.stats import INTERVAL_METHODS, Basis, Estimate, IntervalMethod
-from assay.stats.methods import methods_of
+from assay.stats.intervals import methods_of
 
 
 def made(

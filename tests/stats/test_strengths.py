@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from assay.stats import Games, bradley_terry
-from assay.stats.strengths import fitted
+from assay.stats.ranks import fitted
 
 TRUTH = np.array([0.8, 0.1, -0.3, -0.6])
 

@@ -1,19 +1,33 @@
 """YAML to typed config. Every later step reads these objects and never the YAML."""
 
-from assay.config.build import FILE_FORMATS, build_group_config, build_task_config, locate_data_files, split_group
+from assay.config.build import (
+    FILE_FORMATS,
+    build_group_config,
+    build_task_config,
+    file_schema,
+    locate_data_files,
+    split_group,
+)
 from assay.config.ci import Budget, CIConfig, CIRule, load_ci
 from assay.config.functions import Function, FunctionRef, import_failure, may_run, reading_only, untrusted
 from assay.config.group import AggMetricConfig, GroupConfig, GroupFilter
-from assay.config.lm_eval_version import LmEvalVersion, add_lm_eval_root, lm_eval_version_of
-from assay.config.loader import LoadedFile, Origin, load_file_only, load_yaml, locate, resolve_includes
+from assay.config.loader import (
+    LmEvalVersion,
+    LoadedFile,
+    Origin,
+    add_lm_eval_root,
+    lm_eval_version_of,
+    load_file_only,
+    load_yaml,
+    locate,
+    resolve_includes,
+)
 from assay.config.options import Flag, Names, Numbers, Options, Texts, flag_of, names_in, option, texts_in
-from assay.config.outlines import ClassOutline, outline
 from assay.config.parse import is_well_formed, parse_text
+from assay.config.python_files import ClassOutline, add_task_root, outline
 from assay.config.run import RoleConfig, RunConfig, RunKwargs, SandboxKind, Seeds, parse_roles
-from assay.config.schema import file_schema
 from assay.config.settings import merge_settings, parse_settings, without_secrets
 from assay.config.task import FewshotConfig, FilterConfig, FilterStep, MetricConfig, ScorerConfig, TaskConfig
-from assay.config.task_package import add_task_root
 from assay.errors import ConfigWarning
 
 __all__ = [

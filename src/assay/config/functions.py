@@ -4,7 +4,7 @@ A reference is a value: it names code and where to look for it, and imports noth
 the YAML comes first, then an importable module.
 
 A run implies trust. A verb that only looks (`ls`, `show`, `validate`) does its work inside `reading_only`: code outside
-this package is then read (`assay.config.outlines`) and never run, whichever way it is reached.
+this package is then read (`assay.config.python_files`) and never run, whichever way it is reached.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from assay.config.outlines import ModuleOutline, outline
-from assay.config.task_package import (
+from assay.config.python_files import (
     STAND_INS,
+    ModuleOutline,
     import_stand_in,
     module_name,
+    outline,
     package_for,
     path_in_package,
     spec_of,

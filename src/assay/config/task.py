@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from assay.config.functions import Function
-from assay.config.lm_eval_version import LmEvalVersion, read_line
+from assay.config.loader import LmEvalVersion, read_line
 from assay.config.settings import check_generation
 from assay.errors import did_you_mean
 from assay.request_types import OUTPUT_TYPES

@@ -21,10 +21,9 @@ from urllib.request import getproxies
 from assay.config import FILE_FORMATS
 from assay.data.docs import Docs
 from assay.data.files import SUFFIXES, read_files
-from assay.data.finding import HUB_PREFIX, find_dataset, need_of
+from assay.data.finding import HUB_PREFIX, RENAMED, SCRIPTS, SUCCESSORS, find_dataset, need_of
 from assay.data.hub import HubClient, hub_endpoint
 from assay.data.mirror import file_sha256, fill_mirror, origin_of
-from assay.data.scripts import RENAMED, SCRIPTS, SUCCESSORS
 from assay.errors import DataError, did_you_mean
 from assay.paths import assay_home
 

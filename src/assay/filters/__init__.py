@@ -1,8 +1,18 @@
 """Responses to filtered responses: filters, and named chains of them."""
 
-from assay.filters.base import DROPPED, FILTERS, Custom, Filter, register_filter, works_per_doc
+from assay.filters.base import (
+    DEFAULT_FILTER,
+    DROPPED,
+    FILTERS,
+    TOOL_FILTER,
+    Custom,
+    Filter,
+    FilterEnsemble,
+    build_filter,
+    register_filter,
+    works_per_doc,
+)
 from assay.filters.choice import Choice, Reading, ReadLabel, read_choice
-from assay.filters.ensemble import DEFAULT_FILTER, TOOL_FILTER, FilterEnsemble, build_filter
 from assay.filters.extraction import (
     Boxed,
     Extractor,
@@ -13,16 +23,19 @@ from assay.filters.extraction import (
     RegexFilter,
     ToolCalls,
 )
-from assay.filters.selection import Decontaminate, MajorityVote, TakeFirst, TakeFirstK
 from assay.filters.transformation import (
+    Decontaminate,
     FormatSpan,
     Lowercase,
     LowercaseFilter,
+    MajorityVote,
     MapFilter,
     RemoveWhitespace,
     StripPunctuation,
     StripPunctuationFilter,
     StripThinking,
+    TakeFirst,
+    TakeFirstK,
     Transformation,
     Uppercase,
 )

@@ -1,6 +1,6 @@
 """Task scores to group scores: trees of groups, aggregators, and error bars up to the root.
 
-From the bottom up: `members` (who enters), `aggregators` (many numbers to one), `lift` (its error bar), `functions` (code of
+From the bottom up: `members` (who enters), `aggregators` (many numbers to one, pass@k among them), `lift` (its error bar), `functions` (code of
 users), `score` (all numbers of one group), `group` (the tree), `manager` (the groups of a run); `aggregator_classes` are classes over
 plain dictionaries, `conditions` decide about members.
 """
@@ -16,11 +16,10 @@ from assay.groups.aggregator_classes import (
     NoOpAggregator,
     PassAtKAggregator,
 )
-from assay.groups.aggregators import AGGREGATORS, ArrayAggregator
+from assay.groups.aggregators import AGGREGATORS, ArrayAggregator, pass_at_k
 from assay.groups.conditions import holds, names_in, read_size
 from assay.groups.group import Group, StandardGroup, TagGroup
 from assay.groups.manager import GroupManager
-from assay.groups.passk import pass_at_k
 
 __all__ = [
     "AGGREGATORS",

@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from assay.config import AggMetricConfig, FunctionRef, GroupConfig
-from assay.groups.aggregators import AGGREGATORS
+from assay.groups.aggregators import AGGREGATORS, k_of
 from assay.groups.functions import takes_group
 from assay.groups.group import Group
-from assay.groups.passk import k_of
 
 TaskResults: TypeAlias = Mapping[str, Mapping[str, Any]]
 

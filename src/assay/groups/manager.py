@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 from assay.config import GroupConfig
 from assay.errors import ConfigError, did_you_mean
+from assay.groups.aggregators import require_one_to_count
 from assay.groups.conditions import holds, names_in
 from assay.groups.group import Group, Leaf, TagGroup, node_name
 from assay.groups.members import Scores
-from assay.groups.passk import require_one_to_count
 from assay.results import GroupResult, GroupScore, MetricKey
 from assay.scoring import filters_of, right_or_wrong_metrics
 

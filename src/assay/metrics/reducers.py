@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from math import ceil, comb, log10
 from typing import Any, TypeAlias
 
@@ -70,6 +70,40 @@ def g_pass_at_k(values: Sequence[Any], k: int, tau: float) -> float | None:
         return None
     need = max(1, ceil(tau * k - 1e-9))
     return sum(comb(c, j) * comb(n - c, k - j) for j in range(need, min(c, k) + 1)) / comb(n, k)
+
+
+def majority_probability(right: int, others: Sequence[int], k: int) -> float | None:
+    """Probability that the right answer wins a vote among k of the draws; ties are split evenly.
+
+    `right` draws gave the right answer, `others` counts the draws of each other answer. None if there are fewer than k.
+
+    >>> majority_probability(1, [1], 1)
+    0.5
+    """
+    counts = tuple(sorted(others))
+    total = right + sum(counts)
+    if total < k:
+        return None
+
+    @cache
+    def ways(i: int, left: int, most: int) -> tuple[float, ...]:
+        """Ways to take `left` draws of answers i…, none more than `most` times, by how many reach `most`."""
+        if i == len(counts):
+            return (1.0,) if left == 0 else ()
+        sums: list[float] = []
+        for taken in range(min(counts[i], left, most) + 1):
+            tie = int(taken == most and most > 0)
+            for ties, number in enumerate(ways(i + 1, left - taken, most)):
+                sums.extend([0.0] * (ties + tie + 1 - len(sums)))
+                sums[ties + tie] += comb(counts[i], taken) * number
+        return tuple(sums)
+
+    wins = sum(
+        comb(right, votes) * number / (ties + 1)
+        for votes in range(1, min(right, k) + 1)
+        for ties, number in enumerate(ways(0, k - votes, votes))
+    )
+    return float(wins / comb(total, k))
 
 
 def average_at_k(values: Sequence[float], k: int) -> float | None:

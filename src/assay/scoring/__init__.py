@@ -7,10 +7,15 @@ from assay.errors import ConfigError, UnknownName, UntrustedCode
 from assay.request_types import OUTPUT_TYPES
 from assay.scoring.base import Scorer, ScoringContext, by_doc
 from assay.scoring.checks import check_filter, check_metric
-from assay.scoring.choices import LabelLogprobsScorer, MultiChoiceScorer, MultipleChoiceScorer
 from assay.scoring.estimation import aggregate, chance_test, estimate, quietly, stderr_for_metric
-from assay.scoring.hooks import hooked, is_draws
 from assay.scoring.judges import JudgeScorer, answer_hash, checked, label_rows, scale_from_json
+from assay.scoring.likelihood_scorers import (
+    LabelLogprobsScorer,
+    LoglikelihoodScorer,
+    MultiChoiceScorer,
+    MultipleChoiceScorer,
+    RollingScorer,
+)
 from assay.scoring.outcome import ScoringResult, declared
 from assay.scoring.resolve import (
     SCORERS,
@@ -32,8 +37,8 @@ from assay.scoring.scorers import (
     AnswerScorer,
     CustomScorer,
     GenerateScorer,
-    LoglikelihoodScorer,
-    RollingScorer,
+    hooked,
+    is_draws,
     one_value,
 )
 

@@ -282,10 +282,10 @@ SCORERS: Registry[Any] = Registry(
         "first_token": "assay.scoring.scorers:FirstTokenScorer",
         "generate": "assay.scoring.scorers:GenerateScorer",
         "judge": "assay.scoring.judges:JudgeScorer",
-        "loglikelihood": "assay.scoring.scorers:LoglikelihoodScorer",
-        "multiple_choice": "assay.scoring.choices:MultipleChoiceScorer",
+        "loglikelihood": "assay.scoring.likelihood_scorers:LoglikelihoodScorer",
+        "multiple_choice": "assay.scoring.likelihood_scorers:MultipleChoiceScorer",
         "regex": "assay.scoring.scorers:RegexScorer",
-        "rolling": "assay.scoring.scorers:RollingScorer",
+        "rolling": "assay.scoring.likelihood_scorers:RollingScorer",
         "turns": "assay.scoring.scorers:TurnsScorer",
     },
 )

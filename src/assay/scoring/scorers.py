@@ -1,10 +1,11 @@
-"""The scorers of generations, of conversations, of loglikelihoods of whole texts, and of tasks that score themselves."""
+"""The scorers of generations, of conversations, and of tasks that score themselves."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from assay.config import Function, FunctionRef, TaskConfig
 from assay.errors import ScoringError, WrongKind
@@ -172,32 +173,6 @@ def counted(metric: ResolvedMetric, value: Any, draws: list[Any]) -> Any:
     return Reduced(value, (len(draws), count_right(draws)))
 
 
-class TargetLoglikelihood(tuple[float, bool]):
-    """`(loglikelihood, is_greedy)`, and the text that it is of."""
-
-    text: str
-
-    def __new__(cls, ll: float, is_greedy: bool, text: str) -> Self:
-        made = super().__new__(cls, (ll, is_greedy))
-        made.text = text
-        return made
-
-
-class LoglikelihoodScorer(Scorer):
-    """The loglikelihood of one target, and whether greedy decoding would have written it."""
-
-    def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
-        ll, is_greedy = filtered(instances[0], filter_name)
-        return metric.fn(TargetLoglikelihood(ll, is_greedy, str(instances[0].args[1])), **metric.kwargs)
-
-
-class RollingScorer(Scorer):
-    """The loglikelihood of a whole text, by its words and bytes."""
-
-    def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
-        return metric.fn((filtered(instances[0], filter_name), instances[0].args[0]), **metric.kwargs)
-
-
 class CustomScorer(Scorer):
     """Calls `process_results(doc, [filtered response of each request])`, which returns `{metric: value}`.
 
@@ -324,3 +299,35 @@ class ChoiceScorer(ExtractingScorer):
     """The choice that an answer states, wherever it says so: `The best answer is C, because …`."""
 
     FILTER = "choice"
+
+
+def hooked(
+    scorer: Scorer,
+    create_result: Callable[[Sequence[Instance], str], Any],
+    compute_metric: Callable[[Any, ResolvedMetric], Any],
+) -> Scorer:
+    """A scorer like this one, which leaves two steps to a task's own `_create_result` and `_compute_metric`.
+
+    Of a subclass made for it, because scorers look at their class to see whether docs may be scored many at a time.
+    A list of numbers counts as values of draws, and goes through the metric's reducer.
+    """
+    kind: Any = type(scorer)
+
+    class Hooked(kind):  # type: ignore[misc]
+        unhooked = scorer
+
+        def _prepare_data(self, instances: Sequence[Instance], filter_name: str) -> Any:
+            return create_result(instances, filter_name)
+
+        def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
+            value = compute_metric(create_result(instances, filter_name), metric)
+            return reduce_draws(metric, value) if is_draws(value) else value
+
+    made = copy.copy(scorer)
+    made.__class__ = Hooked
+    return made
+
+
+def is_draws(score: Any) -> bool:
+    """Whether a score is a list of the scores of repeated draws, and not a pair of texts."""
+    return isinstance(score, list) and bool(score) and all(isinstance(each, int | float) for each in score)

@@ -1,6 +1,5 @@
 """Uncertainty: standard errors, intervals, bootstrap replicates, paired comparison, power."""
 
-from assay.stats.agreement import cohen_kappa, draw_agreement, krippendorff
 from assay.stats.bootstrap import (
     bootstrap_estimate,
     bootstrap_replicates,
@@ -35,12 +34,32 @@ from assay.stats.closed_form import (
     unweighted_stderr,
     wilson,
 )
-from assay.stats.components import Components, variance_components
-from assay.stats.control import control_estimate
-from assay.stats.detection import chance_to_see, odd_one_out, smallest_seen
-from assay.stats.docs import estimate_from_docs
+from assay.stats.docs import control_estimate, estimate_from_docs
 from assay.stats.estimate import B_DEFAULT, Aggregation, Basis, Clusters, Estimate, Floats, as_written, ends
-from assay.stats.methods import INTERVAL_METHODS, DocEvidence, IntervalMethod, method_for_docs
+from assay.stats.intervals import (
+    INTERVAL_METHODS,
+    DocEvidence,
+    IntervalMethod,
+    holm,
+    mcnemar,
+    method_for_docs,
+    normal_cdf,
+    normal_quantile,
+    t_quantile,
+    t_sf,
+)
+from assay.stats.judging import (
+    FEWEST_LABELS,
+    Corrected,
+    Judged,
+    Rate,
+    cohen_kappa,
+    corrected_difference,
+    corrected_mean,
+    corrected_replicates,
+    draw_agreement,
+    krippendorff,
+)
 from assay.stats.paired import (
     Difference,
     influence_difference,
@@ -49,35 +68,30 @@ from assay.stats.paired import (
     unpaired_difference,
 )
 from assay.stats.power import (
+    FEWEST_RUNS,
     PairedNoise,
+    ThinDocs,
+    chance_to_see,
+    conformal_width,
     detectable_effect,
     docs_needed,
+    odd_one_out,
     repeats_needed,
+    smallest_seen,
+    thin_docs,
 )
-from assay.stats.prediction_powered import (
-    FEWEST_LABELS,
-    Corrected,
-    Judged,
-    Rate,
-    corrected_difference,
-    corrected_mean,
-    corrected_replicates,
+from assay.stats.ranks import (
+    Games,
+    PairDraws,
+    Ranks,
+    bradley_terry,
+    drawn_pairs,
+    mean_pairs,
+    rank_runs,
+    simultaneous_reach,
+    weighted_pairs,
 )
-from assay.stats.ranks import PairDraws, Ranks, drawn_pairs, mean_pairs, rank_runs, simultaneous_reach, weighted_pairs
 from assay.stats.sequential import ConfidenceSequence, DiscordantEvidence, StoppingRule
-from assay.stats.serving import (
-    ENOUGH_REPLAYS,
-    FEWEST_REPLAYS,
-    ServingNoise,
-    bound_of_two,
-    replay_variance,
-    variance_interval,
-    widened,
-    with_serving,
-)
-from assay.stats.significance import holm, mcnemar, normal_cdf, normal_quantile, t_quantile, t_sf
-from assay.stats.strengths import Games, bradley_terry
-from assay.stats.thinning import FEWEST_RUNS, ThinDocs, conformal_width, thin_docs
 from assay.stats.units import (
     cluster_index,
     cluster_key,
@@ -88,6 +102,18 @@ from assay.stats.units import (
     sums_by,
     unit_index,
     unit_keys,
+)
+from assay.stats.variation import (
+    ENOUGH_REPLAYS,
+    FEWEST_REPLAYS,
+    Components,
+    ServingNoise,
+    bound_of_two,
+    replay_variance,
+    variance_components,
+    variance_interval,
+    widened,
+    with_serving,
 )
 from assay.stats.verdict import (
     GateResult,

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.stats.estimate import B_DEFAULT, Clusters, Estimate, Floats, Keys
-from assay.stats.significance import normal_cdf, t_quantile
+from assay.stats.intervals import normal_cdf, t_quantile
 from assay.stats.units import unit_keys
 
 _UNDEFINED_SHARE = 0.05

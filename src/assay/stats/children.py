@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from assay.stats.bootstrap import bootstrap_estimate, replicate_spread
 from assay.stats.closed_form import combined_estimate, stratified_estimate
 from assay.stats.estimate import Basis, Estimate, Floats, Keys
-from assay.stats.methods import INTERVAL_METHODS, IntervalMethod, first_that_holds, methods_of
-from assay.stats.significance import t_quantile
+from assay.stats.intervals import INTERVAL_METHODS, IntervalMethod, first_that_holds, methods_of, t_quantile
 
 Mask = NDArray[np.bool_]
 Bounds = tuple[float, float] | None

@@ -11,15 +11,19 @@ import numpy as np
 
 from assay.stats.estimate import Basis, Clusters, Estimate, Floats, Keys
 from assay.stats.intervals import (
+    INTERVAL_METHODS,
+    DocEvidence,
+    IntervalMethod,
     Spread,
     bounded_interval,
+    first_that_holds,
     log_normal_end,
+    normal_quantile,
     skewed_interval,
     spread_of,
+    t_quantile,
     wilson_interval,
 )
-from assay.stats.methods import INTERVAL_METHODS, DocEvidence, IntervalMethod, first_that_holds
-from assay.stats.significance import normal_quantile, t_quantile
 from assay.stats.units import cluster_index, sums_by
 
 

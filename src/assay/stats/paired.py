@@ -16,8 +16,16 @@ import numpy as np
 from assay.stats.bootstrap import bootstrap_estimate
 from assay.stats.closed_form import rescaled
 from assay.stats.estimate import Clusters, Estimate, Floats
-from assay.stats.intervals import skewed_interval, skewed_p_value, spread_of
-from assay.stats.significance import mcnemar, normal_quantile, sign_test, t_quantile, t_sf
+from assay.stats.intervals import (
+    mcnemar,
+    normal_quantile,
+    sign_test,
+    skewed_interval,
+    skewed_p_value,
+    spread_of,
+    t_quantile,
+    t_sf,
+)
 from assay.stats.units import cluster_index, sums_by
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from assay.stats.estimate import Estimate
+from assay.stats.intervals import normal_quantile, t_quantile
 from assay.stats.paired import Difference
-from assay.stats.significance import normal_quantile, t_quantile
 
 Kind = Literal["better", "worse", "equivalent", "same", "undecided"]
 

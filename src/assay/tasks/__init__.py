@@ -1,20 +1,17 @@
 """Docs to instances: tasks and their types, templates, few-shot, chat, stylers, Python tasks, and finding them all."""
 
 from assay.tasks.answer_styles import CoTStyle, GenerateStyle, LettersStyle
-from assay.tasks.base import Task, worded
+from assay.tasks.base import Task, as_json, preview, visible, worded
 from assay.tasks.base_task import BaseTask
 from assay.tasks.check import check_docs, check_task, code_of_task, functions_in, may_be_registered
-from assay.tasks.conversation import ConversationTask
 from assay.tasks.expansion import GroupSpec
 from assay.tasks.fewshot import SAMPLERS, Sampler
 from assay.tasks.index import Entry
 from assay.tasks.languages import Language, add_language
 from assay.tasks.manager import Loaded, Resolved, TaskManager, lm_eval_roots
 from assay.tasks.perturbation import PERTURBATIONS, is_perturbation, perturbed_text
-from assay.tasks.previewing import as_json, preview, visible
-from assay.tasks.prompt import ChatTemplate, Shot
+from assay.tasks.prompt import ChatTemplate, DocRequests, RequestOptions, Shot
 from assay.tasks.python_tasks import tasks_of
-from assay.tasks.requests import DocRequests, RequestOptions
 from assay.tasks.styled import apply_variant, says_how_to_generate
 from assay.tasks.styles import (
     STYLERS,
@@ -34,7 +31,14 @@ from assay.tasks.styles import (
     metric_name,
     shuffle_correct_with_distractors,
 )
-from assay.tasks.types import GenerateTask, LabelLogprobsTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask
+from assay.tasks.types import (
+    ConversationTask,
+    GenerateTask,
+    LabelLogprobsTask,
+    LoglikelihoodTask,
+    MultipleChoiceTask,
+    RollingTask,
+)
 from assay.templates import Template, answer_key_to_index, compile_template, get_n_letters
 
 __all__ = [

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from assay.config import FilterConfig, TaskConfig
 from assay.data import NUMPY_SEED, RANDOM_SEED, doc_hash, mirror_dir
-from assay.errors import AssayError, DataError
+from assay.errors import AssayError, ConfigError, DataError
 from assay.instance import Doc, Instance
 from assay.registry import load_object
 from assay.request_types import OUTPUT_TYPES
@@ -18,8 +19,19 @@ from assay.tasks.fewshot import Draw, FewshotPool, ShotBook, make_sampler
 from assay.tasks.formats import apply_format, offer_choices
 from assay.tasks.languages import ANSWER_WORDS, QUESTION_WORDS
 from assay.tasks.perturbation import perturbed_text
-from assay.tasks.prompt import Shot, chat_messages, chat_prompt, join_spaced, plain_prompt
-from assay.tasks.requests import DocRequests, RequestOptions, ascends, pick, select_docs, select_ids
+from assay.tasks.prompt import (
+    DocRequests,
+    RequestOptions,
+    Shot,
+    ascends,
+    chat_messages,
+    chat_prompt,
+    join_spaced,
+    pick,
+    plain_prompt,
+    select_docs,
+    select_ids,
+)
 from assay.tasks.scores import TaskScores
 from assay.tasks.styled import StyledField, apply_style, check_perturbation
 
@@ -62,7 +74,7 @@ class Task(TaskScores):
         if config.class_ is not None:
             make = load_object("assay.tasks.types:build_class_task")
         elif config.turns:
-            make = load_object("assay.tasks.conversation:ConversationTask")
+            make = load_object("assay.tasks.types:ConversationTask")
         else:
             make = OUTPUT_TYPES[config.output_type].task_class
         return cast(Task, cast(Any, make)(config, data_dir=data_dir, name=name))
@@ -255,3 +267,41 @@ class Task(TaskScores):
     def select_ids(self, options: RequestOptions) -> Sequence[int]:
         """Ids of the docs that `samples` or `limit` select, ascending."""
         return select_ids(self.doc_count, options)
+
+
+# The requests of one doc, as `assay show` prints them.
+
+_MARKS = str.maketrans({" ": "·", "\t": "→\t", "\n": "⏎\n", "\u00a0": "⍽", "\r": "␍"})
+
+
+def preview(task: Task, doc_id: int, options: RequestOptions | None = None) -> list[Instance]:
+    """The requests of a doc, with the shots it would have in a run over all docs."""
+    total = task.doc_count
+    if not 0 <= doc_id < total:
+        raise ConfigError(
+            f"task {task.task_name} has no doc {doc_id}", hint=f"There are {total} docs, with ids 0 to {total - 1}."
+        )
+    chosen = replace(options or RequestOptions(), samples=None, limit=doc_id + 1, only=(doc_id,))
+    return next(iter(task.iter_requests(chosen))).instances
+
+
+def visible(text: str) -> str:
+    r"""The text with its white space shown.
+
+    >>> visible("A: b\n")
+    'A:·b⏎\n'
+    """
+    return text.translate(_MARKS)
+
+
+def as_json(instance: Instance) -> dict[str, Any]:
+    """A request as plain values: what `assay show --json` prints."""
+    return {
+        "request_type": instance.request_type,
+        "idx": instance.idx,
+        "doc_id": instance.doc_id,
+        "task": instance.task_name,
+        "repeats": instance.repeats,
+        "target": instance.target,
+        "arguments": list(instance.arguments),
+    }

@@ -30,7 +30,7 @@ from assay.tasks.base import Task
 from assay.tasks.fewshot import SAMPLERS
 from assay.tasks.formats import apply_format, offer_choices
 from assay.tasks.perturbation import read_perturbation
-from assay.tasks.requests import RequestOptions
+from assay.tasks.prompt import RequestOptions
 from assay.tasks.styled import StyledField, apply_style
 from assay.templates import compile_template
 

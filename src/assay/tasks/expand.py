@@ -30,10 +30,18 @@ from assay.config import (
     split_group,
 )
 from assay.errors import ConfigError
-from assay.tasks.expansion import Built, Expansion, GroupSpec, ReadyConfig, child_called
+from assay.tasks.expansion import (
+    Built,
+    Expansion,
+    GroupSpec,
+    Names,
+    ReadyConfig,
+    child_called,
+    split_path,
+    with_variant,
+)
 from assay.tasks.formats import select_format, written_group
 from assay.tasks.index import Entry
-from assay.tasks.names import Names, split_path, with_variant
 from assay.tasks.styled import apply_variant
 
 _MEMBER_KEYS = frozenset({"task", "group", "if"})

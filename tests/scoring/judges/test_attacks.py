@@ -13,7 +13,7 @@ from assay.config import TaskConfig
 from assay.errors import ConfigError
 from assay.scoring.judges import JUDGE_KINDS, Case, Grades, Labels, NamedScale, read_verdict
 from assay.scoring.judges.cases import Opponent
-from assay.scoring.judges.fence import disarm, fence
+from assay.scoring.judges.kinds import disarm, fence
 from assay.tasks import check_task
 
 GRADES, WORDS = Grades(1, 10), NamedScale({"correct": 1.0, "incorrect": 0.0})

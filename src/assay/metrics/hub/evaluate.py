@@ -33,7 +33,7 @@ OFFLINE: Registry[Any] = Registry(
         "ter": f"{_HERE}.scores:ter",
         "squad": f"{_HERE}.squad:squad",
         "squad_v2": f"{_HERE}.squad:squad_v2",
-        "code_eval": f"{_HERE}.code_eval:code_eval",
+        "code_eval": f"{_HERE}.scores:code_eval",
     },
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay.metrics.matching import squad_exact_of, squad_f1_of, squad_normal
+from assay.metrics.texts import squad_exact_of, squad_f1_of, squad_normal
 
 normalize_answer = squad_normal
 

@@ -1,11 +1,13 @@
-"""Scoring choice tasks: doc by doc, or many docs at once where every metric can; or by the first token of an answer."""
+"""The scorers of loglikelihoods: of choices, doc by doc or many docs at once where every metric can, or by the first token of an
+answer; of one target; and of whole texts.
+"""
 
 from __future__ import annotations
 
 import math
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -217,3 +219,29 @@ def could_be_another(pairs: Sequence[tuple[float, bool]]) -> bool:
     listed = max((ll for ll, is_listed in pairs if is_listed), default=-math.inf)
     unlisted = [ll for ll, is_listed in pairs if not is_listed]
     return bool(unlisted) and max(unlisted) + math.log(FORMS) >= listed
+
+
+class TargetLoglikelihood(tuple[float, bool]):
+    """`(loglikelihood, is_greedy)`, and the text that it is of."""
+
+    text: str
+
+    def __new__(cls, ll: float, is_greedy: bool, text: str) -> Self:
+        made = super().__new__(cls, (ll, is_greedy))
+        made.text = text
+        return made
+
+
+class LoglikelihoodScorer(Scorer):
+    """The loglikelihood of one target, and whether greedy decoding would have written it."""
+
+    def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
+        ll, is_greedy = filtered(instances[0], filter_name)
+        return metric.fn(TargetLoglikelihood(ll, is_greedy, str(instances[0].args[1])), **metric.kwargs)
+
+
+class RollingScorer(Scorer):
+    """The loglikelihood of a whole text, by its words and bytes."""
+
+    def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
+        return metric.fn((filtered(instances[0], filter_name), instances[0].args[0]), **metric.kwargs)
