@@ -129,6 +129,15 @@ def test_a_comparison_writes_json_that_its_schema_describes(runs: Path, capsys: 
         jsonschema.validate(found, COMPARISON_SCHEMA)
 
 
+def test_a_flag_of_one_format_writes_it_whatever_the_file_is_called(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--markdown", runs / "comment", "--junit", runs / "results.txt")
+    call(capsys, "gate", runs / "new", "--baseline", runs / "base", *words)
+    assert (runs / "comment").read_text(encoding="utf-8").startswith("### ")
+    assert (runs / "results.txt").read_text(encoding="utf-8").startswith("<?xml")
+
+
 def test_a_gate_writes_json_that_its_schema_describes(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call(capsys, "gate", runs / "new", "--baseline", runs / "base", "--report", runs / "g.json")
     found = json.loads((runs / "g.json").read_text(encoding="utf-8"))

@@ -27,6 +27,8 @@ class Outputs:
     form: str | None = None
     files: tuple[str, ...] = ()
     link: str | None = None
+    typed: tuple[tuple[str, str], ...] = ()
+    """Files of a format of their own, whatever their endings: (file, format)."""
     silent: tuple[str, ...] = ()
     """Files that are written and not named."""
     report: str | None = None
@@ -51,13 +53,23 @@ class Outputs:
         for path in map(Path, self.files):
             if self.form in (None, "json"):
                 format_of(path)
+        for path in map(Path, self.named):
             if not path.absolute().parent.is_dir():
                 raise ConfigError(f"{path}: there is no directory {path.parent}", hint="Create it first.")
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Every file that somebody asked for."""
+        return (*self.files, *(file for file, _ in self.typed))
 
     @property
     def is_quiet(self) -> bool:
         """Whether something other than a person may read what is printed."""
         return self.form is not None
+
+
+_FORMS = {"markdown": "md"}
+"""Flags of one format that are called otherwise than the format."""
 
 
 def output_flags(*, short: bool = True, link: bool = False, earlier: Sequence[str] = ()) -> Callable[[F], F]:
@@ -73,7 +85,8 @@ def output_flags(*, short: bool = True, link: bool = False, earlier: Sequence[st
             given = {name: path for name in earlier if (path := rest.pop(f"{name}_file")) is not None}
             report = given.pop("report", None)
             place = rest.pop("link") if link else None
-            chosen = Outputs("json" if as_json else form, (*output, *given.values()), place, report=report)
+            typed = tuple((path, _FORMS.get(name, name)) for name, path in given.items())
+            chosen = Outputs("json" if as_json else form, output, place, typed, report=report)
             chosen.check()
             return function(*args, outputs=chosen, **rest)
 
@@ -109,16 +122,18 @@ def emit(findings: Findings, outputs: Outputs) -> int:
     findings = findings.linked(outputs.link)
     for file in (*outputs.files, *outputs.silent):
         save(findings, Path(file), outputs.form)
+    for file, form in outputs.typed:
+        write_whole(Path(file), findings.to(form).encode("utf-8", "surrogatepass"))
     if outputs.report is not None:
         said = findings.result.to_report(findings.title, outputs.link)
         write_whole(Path(outputs.report), (json.dumps(said, ensure_ascii=False) + "\n").encode())
     emit_ci_annotations(findings)
     if outputs.form == "json":
         echo_json(findings.to_json())
-    elif outputs.form is not None and not outputs.files:
+    elif outputs.form is not None and not outputs.named:
         echo_as_is(findings.to(outputs.form), nl=False)
     elif outputs.form is not None:
-        echo_as_is("\n".join(outputs.files))
+        echo_as_is("\n".join(outputs.named))
     else:
         from assay.cli.display import console
 
@@ -128,7 +143,7 @@ def emit(findings: Findings, outputs: Outputs) -> int:
                 out.print(part)
             else:
                 echo(part)
-        for file in outputs.files:
+        for file in outputs.named:
             echo_as_is(file)
     return 0 if findings.verdict is None else findings.verdict.exit_code
 
