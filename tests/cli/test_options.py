@@ -9,6 +9,7 @@ from typing import Any
 import click
 import pytest
 
+from assay.cli import main
 from assay.cli.foreign_flags import RunCommand
 from assay.cli.options import RUN_OPTIONS, resolve_config, with_options
 from assay.config import RunConfig
@@ -135,3 +136,25 @@ def test_a_flag_that_repeats_takes_several_words() -> None:
 def test_a_file_as_output_path_is_refused() -> None:
     with pytest.raises(ConfigError, match="looks like a file"):
         resolved("--output_path", "out/x.json")
+
+
+def test_options_of_an_analysis_may_stand_in_a_file_and_what_is_missing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["power", "--tasks", "demo_addition"]
+    for content, code, said in (
+        ("power: {alpha: 0.1}", 2, "--effect is missing"),
+        ("power: {effect: 0.05}", 0, "from assay.yaml: effect 0.05"),
+        ("power: {efect: 0.05}", 2, "Did you mean effect?"),
+        ("power: [0.05]", 2, "is not a mapping"),
+    ):
+        (tmp_path / "assay.yaml").write_text(content)
+        with pytest.raises(SystemExit) as stop:
+            main(words)
+        assert (stop.value.code or 0) == code
+        assert said in capsys.readouterr().err
+    (tmp_path / "assay.yaml").write_text("power: {effect: 0.05}")
+    with pytest.raises(SystemExit):
+        main([*words, "--effect", "0.02"])
+    assert "docs for 0.02" in capsys.readouterr().out, "what is typed wins"

@@ -90,7 +90,7 @@ def field_flag(name: str, field: FieldInfo, *, envvar: str | None = None) -> Cal
     kind = _kind(field, flag)
     words = [f"--{flag.name or name}", *([flag.letter] if flag.letter else []), name]
     help_text = (field.description or "") + _default(field, flag)
-    about = {"required": field.is_required(), "envvar": envvar, "metavar": flag.metavar or None}
+    about = {"envvar": envvar, "metavar": flag.metavar or None}
     return click.option(*words, cls=FieldOption, section=flag.section, default=None, help=help_text, **about, **kind)
 
 
@@ -136,7 +136,7 @@ def _bounded(kind: type, metadata: Iterable[Any]) -> Any:
 
 def _default(field: FieldInfo, flag: Flag) -> str:
     if field.is_required():
-        return ""
+        return "  [required]"
     value = flag.default or field.get_default(call_default_factory=True)
     if value is None or value is False or value in ((), [], {}, ""):
         return ""

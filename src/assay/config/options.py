@@ -109,7 +109,7 @@ def as_config_error(error: ValidationError, owner: type[FrozenConfig], hint: str
     # A field that takes several types says which of them was tried: `limit.int`.
     where = ".".join(str(part) for part in first["loc"] if part not in ("int", "float", "bool", "str")) or "config"
     if first["type"] == "missing":
-        return ConfigError(f"{where} is missing", hint=owner.model_fields[where].description)
+        return ConfigError(f"--{where} is missing", hint=owner.model_fields[where].description)
     if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
         known = did_you_mean(where, owner.model_fields) or f"There are: {', '.join(owner.model_fields)}."
         return ConfigError(f"there is no argument {where!r} (got {first.get('input')!r})", hint=known)
