@@ -174,19 +174,19 @@ def score_again(
     log_samples: bool = False,
     progress: Progress | None = None,
 ) -> RunResult:
-    """Score a run directory again; `changes` are fields of its config to replace. Kept in `run_dir` if one is given.
+    """Score a run directory again; `changes` are fields of its config to replace. Stored in `run_dir` if one is given.
 
     Judges are asked what is new. With `roles` among the changes they are asked, or looked up in the store, for all.
     """
     source = RunDirectory.open(run)
     run_file = source.read_json("run.json") or {}
-    kept = run_file.get("config")
-    if not isinstance(kept, dict):
+    stored = run_file.get("config")
+    if not isinstance(stored, dict):
         raise ConfigError(
             f"{source.path}/run.json does not say how the run was made", hint="Name a run made by `assay run`."
         )
     try:
-        config = RunConfig(**{**kept, "run_dir": None, "output_path": None, **(changes or {})})
+        config = RunConfig(**{**stored, "run_dir": None, "output_path": None, **(changes or {})})
     except ConfigError as error:
         raise error.reworded(f"{source.path}/run.json: {error.message}") from error
     target = None

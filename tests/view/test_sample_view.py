@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from assay.instance import Instance, Message
 from assay.results import pack_arguments
-from assay.view.asked import AskedOther, QuestionReply
 from assay.view.choices import choices_of
 from assay.view.prompts import Turn, split_prompt
+from assay.view.questions import OtherQuestion, QuestionReply
 from assay.view.sample_view import answer_of, present, question_of, target_of
 from assay.view.task_statistics import by_length, calibration
 
@@ -282,7 +282,7 @@ def test_what_other_models_were_asked_is_part_of_the_sample() -> None:
     assert present([row(questions='[3, {"role": 1}]')], {}, 0).asked[0].role == "1"
 
 
-def judged(replies: list[str], **note: Any) -> AskedOther:
+def judged(replies: list[str], **note: Any) -> OtherQuestion:
     question = {"role": "judge", "arguments": ["Is it?"], "resps": replies, "failure": None, "note": note}
     (asked,) = present([row(questions=json.dumps([question]))], {}, 0).asked
     return asked

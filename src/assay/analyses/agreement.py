@@ -87,7 +87,7 @@ def _between_filters(task: str, a: DocColumn, b: DocColumn) -> Agreement:
 
 
 def _among_draws(task: str, column: DocColumn, repeats: int) -> Agreement | None:
-    """From the share of right draws that a doc scored; None where docs were asked once, or scores are no such shares."""
+    """From the share of right draws that a doc scored; None where docs were drawn once, or scores are no such shares."""
     right = column.values * repeats
     if (
         repeats < 2

@@ -1,4 +1,4 @@
-"""`noise.json`: how far scores move when the same docs are asked again. One type, one reader, one writer."""
+"""`noise.json`: how far scores move when the same docs are sent again. One type, one reader, one writer."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class ScoreNoise:
 class NoiseFile:
     model: str
     replays: tuple[dict[str, Any], ...]
-    """How each was asked: server, concurrency, order."""
+    """How each was sent: server, concurrency, order."""
     rows: tuple[ScoreNoise, ...]
     notes: tuple[str, ...] = ()
     version: str = ""

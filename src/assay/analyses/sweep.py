@@ -49,7 +49,7 @@ class SweepDesign:
     styles: tuple[str, ...] = ()
     shots: tuple[int, ...] = ()
     seeds: int = 1
-    asked: tuple[str, ...] = ()
+    requested: tuple[str, ...] = ()
     """Groups and tasks that are run, where they are other than the tasks: a group may change its members."""
 
     @property
@@ -62,7 +62,9 @@ class SweepDesign:
         >>> SweepDesign(("arc_easy",), ("mc", "cloze"), (0, 5)).variants()
         ['arc_easy:mc:0shot', 'arc_easy:mc:5shot', 'arc_easy:cloze:0shot', 'arc_easy:cloze:5shot']
         """
-        return [variant(name, style, shots) for name in self.asked or self.tasks for style, shots in self.conditions]
+        return [
+            variant(name, style, shots) for name in self.requested or self.tasks for style, shots in self.conditions
+        ]
 
 
 def wordings(styles: Sequence[str], perturbations: Sequence[str]) -> tuple[str, ...]:
@@ -86,12 +88,12 @@ class SweepTasks:
 
     config: RunConfig
     """With the directories of task files that were named, so that variants of what they hold have a name."""
-    asked: tuple[str, ...]
+    requested: tuple[str, ...]
     leaves: tuple[str, ...]
     manager: TaskManager
 
     def check(self, design: SweepDesign) -> None:
-        """Every variant must exist before the first is asked."""
+        """Every variant must exist before the first is requested."""
         self.manager.resolve(design.variants())
 
 

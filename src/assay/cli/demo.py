@@ -22,7 +22,7 @@ RUN_DIR = "runs/demo"
 )
 @click.option("--limit", type=int, help="At most this many docs per task.")
 @click.option(
-    "--run_dir", help=f"Where the run is kept.  [default: {RUN_DIR}, or next to it for another model or limit]"
+    "--run_dir", help=f"Where the run is stored.  [default: {RUN_DIR}, or next to it for another model or limit]"
 )
 def command(model: str, limit: int | None, run_dir: str | None) -> None:
     """Fetch a small model, evaluate it on the bundled group `demo`, and write the HTML report.

@@ -128,7 +128,7 @@ _FILE_FORM = "A config file is YAML with one `flag: value` per line."
 def read_config_file(path: Path) -> dict[str, Any]:
     """A YAML file of flags, or the `run.json` of an earlier run.
 
-    Of a run, where it was kept is left out: the same evaluation again is a new run, and never written over the old one.
+    Of a run, where it was stored is left out: the same evaluation again is a new run, and never written over the old one.
     """
     import yaml
 

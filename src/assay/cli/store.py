@@ -1,4 +1,4 @@
-"""`assay store`: look after the kept responses."""
+"""`assay store`: look after the stored responses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COLUMNS: tuple[Column[OriginStats], ...] = (
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-@click.group("store", help="Inspect, check, clean up or export the kept responses.")
+@click.group("store", help="Inspect, check, clean up or export the stored responses.")
 @click.option(
     "--store",
     "path",

@@ -39,7 +39,7 @@ def command(options: SweepOptions, outputs: Outputs, **given: Any) -> None:
     tasks = find_sweep_tasks(resolve_config(given))
     config = tasks.config
     worded = wordings(options.styles, options.perturb)
-    design = SweepDesign(tasks.leaves, worded, _shots(options, config), options.seeds, tasks.asked)
+    design = SweepDesign(tasks.leaves, worded, _shots(options, config), options.seeds, tasks.requested)
     tasks.check(design)
     if config.dry_run:
         _forecast(config, design, outputs)
@@ -85,7 +85,7 @@ def _run(config: RunConfig, design: SweepDesign, *, quiet: bool) -> list[Path]:
 
     check_first(config)
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")[:-3]
-    name = sanitize("_".join(design.asked or design.tasks))[:80]
+    name = sanitize("_".join(design.requested or design.tasks))[:80]
     root = Path(config.run_dir or Path(config.output_path or "runs") / "sweeps" / name / stamp)
     first = config.seed.fewshot or 0
     directories = []

@@ -41,7 +41,7 @@ def check_data(manager: TaskManager, names: list[str], data_dir: Path | None) ->
     from assay.data import need_of_task
 
     report = DataReport()
-    asked: dict[DatasetNeed, list[str]] = {}
+    needs: dict[DatasetNeed, list[str]] = {}
     for name, config in _configs(manager, names, report):
         if config.custom_dataset is not None or config.dataset_path is None:
             report.add("code", [name])
@@ -51,26 +51,26 @@ def check_data(manager: TaskManager, names: list[str], data_dir: Path | None) ->
             report.add("nowhere", [name])
             report.failures.setdefault(f"{config.dataset_path}: its files do not exist", []).append(name)
         else:
-            asked.setdefault(need, []).append(name)
-    _look_on_hub(asked, report)
+            needs.setdefault(need, []).append(name)
+    _look_on_hub(needs, report)
     return report
 
 
-def _look_on_hub(asked: Mapping[DatasetNeed, list[str]], report: DataReport) -> None:
+def _look_on_hub(needs: Mapping[DatasetNeed, list[str]], report: DataReport) -> None:
     from assay.data import HubClient, why_out_of_reach
 
-    if asked and (reason := why_out_of_reach()):
-        report.add("nowhere", [name for tasks in asked.values() for name in tasks])
-        report.failures[f"the hub cannot be reached ({reason})"] = [name for tasks in asked.values() for name in tasks]
+    if needs and (reason := why_out_of_reach()):
+        report.add("nowhere", [name for tasks in needs.values() for name in tasks])
+        report.failures[f"the hub cannot be reached ({reason})"] = [name for tasks in needs.values() for name in tasks]
         return
-    found, failed = find_all(HubClient(), list(asked))
+    found, failed = find_all(HubClient(), list(needs))
     for each in found:
-        report.add("stand-in" if each.note else "hub", asked[each.need])
+        report.add("stand-in" if each.note else "hub", needs[each.need])
         if each.note:
-            report.notes.setdefault(each.note, []).extend(asked[each.need])
+            report.notes.setdefault(each.note, []).extend(needs[each.need])
     for need, error in failed:
-        report.add("nowhere", asked[need])
-        report.failures.setdefault(f"{need.label}: {error.message}", []).extend(asked[need])
+        report.add("nowhere", needs[need])
+        report.failures.setdefault(f"{need.label}: {error.message}", []).extend(needs[need])
 
 
 def _configs(manager: TaskManager, names: list[str], report: DataReport) -> list[tuple[str, TaskConfig]]:

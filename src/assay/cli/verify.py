@@ -68,20 +68,20 @@ def command(
         raise click.UsageError("--reask N and --model NAME go together: that model is asked N docs.")
     with show_progress(quiet=as_json) as progress:
         verification = sealing("verify_bundle")(bundle, sources, progress)
-    asked = None
+    again = None
     if choice is not None and reask is not None:
         with show_progress(quiet=as_json) as progress:
             progress.stage(f"asking {reask} docs again")
-            asked = sealing("reask_bundle")(bundle, choice, reask, sources, replays=replays, seed=seed)
+            again = sealing("reask_bundle")(bundle, choice, reask, sources, replays=replays, seed=seed)
     if as_json:
-        reasked = {} if asked is None else {"reask": asked.to_dict()}
+        reasked = {} if again is None else {"reask": again.to_dict()}
         echo_json(json.dumps({**verification.to_dict(), **reasked}, indent=1))
     else:
-        for line in sealing("verification_lines")(verification, reasked=asked is not None):
+        for line in sealing("verification_lines")(verification, reasked=again is not None):
             echo(line)
-        for line in sealing("reasked_lines")(asked) if asked is not None else ():
+        for line in sealing("reasked_lines")(again) if again is not None else ():
             echo(line)
-    if not verification.passed or (asked is not None and asked.beyond_noise):
+    if not verification.passed or (again is not None and again.beyond_noise):
         context.exit(1)
-    if asked is not None and asked.changed:
+    if again is not None and again.changed:
         context.exit(4)

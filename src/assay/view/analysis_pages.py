@@ -100,11 +100,11 @@ def analysis_page(
 ) -> PageValues:
     """The page of one analysis: the runs, what was found of them, or why nothing was."""
     page = PAGES[name]
-    asked = {key: query[key] for key in ("metric", *page.asks) if query.get(key)}
+    chosen = {key: query[key] for key in ("metric", *page.asks) if query.get(key)}
     address = Addresses(
         links, {str(site.library.directory(site.run_of(each))): each for each in dict.fromkeys(run_ids)}
     )
-    work = partial(show_analysis, name=name, address=address, query=asked, open_one=open_one or open_run)
-    key = (name, *sorted(asked.items()))
+    work = partial(show_analysis, name=name, address=address, query=chosen, open_one=open_one or open_run)
+    key = (name, *sorted(chosen.items()))
     context = several_runs_page(site, run_ids, work, patience, least=page.least, key=key)
-    return context | {"name": name, "page": page, "query": asked, "shown": context["found"].value or ShownFindings()}
+    return context | {"name": name, "page": page, "query": chosen, "shown": context["found"].value or ShownFindings()}

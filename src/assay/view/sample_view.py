@@ -10,7 +10,6 @@ from typing import Any
 from assay.errors import AssayError
 from assay.metrics import plain
 from assay.results import LABEL_COLUMN, numbers_of
-from assay.view.asked import AskedOther, asked_of
 from assay.view.cells import as_list, as_text, item_at, likelihood_pair, read_cell, response_tokens
 from assay.view.choices import ChoiceView, choices_of, with_picks
 from assay.view.database import SampleRecord
@@ -25,6 +24,7 @@ from assay.view.prompts import (
     requests_of,
     turn_of,
 )
+from assay.view.questions import OtherQuestion, questions_of
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class SampleView:
     responses: tuple[ShownResponse, ...] = ()
     likelihoods: tuple[dict[str, Any], ...] = ()
     filtered: tuple[FilteredView, ...] = ()
-    asked: tuple[AskedOther, ...] = ()
+    asked: tuple[OtherQuestion, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     doc: Mapping[str, Any] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ def present(rows: Sequence[SampleRecord], config: Mapping[str, Any], shots: int)
         responses=texts,
         likelihoods=() if choices else likelihoods_of(requests, responses),
         filtered=tuple(filtered_of(row, config, texts) for row in rows),
-        asked=tuple(asked_of(first)),
+        asked=tuple(questions_of(first)),
         settings=settings,
         doc=doc if isinstance(doc, dict) else {"doc": doc},
         flags=tuple(dict.fromkeys(flag for row in rows for flag in row.get("flags") or ())),

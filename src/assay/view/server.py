@@ -84,8 +84,8 @@ class ServerLinks:
 
 
 def _address(path: str, query: Mapping[str, Any]) -> str:
-    kept = {key: value for key, value in query.items() if value not in (None, "", False, [])}
-    return f"{path}?{urlencode(kept, doseq=True)}" if kept else path
+    given = {key: value for key, value in query.items() if value not in (None, "", False, [])}
+    return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
 
 LINKS = ServerLinks()

@@ -76,7 +76,7 @@ def place(site: Site, run_id: str, task: str) -> TaskPlace:
 def place_with_samples(site: Site, run_id: str, task: str) -> tuple[TaskPlace, SampleFile]:
     at = place(site, run_id, task)
     if at.file is None:
-        raise NotFound("No samples of this task were kept.")
+        raise NotFound("No samples of this task were stored.")
     return at, at.file
 
 

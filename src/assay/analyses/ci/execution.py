@@ -201,7 +201,7 @@ class _Looks:
         self.plan, self.name, self.run_config, self.lm = plan, name, run, lm
         self.until, self.most_cost = until, most_cost
         self.progress, self.notify = progress, notify
-        self.asked = dict.fromkeys(plan.docs, 0)
+        self.sent = dict.fromkeys(plan.docs, 0)
         self.decided: dict[tuple[str, str], GateCheck] = {}
         self.unchecked: dict[str, None] = {}
         """Notes on filters that a rule might have meant too."""
@@ -215,15 +215,15 @@ class _Looks:
         look, latest = 0, None
         while sizes := self._next_sizes():
             look += 1
-            before, began = sum(self.asked.values()), time.monotonic()
+            before, began = sum(self.sent.values()), time.monotonic()
             found = self._ask(sizes, look)
             if found is None:
                 break
             latest = found
-            self.rate = (time.monotonic() - began) / max(1, sum(self.asked.values()) - before)
+            self.rate = (time.monotonic() - began) / max(1, sum(self.sent.values()) - before)
             checks = self._checks(latest, last=False)
             opened = sum(check.outcome == "cannot tell" for check in checks)
-            docs = ", ".join(f"{task} {count:,}" for task, count in self.asked.items())
+            docs = ", ".join(f"{task} {count:,}" for task, count in self.sent.items())
             self.notify(
                 f"{self.name}: look {look} at {docs} docs: {len(checks) - opened} of {len(checks)} rules decided"
             )
@@ -235,7 +235,7 @@ class _Looks:
         return GateReport(tuple(checks), tuple(self._notes(latest)), self._comparisons(latest))
 
     def _notes(self, latest: Run) -> Iterator[str]:
-        counts = (f"{task} {count:,} of {len(self.plan.docs[task].order):,}" for task, count in self.asked.items())
+        counts = (f"{task} {count:,} of {len(self.plan.docs[task].order):,}" for task, count in self.sent.items())
         yield f"docs asked: {', '.join(counts)}"
         if self.ended_by:
             yield f"the budget of {self.ended_by} ended it"
@@ -254,24 +254,22 @@ class _Looks:
 
     def _next_sizes(self) -> dict[str, int]:
         """More docs of the tasks with open rules: twice as many, or as many as time and cost allow; nothing when that is little."""
-        open_tasks = [
-            task for task in self.plan.docs if self._is_open(task) and self.asked[task] < self.plan.most(task)
-        ]
+        open_tasks = [task for task in self.plan.docs if self._is_open(task) and self.sent[task] < self.plan.most(task)]
         if not open_tasks or self.ended_by:
             return {}
-        now, asked = time.monotonic(), sum(self.asked.values())
+        now, sent = time.monotonic(), sum(self.sent.values())
         if self.until is not None and now >= self.until:
             self.ended_by = self._minutes()
             return {}
-        unknown = not asked and (self.until is not None or self.most_cost is not None)
+        unknown = not sent and (self.until is not None or self.most_cost is not None)
         least = TRIAL if unknown else FIRST_LOOK
-        sizes = {task: min(self.plan.most(task), max(least, int(self.asked[task] * GROWTH))) for task in open_tasks}
-        more = sum(sizes[task] - self.asked[task] for task in open_tasks)
+        sizes = {task: min(self.plan.most(task), max(least, int(self.sent[task] * GROWTH))) for task in open_tasks}
+        more = sum(sizes[task] - self.sent[task] for task in open_tasks)
         shares = {"": 1.0}
         if self.until is not None and self.rate:
             shares[self._minutes()] = (self.until - now) / (self.rate * more)
         if self.most_cost is not None and self.cost:
-            shares[self._cost()] = (self.most_cost - self.cost) / (self.cost / asked * more)
+            shares[self._cost()] = (self.most_cost - self.cost) / (self.cost / sent * more)
         limit = min(shares, key=shares.__getitem__)
         grown = self._grown(sizes, shares[limit])
         if limit and not self._is_worthwhile(grown):
@@ -287,12 +285,12 @@ class _Looks:
         return f"a cost of {self.plan.config.budget.cost:g}"
 
     def _grown(self, sizes: Mapping[str, int], share: float) -> dict[str, int]:
-        return {task: self.asked[task] + int(share * (size - self.asked[task])) for task, size in sizes.items()}
+        return {task: self.sent[task] + int(share * (size - self.sent[task])) for task, size in sizes.items()}
 
     def _is_worthwhile(self, sizes: Mapping[str, int]) -> bool:
-        """At least two docs of each task, and a tenth more than were asked already."""
+        """At least two docs of each task, and a tenth more than were sent already."""
         enough = all(size >= min(2, self.plan.most(task)) for task, size in sizes.items())
-        return enough and sum(sizes.values()) >= WORTHWHILE * sum(self.asked[task] for task in sizes)
+        return enough and sum(sizes.values()) >= WORTHWHILE * sum(self.sent[task] for task in sizes)
 
     def _is_open(self, task: str) -> bool:
         return any((task, rule.text) not in self.decided for rule in self.plan.rules_of(task))
@@ -300,7 +298,7 @@ class _Looks:
     def _ask(self, sizes: Mapping[str, int], look: int) -> Run | None:
         """None where the cost does not allow these docs, nor the first half of them, nor the first quarter …
 
-        What was answered before the limit was met is kept and costs nothing the second time.
+        What was answered before the limit was met is stored and costs nothing the second time.
         """
         while True:
             try:
@@ -316,13 +314,13 @@ class _Looks:
                     self.lm.cost_limit = None
 
     def _answered(self, sizes: Mapping[str, int], look: int) -> Run:
-        samples = {task: docs.first(sizes.get(task, self.asked[task])) for task, docs in self.plan.docs.items()}
+        samples = {task: docs.first(sizes.get(task, self.sent[task])) for task, docs in self.plan.docs.items()}
         where = self.plan.root / sanitize(self.name) / f"look-{look}"
         run = self.run_config
         if self.most_cost is not None:
             run = run.model_copy(update={"max_cost": max(0.0, self.most_cost - self.cost)})
         _evaluate(run, {task: sorted(ids) for task, ids in samples.items()}, where, self.lm, self.progress)
-        self.asked = {task: len(ids) for task, ids in samples.items()}
+        self.sent = {task: len(ids) for task, ids in samples.items()}
         return open_run(where)
 
     def _checks(self, latest: Run, *, last: bool) -> list[GateCheck]:

@@ -1,4 +1,4 @@
-"""One rule of `assay.yaml` on the docs asked so far: holds, does not, or cannot tell yet.
+"""One rule of `assay.yaml` on the docs sent so far: holds, does not, or cannot tell yet.
 
 Half of the error rate is for looking while docs come in (confidence sequences, valid at every look), half for the last look
 at what the budget bought, where the sharper interval for a fixed number of docs may be used.
@@ -49,7 +49,7 @@ class RuleEvidence:
     """Doc id to its place in the order of asking."""
     noise: NoiseFile | None = None
     largest: int = 1
-    """Docs in the largest unit of the task, asked or not: bets must not depend on docs that come later."""
+    """Docs in the largest unit of the task, sent or not: bets must not depend on docs that come later."""
 
     def __post_init__(self) -> None:
         """Only docs with a score, and in the order of asking."""

@@ -195,8 +195,8 @@ def _by_lists(a: LM, b: LM, texts: Sequence[str], options: DriftOptions) -> _Mea
     # Evenly over all texts: the first ones alone would be one domain.
     count = min(len(prompts), options.max_requests)
     chosen = [prompts[i] for i in np.linspace(0, len(prompts) - 1, count).astype(np.int64)] if count else []
-    asked = [prompt for _, _, prompt in chosen]
-    bounds = [bounds_of(p, q) for p, q in zip(a.likeliest_tokens(asked), b.likeliest_tokens(asked), strict=True)]
+    sent = [prompt for _, _, prompt in chosen]
+    bounds = [bounds_of(p, q) for p, q in zip(a.likeliest_tokens(sent), b.likeliest_tokens(sent), strict=True)]
     tokens = TokenDivergences(
         texts=np.array([text for text, _, _ in chosen], dtype=np.int64),
         places=np.array([place for _, place, _ in chosen], dtype=np.int64),

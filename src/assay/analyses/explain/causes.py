@@ -1,4 +1,4 @@
-"""What was asked otherwise: the requests of one doc in two runs, piece by piece, each difference under its cause."""
+"""What was sent otherwise: the requests of one doc in two runs, piece by piece, each difference under its cause."""
 
 from __future__ import annotations
 

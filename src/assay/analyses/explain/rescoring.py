@@ -1,5 +1,5 @@
-"""What one thing is worth, with all others left as they are: kept answers are scored again, their filter on our answers, our
-metric on theirs; and where several causes always come together, a sample of docs is asked again."""
+"""What one thing is worth, with all others left as they are: stored answers are scored again, their filter on our answers, our
+metric on theirs; and where several causes always come together, a sample of docs is sent again."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Rules:
         if docs and is_choice(docs[0]):
             return [self._choices(doc, mine) for doc, mine in zip(docs, answers, strict=True)]
         ensemble = FilterEnsemble.from_config(
-            FilterConfig.model_validate({"name": "asked", "filter": self.filter_steps})
+            FilterConfig.model_validate({"name": "again", "filter": self.filter_steps})
         )
         instances = []
         for doc, draws in zip(docs, answers, strict=True):
@@ -61,7 +61,7 @@ class Rules:
             instance.resps = list(draws[0]) if draws else []
             instances.append(instance)
         ensemble.apply(instances)
-        return [instance.filtered_resps["asked"] for instance in instances]
+        return [instance.filtered_resps["again"] for instance in instances]
 
     def _choices(self, doc: AnsweredDoc, answers: Answers) -> MCResult:
         """The target is the doc's whose metric reads them."""
@@ -94,7 +94,7 @@ class Rules:
 
 
 def is_choice(doc: AnsweredDoc) -> bool:
-    """Whether the doc was asked by likelihoods of its choices."""
+    """Whether the doc was put as likelihoods of its choices."""
     return len(doc.requests) > 1 and all(request.continuation is not None for request in doc.requests)
 
 
@@ -154,7 +154,7 @@ def shapley_requests(
     rules: Rules,
     known: tuple[Floats, Floats],
 ) -> dict[str, Floats]:
-    """Of each doc's change the part of each cause. What was asked with none and with all of them is known already."""
+    """Of each doc's change the part of each cause. What was sent with none and with all of them is known already."""
     ordered = sorted(causes)
     values: dict[frozenset[str], Floats] = {frozenset(): known[0], causes: known[1]}
     for size in range(1, len(ordered)):

@@ -197,10 +197,10 @@ def noise_note(run: Run, noise: NoiseFile | None) -> Iterator[str]:
 def _against_run(new: Run, base: Run, options: CompareOptions) -> GateReport:
     wanted = _wanted(base, options)
     (comparison,) = compare_runs([base, new], options)
-    asked = set(options.tasks)
-    checks = [_paired(row, new, base, options) for row in comparison.rows if not asked or row.name in asked]
+    named = set(options.tasks)
+    checks = [_paired(row, new, base, options) for row in comparison.rows if not named or row.name in named]
     # What cannot be compared has not been shown to be no worse; a number that is new, or that nobody has, is no loss.
-    refusals = [r for r in comparison.refusals if not asked or r.name in asked]
+    refusals = [r for r in comparison.refusals if not named or r.name in named]
     lost = [r for r in refusals if r.kind in ("differs", "only_a")]
     checks += [
         GateCheck.failed(r.name, None, r.reason.replace("only in A", "only in the baseline"), options) for r in lost
@@ -318,12 +318,12 @@ def gate_thresholds(run: str | Path, thresholds: Thresholds, options: CompareOpt
     opened = open_run(run)
     _require_names((task for task, _ in thresholds), opened)
     checks, notes = [], [*noise_note(opened, options.noise)]
-    for (task, asked), limit in thresholds.items():
+    for (task, metric), limit in thresholds.items():
         scores = opened.result[task].scores
-        keys = [key for key in (matching(asked, scores) if asked else scores) if options.wants(key)]
+        keys = [key for key in (matching(metric, scores) if metric else scores) if options.wants(key)]
         if not keys:
-            raise ConfigError(f"{task} has no metric {asked!r}", hint=f"It has {_listed(scores)}.")
-        if not asked and len(keys) > 1:
+            raise ConfigError(f"{task} has no metric {metric!r}", hint=f"It has {_listed(scores)}.")
+        if not metric and len(keys) > 1:
             notes.append(f"{task}: {keys[0]} was checked, but not {_listed(keys[1:])}; --metric names others")
             keys = keys[:1]
         checks += [_reaches(opened, task, key, limit, options) for key in keys]

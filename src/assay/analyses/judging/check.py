@@ -115,8 +115,10 @@ def _read(rows: Iterable[dict[str, Any]], key: MetricKey) -> _Docs:
     for row in rows:
         if row["filter"] != key.filter:
             continue
-        asked = [q for q in json.loads(row["questions"] or "[]") if (q.get("note") or {}).get("filter") == key.filter]
-        _count_verdicts(asked, docs)
+        questions = [
+            q for q in json.loads(row["questions"] or "[]") if (q.get("note") or {}).get("filter") == key.filter
+        ]
+        _count_verdicts(questions, docs)
         verdict = row.get(f"metric:{key.metric}")
         if verdict is None:
             continue
@@ -135,11 +137,11 @@ def _length(row: dict[str, Any]) -> float:
     return float(pair[1]) if pair else float(len(str(json.loads(row["filtered_resps"])[-1])))
 
 
-def _count_verdicts(asked: Sequence[dict[str, Any]], docs: _Docs) -> None:
+def _count_verdicts(questions: Sequence[dict[str, Any]], docs: _Docs) -> None:
     """Verdicts of the first part of the first draw: repeats of each judge, and one mean a judge."""
     means = []
-    for judge in dict.fromkeys(q["role"] for q in asked):
-        mine = [q["note"] for q in asked if q["role"] == judge]
+    for judge in dict.fromkeys(q["role"] for q in questions):
+        mine = [q["note"] for q in questions if q["role"] == judge]
         docs.unread += sum(v is None for note in mine for v in note.get("verdicts", ()))
         first = [note for note in mine if (note["part"], note["draw"]) == (mine[0]["part"], mine[0]["draw"])]
         said = [v for note in first for v in note.get("verdicts", ()) if v is not None]

@@ -32,7 +32,7 @@ Table = NDArray[np.float64]
 
 
 def measure_noise(runs: Sequence[Run], how: Sequence[Mapping[str, Any]], greedy: Sequence[Run] = ()) -> NoiseFile:
-    """Every score that all replays have. `how` says of each on which server it was asked, among others.
+    """Every score that all replays have. `how` says of each to which server it was sent, among others.
 
     `greedy` are replays that took the likeliest token each time: they tell draws from serving.
     """

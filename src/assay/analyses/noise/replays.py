@@ -1,4 +1,4 @@
-"""The same docs, asked again and again: every replay is a run of its own, with a store of its own.
+"""The same docs, sent again and again: every replay is a run of its own, with a store of its own.
 
 So the answers of one replay never stand in for another's, and a replay that was killed goes on where it was.
 """
@@ -22,7 +22,7 @@ from assay.models import MODELS
 from assay.run import Cell, Progress, model_for
 
 SEEDS = 20_261
-"""Orders of the replays: the first is asked in the tasks' own."""
+"""Orders of the replays: the first goes in the tasks' own."""
 
 
 class NoiseOptions(Options):
@@ -48,7 +48,7 @@ class NoiseOptions(Options):
 
 @dataclass(frozen=True)
 class Replay:
-    """One replay: how it is asked, in words, and as a run."""
+    """One replay: how it is sent, in words, and as a run."""
 
     name: str
     how: dict[str, Any]

@@ -177,10 +177,10 @@ def _defined(pairs: PairDraws, name: str, key: MetricKey) -> tuple[PairDraws, li
         )
     if not missing:
         return pairs, []
-    kept = replace(
+    defined = replace(
         pairs, draws=pairs.draws[:, there], of_runs=None if pairs.of_runs is None else pairs.of_runs[:, there]
     )
-    return kept, [f"{name} is undefined in {missing:.1%} of the replicates, which are left out"]
+    return defined, [f"{name} is undefined in {missing:.1%} of the replicates, which are left out"]
 
 
 def _turned(pairs: PairDraws) -> PairDraws:

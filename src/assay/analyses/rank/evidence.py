@@ -55,8 +55,8 @@ class Evidence:
         if not is_mean:
             return self._of_replicates(columns, docs, rule)
         values = docs.table()
-        kept = ~np.isnan(values).any(axis=0) if complete else np.ones(values.shape[1], dtype=bool)
-        return mean_pairs(values[:, kept], docs.units[kept], self.options.bootstrap_iters)
+        complete_docs = ~np.isnan(values).any(axis=0) if complete else np.ones(values.shape[1], dtype=bool)
+        return mean_pairs(values[:, complete_docs], docs.units[complete_docs], self.options.bootstrap_iters)
 
     def _of_replicates(self, columns: Sequence[DocColumn], docs: Alignment, rule: str) -> PairDraws:
         """Numbers that no doc has alone (a median, an f1, a judge's corrected mean), on the docs that all runs have."""

@@ -22,7 +22,7 @@ class QuestionReply:
 
 
 @dataclass(frozen=True)
-class AskedOther:
+class OtherQuestion:
     """A question to another model about the responses, a judge's say, and what it answered."""
 
     role: str
@@ -33,13 +33,13 @@ class AskedOther:
     failure: str | None = None
 
 
-def asked_of(row: SampleRecord) -> Iterator[AskedOther]:
+def questions_of(row: SampleRecord) -> Iterator[OtherQuestion]:
     """What scoring asked other models about this doc."""
     for question in as_list(read_cell(row.get("questions"), [])):
         if isinstance(question, dict):
             arguments, note = as_list(question.get("arguments")), question.get("note")
             note = note if isinstance(note, dict) else {}
-            yield AskedOther(
+            yield OtherQuestion(
                 role=str(question.get("role")),
                 question=as_text(arguments[0]) if arguments else "",
                 replies=tuple(_reply(text, note, i) for i, text in enumerate(as_list(question.get("resps")))),
