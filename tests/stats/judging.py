@@ -150,8 +150,8 @@ def _mean(rng: np.random.Generator, cell: Cell) -> tuple[bool, bool]:
 def _group(rng: np.random.Generator, cell: Cell) -> tuple[bool, bool]:
     """Two subjects of equal weight; the judge is another one on the second."""
     from assay.groups import AGGREGATORS
-    from assay.groups.lift import lift
     from assay.groups.members import Member
+    from assay.groups.score import lift
     from assay.results import Score
 
     shares, docs = (cell.share, 0.5), DOCS // 2

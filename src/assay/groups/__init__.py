@@ -1,8 +1,8 @@
 """Task scores to group scores: trees of groups, aggregators, and error bars up to the root.
 
-From the bottom up: `members` (who enters), `aggregators` (many numbers to one, pass@k among them), `lift` (its error bar), `functions` (code of
-users), `score` (all numbers of one group), `group` (the tree), `manager` (the groups of a run); `aggregator_classes` are classes over
-plain dictionaries, `conditions` decide about members.
+From the bottom up: `members` (who enters), `aggregators` (many numbers to one, pass@k among them), `functions` (code of users),
+`score` (all numbers of one group and their error bars), `group` (the tree), `manager` (the groups of a run);
+`aggregator_classes` are classes over plain dictionaries, `conditions` decide about members.
 """
 
 from assay.config import AggMetricConfig

@@ -28,8 +28,7 @@ import numpy as np
 from assay.config import AggMetricConfig, FunctionRef, GroupConfig
 from assay.errors import ConfigError, ScoringError, did_you_mean
 from assay.groups.aggregators import AGGREGATORS, ArrayAggregator, Combine
-from assay.groups.lift import docs_below
-from assay.groups.members import Floats, GroupLike, Mask, Member, Scores
+from assay.groups.members import Floats, GroupLike, Mask, Member, Scores, docs_below
 from assay.results import GroupScore, JudgeCheck, MetricKey, Score, Share, read_key, write_key
 from assay.stats import Estimate, bootstrap_estimate, poisson_weights
 

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from assay.config import AggMetricConfig, GroupConfig, GroupFilter
 from assay.errors import ConfigError
 from assay.results import MetricKey, Score
+from assay.stats import all_docs, distinct_docs
 
 Floats: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
+Keys: TypeAlias = NDArray[np.uint64]
 Scores: TypeAlias = Mapping[str, Mapping[MetricKey, Score]]
 
 
@@ -114,6 +116,24 @@ def draw_table(members: Sequence[Member]) -> Floats:
     rows = [member.score.draws for member in members]
     length = min((len(row) for row in rows), default=0)
     return np.stack([row[:length] for row in rows]).T if length else np.empty((0, len(rows)))
+
+
+def count_docs(scores: Sequence[Score]) -> int:
+    """How many docs the number rests on: one that two children have is one doc, also where only one of them has clusters."""
+    docs = documents_below(scores) if len(scores) > 1 else None
+    return sum(score.estimate.n for score in scores) if docs is None else len(docs)
+
+
+def documents_below(scores: Sequence[Score]) -> Keys | None:
+    """The docs behind these numbers, each as often as the child that has it most often; None where one does not tell."""
+    parts = [docs for score in scores if score.documents is not None and (docs := score.documents()) is not None]
+    return all_docs(parts) if parts and len(parts) == len(scores) else None
+
+
+def docs_below(scores: Sequence[Score]) -> Keys | None:
+    """The docs behind any of these numbers, each once; None where one does not tell."""
+    parts = [keys for score in scores if (keys := score.doc_keys) is not None]
+    return distinct_docs(parts) if parts and len(parts) == len(scores) else None
 
 
 # `group_filter`: only the k best, the k worst, or those beyond a threshold enter.

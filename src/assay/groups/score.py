@@ -1,9 +1,11 @@
-"""Scores of the tasks below a group → scores of the group."""
+"""Scores of the tasks below a group → scores of the group, with their error bars."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,36 @@ from assay.config import AggMetricConfig
 from assay.errors import AssayError, ConfigError, did_you_mean
 from assay.groups.aggregators import ArrayAggregator
 from assay.groups.functions import aggregator_of, run_scorer
-from assay.groups.lift import documents_below, lift
-from assay.groups.members import Floats, Gathered, GroupLike, Member, Scores, agreed_direction, selection
+from assay.groups.members import (
+    Floats,
+    Gathered,
+    GroupLike,
+    Keys,
+    Member,
+    Scores,
+    Select,
+    agreed_direction,
+    count_docs,
+    docs_below,
+    documents_below,
+    draw_table,
+    selection,
+)
 from assay.results import GroupScore, JudgeCheck, MetricKey, Score, Share, read_numbers
-from assay.stats import Estimate, doc_keys, summary_estimate
+from assay.stats import (
+    ChildEvidence,
+    Estimate,
+    doc_keys,
+    ends,
+    estimate_from_children,
+    extreme_end,
+    extreme_replicates,
+    pooled_stderr,
+    share_docs,
+    summary_estimate,
+    summed_replicates,
+    unweighted_stderr,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -136,6 +164,89 @@ def _undefined(
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+# Error bars: what members know of themselves, given to the methods of `assay.stats`
+
+Bounds = tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """A group's number with what it is worth."""
+
+    estimate: Estimate
+    draw: Callable[[], Floats]
+    """Its replicates, computed at most once."""
+    interval: Callable[[float], Bounds]
+    lm_eval_stderr: float | None
+    one_end: Callable[[int, float], float | None] | None = None
+    keys: Callable[[], Keys | None] = lambda: None
+    """The docs behind the number, each once."""
+
+
+def lift(
+    aggregator: ArrayAggregator,
+    members: Sequence[Member],
+    weights: Floats,
+    *,
+    by_size: bool,
+    select: Select | None = None,
+) -> Lifted:
+    scores = [member.score for member in members]
+
+    @cache
+    def draw() -> Floats:
+        if aggregator.linear and select is None and weights.sum() > 0:
+            return summed_replicates([score.draws for score in scores], weights / weights.sum())
+        if aggregator.extreme is not None and select is None:
+            return extreme_replicates(aggregator.extreme, [score.draws for score in scores])
+        table = draw_table(members)
+        if not len(table):
+            return np.empty(0)  # a child has no replicates
+        return aggregator.combine(table, weights, None if select is None else select(True))
+
+    known: list[Keys] = []
+
+    @cache
+    def shared() -> bool | None:
+        if len(scores) < 2:
+            return False
+        parts = [keys for score in scores if (keys := score.doc_keys) is not None]
+        return None if len(parts) < len(scores) else share_docs(parts, known)
+
+    evidence = ChildEvidence(
+        aggregator,
+        [member.name for member in members],
+        scores,
+        weights,
+        count_docs(scores),
+        shared,
+        draw,
+        None if select is None else select(False),
+        None if select is None else select.by_rank,
+    )
+    is_linear = aggregator.linear and select is None
+    return Lifted(
+        estimate_from_children(evidence),
+        draw,
+        lambda level: ends(estimate_from_children(evidence, level)),
+        _lm_eval_stderr(members, weights, by_size=by_size) if is_linear else None,
+        cache(partial(extreme_end, aggregator.extreme, scores)) if evidence.is_extreme and aggregator.extreme else None,
+        lambda: known[0] if known else docs_below(scores),
+    )
+
+
+def _lm_eval_stderr(members: Sequence[Member], weights: Floats, *, by_size: bool) -> float | None:
+    """lm-evaluation-harness takes members for independent, and pools variances where they count by size."""
+    theirs = [member.score.estimate.stderr for member in members]
+    known = [s if m.score.lm_eval_stderr is None else m.score.lm_eval_stderr for m, s in zip(members, theirs)]
+    errors = [error for error in known if error is not None]
+    if len(errors) < len(members) or any(m.score.estimate.n < (m.score.asked or m.score.size) for m in members):
+        return None
+    if by_size:
+        return pooled_stderr(errors, [m.sent for m in members])
+    return unweighted_stderr(errors) if np.ptp(weights) == 0 else None
 
 
 # Weights

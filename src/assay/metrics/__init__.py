@@ -1,6 +1,5 @@
 """Result to value: metrics, aggregations over docs, reducers over draws, normalisers."""
 
-from assay.metrics import aggregations, likelihoods, texts  # noqa: F401
 from assay.metrics.aggregations import aggregate_subtask_metrics, mean, pooled_sample_stderr
 from assay.metrics.base import (
     AGGREGATIONS,
@@ -14,11 +13,10 @@ from assay.metrics.base import (
     register_aggregation,
     register_metric,
 )
-from assay.metrics.choice import Normalisation, normalise
 from assay.metrics.hub import OFFLINE as OFFLINE_METRICS
 from assay.metrics.hub import import_for_task
 from assay.metrics.hub import load as load_metric
-from assay.metrics.likelihoods import count_bytes, count_words
+from assay.metrics.likelihoods import Normalisation, count_bytes, count_words, normalise
 from assay.metrics.programs import SANDBOXES, allow_unsafe_code, find_sandbox
 from assay.metrics.reducers import REDUCERS, Reducer, count_right, get_reducer, is_right_or_wrong
 from assay.metrics.texts import plain

@@ -16,7 +16,7 @@ import numpy as np
 
 from assay.errors import ConfigError, ScoringError
 from assay.metrics.base import AGGREGATIONS, METRICS, Metric, passed_through
-from assay.metrics.choice import choice_exact_match
+from assay.metrics.likelihoods import choice_exact_match
 from assay.metrics.reducers import majority_probability
 from assay.stats import Aggregation, Floats
 from assay.timelimit import TimedPattern

@@ -79,7 +79,8 @@ def estimate(
         return estimate_from_docs(evidence, level, method=aggregation.interval)
 
     at_95 = at_level(0.95)
-    per_doc = _per_doc(aggregation, table)
+    # Of other aggregations only all docs together have a number.
+    per_doc = table[:, 0] if aggregation.name == "mean" and table is not None else None
     theirs = (
         None if at_95.stderr is None else _lm_eval_stderr(values, aggregation, table, clusters, index, bootstrap_iters)
     )
@@ -292,11 +293,6 @@ def quietly(aggregation: Aggregation, items: list[Any]) -> float:
             return math.nan if value is None else float(value)
         except Exception:  # a resample may lack what the function needs, one of two classes say: it has no value then
             return math.nan
-
-
-def _per_doc(aggregation: Aggregation, table: Floats | None) -> Floats | None:
-    """Values that belong to one doc each; None where only all docs together have a number."""
-    return table[:, 0] if aggregation.name == "mean" and table is not None else None
 
 
 def _counts(

@@ -203,10 +203,6 @@ def _combined(e: ChildEvidence, level: float) -> Estimate | None:
     return combined_estimate(e.value, [child.estimate for child in e.children], e.shares, e.n, level=level)
 
 
-def _mean_replicates(e: ChildEvidence, level: float) -> Estimate | None:
-    return bootstrap_estimate(e.value, e.draws(), e.n, level=level) if e.spread else None
-
-
 def _added_up(e: ChildEvidence, level: float) -> Estimate:
     """Nothing to draw from, or nothing that varies: children that share docs may all move together."""
     stderr = None if e.stderrs is None else float(e.shares @ e.stderrs)
@@ -352,7 +348,7 @@ for _method in (
         "replicates of a mean",
         "a mean of children that may have docs in common, where their replicates vary",
         lambda e: e.is_mean,
-        _mean_replicates,
+        lambda e, level: bootstrap_estimate(e.value, e.draws(), e.n, level=level) if e.spread else None,
         rank=130,
     ),
     _of_children("added up", "a mean of children that may all move together", lambda e: e.is_mean, _added_up, rank=140),

@@ -152,18 +152,16 @@ def _continuous(a: Floats, b: Floats, clusters: Clusters | None, level: float) -
     d = b - a
     n, value = len(d), float(d.mean())
     moves = (d - value) / n
-    units = n if clusters is None else int(cluster_index(clusters).max()) + 1
-    if units > 1 and _is_nothing(float(np.abs(_by_unit(moves, clusters)).max()) * n, a, b):
+    index = None if clusters is None else cluster_index(clusters)
+    units = n if index is None else int(index.max()) + 1
+    by_unit = moves if index is None else sums_by(index, moves)
+    if units > 1 and _is_nothing(float(np.abs(by_unit).max()) * n, a, b):
         return _without_spread(a, b, units, level)
     both = np.concatenate([a, b])
     # Scores in [0, 1] may move by 1; of others no more is known than the largest move so far.
     bounded = bool(((both >= 0) & (both <= 1)).all())
     lost = float(1.0 if bounded else np.abs(d).max()) / n
     return influence_difference(float(a.mean()), float(b.mean()), moves, clusters, lost=lost, level=level)
-
-
-def _by_unit(moves: Floats, clusters: Clusters | None) -> Floats:
-    return moves if clusters is None else sums_by(cluster_index(clusters), moves)
 
 
 def _without_spread(

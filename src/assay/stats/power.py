@@ -186,13 +186,9 @@ def thin_docs(values: Floats, count: int, *, level: float = 0.95) -> ThinDocs:
 def _left_out(values: Floats, run: int, count: int) -> float:
     """The error on a run that neither the docs, nor the share, nor the calibration have seen."""
     others = np.delete(values, run, axis=0)
-    return _error(others, values[run], count, _best_share(others, count))
-
-
-def _error(earlier: Floats, new: Floats, count: int, share: float) -> float:
-    docs = _choose(earlier, count, share)
-    intercept, slope = _calibrate(earlier, docs)
-    return float(intercept + slope * new[docs].mean() - new.mean())
+    docs = _choose(others, count, _best_share(others, count))
+    intercept, slope = _calibrate(others, docs)
+    return float(intercept + slope * values[run, docs].mean() - values[run].mean())
 
 
 def _best_share(values: Floats, count: int) -> float:

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 from assay.errors import ConfigError
-from assay.tasks.languages import Words, words_of
+from assay.tasks.languages import words_of
 from assay.tasks.styles import STYLERS, MCStyle, ResponseType
 from assay.templates import get_n_letters
 
@@ -241,8 +241,5 @@ _INSTRUCTIONS: dict[str, Instructions] = {
 
 def instructions_of(language: Any) -> Instructions:
     """By the same names as the words before questions and answers."""
-    return _by_words()[words_of(language)]
-
-
-def _by_words() -> dict[Words, Instructions]:
-    return {words_of(code): given for code, given in _INSTRUCTIONS.items()}
+    by_words = {words_of(code): given for code, given in _INSTRUCTIONS.items()}
+    return by_words[words_of(language)]

@@ -336,15 +336,12 @@ def _without_direct(inherited: Mapping[str, Any], loaded: LoadedFile, path: Path
     include = loaded.data.get("include")
     included = include if isinstance(include, Mapping) else {}
     own = path.resolve()
-    direct = [key for key in inherited if key not in included and _set_in(loaded.origins.get(key), own)]
+    set_here = {key for key, origin in loaded.origins.items() if origin.path == own}
+    direct = [key for key in inherited if key not in included and key in set_here]
     if direct:
         what = f"{path}: {', '.join(direct)} of a group apply to no member in lm-evaluation-harness 0.5"
         warnings.warn(f"{what}; `include: {{{direct[0]}: …}}` does", ConfigWarning, stacklevel=2)
     return {key: value for key, value in inherited.items() if key not in direct}
-
-
-def _set_in(origin: Origin | None, path: Path) -> bool:
-    return origin is not None and origin.path == path
 
 
 def _path_of(entry: Entry) -> Path:

@@ -72,7 +72,8 @@ class Index:
 
 def build_index(roots: Iterable[Path]) -> Index:
     """Index the roots in order; a later root takes names over from an earlier one, and tags collect from all."""
-    snapshot = _take_snapshot(roots)
+    named = tuple(str(root.absolute()) for root in roots)
+    snapshot = _Snapshot(named, tuple(_walk(root) for root in named))
     return _load_index(snapshot) or _new_index(snapshot)
 
 
@@ -210,11 +211,6 @@ class _Snapshot:
     def cache_path(self) -> Path:
         key = hashlib.sha256("\n".join((str(VERSION), *self.roots)).encode("utf-8", "surrogateescape")).hexdigest()[:16]
         return assay_home() / "index" / key
-
-
-def _take_snapshot(roots: Iterable[Path]) -> _Snapshot:
-    named = tuple(str(root.absolute()) for root in roots)
-    return _Snapshot(named, tuple(_walk(root) for root in named))
 
 
 _MOST_FOLDERS = 20_000

@@ -133,7 +133,8 @@ class Template:
     def __init__(self, source: str) -> None:
         self.source = source
         tree = _parsed(source)
-        _count_loops(tree)
+        for loop in list(tree.find_all(nodes.For)):
+            loop.iter = nodes.Filter(loop.iter, "_counted", [], [], None, None, lineno=loop.lineno)
         self._fills_in = all(isinstance(node, _FIELDS_ONLY) for node in tree.find_all(nodes.Node))
         outputs = [part for node in tree.body if isinstance(node, nodes.Output) for part in node.nodes]
         is_plain = all(isinstance(node, nodes.Output) for node in tree.body)
@@ -196,11 +197,6 @@ class Template:
         if isinstance(error, TemplateError):
             return DataError(f"{what} fails: {error}")
         return DataError(f"{what} fails: {type(error).__name__}: {error}", hint=f"Columns: {', '.join(map(str, doc))}.")
-
-
-def _count_loops(tree: nodes.Template) -> None:
-    for loop in list(tree.find_all(nodes.For)):
-        loop.iter = nodes.Filter(loop.iter, "_counted", [], [], None, None, lineno=loop.lineno)
 
 
 def _short(source: str, most: int = 120) -> str:

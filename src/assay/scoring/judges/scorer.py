@@ -223,8 +223,10 @@ class JudgeScorer(GenerateScorer):
             known = [scores for scores in of_draws if scores is not None]
             for metric in known[0]:
                 key = keys.get(metric) or MetricKey(metric, name)
-                result.declare(key, *self._declared(metric, listed.get(metric)))
-                reduce = _reducer(listed.get(metric), context.task_config)
+                entry = listed.get(metric)
+                result.declare(key, *self._declared(metric, entry))
+                named = (entry.reducer if entry else None) or context.task_config.reducer
+                reduce = _mean if named is None else get_reducer(named)
                 result.add(key, doc_id, together([scores[metric] for scores in known], reduce))
             labelled = [
                 key for key in opinions if key.metric in known[0] and key.metric not in self.kind.extra_scores()
@@ -324,11 +326,6 @@ def make_kind(name: str, settings: Mapping[str, Any]) -> JudgeKind:
             hint = did_you_mean(key, [*known, *common]) or f"It takes: {', '.join([*known, *common])}."
             raise ConfigError(f"a judge of the kind {name} has no setting {key!r}", hint=hint)
     return cls(**settings)
-
-
-def _reducer(listed: MetricConfig | None, config: TaskConfig) -> Callable[[list[float]], float]:
-    named = (listed.reducer if listed else None) or config.reducer
-    return _mean if named is None else get_reducer(named)
 
 
 def together(values: Sequence[Any], reduce: Callable[[list[float]], float]) -> Any:
