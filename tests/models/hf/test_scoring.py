@@ -15,8 +15,8 @@ from assay.models.hf import HFLM, batches
 from assay.models.hf.scoring import log_probabilities, score_by_tree, score_plainly
 from assay.models.hf.tokenization import Scored
 from assay.models.hf.tree import TreeRunner
+from assay.models.likelihoods import rolling_windows
 from assay.models.prefix_tree import PrefixTree
-from assay.models.windows import rolling_windows
 
 
 def ask(request_type: Any, *arguments: Any) -> Instance:

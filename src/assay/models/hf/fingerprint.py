@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from assay.models.weights import weights_digest
+from assay.models.identity import weights_digest
 
 _WEIGHTS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".h5", ".msgpack")
 _SMALL = 64 << 20

@@ -11,7 +11,7 @@ from assay.models.hf.scoring import LogLikelihood, score_by_tree, score_plainly
 from assay.models.hf.seq2seq import score_seq2seq
 from assay.models.hf.state_scoring import score_by_state
 from assay.models.hf.tokenization import Pair, Scored, to_scored
-from assay.models.windows import WindowSums, rolling_windows
+from assay.models.likelihoods import WindowSums, rolling_windows
 
 
 class LogLikelihoods:

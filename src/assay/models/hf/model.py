@@ -19,7 +19,7 @@ from assay.models.hf.chat import ChatFormatter, template_text
 from assay.models.hf.fingerprint import fingerprint, weights_in_memory
 from assay.models.hf.tokenization import TextEncoder, to_scored
 from assay.models.info import Capabilities, Check, ModelInfo, TokenDivergences, Usage
-from assay.models.label_logprobs import label_logprobs_by_likelihood, label_pairs
+from assay.models.likelihoods import label_logprobs_by_likelihood, label_pairs
 from assay.models.prefix_tree import count_distinct
 
 if TYPE_CHECKING:
