@@ -15,9 +15,8 @@ from assay.models.arguments import check_arguments, split_arguments, with_argume
 from assay.models.base import LM, Stop, StreamingLM, never
 from assay.models.generation import thoughts_named_in
 from assay.models.hf.arguments import IN_FINGERPRINT, HFArguments
-from assay.models.hf.chat import ChatFormatter, template_text
 from assay.models.hf.files import fingerprint, weights_in_memory
-from assay.models.hf.tokenization import TextEncoder, to_scored
+from assay.models.hf.tokenization import ChatFormatter, TextEncoder, template_text, to_scored
 from assay.models.info import Capabilities, Check, ModelInfo, TokenDivergences, Usage
 from assay.models.likelihoods import label_logprobs_by_likelihood, label_pairs
 from assay.models.prefix_tree import count_distinct

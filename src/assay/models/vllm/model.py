@@ -15,9 +15,8 @@ from assay.models.arguments import check_arguments, split_arguments, with_argume
 from assay.models.base import Stop, StreamingLM, never
 from assay.models.catalog import resolve
 from assay.models.generation import GenerationSettings, draw_seed, room_for_prompt, thoughts_named_in
-from assay.models.hf.chat import ChatFormatter, template_text, thinking_arguments
 from assay.models.hf.files import fingerprint
-from assay.models.hf.tokenization import Pair, TextEncoder
+from assay.models.hf.tokenization import ChatFormatter, Pair, TextEncoder, template_text, thinking_arguments
 from assay.models.identity import parameters_in_files
 from assay.models.info import ModelInfo, Usage
 from assay.models.likelihoods import WindowSums, as_requests, label_logprobs_by_likelihood, rolling_windows
