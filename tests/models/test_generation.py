@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from assay.errors import ConfigError
 from assay.models.generation import GenerationSettings, cut_at_stop, draw_seed
-from assay.models.ngram.distribution import choose_token, draw_generator
+from assay.models.ngram import choose_token, draw_generator
 
 LOGPROBS = np.log(np.array([0.5, 0.3, 0.15, 0.05]))
 

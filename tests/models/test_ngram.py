@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from assay.errors import ConfigError, ModelError
 from assay.instance import Instance, Response
 from assay.models import load_model
-from assay.models.ngram.distribution import ByteNgrams
+from assay.models.ngram import ByteNgrams
 
 
 def ask(kind: str, *arguments: Any) -> Instance:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.instance import Response
-from assay.models.windows import WindowSums, rolling_windows
+from assay.models.likelihoods import WindowSums, rolling_windows
 
 
 @given(st.integers(0, 40), st.integers(1, 12))

@@ -23,7 +23,7 @@ from assay.evaluation import score_again
 from assay.instance import Instance
 from assay.models import Capabilities, ModelInfo, load_model
 from assay.models.ngram import NgramLM
-from assay.models.openai.images import data_url
+from assay.models.openai.chat import data_url
 from assay.results import MetricKey
 from assay.run import abilities_of, forecast
 from assay.store import ResponseStore
@@ -211,7 +211,7 @@ def test_whether_a_begun_answer_is_continued_is_found_out_by_tokens_or_by_the_te
     goes_on: bool, counted: bool, text: str, there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not counted:
-        monkeypatch.setattr("assay.models.openai.abilities.count_in", lambda *_: 0)
+        monkeypatch.setattr("assay.models.openai.server_info.count_in", lambda *_: 0)
     with chat_server(says(text), goes_on=goes_on) as (url, _):
         model = load_model("local-chat-completions", {"base_url": url, "model": "m"})
         assert model.capabilities(["continues"]).continues is there

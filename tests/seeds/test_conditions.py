@@ -11,7 +11,7 @@ from tests.seeds.test_ready_models import Plain
 
 from assay.errors import ConfigError
 from assay.evaluation import score_again
-from assay.models.weights import parameters_in_files
+from assay.models.identity import parameters_in_files
 
 
 def group(folder: Path, members: str) -> Path:

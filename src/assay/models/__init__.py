@@ -6,15 +6,20 @@ from assay.models.arguments import check_arguments
 from assay.models.base import LM, ChatRenderer, Stop, StreamingLM, never, to_response
 from assay.models.catalog import CATALOG, PulledModel, pulled
 from assay.models.catalog import resolve as model_path
-from assay.models.cost import CostLimit, CostReached
 from assay.models.generation import DEFAULT_TOKS, LENGTH_NAMES, GenerationSettings
-from assay.models.identity import TIMES_AT_FIRST, Identity, difference
-from assay.models.info import ABILITIES, Capabilities, Check, ModelInfo, TokenDivergences, Usage
+from assay.models.identity import (
+    TIMES_AT_FIRST,
+    Identity,
+    class_fingerprint,
+    count_parameters,
+    difference,
+    object_fingerprint,
+)
+from assay.models.info import ABILITIES, Capabilities, Check, CostLimit, CostReached, ModelInfo, TokenDivergences, Usage
 from assay.models.lazy import LazyLM
 from assay.models.pulling import pull
 from assay.models.registry import MODELS, check_model, load_model, load_when_asked
 from assay.models.selftest import run_checks
-from assay.models.weights import class_fingerprint, count_parameters, object_fingerprint
 
 if TYPE_CHECKING:
     from assay.models.prefix_tree import count_distinct

@@ -12,11 +12,9 @@ from typing import Any, ClassVar, Protocol, Self, TypeAlias, cast
 from assay.errors import ModelError
 from assay.instance import Context, Instance, Message, Response
 from assay.models.arguments import check_arguments, checked_arguments, split_arguments, with_arguments
-from assay.models.cost import CostLimit
-from assay.models.identity import Identity
-from assay.models.info import ABILITIES, Capabilities, ChatForm, Check, ModelInfo, TokenDivergences, Usage
-from assay.models.label_logprobs import LabelLogprobs, as_requests, label_logprobs_by_likelihood
-from assay.models.weights import class_fingerprint, count_parameters, object_fingerprint
+from assay.models.identity import Identity, class_fingerprint, count_parameters, object_fingerprint
+from assay.models.info import ABILITIES, Capabilities, ChatForm, Check, CostLimit, ModelInfo, TokenDivergences, Usage
+from assay.models.likelihoods import LabelLogprobs, as_requests, label_logprobs_by_likelihood
 from assay.request_types import REQUEST_TYPES
 
 __all__ = [  # all that a backend needs, also what is defined in `info` and `arguments`

@@ -1,14 +1,18 @@
-"""What is known of a model: what it can do, what it is, what it has used, how it compares with another."""
+"""What is known of a model: what it can do, what it is, what it has used and may cost, how it compares with another."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from assay.errors import ModelError
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 ChatForm: TypeAlias = Literal["messages", "text"]
 
@@ -111,3 +115,46 @@ class TokenDivergences:
     """1 where both find the same token likeliest."""
     entropy_a: NDArray[np.float64]
     entropy_b: NDArray[np.float64]
+
+
+class CostReached(ModelError):
+    """The next request might exceed the limit. All answers so far are in the store."""
+
+    exit_code = 130
+
+
+class CostLimit:
+    """One limit for all models of a run. Requests in progress are counted at the most they can cost.
+
+    >>> limit = CostLimit(1.0)
+    >>> limit.reserve(0.7), limit.reserve(0.7)
+    (True, False)
+    >>> limit.settle(0.7, spent=0.1)
+    >>> limit.reserve(0.7)
+    True
+    """
+
+    def __init__(self, most: float) -> None:
+        self.most = most
+        self.spent = self.reserved = 0.0
+        self._lock = threading.Lock()
+
+    def reserve(self, cost: float) -> bool:
+        """Whether this much may still be spent; if so it is set aside."""
+        with self._lock:
+            if self.spent + self.reserved + cost > self.most:
+                return False
+            self.reserved += cost
+            return True
+
+    def settle(self, reserved: float, *, spent: float = 0.0) -> None:
+        """A request is over."""
+        with self._lock:
+            self.reserved = max(0.0, self.reserved - reserved)
+            self.spent += spent
+
+    def reached(self) -> CostReached:
+        return CostReached(
+            f"stopped: {self.spent:.4g} of --max_cost {self.most:g} is spent, and the next request might exceed it",
+            hint="All answers are stored. Run the same command with a higher --max_cost to continue from here.",
+        )

@@ -18,8 +18,7 @@ from tests.models.hf.family_table import WAYS, documented_ways, model_type, tabl
 from assay.models.hf.attention import Attention
 from assay.models.hf.scoring import score_by_tree, score_plainly, score_tokens_plainly
 from assay.models.hf.selfcheck import SelfCheck, in_full_precision, local_sizes, self_check
-from assay.models.hf.state import StateRunner
-from assay.models.hf.state_scoring import score_by_state
+from assay.models.hf.state import StateRunner, score_by_state
 from assay.models.hf.tokenization import Scored
 from assay.models.hf.tree import TreeRunner
 

@@ -89,7 +89,7 @@ def test_one_layer_of_a_large_file(tmp_path: Path, safe: bool) -> None:
     """Files are too large to be read whole; every tensor is looked at all the same."""
     from safetensors.torch import save_file
 
-    from assay.models.hf.fingerprint import fingerprint
+    from assay.models.hf.files import fingerprint
 
     tensors = {f"layer.{i}": torch.full((64, 256), float(i)) for i in range(40)}
     path = tmp_path / ("model.safetensors" if safe else "pytorch_model.bin")

@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from assay.models.generation import GenerationSettings
-from assay.models.hf.choosing import Place, choose_tokens, draw_tokens, uniform
-from assay.models.hf.row import Prompt
+from assay.models.hf.row import Place, Prompt, choose_tokens, draw_tokens, uniform
 from assay.models.hf.stops import StopRules
-from assay.models.ngram.distribution import draw_token
+from assay.models.ngram import draw_token
 
 SETTINGS = [
     {"temperature": 1.0},

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from assay.models.hf.last_layer import last_mlp, only_at
+from assay.models.hf.attention import last_mlp, only_at
 
 
 class Stack(nn.Module):

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from assay.instance import Instance
-from assay.models.hf import HFLM, batches
+from assay.models.hf import HFLM, tree
 from assay.models.hf.scoring import log_probabilities, score_by_tree, score_plainly
 from assay.models.hf.tokenization import Scored
 from assay.models.hf.tree import TreeRunner
+from assay.models.likelihoods import rolling_windows
 from assay.models.prefix_tree import PrefixTree
-from assay.models.windows import rolling_windows
 
 
 def ask(request_type: Any, *arguments: Any) -> Instance:
@@ -57,13 +57,13 @@ def expected_scores(model: HFLM, seed: int) -> list[tuple[float, bool]]:
     return [one_by_one(model, request.tokens, request.targets) for request in branching_requests(seed)]
 
 
-@pytest.mark.parametrize("limits", [batches._LIMITS, (1,), (12,), (1 << 30,)], ids=["best", "pieces", "small", "whole"])
+@pytest.mark.parametrize("limits", [tree._LIMITS, (1,), (12,), (1 << 30,)], ids=["best", "pieces", "small", "whole"])
 @pytest.mark.parametrize("budget", [7, 64, 150, 4096])
 def test_tree_scores_equal_plain_forward_passes(
     any_model: HFLM, budget: int, limits: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the size of passes, and of the groups that attend together."""
-    monkeypatch.setattr(batches, "_LIMITS", limits)
+    monkeypatch.setattr(tree, "_LIMITS", limits)
     requests = branching_requests(budget)
     runner = TreeRunner(any_model.model)
     found = dict(score_by_tree(runner, requests, budget))

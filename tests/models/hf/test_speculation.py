@@ -14,8 +14,8 @@ from tests.models.hf.conftest import BUILDERS, make_network, make_tokenizer
 
 from assay.instance import Instance
 from assay.models.hf import HFLM
+from assay.models.hf.row import NgramDrafter
 from assay.models.hf.rows import RowGenerator
-from assay.models.hf.speculation import NgramDrafter
 
 SHOTS = "Question: Which animal lays eggs? Answer: the hen. " * 6
 CONTEXTS = [

@@ -16,7 +16,7 @@ from tests.models.openai.asking import ByteEncoder, ask, connect, generations, p
 from tests.models.openai.faulty_server import SGLANG, VLLM, Dialect, FaultyServer
 
 from assay.models.base import NoLikelihoods
-from assay.models.openai.address import is_azure, request_headers
+from assay.models.openai.arguments import is_azure, request_headers
 from assay.models.openai.wire import Settings
 
 PAGE = Path(__file__).parents[3] / "docs" / "servers.md"

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import ModelError
-from assay.models.openai.http import Reply
-from assay.models.openai.refusals import read_refusal, retry_after_seconds
-from assay.models.openai.retry import LONGEST_BACKOFF, LONGEST_WAIT, RetryPolicy, Tries, Wait
+from assay.models.openai.http import Reply, read_refusal, retry_after_seconds
+from assay.models.openai.pacing import LONGEST_BACKOFF, LONGEST_WAIT, RetryPolicy, Tries, Wait
 from assay.models.openai.transport import Transport
 from assay.models.openai.wire import Failed, Retry, Settings
 

@@ -70,7 +70,7 @@ def test_retries_that_wait_for_a_slot_stop_too() -> None:
 
 
 def test_a_very_long_retry_after_does_not_hold_the_next_round_up_for_longer_than_the_cap() -> None:
-    from assay.models.openai.retry import LONGEST_WAIT
+    from assay.models.openai.pacing import LONGEST_WAIT
 
     with FaultyServer(lambda seen, body: "429:1e9") as server:
         model = connect(server)

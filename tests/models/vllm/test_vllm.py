@@ -19,12 +19,12 @@ from assay.models.info import Usage
 from assay.models.vllm.protocol import (
     Request,
     generation_request,
+    plan_scores,
     read_generation,
     read_output,
     read_score,
     score_request,
 )
-from assay.models.vllm.scoring import plan_scores
 
 # -- recorded output objects ------------------------------------------------------------------------------------------
 

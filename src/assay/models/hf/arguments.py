@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from assay.models.generation import DEFAULT_TOKS, thinking_room
-from assay.models.hf.chat import thinking_arguments
+from assay.models.hf.tokenization import thinking_arguments
 
 if TYPE_CHECKING:
     from assay.models.hf import loading

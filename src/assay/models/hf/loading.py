@@ -13,7 +13,7 @@ from typing import Any
 from assay.data import hub_or_cache
 from assay.errors import AssayError, ConfigError, MissingPackage, ModelError, ModelFileError, did_you_mean
 from assay.models.catalog import resolve
-from assay.models.hf.local_files import check_config, check_gguf, check_weights
+from assay.models.hf.files import check_config, check_gguf, check_weights
 
 logger = logging.getLogger(__name__)
 

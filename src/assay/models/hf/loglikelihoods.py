@@ -1,17 +1,20 @@
-"""Loglikelihood requests, from text to answers: what cannot be scored, out of memory, and windows."""
+"""Loglikelihood requests, from text to answers: what cannot be scored, out of memory, windows, and encoder-decoder models."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
 
 from assay.instance import Response
 from assay.models.hf.engine import HFEngine
 from assay.models.hf.linear import LinearMode
-from assay.models.hf.scoring import LogLikelihood, score_by_tree, score_plainly
-from assay.models.hf.seq2seq import score_seq2seq
-from assay.models.hf.state_scoring import score_by_state
+from assay.models.hf.scoring import LogLikelihood, log_probabilities, score_by_tree, score_plainly
+from assay.models.hf.state import score_by_state
 from assay.models.hf.tokenization import Pair, Scored, to_scored
-from assay.models.windows import WindowSums, rolling_windows
+from assay.models.likelihoods import WindowSums, rolling_windows
 
 
 class LogLikelihoods:
@@ -112,3 +115,22 @@ class LogLikelihoods:
             return score_by_tree(engine.runner, scored, engine.budget.tokens, first)
         assert engine.states is not None
         return score_by_state(engine.states, scored, engine.budget.tokens)
+
+
+def score_seq2seq(model: Any, pairs: Sequence[Pair], max_length: int) -> Iterator[tuple[int, LogLikelihood]]:
+    """The context is encoded once, each continuation is read by the decoder."""
+    by_context: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for index, pair in enumerate(pairs):
+        by_context[tuple(pair.context[-max_length:])].append(index)
+    device = model.get_input_embeddings().weight.device
+    for context, indices in by_context.items():
+        tokens = torch.tensor([context], device=device)
+        mask = torch.ones_like(tokens)
+        with torch.inference_mode():
+            encoded = model.get_encoder()(input_ids=tokens, attention_mask=mask)
+            for index in indices:
+                targets = pairs[index].continuation
+                labels = torch.tensor([targets], device=device)
+                logits = model(encoder_outputs=encoded, attention_mask=mask, labels=labels).logits[0]
+                values, greedy = log_probabilities(logits, range(len(targets)), targets)
+                yield index, (float(values.sum()), bool(greedy.all()))

@@ -15,11 +15,10 @@ from assay.models.arguments import check_arguments, split_arguments, with_argume
 from assay.models.base import LM, Stop, StreamingLM, never
 from assay.models.generation import thoughts_named_in
 from assay.models.hf.arguments import IN_FINGERPRINT, HFArguments
-from assay.models.hf.chat import ChatFormatter, template_text
-from assay.models.hf.fingerprint import fingerprint, weights_in_memory
-from assay.models.hf.tokenization import TextEncoder, to_scored
+from assay.models.hf.files import fingerprint, weights_in_memory
+from assay.models.hf.tokenization import ChatFormatter, TextEncoder, template_text, to_scored
 from assay.models.info import Capabilities, Check, ModelInfo, TokenDivergences, Usage
-from assay.models.label_logprobs import label_logprobs_by_likelihood, label_pairs
+from assay.models.likelihoods import label_logprobs_by_likelihood, label_pairs
 from assay.models.prefix_tree import count_distinct
 
 if TYPE_CHECKING:
@@ -148,10 +147,10 @@ class HFLM(StreamingLM):
     def _start(self, tree: bool, tokens_per_pass: int | None) -> HFEngine:
         """Settle how the model is run: by the tree if it passes the check, and in passes that fit the memory."""
         from assay.models.hf import budget as memory
+        from assay.models.hf.checks import TOLERANCE
         from assay.models.hf.engine import HFEngine
         from assay.models.hf.linear import pack_linear_layers
         from assay.models.hf.selfcheck import tree_length
-        from assay.models.hf.selftest import TOLERANCE
         from assay.models.hf.state import StateRunner
         from assay.models.hf.tree import TreeRunner
 
@@ -174,8 +173,8 @@ class HFLM(StreamingLM):
         )
 
     def _check_tree(self, wanted: bool) -> SelfCheck:
+        from assay.models.hf.checks import stored_self_check
         from assay.models.hf.selfcheck import SelfCheck, self_check
-        from assay.models.hf.stored_check import stored_self_check
 
         if not wanted:
             return SelfCheck("batch", reason="it was switched off (tree=False)")
@@ -291,8 +290,7 @@ class HFLM(StreamingLM):
         return self._fingerprint
 
     def own_checks(self, tolerance: float) -> Iterator[Check]:
-        from assay.models.hf.selftest import own_checks
-        from assay.models.hf.stored_check import stored_self_check
+        from assay.models.hf.checks import own_checks, stored_self_check
 
         if self.source is not None and self.check.difference is not None:
             stored_self_check(self.model, self.fingerprint(), anew=True)

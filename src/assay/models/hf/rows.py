@@ -15,11 +15,9 @@ import numpy as np
 import torch
 
 from assay.models.hf.attention import kept_dtype
-from assay.models.hf.choosing import Place, choose_tokens
 from assay.models.hf.decoding import Base, DecodePlan, RowSpan, Slots
 from assay.models.hf.linear import LinearMode, linear_mode
-from assay.models.hf.row import Prompt, Row
-from assay.models.hf.speculation import NgramDrafter
+from assay.models.hf.row import NgramDrafter, Place, Prompt, Row, choose_tokens
 from assay.models.hf.stops import StopWatch
 from assay.models.hf.tokenization import TextEncoder
 from assay.models.hf.tree import KVCache, TreeRunner

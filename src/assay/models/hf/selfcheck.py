@@ -28,8 +28,7 @@ import torch
 from assay.models.hf.attention import UnsupportedAttention, attention_configs
 from assay.models.hf.budget import free_memory, is_out_of_memory
 from assay.models.hf.scoring import log_probabilities, score_by_tree, score_tokens_plainly
-from assay.models.hf.state import StateRunner, UnsupportedState, join
-from assay.models.hf.state_scoring import score_by_state
+from assay.models.hf.state import StateRunner, UnsupportedState, join, score_by_state
 from assay.models.hf.tokenization import Scored
 from assay.models.hf.tree import TreeRunner
 

@@ -14,11 +14,9 @@ from typing import Any
 
 import torch
 
-from assay.models.hf.choosing import Place, choose_tokens
 from assay.models.hf.linear import LinearMode, linear_mode
-from assay.models.hf.row import Prompt
-from assay.models.hf.state import StateRunner, branch, join, select, size_of
-from assay.models.hf.state_scoring import Stem, plan_stems
+from assay.models.hf.row import Place, Prompt, choose_tokens
+from assay.models.hf.state import StateRunner, Stem, branch, join, plan_stems, select, size_of
 from assay.models.hf.stops import StopWatch
 from assay.models.hf.tokenization import TextEncoder
 from assay.models.prefix_tree import PrefixTree

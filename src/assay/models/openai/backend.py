@@ -14,14 +14,12 @@ from assay.errors import ConfigError, ModelError
 from assay.instance import Context, Instance, Response, TokenCounts, context_text
 from assay.models.base import Capabilities, ModelInfo, Stop, Usage, never, with_arguments
 from assay.models.generation import DEFAULT_TOKS, GenerationSettings, draw_seed, thinking_room
-from assay.models.label_logprobs import label_logprobs_of
-from assay.models.openai.address import endpoint_address
-from assay.models.openai.arguments import ServerArguments, prompts_together
+from assay.models.likelihoods import label_logprobs_of
+from assay.models.openai.arguments import ServerArguments, endpoint_address, prompts_together
 from assay.models.openai.batch import Batches
-from assay.models.openai.probing import LISTED, read_tops
 from assay.models.openai.reading import read_response
 from assay.models.openai.sending import send_by_prefix
-from assay.models.openai.server_info import ServerInfo
+from assay.models.openai.server_info import LISTED, ServerInfo, read_tops
 from assay.models.openai.tokens import Encoder, make_encoder
 from assay.models.openai.transport import Transport
 from assay.models.openai.wire import (

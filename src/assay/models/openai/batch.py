@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from assay.errors import ModelError
 from assay.models.base import Stop, never
-from assay.models.openai.address import sibling_address
+from assay.models.openai.arguments import sibling_address
 from assay.models.openai.transport import Transport
 from assay.models.openai.wire import Failed, Job, Unusable, read_json, write_body
 from assay.paths import assay_home

@@ -1,22 +1,107 @@
-"""`/v1/chat/completions`: generation from messages."""
+"""`/v1/chat/completions`: generation from messages, with images as parts of them.
+
+Files, bytes, pictures of PIL and local addresses become data URLs.
+"""
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, ClassVar, NoReturn
+from urllib.parse import unquote, urlsplit
 
+from assay.errors import ConfigError, DataError
 from assay.instance import Context, Instance, Message, Response, context_text, is_chat
 from assay.models.base import ModelInfo, NoLikelihoods, Stop, never
 from assay.models.generation import GenerationSettings
-from assay.models.openai.abilities import CHAT_ABILITIES, Ability
-from assay.models.openai.address import is_azure
+from assay.models.openai.arguments import is_azure
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.completions import sampling_fields
-from assay.models.openai.images import image_part, with_images
-from assay.models.openai.probing import TOPS
+from assay.models.openai.server_info import CHAT_ABILITIES, TOPS, Ability
+
+_KINDS = ((b"\x89PNG", "png"), (b"\xff\xd8", "jpeg"), (b"GIF8", "gif"), (b"RIFF", "webp"))
+
+
+def with_images(messages: Sequence[Message], parts: Sequence[Mapping[str, Any]]) -> list[Message]:
+    """The last turn of the user with the images (`image_part`) before its text."""
+    turns = list(messages)
+    at = max(i for i, turn in enumerate(turns) if turn.role == "user")
+    content = turns[at].content
+    text = ({"type": "text", "text": content},) if isinstance(content, str) else content
+    turns[at] = replace(turns[at], content=(*parts, *text))
+    return turns
+
+
+def image_part(image: Any, longest: int | None = None) -> dict[str, Any]:
+    """
+    >>> image_part(b"\\x89PNG")["image_url"]["url"]
+    'data:image/png;base64,iVBORw=='
+    """
+    return {"type": "image_url", "image_url": {"url": data_url(image, longest)}}
+
+
+def data_url(image: Any, longest: int | None = None) -> str:
+    """The image, scaled down where a side has more than `longest` pixels."""
+    if isinstance(image, str) and image.startswith("data:"):
+        if longest is None:
+            return image
+        image = base64.b64decode(image.partition(",")[2])
+    content = image_bytes(image)
+    if longest is not None:
+        content = scaled_down(content, longest)
+    kind = next((name for mark, name in _KINDS if content.startswith(mark)), None)
+    if kind is None:
+        raise DataError(f"an image begins with {content[:8]!r}, expected PNG, JPEG, GIF or WebP")
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def scaled_down(content: bytes, longest: int) -> bytes:
+    """As it is where it fits; else a PNG of the same shape."""
+    if find_spec("PIL") is None:
+        raise ConfigError("max_image_side needs the package pillow", hint="pip install pillow")
+    from PIL import Image
+
+    with Image.open(io.BytesIO(content)) as picture:
+        if max(picture.size) <= longest:
+            return content
+        smaller = picture.convert("RGBA" if "A" in picture.getbands() else "RGB")
+    smaller.thumbnail((longest, longest))
+    return image_bytes(smaller)
+
+
+def image_bytes(image: Any) -> bytes:
+    """The encoded file. `{"bytes": …, "path": …}` is how the datasets package writes an image that is not decoded."""
+    if isinstance(image, bytes | bytearray):
+        return bytes(image)
+    if isinstance(image, Mapping):
+        return image_bytes(image.get("bytes") or image.get("path"))
+    if hasattr(image, "save"):  # PIL
+        buffer = io.BytesIO()
+        (image if image.mode in ("RGB", "RGBA", "L") else image.convert("RGB")).save(buffer, format="PNG")
+        return buffer.getvalue()
+    if isinstance(image, str | Path):
+        return _file(str(image)).read_bytes()
+    raise DataError(f"an image is {type(image).__name__}, expected a file, bytes, or a PIL image")
+
+
+def _file(name: str) -> Path:
+    address = urlsplit(name)
+    if address.scheme in ("http", "https", "ftp"):
+        raise DataError(
+            f"the image {name[:80]} is not a local file",
+            hint="Put it next to the task file; only local images are sent.",
+        )
+    path = Path(unquote(address.path)) if address.scheme == "file" else Path(name)
+    if not path.is_file():
+        raise DataError(f"there is no image {str(path)[:200]}")
+    return path
+
 
 _REASONING = re.compile(r"(^|/)(o[1-9]|gpt-5)(-|$|\.)")
 

@@ -11,13 +11,13 @@ from assay.errors import ModelError
 from assay.instance import Context, Instance, Response
 from assay.models.base import ABILITIES, Capabilities, ModelInfo, NoLikelihoods, Stop, never
 from assay.models.generation import GenerationSettings, room_for_prompt
+from assay.models.likelihoods import WindowSums, rolling_windows
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.echo import EchoRequest, scored_tokens, sum_score
-from assay.models.openai.probing import TOPS, entry_of
 from assay.models.openai.sending import MOST_CHOICES, TAKES_LISTS
+from assay.models.openai.server_info import TOPS, entry_of
 from assay.models.openai.tokens import Encoder, HFEncoder, split_pair
 from assay.models.openai.wire import Failed, Job, Unusable, why_unsendable
-from assay.models.windows import WindowSums, rolling_windows
 
 _PROBE = "The sun rises in the east."
 

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from assay.errors import ModelError
 from assay.models.base import Stop
-from assay.models.openai.http import HttpClient, Reply, TooLarge
-from assay.models.openai.limiter import AdaptiveLimit
-from assay.models.openai.refusals import read_refusal
-from assay.models.openai.retry import RetryPolicy, Tries
+from assay.models.openai.http import HttpClient, Reply, TooLarge, read_refusal
+from assay.models.openai.pacing import AdaptiveLimit, RetryPolicy, Tries
 from assay.models.openai.wire import Failed, Job, Retry, Settings, Unusable, in_order, write_body
 
 if TYPE_CHECKING:

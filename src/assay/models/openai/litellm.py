@@ -18,7 +18,7 @@ from assay.models.base import ModelInfo, Stop, check_arguments, never
 from assay.models.generation import GenerationSettings
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.chat import LocalChat
-from assay.models.openai.retry import RetryPolicy, Tries
+from assay.models.openai.pacing import RetryPolicy, Tries
 from assay.models.openai.transport import Transport
 from assay.models.openai.wire import Failed, Job, Retry, Settings, Unusable
 

@@ -7,12 +7,13 @@ then hits, and there is one exchange instead of four.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from assay.instance import Response
 from assay.models.base import Stop
-from assay.models.cost import CostLimit, most_cost
+from assay.models.info import CostLimit
 from assay.models.openai.wire import Failed, Job, Unusable
 from assay.models.prefix_tree import prefix_order
 
@@ -22,6 +23,9 @@ MOST_CHOICES = 16
 """Of one question in a request, where nobody said how many."""
 TAKES_LISTS = ("vllm", "sglang")
 """Servers, as `/models` names them under `owned_by`, that answer a list of prompts with a choice for each."""
+
+IMAGE_TOKENS = 4096
+"""That an image may count as, at most; its bytes say nothing of it."""
 
 
 class SendingLine(Protocol):
@@ -106,6 +110,31 @@ def _send_affordable(
         sent = first + len(aside)
         if not aside and not stop():
             raise limit.reached()
+
+
+def most_cost(body: Mapping[str, Any], prices: tuple[float, float]) -> float:
+    """The most that a request can cost: no token has less than a byte, and no answer is longer than requested.
+
+    >>> round(most_cost({"prompt": "x" * 80, "max_tokens": 100}, (1.0, 10.0)) * 1e6)
+    1094
+    """
+    shown = {name: body[name] for name in ("prompt", "messages", "tools") if name in body}
+    images = 0
+
+    def without_images(part: Any) -> Any:
+        nonlocal images
+        if isinstance(part, Mapping):
+            if part.get("type") == "image_url":
+                images += 1
+                return ""
+            return {name: without_images(value) for name, value in part.items()}
+        return [without_images(each) for each in part] if isinstance(part, list | tuple) else part
+
+    written = len(json.dumps(without_images(shown), ensure_ascii=False).encode("utf-8", "replace"))
+    prompts = body.get("prompt")
+    count = len(prompts) if isinstance(prompts, list) and prompts and not isinstance(prompts[0], int) else 1
+    answer = count * int(body.get("max_tokens") or body.get("max_completion_tokens") or 0)
+    return ((written + IMAGE_TOKENS * images) * prices[0] + answer * prices[1]) / 1e6
 
 
 def groups_of(order: Sequence[int], belong: Callable[[int, int], bool], most: int) -> Iterator[list[int]]:

@@ -1,23 +1,166 @@
-"""What a server says of itself, and what only requests can tell of it: identity, abilities, lengths."""
+"""What a server says of itself, and what only requests can tell of it: which model it is, what it can do, lengths.
+
+Abilities are found out with tiny requests: the server takes a picture, a tool, a seed, or declines.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from assay.errors import ConfigError, ModelError
-from assay.instance import Context
+from assay.instance import Context, Message
 from assay.models.base import ABILITIES, LM, Capabilities
 from assay.models.generation import GenerationSettings
 from assay.models.identity import PROBE_TOKENS, PROBES, Identity, ProbeReply
-from assay.models.openai.abilities import COMPLETION_ABILITIES, Ability, context_said
-from assay.models.openai.address import sibling_address
-from assay.models.openai.probing import entry_of, only_entry, read_reply, read_tops
+from assay.models.openai.arguments import sibling_address
+from assay.models.openai.reading import read_response
 from assay.models.openai.tokens import Encoder
 from assay.models.openai.transport import Transport
-from assay.models.openai.wire import Failed, Job
+from assay.models.openai.wire import Failed, Job, count_in
+
+TOPS = 5
+LISTED = 20
+"""Likeliest tokens that are requested where labels are looked for among them: the most that servers commonly give."""
+PLACES = 4
+"""Places of an answer whose log-probabilities are compared."""
+
+_STABLE = ("id", "owned_by", "root", "parent", "max_model_len", "context_length", "context_window", "quantization")
+"""Fields of a `/models` entry that stay while the model does: `created` and `permission` change at every start."""
+
+
+def entry_of(listing: Any, model: str) -> dict[str, Any]:
+    """What `/models` says of one model; nothing where the server has no such page, or not this model on it.
+
+    >>> entry_of({"data": [{"id": "m", "owned_by": "vllm", "created": 17, "root": "/weights"}]}, "m")
+    {'id': 'm', 'owned_by': 'vllm', 'root': '/weights'}
+    """
+    entries = listing.get("data") if isinstance(listing, Mapping) else None
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, Mapping) and entry.get("id") == model:
+            said = {name: entry[name] for name in _STABLE if isinstance(entry.get(name), str | int)}
+            meta = entry.get("meta")  # llama.cpp: sizes of vocabulary, context and weights
+            sizes = (
+                {f"meta.{k}": v for k, v in meta.items() if isinstance(v, str | int)}
+                if isinstance(meta, Mapping)
+                else {}
+            )
+            return said | sizes
+    return {}
+
+
+def only_entry(listing: Any) -> dict[str, Any]:
+    """What `/models` says of the one model of a server, which answers by any name, as llama.cpp does."""
+    entries = listing.get("data") if isinstance(listing, Mapping) else None
+    if not isinstance(entries, list) or len(entries) != 1 or not isinstance(entries[0], Mapping):
+        return {}
+    return entry_of(listing, str(entries[0].get("id")))
+
+
+def read_tops(choice: Mapping[str, Any]) -> tuple[dict[str, float], ...]:
+    """The likeliest tokens at the first places, in either of the two forms that servers write; none if not given."""
+    given = choice.get("logprobs")
+    if not isinstance(given, Mapping):
+        return ()
+    if isinstance(content := given.get("content"), list):  # chat
+        places = [{top["token"]: top["logprob"] for top in place.get("top_logprobs") or []} for place in content]
+    else:
+        places = [place or {} for place in given.get("top_logprobs") or []]
+    return tuple({str(t): round(float(p), 5) for t, p in place.items()} for place in places[:PLACES])
+
+
+def read_reply(reply: Any) -> ProbeReply:
+    """The answer with the thoughts before it: some models get no further within a probe."""
+    response = read_response(reply)
+    return ProbeReply(f"{response.reasoning or ''}{response.answer or ''}", read_tops(reply["choices"][0]))
+
+
+_PIXEL = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
+)
+_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "add",
+        "description": "Adds two numbers.",
+        "parameters": {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}},
+    },
+}
+
+
+_SHORT = GenerationSettings(max_gen_toks=PROBE_TOKENS)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One tiny request: what is shown, how much is answered, and the fields beside it."""
+
+    shown: Context
+    settings: GenerationSettings = _SHORT
+    beside: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Ability:
+    """Requests that only a server with the ability answers so that `shows` is true of its replies."""
+
+    probes: tuple[Probe, ...]
+    shows: Callable[[Sequence[Any]], bool] = lambda replies: True
+
+
+def repeats_itself(replies: Sequence[Any]) -> bool:
+    """The same seed gave the same text, twice over."""
+    first, again, other, other_again = (read_reply(reply).text for reply in replies)
+    return first == again and other == other_again
+
+
+def goes_on(replies: Sequence[Any]) -> bool:
+    """The answer that was begun is the end of the prompt: its one letter makes the prompt longer by a token, where a turn
+    of its own, with the beginning of the next, takes three at least. What lies between is told by what was written."""
+    alone, begun = (count_in(reply.get("usage"), "prompt_tokens") for reply in replies)
+    if alone and begun and begun - alone != 2:
+        return begun - alone == 1
+    return read_reply(replies[1]).text.lstrip(" ,.;:\n").startswith("B")
+
+
+_SAMPLED = replace(_SHORT, temperature=1.0)
+_SPELL = (Message("user", "Recite the alphabet: A, B, C, D, and so on."),)
+CHAT_ABILITIES: Mapping[str, Ability] = {
+    "images": Ability(
+        (
+            Probe(
+                (
+                    Message(
+                        "user",
+                        ({"type": "image_url", "image_url": {"url": _PIXEL}}, {"type": "text", "text": PROBES[0]}),
+                    ),
+                )
+            ),
+        )
+    ),
+    "tools": Ability((Probe(PROBES[0], beside={"tools": [_TOOL]}),)),
+    "stop_strings": Ability((Probe(PROBES[0], beside={"stop": ["\n\n\n"]}),)),
+    "seeds": Ability(
+        tuple(Probe("Write ten words at random:", _SAMPLED, {"seed": seed}) for seed in (1, 1, 2, 2)), repeats_itself
+    ),
+    "continues": Ability((Probe(_SPELL), Probe((*_SPELL, Message("assistant", "A")))), goes_on),
+}
+"""What only a request can tell. A server that declines one does not have the ability."""
+COMPLETION_ABILITIES = {name: CHAT_ABILITIES[name] for name in ("stop_strings", "seeds")}
+
+_CONTEXT = ("max_model_len", "context_length", "context_window", "meta.n_ctx", "meta.n_ctx_train")
+
+
+def context_said(entry: Mapping[str, Any]) -> int | None:
+    """The tokens that a model reads in all, as the server's list of models says.
+
+    >>> context_said({"id": "m", "meta.n_ctx": 4096, "meta.n_ctx_train": 8192}), context_said({"id": "m"})
+    (4096, None)
+    """
+    return next((entry[name] for name in _CONTEXT if isinstance(entry.get(name), int) and entry[name] > 0), None)
+
 
 _NOT_THERE = "Start the server. With --offline, stored answers are scored without checking the server."
 

@@ -19,9 +19,8 @@ from typing import Any, TypeVar
 from assay.errors import AssayError, ConfigError, ModelError, install_hint
 from assay.models.base import Stop, never
 from assay.models.openai.dispatch import Dispatch
-from assay.models.openai.http import HttpClient, Reply, TooLarge, allow_connections
-from assay.models.openai.limiter import TRUST, AdaptiveLimit
-from assay.models.openai.refusals import read_refusal
+from assay.models.openai.http import HttpClient, Reply, TooLarge, allow_connections, read_refusal
+from assay.models.openai.pacing import TRUST, AdaptiveLimit
 from assay.models.openai.wire import Failed, Job, Settings, write_body
 
 T = TypeVar("T")

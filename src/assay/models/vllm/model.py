@@ -15,16 +15,23 @@ from assay.models.arguments import check_arguments, split_arguments, with_argume
 from assay.models.base import Stop, StreamingLM, never
 from assay.models.catalog import resolve
 from assay.models.generation import GenerationSettings, draw_seed, room_for_prompt, thoughts_named_in
-from assay.models.hf.chat import ChatFormatter, template_text, thinking_arguments
-from assay.models.hf.fingerprint import fingerprint
-from assay.models.hf.tokenization import Pair, TextEncoder
+from assay.models.hf.files import fingerprint
+from assay.models.hf.tokenization import ChatFormatter, Pair, TextEncoder, template_text, thinking_arguments
+from assay.models.identity import parameters_in_files
 from assay.models.info import ModelInfo, Usage
-from assay.models.label_logprobs import as_requests, label_logprobs_by_likelihood
+from assay.models.likelihoods import WindowSums, as_requests, label_logprobs_by_likelihood, rolling_windows
 from assay.models.vllm.engines import ManyEngines, OneEngine, VLLMEngine, import_vllm
-from assay.models.vllm.protocol import Output, Request, generation_request, read_generation, read_score, score_request
-from assay.models.vllm.scoring import Ids, ScoreSums, plan_scores
-from assay.models.weights import parameters_in_files
-from assay.models.windows import WindowSums, rolling_windows
+from assay.models.vllm.protocol import (
+    Ids,
+    Output,
+    Request,
+    ScoreSums,
+    generation_request,
+    plan_scores,
+    read_generation,
+    read_score,
+    score_request,
+)
 
 AT_ONCE = 1024
 """Requests in vLLM's hands: enough that it is never short of work, few enough that a stop loses little."""

@@ -1,19 +1,27 @@
-"""How many requests may be under way: more while all is well, half when the server complains.
+"""When requests go out: how many may be under way, and when one that failed is tried again. Arithmetic only: sending and
+sleeping are the dispatch's.
 
-The rule is TCP's. Until the first complaint the limit grows by one with every answer, which doubles it each round; after
-a complaint it is halved and then grows by one each round. Two things are otherwise:
+How many: more while all is well, half when the server complains. The rule is TCP's. Until the first complaint the limit
+grows by one with every answer, which doubles it each round; after a complaint it is halved and then grows by one each
+round. Two things are otherwise:
 
 - One complaint among many answers (a gateway that drops every twentieth request, say) is no overload. It halves nothing
   while complaints are rare among the latest outcomes. Those about requests that were sent before the last halving are
   echoes of the same overload and do not halve again.
 - When some rounds went well the limit doubles again, at first to just below where the complaints began, and after a long
   calm beyond it: servers get replicas, and other clients leave.
+
+When again: two kinds of failed tries are counted apart. An error (a 500, a cut connection) says something about the
+request or the server; being told to wait (429, 503) says only that there are many of us, so it may happen ten times as
+often.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
+
+from assay.models.openai.wire import Retry
 
 _RARE = 1 / 8
 """Share of complaints among the latest outcomes up to which they are no overload."""
@@ -87,3 +95,54 @@ class AdaptiveLimit:
         weight = 1.0 - 1.0 / max(_SHORTEST_MEMORY, self.limit)
         self.answers = self.answers * weight + (not complaint)
         self._complaints = self._complaints * weight + complaint
+
+
+LONGEST_BACKOFF = 60.0
+LONGEST_WAIT = 600.0
+"""`Retry-After` may name tomorrow; asking once in ten minutes does no harm, and a run is not left for a day."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """The failed tries of one request."""
+
+    errors: int = 0
+    throttled: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.errors + self.throttled
+
+    def plus(self, last: Retry) -> Tries:
+        return Tries(self.errors + (not last.throttled), self.throttled + last.throttled)
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Seconds before the next try of this request, and before anything is sent at all."""
+
+    own: float
+    everyone: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    max_retries: int = 6
+    backoff: float = 0.5
+
+    def wait_after(self, tries: Tries, last: Retry, chance: float) -> Wait | None:
+        """How long to wait after `last`, which `tries` counts already; None: give up.
+
+        `chance`, between 0 and 1, spreads clients that failed together, so that they do not come back together.
+        """
+        if tries.errors > self.max_retries or tries.throttled > 10 * self.max_retries:
+            return None
+        if last.retry_after is None:
+            # Throttling slows down four times as gently as errors do: it goes on for longer.
+            return Wait(self._jittered(tries.errors + tries.throttled // 4, chance))
+        named = min(last.retry_after, LONGEST_WAIT)
+        return Wait(named + self._jittered(0, chance) / 4, everyone=named)
+
+    def _jittered(self, doublings: int, chance: float) -> float:
+        longest = min(LONGEST_BACKOFF, self.backoff * 2.0 ** min(doublings, 60))
+        return (0.5 + 0.5 * chance) * longest

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.models.hf.conftest import make_network, make_tokenizer
 
-from assay.models.hf import HFLM, stored_check
+from assay.models.hf import HFLM
 from assay.models.hf.selfcheck import SelfCheck, self_check
 
 
@@ -22,7 +22,7 @@ def checks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[SelfCheck]:
         return made[-1]
 
     monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(stored_check, "self_check", counted)
+    monkeypatch.setattr("assay.models.hf.checks.self_check", counted)
     return made
 
 

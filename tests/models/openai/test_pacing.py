@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.models.openai.limiter import TRUST, AdaptiveLimit
+from assay.models.openai.pacing import TRUST, AdaptiveLimit
 
 
 def test_it_doubles_each_round_until_the_first_complaint() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.models.openai.offsets import place_tokens, scored_tokens_of, tokens_beyond
+from assay.models.openai.echo import place_tokens, scored_tokens_of, tokens_beyond
 
 
 def sums(texts: list[str]) -> list[int]:

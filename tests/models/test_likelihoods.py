@@ -15,7 +15,7 @@ from assay import RunResult, evaluate
 from assay.cli import main
 from assay.instance import Instance
 from assay.models import load_model
-from assay.models.label_logprobs import label_logprobs_of, log_sum
+from assay.models.likelihoods import label_logprobs_of, log_sum
 from assay.store import request_key
 
 
