@@ -32,6 +32,8 @@ PROBE_TOKENS = 12
 TIMES_AT_FIRST = 3
 ROUNDING = 0.005
 """Difference in log-probability of one probe that is nobody's: servers round what they write."""
+DEPTH = 3
+"""How many attributes deep weights are looked for: a pipeline holds a model that holds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +113,6 @@ def distance(one: ProbeReply, two: ProbeReply) -> float:
         if not a or not b or max(a, key=a.__getitem__) != max(b, key=b.__getitem__):
             break
     return apart if math.isfinite(apart) else 1.0
-
-
-DEPTH = 3
-"""How many attributes deep weights are looked for: a pipeline holds a model that holds them."""
 
 
 def modules_in(model: object) -> list[Any]:

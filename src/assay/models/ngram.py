@@ -32,6 +32,7 @@ END = 0
 """The byte that begins and ends every text."""
 
 _CACHED = 8192
+_END = bytes([END])
 
 
 class ByteNgrams:
@@ -122,9 +123,6 @@ def _candidates(probabilities: NDArray[np.float64], settings: GenerationSettings
         some = np.flatnonzero(probabilities > 0.0)
     order = some[np.argsort(-probabilities[some], kind="stable")]
     return order[: settings.top_k] if settings.top_k else order
-
-
-_END = bytes([END])
 
 
 class NgramLM(LM):

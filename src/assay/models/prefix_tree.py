@@ -170,7 +170,10 @@ class PrefixTree:
         self.children: list[list[int]] = [[] for _ in self.nodes]
         for index, node in enumerate(self.nodes[1:], start=1):
             self.children[node.parent].append(index)
-        self._weights = self._weigh()
+        self._weights = [len(node.tokens) for node in self.nodes]
+        for index in reversed(self._depth_first(0)):
+            if index != 0:
+                self._weights[self.nodes[index].parent] += self._weights[index]
 
     @property
     def size(self) -> int:
@@ -188,13 +191,6 @@ class PrefixTree:
             nodes.append(node)
             node = self.nodes[node].parent
         return nodes[::-1]
-
-    def _weigh(self) -> list[int]:
-        weights = [len(node.tokens) for node in self.nodes]
-        for node in reversed(self._depth_first(0)):
-            if node != 0:
-                weights[self.nodes[node].parent] += weights[node]
-        return weights
 
     def _depth_first(self, top: int) -> list[int]:
         order, stack = [], [top]

@@ -28,6 +28,8 @@ from assay.models.info import Check
 from assay.models.selftest import QUESTIONS, compare
 from assay.paths import assay_home
 
+TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
+
 
 def stored_self_check(model: Any, fingerprint: str, *, anew: bool = False) -> SelfCheck:
     """What was found the last time, or what is found now."""
@@ -80,9 +82,6 @@ def _write(path: Path, check: SelfCheck) -> None:
         os.replace(partial, path)
     except OSError:
         pass  # a home that cannot be written to costs a second at the next start, and nothing else
-
-
-TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
 
 
 def own_checks(engine: HFEngine, check: SelfCheck, tolerance: float) -> Iterator[Check]:

@@ -19,6 +19,10 @@ _SMALL = 64 << 20
 _WHOLE = 1 << 20
 _BLOCK = 1 << 12
 _BLOCKS = 1024
+COMPLETE = "Is the download complete? Compare file sizes with the source, or download the model again."
+_WEIGHT_PATTERNS = ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
+_GGUF_HEADER = 24
+"""Bytes before the first entry: the magic word, a version, and two counts."""
 
 
 def fingerprint(settings: Mapping[str, Any], files: list[Path], config: Any, tokenizer: Any) -> str:
@@ -76,12 +80,6 @@ def _tensor_starts(file: BinaryIO) -> list[int]:
     data = 8 + length
     places = {data + at for a, b in spans for at in (a, max(a, (a + b - _BLOCK) // 2), max(a, b - _BLOCK))}
     return [0, *sorted(places)]
-
-
-COMPLETE = "Is the download complete? Compare file sizes with the source, or download the model again."
-_WEIGHT_PATTERNS = ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
-_GGUF_HEADER = 24
-"""Bytes before the first entry: the magic word, a version, and two counts."""
 
 
 def check_config(path: Path) -> None:

@@ -28,6 +28,26 @@ from assay.models.hf.state_rows import StateGenerator
 from assay.models.hf.stops import StopRules, StopWatch, final_text, stop_reason
 from assay.models.hf.tokenization import TextEncoder
 
+_ROWS = {"cpu": 64, "cuda": 256}
+"""Rows at a time, memory permitting. More is hardly faster by the token."""
+_ORDINARY: dict[str, Any] = {"num_beams": 1, "use_cache": True, "num_return_sequences": 1, "repetition_penalty": 1.0}
+_SAMPLING = ("top_p", "top_k", "min_p")
+_LEFT_TO_TRANSFORMERS = frozenset(
+    [
+        "no_repeat_ngram_size",
+        "bad_words_ids",
+        "suppress_tokens",
+        "begin_suppress_tokens",
+        "min_new_tokens",
+        "min_length",
+        "typical_p",
+        "forced_bos_token_id",
+        "forced_eos_token_id",
+        "sequence_bias",
+        "encoder_repetition_penalty",
+    ]
+)
+
 
 class PlainGenerator:
     """Runs prompts of like length side by side to their ends, batch after batch, by `generate`. `pads`: whether rows of several lengths may stand in one."""
@@ -136,27 +156,6 @@ class _Stop(StoppingCriteria):  # type: ignore[misc]
             for row, ids in enumerate(input_ids[:, self.start :].tolist())
         ]
         return torch.tensor(ended, dtype=torch.bool, device=input_ids.device)
-
-
-_ROWS = {"cpu": 64, "cuda": 256}
-"""Rows at a time, memory permitting. More is hardly faster by the token."""
-_ORDINARY: dict[str, Any] = {"num_beams": 1, "use_cache": True, "num_return_sequences": 1, "repetition_penalty": 1.0}
-_SAMPLING = ("top_p", "top_k", "min_p")
-_LEFT_TO_TRANSFORMERS = frozenset(
-    [
-        "no_repeat_ngram_size",
-        "bad_words_ids",
-        "suppress_tokens",
-        "begin_suppress_tokens",
-        "min_new_tokens",
-        "min_length",
-        "typical_p",
-        "forced_bos_token_id",
-        "forced_eos_token_id",
-        "sequence_bias",
-        "encoder_repetition_penalty",
-    ]
-)
 
 
 class Generations:

@@ -30,6 +30,17 @@ from assay.models.generation import GenerationSettings
 from assay.models.hf.decoding import Base
 from assay.models.hf.stops import StopRules, StopWatch
 
+_RUN_SIZES = (3, 2)
+"""So many last tokens are looked up, the longer ones first."""
+_FIRST_DRAFT, _LONGEST_DRAFT = 4, 16
+_MOST_MISSES = 5
+_REMEMBERED = 4096
+"""Tokens of a prompt that are looked at, from its end."""
+_AT_ONCE = 64
+"""Rows whose probabilities are held at a time."""
+_CANDIDATES = 1024
+"""Most likely tokens among which a nucleus is looked for first: it is rarely larger, and sorting a vocabulary is slow."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
@@ -77,14 +88,6 @@ class Row:
         self.drafter.say(token)
 
 
-_SIZES = (3, 2)
-"""So many last tokens are looked up, the longer ones first."""
-_FIRST, _MOST = 4, 16
-_MOST_MISSES = 5
-_REMEMBERED = 4096
-"""Tokens of a prompt that are looked at, from its end."""
-
-
 class NgramDrafter:
     """What one row has read and said, by its runs of tokens.
 
@@ -100,14 +103,14 @@ class NgramDrafter:
         self._tokens: list[int] = []
         self._following: dict[tuple[int, ...], int] = {}
         """Run of tokens → the place after its last occurrence, once there is a token there."""
-        self._reach = _FIRST
+        self._reach = _FIRST_DRAFT
         self._misses = self._resting = 0
         """Drafts in a row of which nothing was right, and passes for which no further one is tried."""
         for token in prompt[-_REMEMBERED:]:
             self.say(token)
 
     def say(self, token: int) -> None:
-        for size in _SIZES:
+        for size in _RUN_SIZES:
             if len(self._tokens) >= size:
                 self._following[tuple(self._tokens[-size:])] = len(self._tokens)
         self._tokens.append(token)
@@ -118,7 +121,7 @@ class NgramDrafter:
             self._resting -= 1
             return []
         tokens = self._tokens
-        runs = (tuple(tokens[-size:]) for size in _SIZES)
+        runs = (tuple(tokens[-size:]) for size in _RUN_SIZES)
         start = next((self._following[run] for run in runs if run in self._following), None)
         draft: list[int] = []
         if start is not None:
@@ -129,15 +132,9 @@ class NgramDrafter:
 
     def learn(self, right: int) -> None:
         """So many tokens of the last draft were right. After each miss it rests twice as long: text that is drawn rarely repeats."""
-        self._reach = min(_MOST, 2 * right + 1)
+        self._reach = min(_LONGEST_DRAFT, 2 * right + 1)
         self._misses = 0 if right else min(_MOST_MISSES, self._misses + 1)
         self._resting = 2**self._misses - 1
-
-
-_AT_ONCE = 64
-"""Rows whose probabilities are held at a time."""
-_CANDIDATES = 1024
-"""Most likely tokens among which a nucleus is looked for first: it is rarely larger, and sorting a vocabulary is slow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,8 @@ class RowGenerator:
     def _admit(self, arrival: _Arrival, prompts: Sequence[Prompt]) -> Iterator[tuple[int, list[int]]]:
         prompt = prompts[arrival.index]
         base = arrival.base
-        apart = base.length >= _SHARED_FROM and self._may_share(base)
+        shared = {id(row.base) for row in self._rows if row.base is not None}
+        apart = base.length >= _SHARED_FROM and (id(base) in shared or len(shared) < _MOST_BASES)
         start = 0 if apart else base.length
         length = start + len(arrival.places)
         slot = len(self._rows)
@@ -149,10 +150,6 @@ class RowGenerator:
         )
         self._rows.append(row)
         yield from self._extend([row], [[]], arrival.logits.unsqueeze(0))
-
-    def _may_share(self, base: Base) -> bool:
-        shared = {id(row.base) for row in self._rows if row.base is not None}
-        return id(base) in shared or len(shared) < _MOST_BASES
 
     def _advance(self) -> Iterator[tuple[int, list[int]]]:
         """One pass: every row's last token and its draft go in, its next token and more come out."""

@@ -71,7 +71,9 @@ class Probe:
 def self_check(model: Any) -> SelfCheck:
     vocabulary = _vocabulary(model)
     sizes = local_sizes(model.config)
-    affordable = [size for size in sizes if _operations(model, size) <= _AFFORDABLE.get(model.device.type, 4e12)]
+    # Operations for the probes of a window of one token: plain scoring and one other way.
+    operations = 2.0 * sum(part.numel() for part in model.parameters()) * 4 * 1.25
+    affordable = [size for size in sizes if operations * size <= _AFFORDABLE.get(model.device.type, 4e12)]
     beyond = [probe for size in affordable for probe in long_probes(vocabulary, size)]
     plain = _Plain(model, [*short_probes(vocabulary), *beyond])
     reasons: list[str] = []
@@ -336,11 +338,6 @@ def local_sizes(config: Any) -> list[int]:
     longest = getattr(text, "max_position_embeddings", None) or sys.maxsize
     named = {value for name, value in vars(text).items() if _LOCAL.search(name) and type(value) is int}
     return sorted(size for size in named if 1 < size < longest - size // 4 - 16)
-
-
-def _operations(model: Any, size: int) -> float:
-    """For the probes of a window of this size: plain scoring and one other way."""
-    return float(2.0 * sum(part.numel() for part in model.parameters()) * 4 * 1.25 * size)
 
 
 @contextlib.contextmanager

@@ -28,6 +28,9 @@ from assay.models.hf.scoring import LogLikelihood, Tally, Wanted, log_probabilit
 from assay.models.hf.tokenization import Scored
 from assay.models.prefix_tree import PrefixTree
 
+_WORTH = 48
+"""Tokens that a cached prefix has to save: it is a pass of its own, and its cache is copied."""
+
 
 class UnsupportedState(Exception):
     """The model's cache cannot be continued, copied or joined."""
@@ -135,10 +138,6 @@ def _join_layers(layers: Sequence[Any]) -> Any:
 
 def _left_padded(states: Any, length: int) -> Any:
     return torch.nn.functional.pad(states, (0, 0, length - states.shape[2], 0))
-
-
-_WORTH = 48
-"""Tokens that a cached prefix has to save: it is a pass of its own, and its cache is copied."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ _SPREADS = (1.2, 1.5, 2.0)
 """How much larger the largest group of a batch may be than its smallest."""
 _PASS_AREA = 4096
 """What another pass over a batch of groups costs, in pairs of tokens."""
+KVCache = list[tuple[Any, Any]]
+"""Keys and values `[1, heads, tokens, size]` of each layer."""
 
 
 class PaddedBatch:
@@ -118,10 +120,6 @@ def _by_size(groups: list[TokenGroup], spread: float) -> list[list[TokenGroup]]:
 
 def _area(batches: list[list[TokenGroup]]) -> int:
     return sum(len(batch) * max(map(len, batch)) * batch[0].keys + _PASS_AREA for batch in batches)
-
-
-KVCache = list[tuple[Any, Any]]
-"""Keys and values `[1, heads, tokens, size]` of each layer."""
 
 
 class KeptPath:

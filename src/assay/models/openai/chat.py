@@ -26,6 +26,7 @@ from assay.models.openai.completions import sampling_fields
 from assay.models.openai.server_info import CHAT_ABILITIES, TOPS, Ability
 
 _KINDS = ((b"\x89PNG", "png"), (b"\xff\xd8", "jpeg"), (b"GIF8", "gif"), (b"RIFF", "webp"))
+_REASONING = re.compile(r"(^|/)(o[1-9]|gpt-5)(-|$|\.)")
 
 
 def with_images(messages: Sequence[Message], parts: Sequence[Mapping[str, Any]]) -> list[Message]:
@@ -101,9 +102,6 @@ def _file(name: str) -> Path:
     if not path.is_file():
         raise DataError(f"there is no image {str(path)[:200]}")
     return path
-
-
-_REASONING = re.compile(r"(^|/)(o[1-9]|gpt-5)(-|$|\.)")
 
 
 class LocalChat(ServerLM):

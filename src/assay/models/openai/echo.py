@@ -29,6 +29,11 @@ from typing import Any
 
 from assay.models.openai.wire import Unusable
 
+Place = tuple[int, int]
+"""Start and end in characters of the prompt."""
+_MOST_SPECIALS = 3
+_HALF = "\ufffd"
+
 
 @dataclass(frozen=True, slots=True)
 class EchoRequest:
@@ -124,13 +129,6 @@ def _scored_by_count(sent: int, start: int, echoed: int, reply: Any) -> Sequence
     if added not in (0, 1) or echoed < counted:
         raise Unusable(f"{echoed} tokens were echoed for a prompt of {sent}")
     return range(start + added, counted)
-
-
-Place = tuple[int, int]
-"""Start and end in characters of the prompt."""
-
-_MOST_SPECIALS = 3
-_HALF = "\ufffd"
 
 
 def scored_tokens_of(prompt: str, border: int, texts: Sequence[str], offsets: Sequence[int]) -> Sequence[int] | None:

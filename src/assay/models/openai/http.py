@@ -30,6 +30,18 @@ _BUFFER = 2**18
 """Bytes of a reply that come before the socket is told to wait; an echo of 100 kB would be stopped several times."""
 _MOST_OF_A_REFUSAL = 2**16
 _FILES_OF_A_RUN = 1024
+_RETRIED = frozenset({408, 409, 425, 429})
+_THROTTLED = frozenset({429, 503})
+_NOT_IMPLEMENTED = 501
+_NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+_DECLINES = re.compile(r"\bnot supported\b|\bunsupported\b|\bdoes not support\b", re.IGNORECASE)
+_HOPELESS = {
+    401: "The key is missing or wrong; set OPENAI_API_KEY in the environment.",
+    402: "The account has no credit.",
+    403: "The key may not use this model.",
+    404: "Check base_url and model; base_url is the server's address up to /v1.",
+    405: "Check base_url; this address does not accept requests of this kind.",
+}
 
 
 class TooLarge(Exception):
@@ -180,20 +192,6 @@ def _proxy_for(url: str) -> str | None:
     if proxy_bypass(parts.hostname or ""):
         return None
     return proxies.get(parts.scheme) or proxies.get("all")
-
-
-_RETRIED = frozenset({408, 409, 425, 429})
-_THROTTLED = frozenset({429, 503})
-_NOT_IMPLEMENTED = 501
-_NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
-_DECLINES = re.compile(r"\bnot supported\b|\bunsupported\b|\bdoes not support\b", re.IGNORECASE)
-_HOPELESS = {
-    401: "The key is missing or wrong; set OPENAI_API_KEY in the environment.",
-    402: "The account has no credit.",
-    403: "The key may not use this model.",
-    404: "Check base_url and model; base_url is the server's address up to /v1.",
-    405: "Check base_url; this address does not accept requests of this kind.",
-}
 
 
 def read_refusal(url: str, reply: Reply, redact: Callable[[str], str]) -> Failed | Retry:

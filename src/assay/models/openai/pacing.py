@@ -31,6 +31,9 @@ TRUST = 32.0
 _SHORT_CALM, _LONG_CALM = 2.0, 16.0
 """In rounds since the last halving."""
 _NEARLY = 0.9
+LONGEST_BACKOFF = 60.0
+LONGEST_WAIT = 600.0
+"""`Retry-After` may name tomorrow; asking once in ten minutes does no harm, and a run is not left for a day."""
 
 
 @dataclass(slots=True)
@@ -95,11 +98,6 @@ class AdaptiveLimit:
         weight = 1.0 - 1.0 / max(_SHORTEST_MEMORY, self.limit)
         self.answers = self.answers * weight + (not complaint)
         self._complaints = self._complaints * weight + complaint
-
-
-LONGEST_BACKOFF = 60.0
-LONGEST_WAIT = 600.0
-"""`Retry-After` may name tomorrow; asking once in ten minutes does no harm, and a run is not left for a day."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,22 @@ PLACES = 4
 
 _STABLE = ("id", "owned_by", "root", "parent", "max_model_len", "context_length", "context_window", "quantization")
 """Fields of a `/models` entry that stay while the model does: `created` and `permission` change at every start."""
+_PIXEL = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
+)
+_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "add",
+        "description": "Adds two numbers.",
+        "parameters": {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}},
+    },
+}
+_SHORT = GenerationSettings(max_gen_toks=PROBE_TOKENS)
+_SAMPLED = replace(_SHORT, temperature=1.0)
+_SPELL = (Message("user", "Recite the alphabet: A, B, C, D, and so on."),)
+_CONTEXT = ("max_model_len", "context_length", "context_window", "meta.n_ctx", "meta.n_ctx_train")
+_NOT_THERE = "Start the server. With --offline, stored answers are scored without checking the server."
 
 
 def entry_of(listing: Any, model: str) -> dict[str, Any]:
@@ -77,22 +93,6 @@ def read_reply(reply: Any) -> ProbeReply:
     return ProbeReply(f"{response.reasoning or ''}{response.answer or ''}", read_tops(reply["choices"][0]))
 
 
-_PIXEL = (
-    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
-)
-_TOOL = {
-    "type": "function",
-    "function": {
-        "name": "add",
-        "description": "Adds two numbers.",
-        "parameters": {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}},
-    },
-}
-
-
-_SHORT = GenerationSettings(max_gen_toks=PROBE_TOKENS)
-
-
 @dataclass(frozen=True)
 class Probe:
     """One tiny request: what is shown, how much is answered, and the fields beside it."""
@@ -125,8 +125,6 @@ def goes_on(replies: Sequence[Any]) -> bool:
     return read_reply(replies[1]).text.lstrip(" ,.;:\n").startswith("B")
 
 
-_SAMPLED = replace(_SHORT, temperature=1.0)
-_SPELL = (Message("user", "Recite the alphabet: A, B, C, D, and so on."),)
 CHAT_ABILITIES: Mapping[str, Ability] = {
     "images": Ability(
         (
@@ -150,8 +148,6 @@ CHAT_ABILITIES: Mapping[str, Ability] = {
 """What only a request can tell. A server that declines one does not have the ability."""
 COMPLETION_ABILITIES = {name: CHAT_ABILITIES[name] for name in ("stop_strings", "seeds")}
 
-_CONTEXT = ("max_model_len", "context_length", "context_window", "meta.n_ctx", "meta.n_ctx_train")
-
 
 def context_said(entry: Mapping[str, Any]) -> int | None:
     """The tokens that a model reads in all, as the server's list of models says.
@@ -160,9 +156,6 @@ def context_said(entry: Mapping[str, Any]) -> int | None:
     (4096, None)
     """
     return next((entry[name] for name in _CONTEXT if isinstance(entry.get(name), int) and entry[name] > 0), None)
-
-
-_NOT_THERE = "Start the server. With --offline, stored answers are scored without checking the server."
 
 
 class ServerInfo(LM):

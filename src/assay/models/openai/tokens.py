@@ -47,7 +47,10 @@ class HFEncoder:
         length = getattr(self._tokenizer, "model_max_length", None)
         self.max_length = int(length) if length and length < _NO_LENGTH else None
         said = [name, revision, add_bos_token, self.prefix]
-        self.fingerprint = f"{json.dumps(said)}:{_vocabulary_hash(self._tokenizer)}"
+        backend = getattr(self._tokenizer, "backend_tokenizer", None)
+        words = backend.to_str() if backend is not None else json.dumps(sorted(self._tokenizer.get_vocab().items()))
+        digest = hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()
+        self.fingerprint = f"{json.dumps(said)}:{digest[:16]}"
 
     def encode(self, text: str) -> list[int]:
         return list(self._tokenizer.encode(text, add_special_tokens=self._add_special))
@@ -103,12 +106,6 @@ class TiktokenEncoder:
 
     def decode(self, ids: list[int]) -> str:
         return str(self._encoding.decode(ids))
-
-
-def _vocabulary_hash(tokenizer: Any) -> str:
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    text = backend.to_str() if backend is not None else json.dumps(sorted(tokenizer.get_vocab().items()))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def make_encoder(

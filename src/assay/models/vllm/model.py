@@ -93,7 +93,7 @@ class VLLM(StreamingLM):
     def __init__(self, pretrained: str, **arguments: Any) -> None:
         given, of_engine = split_arguments(VLLMArguments, arguments)
         if known := getattr(getattr(import_vllm(), "EngineArgs", None), "__dataclass_fields__", None):
-            check_arguments("vllm", of_engine, [*self._own_arguments(), *known])
+            check_arguments("vllm", of_engine, ["pretrained", *(each.name for each in fields(VLLMArguments)), *known])
         self.arguments = given.for_engine(str(resolve(pretrained) or pretrained), of_engine)
         self.pretrained, self.seed, self.max_gen_toks = pretrained, int(given.seed), int(given.max_gen_toks)
         self.think_end_token, self.lora = given.think_end_token, given.lora_local_path
@@ -184,10 +184,6 @@ class VLLM(StreamingLM):
         self.engine.close()
 
     # -- inside ------------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def _own_arguments(cls) -> list[str]:
-        return ["pretrained", *(f.name for f in fields(VLLMArguments))]
 
     def _stream_pairs(self, instances: Sequence[Instance], stop: Stop) -> Iterator[tuple[int, Response]]:
         pairs = self.encoder.encode_pairs([(str(i.arguments[0]), str(i.arguments[1])) for i in instances])

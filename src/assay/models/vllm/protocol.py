@@ -23,6 +23,11 @@ from assay.models.generation import GenerationSettings, cut_at_stop, split_reaso
 
 _OF_TRANSFORMERS = frozenset({"num_beams", "use_cache", "early_stopping", "length_penalty", "num_return_sequences"})
 """Words about caches and beams; there is a cache, and there are no beams."""
+BLOCK = 16
+"""Tokens of a block of the cache: what another request behind a cached prefix computes, at most."""
+MOST_NEXT = 128
+"""Tokens whose log-probabilities may be requested at one place (`MAX_LOGPROB_TOKEN_IDS`)."""
+Ids = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +167,6 @@ def read_generation(
     for special in specials:
         text = text.replace(special, "")
     return Response(text, reason, reasoning=reasoning)
-
-
-BLOCK = 16
-"""Tokens of a block of the cache: what another request behind a cached prefix computes, at most."""
-MOST_NEXT = 128
-"""Tokens whose log-probabilities may be requested at one place (`MAX_LOGPROB_TOKEN_IDS`)."""
-
-Ids = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
