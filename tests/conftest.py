@@ -49,4 +49,5 @@ def wide_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 collect_ignore = ["parity/live/rival.py"]
-"""Run by an interpreter that has lm-evaluation-harness, which this one has not."""
+collect_ignore_glob = ["outside/*"]
+"""Run by an interpreter that has lm-evaluation-harness, which this one has not; and a package that no other test may know of."""

@@ -155,7 +155,8 @@ def first_paragraph(home: str) -> str:
 @cache
 def _parsed(module: str) -> ast.Module:
     place = Path(assay.__file__).parent.joinpath(*module.split(".")[1:])
-    path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    package = place / "__init__.py"
+    path = package if package.is_file() else place.with_suffix(".py")
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
