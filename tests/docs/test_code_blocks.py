@@ -13,6 +13,8 @@ Pages are read from top to bottom in a directory of their own. A block with a `t
 from __future__ import annotations
 
 import ast
+import gc
+import importlib
 import json
 import os
 import re
@@ -30,8 +32,7 @@ from click.testing import CliRunner
 from assay.cli.entry import assay
 from assay.config import RunConfig
 from assay.config.build import GROUP_KEYS, STRUCTURAL_KEYS, TASK_KEYS
-from assay.show import OUTPUT_FORMATS, RESULT_COLUMNS
-from assay.view import PAGES as VIEWER_PAGES
+from assay.registry import Registry
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -40,6 +41,10 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 LANGUAGES = {"python", "bash", "console", "yaml", "json", "toml", "text"}
+REGISTERING = [
+    f"assay.{name}" for name in ("metrics", "filters", "groups", "models", "tasks", "scoring", "finished", "view")
+]
+"""What pages add to: their registries are there before a page is, so that all of it can be undone."""
 IS_PART = {"tag", "if", "metric", "over", "missing", "weights", "k", "name", "filter", "function"}
 """Keys of parts of a file: a snippet may show one entry of a list."""
 
@@ -66,8 +71,10 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("COLUMNS", "140")
-    for registry in (OUTPUT_FORMATS, RESULT_COLUMNS, VIEWER_PAGES):  # what a page adds is not seen by other tests
-        monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    for module in REGISTERING:
+        importlib.import_module(module)
+    for registry in [each for each in gc.get_objects() if isinstance(each, Registry)]:
+        monkeypatch.setattr(registry, "_entries", dict(registry._entries))  # no other test sees what a page adds
     return tmp_path
 
 
