@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.config import Flag, Names, Options, option
+from assay.config import CommandFlag, Names, Options, option
 from assay.errors import ConfigError, did_you_mean
 from assay.finished import DocColumn, Run, align
 from assay.results import matching
@@ -45,8 +45,8 @@ class Agreements(tuple[Agreement, ...]):
 class AgreementOptions(Options):
     """What is looked at."""
 
-    tasks: Names = option((), "Only these tasks.", flag=Flag("-t", "NAMES", default="all"))
-    metric: str | None = option(None, "Only this metric.", flag=Flag("-m", "NAME", default="all"))
+    tasks: Names = option((), "Only these tasks.", flag=CommandFlag("-t", "NAMES", default="all"))
+    metric: str | None = option(None, "Only this metric.", flag=CommandFlag("-m", "NAME", default="all"))
 
 
 def agreement(run: Run, options: AgreementOptions | None = None) -> Agreements:

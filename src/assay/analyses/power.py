@@ -11,7 +11,7 @@ import numpy as np
 
 from assay.analyses.compare import Noise
 from assay.analyses.noise_file import NoiseFile
-from assay.config import Flag, Names, Options, Texts, option
+from assay.config import CommandFlag, Names, Options, Texts, option
 from assay.errors import ConfigError
 from assay.finished import DocColumn, Run, align, open_run, shared_keys
 from assay.show import Column, Findings, Table, kinds
@@ -56,12 +56,12 @@ class SizePlans(tuple[SizePlan, ...]):
 class PowerOptions(Options):
     """The difference to be seen, and what to assume where there is no run."""
 
-    tasks: Names = option((), "Tasks to plan for.", flag=Flag("-t", "NAMES", default="all in --from"))
+    tasks: Names = option((), "Tasks to plan for.", flag=CommandFlag("-t", "NAMES", default="all in --from"))
     effect: float = option(..., "The difference to detect: 0.02 is two points.", gt=0)
     runs: Texts = option(
-        (), "An earlier run; with two, their paired variance is used.", flag=Flag(metavar="RUN", name="from")
+        (), "An earlier run; with two, their paired variance is used.", flag=CommandFlag(metavar="RUN", name="from")
     )
-    metric: str | None = option(None, "Metric to plan for.", flag=Flag("-m", "NAME", default="the first"))
+    metric: str | None = option(None, "Metric to plan for.", flag=CommandFlag("-m", "NAME", default="the first"))
     power: float = option(0.8, "Probability of detecting the difference if it exists.", ge=0.01, le=0.999)
     alpha: float = option(0.05, "Error rate of the two-sided test.", gt=0, le=0.5)
     correlation: float = option(
@@ -72,7 +72,9 @@ class PowerOptions(Options):
     repeats: int = option(1, "Planned draws per doc.", ge=1)
     tests: int = option(1, "Comparisons corrected together (Holm): tasks and groups of one `assay compare`.", ge=1)
     noise: Noise = option(
-        None, "noise.json from `assay noise`: differences that no number of docs can show.", flag=Flag(metavar="FILE")
+        None,
+        "noise.json from `assay noise`: differences that no number of docs can show.",
+        flag=CommandFlag(metavar="FILE"),
     )
 
 

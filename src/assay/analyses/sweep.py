@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.config import Flag, Names, Numbers, Options, RunConfig, option
+from assay.config import CommandFlag, Names, Options, RunConfig, WholeNumbers, option
 from assay.errors import ConfigError
 from assay.finished import Columns, DocColumn, Run, align, read_assay, shared_keys
 from assay.results import MetricKey, format_number
@@ -24,19 +24,19 @@ class SweepOptions(Options):
     """What is crossed."""
 
     styles: Names = option(
-        (), "Wordings to cross, such as mc,cloze.", flag=Flag(metavar="NAMES", default="the task's own")
+        (), "Wordings to cross, such as mc,cloze.", flag=CommandFlag(metavar="NAMES", default="the task's own")
     )
-    shots: Numbers = option(
-        (), "Numbers of examples to cross, such as 0,5.", flag=Flag(metavar="NUMBERS", default="the task's own")
+    shots: WholeNumbers = option(
+        (), "Numbers of examples to cross, such as 0,5.", flag=CommandFlag(metavar="NUMBERS", default="the task's own")
     )
     seeds: int = option(1, "How many selections of few-shot examples to try.", ge=1)
     perturb: Names = option(
         (),
         "Perturbations to try in addition to the clean text, such as typo(0.05),typo(0.1).",
-        flag=Flag(metavar="NAMES"),
+        flag=CommandFlag(metavar="NAMES"),
     )
     metric: str | None = option(
-        None, "The metric to look at.", flag=Flag("-m", "NAME", default="the first that all conditions have")
+        None, "The metric to look at.", flag=CommandFlag("-m", "NAME", default="the first that all conditions have")
     )
 
 

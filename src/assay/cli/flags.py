@@ -13,7 +13,7 @@ import click
 from pydantic.fields import FieldInfo
 
 from assay.cli.output import echo
-from assay.config import CIConfig, Flag, Options, flag_of
+from assay.config import CIConfig, CommandFlag, Options, flag_of
 from assay.errors import ConfigError, did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -94,7 +94,7 @@ def field_flag(name: str, field: FieldInfo, *, envvar: str | None = None) -> Cal
     return click.option(*words, cls=FieldOption, section=flag.section, default=None, help=help_text, **about, **kind)
 
 
-def _kind(field: FieldInfo, flag: Flag) -> dict[str, Any]:
+def _kind(field: FieldInfo, flag: CommandFlag) -> dict[str, Any]:
     """What click must know of the type."""
     taken = [each for each in _alternatives(field.annotation) if each is not type(None)]
     if flag.bare is not None:
@@ -134,7 +134,7 @@ def _bounded(kind: type, metadata: Iterable[Any]) -> Any:
     return click.FloatRange(**limits) if limits else click.FLOAT
 
 
-def _default(field: FieldInfo, flag: Flag) -> str:
+def _default(field: FieldInfo, flag: CommandFlag) -> str:
     if field.is_required():
         return "  [required]"
     value = flag.default or field.get_default(call_default_factory=True)

@@ -157,7 +157,7 @@ def _drive(base: Sequence[str], missing: dict[str, list[Cell]], at_once: int, di
 
 
 @dataclass(frozen=True)
-class Numbers:
+class ModelNumbers:
     """Every number of every cell."""
 
     results: Mapping[tuple[str, str], RunResult]
@@ -199,4 +199,4 @@ def findings(results: Mapping[tuple[str, str], RunResult]) -> Findings:
     ]
     table = Table.of(COLUMNS, first, row=lambda item: {"note": item[1].note, "note_tone": "warn"})
     models = len({model for model, _ in results})
-    return Findings(f"{models} models", tables=(table,), result=Numbers(results))
+    return Findings(f"{models} models", tables=(table,), result=ModelNumbers(results))

@@ -22,7 +22,7 @@ from assay.config.loader import (
     locate,
     resolve_includes,
 )
-from assay.config.options import Flag, Names, Numbers, Options, Texts, flag_of, names_in, option, texts_in
+from assay.config.options import CommandFlag, Names, Options, Texts, WholeNumbers, flag_of, names_in, option, texts_in
 from assay.config.parse import is_well_formed, parse_text
 from assay.config.python_files import ClassOutline, add_task_root, outline
 from assay.config.run import RoleConfig, RunConfig, RunKwargs, SandboxKind, Seeds, parse_roles
@@ -37,11 +37,11 @@ __all__ = [
     "CIConfig",
     "CIRule",
     "ClassOutline",
+    "CommandFlag",
     "ConfigWarning",
     "FewshotConfig",
     "FilterConfig",
     "FilterStep",
-    "Flag",
     "Function",
     "FunctionRef",
     "GroupConfig",
@@ -50,7 +50,6 @@ __all__ = [
     "LoadedFile",
     "MetricConfig",
     "Names",
-    "Numbers",
     "Options",
     "Origin",
     "RoleConfig",
@@ -61,6 +60,7 @@ __all__ = [
     "Seeds",
     "TaskConfig",
     "Texts",
+    "WholeNumbers",
     "add_lm_eval_root",
     "add_task_root",
     "build_group_config",

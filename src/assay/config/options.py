@@ -15,7 +15,7 @@ from assay.errors import ConfigError, did_you_mean
 
 
 @dataclass(frozen=True)
-class Flag:
+class CommandFlag:
     """What the command line needs to know of a field beyond its type, bounds and description."""
 
     letter: str = ""
@@ -35,16 +35,16 @@ class Flag:
     """Whether only files and Python know it."""
 
 
-def option(default: Any, help: str, *, flag: Flag | None = None, **bounds: Any) -> Any:
+def option(default: Any, help: str, *, flag: CommandFlag | None = None, **bounds: Any) -> Any:
     """A field: its default, what it does, and the values it may have (`ge`, `gt`, `le`, `lt`)."""
     made = {"default_factory": default} if callable(default) else {"default": default}
-    return Field(**made, description=help, json_schema_extra={"flag": flag or Flag()}, **bounds)  # type: ignore[dict-item]
+    return Field(**made, description=help, json_schema_extra={"flag": flag or CommandFlag()}, **bounds)  # type: ignore[dict-item]
 
 
-def flag_of(field: FieldInfo) -> Flag:
+def flag_of(field: FieldInfo) -> CommandFlag:
     extra = field.json_schema_extra
     flag = extra.get("flag") if isinstance(extra, Mapping) else None
-    return flag if isinstance(flag, Flag) else Flag(is_hidden=True)
+    return flag if isinstance(flag, CommandFlag) else CommandFlag(is_hidden=True)
 
 
 def names_in(values: Any) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ def numbers_in(values: Any) -> tuple[int, ...]:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(names_in)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(texts_in)]
-Numbers = Annotated[tuple[int, ...], BeforeValidator(numbers_in)]
+WholeNumbers = Annotated[tuple[int, ...], BeforeValidator(numbers_in)]
 
 
 class Options(FrozenConfig):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self, TypedDict
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from assay.config.options import Flag, Options, option
+from assay.config.options import CommandFlag, Options, option
 from assay.config.settings import is_secret, merge_settings
 from assay.config.task import FrozenConfig
 from assay.errors import ConfigError
@@ -136,197 +136,210 @@ _STORED, _LIMITS, _SAFETY, _CLUSTER = "What is stored", "Limits", "Code of other
 class RunConfig(Options):
     """One evaluation, resolved. Names are those of the flags."""
 
-    model: str = option("hf", "A backend (see `assay ls models`), or path/to/file.py:Class.", flag=Flag("-M", "NAME"))
+    model: str = option(
+        "hf", "A backend (see `assay ls models`), or path/to/file.py:Class.", flag=CommandFlag("-M", "NAME")
+    )
     model_args: Annotated[dict[str, Any], _settings("model_args")] = option(
         dict,
         "Arguments of the model: key=value,… or JSON; repeated flags merge.",
-        flag=Flag("-a", "K=V,…", decides=True),
+        flag=CommandFlag("-a", "K=V,…", decides=True),
     )
     roles: Annotated[dict[str, RoleConfig], BeforeValidator(parse_roles)] = option(
         dict,
         "Another model of the run, such as a judge: judge=hf,pretrained=NAME. Once per role.",
-        flag=Flag(metavar="ROLE=MODEL,K=V,…", name="role", section=_MODEL, decides=True),
+        flag=CommandFlag(metavar="ROLE=MODEL,K=V,…", name="role", section=_MODEL, decides=True),
     )
     labels: Annotated[list[str], BeforeValidator(_paths)] = option(
         list,
         "People's verdicts on some of the answers, used to correct judged scores.",
-        flag=Flag(metavar="FILE", section=_SCORES, decides=True),
+        flag=CommandFlag(metavar="FILE", section=_SCORES, decides=True),
     )
     tasks: Annotated[list[str], BeforeValidator(_names)] = option(
         list,
         "Tasks, groups, tags, globs or files, separated by commas or repeated. Variants: arc_easy:cloze, gsm8k:8shot.",
-        flag=Flag("-t", "NAMES", decides=True),
+        flag=CommandFlag("-t", "NAMES", decides=True),
     )
     num_fewshot: int | None = option(
-        None, "Examples in the prompt; a task that fixes 0 keeps 0.", ge=0, flag=Flag("-f", decides=True)
+        None, "Examples in the prompt; a task that fixes 0 keeps 0.", ge=0, flag=CommandFlag("-f", decides=True)
     )
     batch_size: Annotated[int | Literal["auto"], BeforeValidator(_batch_size)] = option(
-        "auto", "A number, or auto for as many tokens as fit.", flag=Flag("-b")
+        "auto", "A number, or auto for as many tokens as fit.", flag=CommandFlag("-b")
     )
-    device: str | None = option(None, "Torch device.", flag=Flag(section=_MODEL, default="the best available"))
+    device: str | None = option(None, "Torch device.", flag=CommandFlag(section=_MODEL, default="the best available"))
     limit: int | float | None = option(
-        None, "Docs per task: a number, or a fraction below 1.", flag=Flag("-L", decides=True)
+        None, "Docs per task: a number, or a fraction below 1.", flag=CommandFlag("-L", decides=True)
     )
     samples: dict[str, list[int]] | None = option(
         None,
         'Docs to send: {"task": [ids]}, or a file with that content.',
-        flag=Flag("-E", "JSON", section=_PROMPTS, decides=True),
+        flag=CommandFlag("-E", "JSON", section=_PROMPTS, decides=True),
     )
     gen_kwargs: Annotated[dict[str, Any], _settings("gen_kwargs")] = option(
         dict,
         "Generation settings that override each task's own.",
-        flag=Flag(metavar="K=V,…", section=_PROMPTS, decides=True),
+        flag=CommandFlag(metavar="K=V,…", section=_PROMPTS, decides=True),
     )
     repeats: int | None = option(
-        None, "Draws per request, instead of the task's own number.", ge=1, flag=Flag(section=_PROMPTS, decides=True)
+        None,
+        "Draws per request, instead of the task's own number.",
+        ge=1,
+        flag=CommandFlag(section=_PROMPTS, decides=True),
     )
     apply_chat_template: bool | str = option(
         False,
         "Use the model's chat template, or the one with this name.",
-        flag=Flag(metavar="[NAME]", bare="true", decides=True),
+        flag=CommandFlag(metavar="[NAME]", bare="true", decides=True),
     )
     system_instruction: str | None = option(
-        None, "Text of the system message.", flag=Flag(section=_PROMPTS, decides=True)
+        None, "Text of the system message.", flag=CommandFlag(section=_PROMPTS, decides=True)
     )
     fewshot_as_multiturn: bool | None = option(
         None,
         "Put examples in separate turns of the conversation.",
-        flag=Flag(metavar="[BOOL]", bare="true", default="with a chat template", section=_PROMPTS, decides=True),
+        flag=CommandFlag(metavar="[BOOL]", bare="true", default="with a chat template", section=_PROMPTS, decides=True),
     )
     include_path: Annotated[list[str], BeforeValidator(_paths)] = option(
         list,
         "More task files: a directory or file; can be repeated, or joined by the path separator.",
-        flag=Flag(metavar="DIR", section=_FILES, decides=True),
+        flag=CommandFlag(metavar="DIR", section=_FILES, decides=True),
     )
     include_defaults: bool = True
     lm_eval: bool | str = option(
         False,
         "Add the tasks of an installed lm-evaluation-harness, or of this directory.",
-        flag=Flag(metavar="[DIR]", bare="true", section=_FILES, decides=True),
+        flag=CommandFlag(metavar="[DIR]", bare="true", section=_FILES, decides=True),
     )
     data_dir: str | None = option(
         None,
         "A local mirror of datasets, searched first: DIR/<dataset_path>/<dataset_name or default>/<split>.jsonl",
-        flag=Flag(metavar="DIR", section=_FILES, decides=True),
+        flag=CommandFlag(metavar="DIR", section=_FILES, decides=True),
     )
     seed: Annotated[Seeds, BeforeValidator(Seeds.parse)] = option(
         Seeds,
         "One number, or python,numpy,torch,fewshot.",
-        flag=Flag(metavar="NUMBERS", default="0,1234,1234,1234", section=_PROMPTS, decides=True),
+        flag=CommandFlag(metavar="NUMBERS", default="0,1234,1234,1234", section=_PROMPTS, decides=True),
     )
     bootstrap_iters: int = option(
-        1000, "Bootstrap replicates; 0 turns error bars off.", ge=0, flag=Flag(section=_SCORES)
+        1000, "Bootstrap replicates; 0 turns error bars off.", ge=0, flag=CommandFlag(section=_SCORES)
     )
     metadata: Annotated[dict[str, Any], _settings("metadata")] = option(
-        dict, "Passed to tasks and custom datasets.", flag=Flag(metavar="JSON", section=_FILES, decides=True)
+        dict, "Passed to tasks and custom datasets.", flag=CommandFlag(metavar="JSON", section=_FILES, decides=True)
     )
     trust_remote_code: bool = option(
-        False, "Let models and datasets from the hub run their own code.", flag=Flag(section=_SAFETY, decides=True)
+        False,
+        "Let models and datasets from the hub run their own code.",
+        flag=CommandFlag(section=_SAFETY, decides=True),
     )
     confirm_run_unsafe_code: bool = option(
         False,
         "Run code written by the model (in a sandbox) if a task needs it.",
-        flag=Flag(section=_SAFETY, decides=True),
+        flag=CommandFlag(section=_SAFETY, decides=True),
     )
     sandbox: SandboxKind = option(
         "auto",
         "Where that code runs; weak does without protections that this machine lacks.",
-        flag=Flag(section=_SAFETY),
+        flag=CommandFlag(section=_SAFETY),
     )
 
-    output_path: str | None = option(None, "Store runs in this directory.", flag=Flag("-o", "DIR", default="runs"))
+    output_path: str | None = option(
+        None, "Store runs in this directory.", flag=CommandFlag("-o", "DIR", default="runs")
+    )
     run_dir: str | None = option(
-        None, "Store the run in exactly this directory.", flag=Flag(metavar="DIR", section=_STORED)
+        None, "Store the run in exactly this directory.", flag=CommandFlag(metavar="DIR", section=_STORED)
     )
     log_samples: bool = option(
-        False, "Also write samples_<task>.jsonl in lm-evaluation-harness's format.", flag=Flag("-s")
+        False, "Also write samples_<task>.jsonl in lm-evaluation-harness's format.", flag=CommandFlag("-s")
     )
     predict_only: bool = option(
-        False, "Store answers only; compute no scores.", flag=Flag("-x", section=_SCORES, decides=True)
+        False, "Store answers only; compute no scores.", flag=CommandFlag("-x", section=_SCORES, decides=True)
     )
-    write_out: bool = option(False, "Print the first prompt of each task.", flag=Flag("-w", section=_PROMPTS))
+    write_out: bool = option(False, "Print the first prompt of each task.", flag=CommandFlag("-w", section=_PROMPTS))
     store: str | None = option(
-        None, "The response store.", flag=Flag(metavar="PATH", default="in the user cache directory", section=_STORED)
+        None,
+        "The response store.",
+        flag=CommandFlag(metavar="PATH", default="in the user cache directory", section=_STORED),
     )
-    fresh: bool = option(False, "Ask the model again even if the store has the answer.", flag=Flag(section=_STORED))
+    fresh: bool = option(
+        False, "Ask the model again even if the store has the answer.", flag=CommandFlag(section=_STORED)
+    )
     reuse: Literal["checked", "always"] = option(
         "checked",
         "Reuse a server's stored answers only if probes show the same model, or always.",
-        flag=Flag(section=_STORED),
+        flag=CommandFlag(section=_STORED),
     )
     shuffle: int | None = option(
         None,
         "Send requests in a random order, to see how much a server's answers depend on it.",
-        flag=Flag(metavar="SEED", section=_STORED),
+        flag=CommandFlag(metavar="SEED", section=_STORED),
     )
     offline: bool = option(
         False,
         "Send nothing: score the answers in the store and count the others as failed.",
-        flag=Flag(section=_STORED),
+        flag=CommandFlag(section=_STORED),
     )
     dry_run: bool = option(False, "Count docs, requests and tokens, and estimate time and cost; send nothing.")
     max_failed: float | None = option(
-        None, "Withhold a score if a larger share of requests failed.", ge=0, le=1, flag=Flag(section=_LIMITS)
+        None, "Withhold a score if a larger share of requests failed.", ge=0, le=1, flag=CommandFlag(section=_LIMITS)
     )
     max_truncated: float | None = option(
-        None, "Withhold it if a larger share of answers was cut off.", ge=0, le=1, flag=Flag(section=_LIMITS)
+        None, "Withhold it if a larger share of answers was cut off.", ge=0, le=1, flag=CommandFlag(section=_LIMITS)
     )
     max_unparsed: float | None = option(
         None,
         "Withhold it if no filter could parse a larger share of answers.",
         ge=0,
         le=1,
-        flag=Flag(section=_LIMITS),
+        flag=CommandFlag(section=_LIMITS),
     )
     max_unfinished: float | None = option(
         None,
         "Withhold it if a larger share of answers ended before the model's reasoning did.",
         ge=0,
         le=1,
-        flag=Flag(section=_LIMITS),
+        flag=CommandFlag(section=_LIMITS),
     )
     max_cost: float | None = option(
         None,
         "Stop before the next request could exceed this cost; all answers are stored.",
         ge=0,
-        flag=Flag(section=_LIMITS),
+        flag=CommandFlag(section=_LIMITS),
     )
     reasoning_effort: str | None = option(
         None,
         "How much a reasoning model should think: low, medium, high.",
-        flag=Flag(metavar="LEVEL", section=_PROMPTS, decides=True),
+        flag=CommandFlag(metavar="LEVEL", section=_PROMPTS, decides=True),
     )
     style: Literal["auto"] | None = option(
         None,
         "auto: on a model without likelihoods, run choice tasks as :letters if it lists tokens, else as :gen.",
-        flag=Flag(section=_PROMPTS, decides=True),
+        flag=CommandFlag(section=_PROMPTS, decides=True),
     )
     until: str | None = option(
         None,
         'Stop when the score is precise enough: "ci=0.01" or "decided vs RUN".',
-        flag=Flag(metavar="RULE", section=_LIMITS, decides=True),
+        flag=CommandFlag(metavar="RULE", section=_LIMITS, decides=True),
     )
     control: str | None = option(
         None,
         "Tighten intervals with the scores of an earlier run on all docs.",
-        flag=Flag(metavar="RUN", section=_SCORES, decides=True),
+        flag=CommandFlag(metavar="RUN", section=_SCORES, decides=True),
     )
     loggers: dict[str, dict[str, Any]] = option(
         dict,
         "Also send results to a tracker: wandb, mlflow, tensorboard; settings go after a colon.",
-        flag=Flag(metavar="NAME[:K=V,…]", name="log_to", section=_STORED),
+        flag=CommandFlag(metavar="NAME[:K=V,…]", name="log_to", section=_STORED),
     )
 
-    executor: Literal["local", "ray"] = option("local", "Where the model runs.", flag=Flag(section=_CLUSTER))
+    executor: Literal["local", "ray"] = option("local", "Where the model runs.", flag=CommandFlag(section=_CLUSTER))
     ray_address: str | None = option(
-        None, "auto, or HOST:PORT of a Ray cluster.", flag=Flag(metavar="ADDRESS", section=_CLUSTER)
+        None, "auto, or HOST:PORT of a Ray cluster.", flag=CommandFlag(metavar="ADDRESS", section=_CLUSTER)
     )
-    replicas: int | None = option(None, "Model replicas on the cluster.", ge=1, flag=Flag(section=_CLUSTER))
+    replicas: int | None = option(None, "Model replicas on the cluster.", ge=1, flag=CommandFlag(section=_CLUSTER))
     gpus_per_replica: float | None = option(
-        None, "GPUs per replica.", ge=0, flag=Flag(default="what the model needs", section=_CLUSTER)
+        None, "GPUs per replica.", ge=0, flag=CommandFlag(default="what the model needs", section=_CLUSTER)
     )
     cpus_per_replica: float | None = option(
-        None, "CPUs per replica.", flag=Flag(default="an even share of a node", section=_CLUSTER)
+        None, "CPUs per replica.", flag=CommandFlag(default="an even share of a node", section=_CLUSTER)
     )
 
     @model_validator(mode="after")

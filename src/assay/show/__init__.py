@@ -3,7 +3,7 @@
 from assay.show.axes import Axis, Whisker
 from assay.show.data import json_lines, table_data, to_annotations, to_code_quality
 from assay.show.facts import command_of, marks_of
-from assay.show.findings import Check, Column, Findings, Outcome, Row, Table, Verdict, repeated_names
+from assay.show.findings import BuildCheck, Column, Conclusion, Findings, Outcome, ShownRow, Table, repeated_names
 from assay.show.fitted import FittedTable
 from assay.show.formats import OUTPUT_FORMATS, Format, format_of, save
 from assay.show.html import Html
@@ -28,8 +28,9 @@ __all__ = [
     "PALETTE_FILE",
     "RESULT_COLUMNS",
     "Axis",
-    "Check",
+    "BuildCheck",
     "Column",
+    "Conclusion",
     "Findings",
     "FittedTable",
     "ForestPlot",
@@ -37,9 +38,8 @@ __all__ = [
     "Html",
     "NotebookProgress",
     "Outcome",
-    "Row",
+    "ShownRow",
     "Table",
-    "Verdict",
     "Whisker",
     "command_of",
     "fitted",

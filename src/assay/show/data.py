@@ -11,7 +11,7 @@ from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from assay.results import plain as as_plain
-from assay.show.findings import Check, Findings, Row, Table, name_of
+from assay.show.findings import BuildCheck, Findings, ShownRow, Table, name_of
 from assay.show.kinds import plain
 from assay.terminal_text import csv_cell, one_line
 
@@ -22,7 +22,7 @@ def table_data(table: Table) -> Iterator[dict[str, Any]]:
         yield row_data(table, row)
 
 
-def row_data(table: Table, row: Row) -> dict[str, Any]:
+def row_data(table: Table, row: ShownRow) -> dict[str, Any]:
     data: dict[str, Any] = {}
     for column, cell in zip(table.columns, row.cells, strict=True):
         if column.for_machines:
@@ -93,7 +93,7 @@ def to_junit(findings: Findings) -> str:
     cases, counts = [], {"failure": 0, "error": 0, "skipped": 0}
     for table in findings.tables:
         for row in table.rows:
-            check = row.check or Check(table.title or findings.title, name_of(row, table), "passed", "", "")
+            check = row.check or BuildCheck(table.title or findings.title, name_of(row, table), "passed", "", "")
             tag = {"failed": "failure", "cannot tell": "error" if check.is_required else "skipped"}.get(check.outcome)
             if tag is not None:
                 counts[tag] += 1
@@ -119,7 +119,7 @@ def _attribute(text: str) -> str:
     return quoteattr(one_line(text))
 
 
-def notable_checks(findings: Findings) -> list[tuple[Check, bool]]:
+def notable_checks(findings: Findings) -> list[tuple[BuildCheck, bool]]:
     """What a build system shows, and whether it is an error: checks that did not pass, or where nothing had to, what is worse."""
     found = [check for check in findings.checks if check.outcome != "passed"]
     return [
@@ -149,7 +149,7 @@ def to_annotations(findings: Findings) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _in_words(table: Table, row: Row) -> str:
+def _in_words(table: Table, row: ShownRow) -> str:
     cells = [(table.columns[at].name, one_line(table.text_of(row, at))) for at in table.shown()]
     return ", ".join(f"{name} {text}".strip() for name, text in cells if text)
 

@@ -52,7 +52,7 @@ Outcome = Literal["passed", "failed", "cannot tell"]
 
 
 @dataclass(frozen=True)
-class Check:
+class BuildCheck:
     """A row that had to hold, or that a build system should show."""
 
     name: str
@@ -68,7 +68,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Row:
+class ShownRow:
     """Cells in the order of the columns, and what is said beside them."""
 
     cells: tuple[Any, ...]
@@ -80,7 +80,7 @@ class Row:
     """Whether a line is drawn above it."""
     keeps: tuple[str, ...] = ()
     """Columns whose text the note of this row says where there is no room for them."""
-    check: Check | None = None
+    check: BuildCheck | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Table:
     """Rows under columns."""
 
     columns: tuple[Column[Any], ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ShownRow, ...]
     title: str = ""
     notes: tuple[str, ...] = ()
     notes_name: str = "notes"
@@ -104,10 +104,12 @@ class Table:
         **about: Any,
     ) -> Table:
         """A row for each item; `row` says what else there is to a row than its cells."""
-        made = [Row(tuple(c.of(item) for c in columns), **(row(item) if row is not None else {})) for item in items]
+        made = [
+            ShownRow(tuple(c.of(item) for c in columns), **(row(item) if row is not None else {})) for item in items
+        ]
         return cls(tuple(columns), tuple(made), **about)
 
-    def text_of(self, row: Row, position: int) -> str:
+    def text_of(self, row: ShownRow, position: int) -> str:
         cell = row.cells[position]
         return "" if cell is None else self.columns[position].kind.text(cell)
 
@@ -121,7 +123,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Conclusion:
     """What follows from it all."""
 
     outcome: Outcome
@@ -145,7 +147,7 @@ class Findings:
     plots: tuple[ForestPlot, ...] = ()
     notes: tuple[str, ...] = ()
     """What the reader must know beside the tables."""
-    verdict: Verdict | None = None
+    verdict: Conclusion | None = None
     result: Any = None
     link: str | None = None
     """Where a reader of a comment finds more."""
@@ -153,7 +155,7 @@ class Findings:
     """A page of its own, where the common one would not do: a run's report."""
 
     @property
-    def checks(self) -> list[Check]:
+    def checks(self) -> list[BuildCheck]:
         return [row.check for table in self.tables for row in table.rows if row.check is not None]
 
     def linked(self, link: str | None) -> Findings:
@@ -204,7 +206,7 @@ def repeated_names(names: Sequence[str]) -> list[bool]:
     return [before == name for before, name in zip([None, *names], names)]
 
 
-def name_of(row: Row, table: Table) -> str:
+def name_of(row: ShownRow, table: Table) -> str:
     """What a row is about, in words: its names and texts."""
     words = [
         table.columns[at].kind.data(cell)[0]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from assay.results import format_number
 from assay.show.axes import Whisker
-from assay.show.findings import Column, Findings, Row, Table
+from assay.show.findings import Column, Findings, ShownRow, Table
 from assay.show.kinds import WHISKER, Link, Name
 from assay.show.palette import INK, SOFT, palette_css
 from assay.terminal_text import one_line, with_signs
@@ -108,7 +108,7 @@ class Html:
         grid = f"<table{self.look('list')}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         return f"{title}<div{self.look('scroll')}>{grid}</div>{self.said(table.notes)}"
 
-    def row(self, table: Table, row: Row, columns: list[int], has_notes: bool) -> str:
+    def row(self, table: Table, row: ShownRow, columns: list[int], has_notes: bool) -> str:
         cells = "".join(self.cell(table, row, at) for at in columns)
         kind, begins = "group" if row.is_group else "", "begins" if row.begins else ""
         if self.styles is not None:
@@ -122,7 +122,7 @@ class Html:
         said = f'<td{self.look("remark", f"d{min(depth, 6)}", row.note_tone)} colspan="{len(columns)}">{shown(row.note)}</td>'
         return f"{made}<tr{self.look(kind, 'remark')}>{said}</tr>"
 
-    def cell(self, table: Table, row: Row, at: int) -> str:
+    def cell(self, table: Table, row: ShownRow, at: int) -> str:
         cell, column = row.cells[at], table.columns[at]
         if isinstance(cell, Whisker):
             return f"<td{self.look('drawn')}>{self.whisker(cell)}</td>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from assay.show.findings import Findings, Row, Table
+from assay.show.findings import Findings, ShownRow, Table
 from assay.show.kinds import Name, Word
 from assay.terminal_text import one_line
 
@@ -51,7 +51,7 @@ def _table(table: Table) -> Iterator[str]:
         yield from (f"- {escaped(note)}" for note in table.notes)
 
 
-def _cell(table: Table, row: Row, at: int) -> str:
+def _cell(table: Table, row: ShownRow, at: int) -> str:
     cell, text = row.cells[at], escaped(table.text_of(row, at))
     if isinstance(cell, Name):
         return "&nbsp;&nbsp;" * cell.depth + text

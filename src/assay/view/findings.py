@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, Protocol
 
-from assay.show import Findings, Html, Row, Table, table_data
+from assay.show import Findings, Html, ShownRow, Table, table_data
 from assay.show.kinds import Link, Name
 
 
@@ -60,7 +60,7 @@ class ViewerHtml(Html):
         made = super().table(table).replace('<table class="list"', '<table class="list shown"', 1)
         return made.replace("<table", "<table data-tree-table", 1) if self.tree else made
 
-    def row(self, table: Table, row: Row, columns: list[int], has_notes: bool) -> str:
+    def row(self, table: Table, row: ShownRow, columns: list[int], has_notes: bool) -> str:
         made = super().row(table, row, columns, has_notes)
         name = next((cell for cell in row.cells if isinstance(cell, Name)), None)
         if name is None:
@@ -87,7 +87,7 @@ class ViewerHtml(Html):
             places[id(row)] = f' data-id="{number}" data-node="{nodes[-1]}"{parent}'
         return places
 
-    def cell(self, table: Table, row: Row, at: int) -> str:
+    def cell(self, table: Table, row: ShownRow, at: int) -> str:
         made = super().cell(table, row, at)
         cell = row.cells[at]
         if not isinstance(cell, Name) or cell.is_repeated:
@@ -133,7 +133,7 @@ def _metrics(table: Table) -> Sequence[str]:
     return [] if at is None else [table.text_of(row, at) for row in table.rows]
 
 
-def _rows_of(table: Table, metric: str) -> Sequence[Row]:
+def _rows_of(table: Table, metric: str) -> Sequence[ShownRow]:
     metrics = _metrics(table)
     if not metrics:
         return table.rows

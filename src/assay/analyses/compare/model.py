@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator
 
 from assay.analyses.noise_file import NoiseFile
-from assay.config import Flag, Names, Options, Texts, option
+from assay.config import CommandFlag, Names, Options, Texts, option
 from assay.finished import Keys, Run
 from assay.registry import load_object
 from assay.results import MetricKey, matching
@@ -27,7 +27,7 @@ def _noise(value: Any) -> Any:
 
 
 Noise = Annotated[NoiseFile | None, BeforeValidator(_noise)]
-TASKS, METRICS = Flag("-t", "NAMES"), Flag("-m", "NAME")
+TASKS, METRICS = CommandFlag("-t", "NAMES"), CommandFlag("-m", "NAME")
 
 
 class CompareOptions(Options):
@@ -41,10 +41,13 @@ class CompareOptions(Options):
     ignore_prompts: bool = option(False, "Pair docs by content even if their prompts differ.")
     bootstrap_iters: int = option(B_DEFAULT, "Replicates of the paired bootstrap.", ge=100)
     noise: Noise = option(
-        None, "noise.json from `assay noise`; adds serving noise to every difference.", flag=Flag(metavar="FILE")
+        None, "noise.json from `assay noise`; adds serving noise to every difference.", flag=CommandFlag(metavar="FILE")
     )
     flips: int = option(
-        0, "List up to N docs per task whose verdict changed.", ge=0, flag=Flag(metavar="[N]", bare=5, default="5")
+        0,
+        "List up to N docs per task whose verdict changed.",
+        ge=0,
+        flag=CommandFlag(metavar="[N]", bare=5, default="5"),
     )
 
     def wants(self, key: MetricKey) -> bool:

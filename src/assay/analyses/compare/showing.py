@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.analyses.compare.model import Comparison, ComparisonRow, Comparisons
 from assay.errors import ConfigError, did_you_mean
-from assay.show import Axis, Check, Column, Findings, ForestPlot, Table, Whisker, kinds, repeated_names
+from assay.show import Axis, BuildCheck, Column, Findings, ForestPlot, Table, Whisker, kinds, repeated_names
 from assay.show.kinds import FlipCount, Link, Linked, Name, Word
 from assay.terminal_text import one_line
 
@@ -110,11 +110,11 @@ def _note(row: ComparisonRow) -> str:
     return "; ".join(part for part in notes if part)
 
 
-def _check(comparison: Comparison, row: ComparisonRow) -> Check:
+def _check(comparison: Comparison, row: ComparisonRow) -> BuildCheck:
     """Nothing had to hold: what is worse is a warning, what is undecided is skipped."""
     kind, d = _kind(row), row.difference
     a, b = comparison.a.label, comparison.b.label
-    return Check(
+    return BuildCheck(
         name=row.name,
         case=str(row.key),
         of=b,

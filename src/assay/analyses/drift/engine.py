@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from assay.analyses.drift.bounds import bounds_of
 from assay.analyses.drift.texts import Passage
-from assay.config import Flag, Options, option
+from assay.config import CommandFlag, Options, option
 from assay.errors import ConfigError
 from assay.instance import Instance
 from assay.models import LM, TokenDivergences
@@ -30,7 +30,7 @@ class DriftOptions(Options):
     max_tokens: int = option(10_000, "Tokens to compare.", ge=2)
     max_requests: int = option(500, "For servers, which need one request per token.", ge=2)
     continuations: int = option(50, "Prompts that both models continue greedily.", ge=0)
-    continuation_tokens: int = option(32, "Tokens of each continuation.", ge=1, flag=Flag(is_hidden=True))
+    continuation_tokens: int = option(32, "Tokens of each continuation.", ge=1, flag=CommandFlag(is_hidden=True))
     max_kl: float | None = option(None, "Fail if the mean KL divergence exceeds this, in nats.", ge=0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from assay.analyses.drift.engine import Drift, DriftPart
-from assay.show import Axis, Column, Findings, Outcome, Table, Verdict, Whisker, kinds
+from assay.show import Axis, Column, Conclusion, Findings, Outcome, Table, Whisker, kinds
 
 OUTCOMES: dict[str, tuple[Outcome, str]] = {
     "within": ("passed", "PASS: within"),
@@ -70,11 +70,11 @@ def _legend(drift: Drift) -> Iterator[str]:
         yield f"Greedy continuations that differ: {drift.continued.value:.1%} of {drift.continued.n}{where}."
 
 
-def _verdict(drift: Drift) -> Verdict | None:
+def _verdict(drift: Drift) -> Conclusion | None:
     if drift.verdict is None or drift.max_kl is None:
         return None
     reach = "no interval"
     if drift.bounds is not None:
         reach = f"95 % bounds {kinds.small(max(0.0, drift.bounds[0]))} and {kinds.small(drift.bounds[1])}"
     outcome, words = OUTCOMES[drift.verdict]
-    return Verdict(outcome, f"{words} --max_kl {drift.max_kl:g} ({reach})")
+    return Conclusion(outcome, f"{words} --max_kl {drift.max_kl:g} ({reach})")

@@ -14,7 +14,7 @@ from assay.analyses.explain.causes import Hints, RequestChange, causes_of, compa
 from assay.analyses.explain.facts import FieldDifference, config_differences, hints_of, model_differences, settings_of
 from assay.analyses.explain.intervals import Alone, docs_estimate, share_estimate
 from assay.analyses.explain.rescoring import MOST_CAUSES, Rules, shapley_requests, shapley_scores
-from assay.config import Flag, Options, option
+from assay.config import CommandFlag, Options, option
 from assay.errors import ConfigError, did_you_mean
 from assay.finished import AnsweredDoc, DocColumn, Run, align
 from assay.models import LM
@@ -27,9 +27,11 @@ UNEXPLAINED = "unexplained"
 class ExplainOptions(Options):
     """Which number is explained, and how closely."""
 
-    task: str | None = option(None, "The task, if the runs have several in common.", flag=Flag("-t", "NAME"))
-    metric: str | None = option(None, "acc, or acc,none.", flag=Flag("-m", "NAME", default="the first that both have"))
-    metric_b: str | None = option(None, "The metric of B, if its name differs.", flag=Flag(metavar="NAME"))
+    task: str | None = option(None, "The task, if the runs have several in common.", flag=CommandFlag("-t", "NAME"))
+    metric: str | None = option(
+        None, "acc, or acc,none.", flag=CommandFlag("-m", "NAME", default="the first that both have")
+    )
+    metric_b: str | None = option(None, "The metric of B, if its name differs.", flag=CommandFlag(metavar="NAME"))
     sample: int = option(200, "Docs to ask a model again, for each set of causes.", ge=10)
     examples: int = option(2, "Docs shown for each cause.", ge=0)
 

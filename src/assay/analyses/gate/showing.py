@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.analyses.compare import newly_wrong
 from assay.analyses.gate.engine import GateCheck, GateReport
-from assay.show import Check, Column, Findings, Table, Verdict, kinds
+from assay.show import BuildCheck, Column, Conclusion, Findings, Table, kinds
 from assay.show.kinds import Kind, Name, Word
 
 OUTCOMES = {
@@ -47,14 +47,14 @@ def findings(report: GateReport, title: str, summary: str) -> Findings:
         tables=(Table.of(COLUMNS, checks, row=_about, notes_name="why"),),
         details=lambda: tuple(_newly_wrong(report)),
         notes=(said, *(f"note: {note}" for note in report.notes)),
-        verdict=Verdict(report.outcome, summary),
+        verdict=Conclusion(report.outcome, summary),
         result=report,
     )
 
 
 def _about(check: GateCheck) -> dict[str, object]:
     case = check.rule or str(check.key or "scores")
-    said = Check(check.name, case, check.outcome, check.line(), f"{check.name} {check.key} {check.rule}")
+    said = BuildCheck(check.name, case, check.outcome, check.line(), f"{check.name} {check.key} {check.rule}")
     why = check.too_few if check.is_measured else check.reason
     return {"note": " — ".join(part for part in (check.rule, why) if part), "check": said}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.config import Flag, Names, Options, option
+from assay.config import CommandFlag, Names, Options, option
 from assay.errors import ConfigError
 from assay.finished import DocColumn, Run, open_run
 from assay.stats import B_DEFAULT, Estimate, Floats, Games, bradley_terry
@@ -54,7 +54,7 @@ class WinScales(tuple[WinScale, ...]):
 class ScaleOptions(Options):
     """Which games count."""
 
-    tasks: Names = option((), "Only these tasks.", flag=Flag("-t", "NAMES", default="all"))
+    tasks: Names = option((), "Only these tasks.", flag=CommandFlag("-t", "NAMES", default="all"))
     bootstrap_iters: int = option(B_DEFAULT, "Replicates.", ge=0)
 
 

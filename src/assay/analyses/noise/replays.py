@@ -14,7 +14,7 @@ from typing import Any
 
 from assay.analyses.noise.measurement import measure_noise
 from assay.analyses.noise_file import NoiseFile
-from assay.config import Flag, Numbers, Options, RunConfig, Texts, option
+from assay.config import CommandFlag, Options, RunConfig, Texts, WholeNumbers, option
 from assay.errors import ConfigError
 from assay.evaluation import check_first, evaluate
 from assay.finished import read_assay
@@ -34,12 +34,12 @@ class NoiseOptions(Options):
     servers: Texts = option(
         (),
         "Address of a server with this model; if repeated, replays take turns on the servers.",
-        flag=Flag(metavar="URL", name="server"),
+        flag=CommandFlag(metavar="URL", name="server"),
     )
-    concurrency: Numbers = option(
+    concurrency: WholeNumbers = option(
         (),
         "Concurrent requests (servers) or batch sizes for the replays, in turn, such as 1,8,32.",
-        flag=Flag(metavar="NUMBERS", default="all, half, a quarter"),
+        flag=CommandFlag(metavar="NUMBERS", default="all, half, a quarter"),
     )
     greedy: bool = option(
         False, "Ask tasks that sample greedily as well; separates draws from serving noise, at twice the cost."

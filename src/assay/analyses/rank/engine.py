@@ -10,7 +10,7 @@ import numpy as np
 
 from assay.analyses.compare import CompareOptions, Floats
 from assay.analyses.rank.evidence import Evidence
-from assay.config import Flag, Names, Options, option
+from assay.config import CommandFlag, Names, Options, option
 from assay.errors import ConfigError, did_you_mean
 from assay.finished import Run, is_higher_better
 from assay.results import MetricKey, matching
@@ -20,9 +20,9 @@ from assay.stats import Estimate, PairDraws, Ranks, rank_runs, replicate_spread
 class RankOptions(Options):
     """How to rank."""
 
-    tasks: Names = option((), "Rank by these tasks or groups.", flag=Flag("-t", "NAMES", default="what was run"))
+    tasks: Names = option((), "Rank by these tasks or groups.", flag=CommandFlag("-t", "NAMES", default="what was run"))
     metric: str | None = option(
-        None, "acc, or acc,none.", flag=Flag("-m", "NAME", default="the first that all runs have")
+        None, "acc, or acc,none.", flag=CommandFlag("-m", "NAME", default="the first that all runs have")
     )
     min_difference: float = option(0.0, "Count a run as ahead only if it is ahead by more than this.", ge=0)
     level: float = option(0.95, "Confidence level of all ranges together.", ge=0.5, lt=1)
