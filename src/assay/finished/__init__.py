@@ -5,6 +5,7 @@ from assay.finished.estimating import with_our_estimates
 from assay.finished.formats import RUN_FORMATS, RunFormat, export_run, open_run, open_runs, readable_formats
 from assay.finished.jsonl import write_sample_files
 from assay.finished.own import read_assay, sample_rows, stored_docs, stored_questions
+from assay.finished.perturbed import named_like, perturbations_in
 from assay.finished.results_files import open_results
 from assay.finished.run import (
     PARTS,
@@ -15,8 +16,6 @@ from assay.finished.run import (
     Run,
     SentRequest,
     is_higher_better,
-    named_like,
-    perturbations_in,
     run_of_docs,
     shared_keys,
 )

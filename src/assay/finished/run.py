@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,6 @@ from assay.metrics import METRICS
 from assay.request_types import OUTPUT_TYPES
 from assay.results import Health, MetricKey, RunResult, Score, TaskResult, matching, plain
 from assay.stats import doc_keys, mean_estimate, unit_index, unit_keys
-from assay.tasks import is_perturbation
 
 Keys = NDArray[np.uint64]
 
@@ -379,50 +377,6 @@ def timestamp(text: str) -> float:
     except ValueError:
         return 0.0
     return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
-
-
-def clean_name(name: str) -> str:
-    """
-    >>> clean_name("arc_easy:mc:typo(0.1)"), clean_name("arc_easy:5shot")
-    ('arc_easy:mc', 'arc_easy:5shot')
-    """
-    return ":".join(part for part in name.split(":") if not is_perturbation(part))
-
-
-def perturbations_in(name: str) -> str:
-    return ", ".join(part for part in name.split(":") if is_perturbation(part)) or "none"
-
-
-def named_like(a: Run, b: Run) -> tuple[Run, dict[str, str]]:
-    """B with the names of A, where two names differ in their perturbations alone; and A's name to B's for these.
-
-    `arc_easy:typo(0.1)` is then compared with `arc_easy`, doc by doc. A task with several partners keeps its name: which of them is meant, nobody said.
-    """
-    names = {clean_name(name): name for name in [*a.result.tasks, *a.result.groups] if name not in b.result}
-    wanted = [name for name in [*b.result.tasks, *b.result.groups] if name not in a.result]
-    partners = Counter(map(clean_name, wanted))
-    back = {names[clean_name(n)]: n for n in wanted if clean_name(n) in names and partners[clean_name(n)] == 1}
-    if not back:
-        return b, {}
-    new = {own: name for name, own in back.items()}
-
-    def renamed(nodes: dict[str, Any]) -> dict[str, Any]:
-        return {new.get(name, name): replace(node, name=new.get(name, name)) for name, node in nodes.items()}
-
-    groups = {
-        name: replace(group, children=tuple(new.get(child, child) for child in group.children))
-        for name, group in renamed(b.result.groups).items()
-    }
-    roots = tuple(new.get(name, name) for name in b.result.roots)
-    read_docs, read_columns = b.read_docs, b.read_columns
-    run = replace(
-        b,
-        result=replace(b.result, tasks=renamed(b.result.tasks), groups=groups, roots=roots),
-        tasks=tuple(new.get(name, name) for name in b.tasks),
-        read_docs=None if read_docs is None else lambda task, ids: read_docs(back.get(task, task), ids),
-        read_columns=None if read_columns is None else lambda task: read_columns(back.get(task, task)),
-    )
-    return run, back
 
 
 def shared_keys(columns: Sequence[Columns], metric: str | None) -> list[MetricKey]:
