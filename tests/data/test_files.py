@@ -257,3 +257,39 @@ def test_counting_and_reading_a_large_file_leaves_no_mapping_of_it(
     assert home not in Path("/proc/self/maps").read_text()
     assert mapped[7] == rows[7]
     assert home in Path("/proc/self/maps").read_text()
+
+
+CALLS: list[dict[str, Any]] = [
+    {"q": "12 + 30?", "call": {"name": "add", "arguments": {"b": 30, "a": 12}}},
+    {"q": "Weather?", "call": {"name": "weather", "arguments": {"city": "Bonn", "day": None}}, "n": 1},
+    {"n": 2.5, "q": "Nothing"},
+]
+
+
+@pytest.mark.parametrize("form", ["lines", "array", "gzip", "byte order mark", "two files"])
+def test_rows_as_written_keep_their_types_their_keys_and_the_order_of_them(form: str, tmp_path: Path) -> None:
+    lines = write(tmp_path, CALLS).read_bytes()
+    paths = [tmp_path / ("rows.json" if form == "array" else "rows.jsonl.gz" if form == "gzip" else "rows.jsonl")]
+    contents = {
+        "array": json.dumps(CALLS).encode(),
+        "gzip": gzip.compress(lines),
+        "byte order mark": b"\xef\xbb\xbf" + lines,
+    }
+    paths[0].write_bytes(contents.get(form, lines))
+    if form == "two files":
+        paths.append(tmp_path / "docs.jsonl")
+    expected = CALLS * len(paths)
+    docs = read_files(paths, as_written=True)
+    assert json.dumps([*iter_docs(docs)]) == json.dumps(expected)
+    assert [docs[at] for at in range(-len(docs), len(docs))] == expected * 2
+    assert [*iter_docs(docs, 2)] == expected[2:]
+    assert columns_of(docs) == ["q", "call", "n"]
+    assert docs["q"][:3] == [doc["q"] for doc in CALLS]
+    assert len(as_dataset(docs)) == len(expected)
+
+
+def test_a_file_that_changed_while_it_was_read_is_an_error(tmp_path: Path) -> None:
+    docs = read_files([path := write(tmp_path, CALLS)], as_written=True)
+    path.write_text("x" * path.stat().st_size)
+    with pytest.raises(DataError, match="changed while it was being read"):
+        docs[1]

@@ -127,23 +127,23 @@ def test_capabilities_of_a_server_are_asked_once() -> None:
     with chat_server(lists_b) as (url, bodies):
         model = load_model("local-chat-completions", {"base_url": url, "model": "m"})
         found = [model.capabilities() for _ in range(3)]
-        assert len(bodies) == 10  # tokens listed, images, tools, stop strings; four for seeds, two for going on
+        assert len(bodies) == 11  # tokens listed, images, tools, stop strings; four for seeds, three for going on
         assert model.capabilities(["images"]) == found[0]
-        assert len(bodies) == 10
+        assert len(bodies) == 11
         assert found[0] == Capabilities(likelihoods=False, top_logprobs=True, images=True, tools=True)
         model.close()
 
 
 def test_what_a_server_can_do_is_kept_in_the_store(tmp_path: Path) -> None:
     with chat_server(lists_b) as (url, bodies), ResponseStore(tmp_path / "store.sqlite") as store:
-        for asked in (10, 10):
+        for asked in (11, 11):
             model = load_model("local-chat-completions", {"base_url": url, "model": "m"})
             assert abilities_of(model, store).top_logprobs
             assert len(bodies) == asked
             model.close()
         other = load_model("local-chat-completions", {"base_url": url, "model": "another"})
         abilities_of(other, store)
-        assert len(bodies) == 20
+        assert len(bodies) == 22
         other.close()
 
 
@@ -205,17 +205,55 @@ def test_whether_a_draw_can_be_had_again_is_found_out(answer: Answer, arguments:
         (False, True, "B, C", False),
         (True, False, ", B, C", True),
         (True, False, "A, B, C", False),
+        (True, False, None, True),
     ],
 )
 def test_whether_a_begun_answer_is_continued_is_found_out_by_tokens_or_by_the_text(
-    goes_on: bool, counted: bool, text: str, there: bool, monkeypatch: pytest.MonkeyPatch
+    goes_on: bool, counted: bool, text: str | None, there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not counted:
         monkeypatch.setattr("assay.models.openai.server_info.count_in", lambda *_: 0)
-    with chat_server(says(text), goes_on=goes_on) as (url, _):
+    with chat_server(after_the_beginning(", B, C") if text is None else says(text), goes_on=goes_on) as (url, _):
         model = load_model("local-chat-completions", {"base_url": url, "model": "m"})
         assert model.capabilities(["continues"]).continues is there
         model.close()
+
+
+def after_the_beginning(text: str) -> Answer:
+    """As llama.cpp does: the beginning of the answer that it was sent, and then what it wrote."""
+
+    def answer(body: dict[str, Any]) -> dict[str, Any]:
+        last = body["messages"][-1]
+        begun = last["content"] if last["role"] == "assistant" else ""
+        return {"message": {"content": begun + text}, "finish_reason": "stop"}
+
+    return answer
+
+
+def test_the_beginning_of_an_answer_that_comes_back_is_no_part_of_it_and_no_stop_string_is_found_there(
+    tmp_path: Path,
+) -> None:
+    free_task(
+        tmp_path,
+        gen_prefix="Here:\n```\n",
+        generation_kwargs={"until": ["\n```"]},
+        metric_list=[{"metric": "exact_match"}],
+    )
+    with chat_server(after_the_beginning("4\n```\nDone.")) as (url, _):
+        result = evaluate(url, tmp_path, "sums", apply_chat_template=True, include_path=[str(tmp_path)])
+    assert result.tasks["sums"].scores[MetricKey("exact_match", "none")].estimate.value == 1.0
+
+
+def test_a_reply_without_the_beginning_fails_where_the_server_returns_it_otherwise(tmp_path: Path) -> None:
+    free_task(tmp_path, gen_prefix="The sum is")
+
+    def forgets(body: dict[str, Any]) -> dict[str, Any]:
+        is_probe = "alphabet" in json.dumps(body)
+        return after_the_beginning(" 4")(body) if is_probe else says("The 4")(body)
+
+    with chat_server(forgets) as (url, _):
+        result = evaluate(url, tmp_path, "sums", apply_chat_template=True, include_path=[str(tmp_path)])
+    assert result.tasks["sums"].health.failed == 1
 
 
 def test_a_task_that_begins_the_answer_is_refused_where_no_answer_is_continued(tmp_path: Path) -> None:

@@ -6,13 +6,16 @@ import hashlib
 import json
 import pickle
 import random
-from collections.abc import Iterator, Sequence
+from array import array
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from assay.errors import DataError
 from assay.instance import Doc
 
 if TYPE_CHECKING:
@@ -120,6 +123,60 @@ class FileDocs(TableDocs):
                 for first in range(min(start, batch.num_rows), batch.num_rows, BLOCK):
                     yield from batch.slice(first, BLOCK).to_pylist()
                 start = max(0, start - batch.num_rows)
+
+
+class WrittenDocs(TableDocs):
+    """The rows of JSON lines files as they are written: a table would give every row the keys of all, and one type to the
+    numbers of a column. They are read when they are needed; `to_table` makes a table of them for code that wants one."""
+
+    def __init__(self, paths: Sequence[Path], columns: Sequence[str], to_table: Callable[[], pa.Table]) -> None:
+        self.paths, self.columns, self.to_table = list(paths), list(columns), to_table
+        self.starts = [_line_starts(path) for path in paths]
+
+    @cached_property
+    def table(self) -> pa.Table:
+        return self.to_table()
+
+    @property
+    def column_names(self) -> list[str]:
+        return self.columns
+
+    def __len__(self) -> int:
+        return sum(map(len, self.starts))
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, int):
+            return self.dataset[key]
+        if not -len(self) <= key < len(self):
+            raise IndexError(f"doc {key} of {len(self)}")
+        return next(self.rows(key % len(self)))
+
+    def rows(self, start: int = 0) -> Iterator[Doc]:
+        for path, starts in zip(self.paths, self.starts):
+            if start < len(starts):
+                with path.open("rb") as file:
+                    file.seek(starts[start])
+                    for line in islice(filter(bytes.strip, file), len(starts) - start):
+                        yield _row(line, path)
+            start = max(0, start - len(starts))
+
+
+def _line_starts(path: Path) -> array[int]:
+    """Where each line that is not blank begins."""
+    starts, at = array("q"), 0
+    with path.open("rb") as file:
+        for line in file:
+            if line.strip():
+                starts.append(at + 3 * line.startswith(BOM_UTF8))
+            at += len(line)
+    return starts
+
+
+def _row(line: bytes, path: Path) -> Doc:
+    try:
+        return cast(Doc, json.loads(line))
+    except ValueError as error:
+        raise DataError(f"{path} was changed while it was being read", hint="Run the same command again.") from error
 
 
 def as_dataset(docs: Docs) -> Any:

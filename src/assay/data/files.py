@@ -4,7 +4,7 @@ JSON lines become what `datasets.Dataset.from_dict` makes of the parsed rows (th
 needs more than the rows): a column for every key of any row (None
 where a row lacks it), types inferred by Arrow from the values, and no string turned into a date on the way (which the
 library's own JSON reader does). Small files are held in memory; large ones are converted in blocks to an Arrow file
-that is read block by block. Of a file that is not what it should be, the error says which line, and why.
+that is read block by block. Tasks with our own defaults get the rows as they are written instead. Of a file that is not what it should be, the error says which line, and why.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from assay.data.docs import Docs, FileDocs, TableDocs, as_dataset
+from assay.data.docs import Docs, FileDocs, TableDocs, WrittenDocs, as_dataset
 from assay.errors import DataError
 from assay.instance import Doc
 from assay.paths import assay_home
@@ -37,8 +37,14 @@ _FORM = "Write one object per line, or one array of objects."
 _INT64 = range(-(2**63), 2**63)
 
 
-def read_files(paths: list[Path]) -> Docs:
-    """The rows of all files, in order."""
+def read_files(paths: list[Path], *, as_written: bool = False) -> Docs:
+    """The rows of all files, in order; those of JSON files `as_written`, where that is wanted."""
+    if as_written and all(_kind(path) in ("jsonl", "json") for path in paths):
+        columns: Doc = {}
+        for path in paths:
+            for row in json_rows(path):
+                columns.update(dict.fromkeys(row))
+        return WrittenDocs([*map(_plain_lines, paths)], list(columns), lambda: as_dataset(read_files(paths)).data.table)
     if len(paths) == 1:
         return read_file(paths[0])
     import datasets
@@ -70,7 +76,7 @@ def _alike(parts: list[datasets.Dataset], paths: list[Path]) -> list[datasets.Da
 
 def read_file(path: Path) -> Docs:
     """The rows of one file; the suffix says what it is."""
-    kind = path.name.removesuffix(".gz").rpartition(".")[2]
+    kind = _kind(path)
     if kind in ("jsonl", "json"):
         return _read_json(path)
     import datasets
@@ -81,6 +87,10 @@ def read_file(path: Path) -> Docs:
         return datasets.load_dataset("csv" if kind == "tsv" else kind, data_files=str(path), split="train", **options)
     except (ValueError, OSError, datasets.exceptions.DatasetGenerationError) as error:
         raise DataError(f"{path} cannot be read as {kind}: {error}") from error
+
+
+def _kind(path: Path) -> str:
+    return path.name.removesuffix(".gz").rpartition(".")[2]
 
 
 def _read_json(path: Path) -> Docs:
@@ -120,19 +130,39 @@ def _columns(rows: list[Doc]) -> dict[str, list[Any]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def _arrow_copy(path: Path) -> Path:
-    """The Arrow form of a large JSON lines file, made once per content (path, size, time) and stored in the cache."""
-    import pyarrow as pa
+def _plain_lines(path: Path) -> Path:
+    """The file itself where each line is a row; of an array or a compressed file, a copy that is so."""
+    with _open_text(path) as file:
+        if path.suffix != ".gz" and not _starts_with_bracket(file):
+            return path
+    target = _copy_of(path, ".jsonl")
+    if not target.exists():
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=target.parent, suffix=".part", delete=False
+        ) as copy:
+            copy.writelines(json.dumps(row) + "\n" for row in json_rows(path))
+        os.replace(copy.name, target)
+    return target
 
+
+def _copy_of(path: Path, suffix: str) -> Path:
+    """Where the cache has the copy of a file in another form: one for each content (path, size, time)."""
     state = path.stat()
     content = f"{ARROW_FORM}\0{path.resolve()}\0{state.st_size}\0{state.st_mtime_ns}"
     key = hashlib.sha256(content.encode()).hexdigest()[:24]
     folder = assay_home() / "data"
-    target = folder / f"{key}.arrow"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{key}{suffix}"
+
+
+def _arrow_copy(path: Path) -> Path:
+    """The Arrow form of a large JSON lines file, made once."""
+    import pyarrow as pa
+
+    target = _copy_of(path, ".arrow")
     if target.exists():
         return target
-    folder.mkdir(parents=True, exist_ok=True)
-    schema = _schema(path)
+    folder, schema = target.parent, _schema(path)
     with (
         tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as file,
         pa.ipc.new_stream(file, schema) as writer,

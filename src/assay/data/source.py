@@ -53,7 +53,9 @@ class DataSource:
         custom: Callable[..., Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
         data_dir: Path | None = None,
+        as_written: bool = False,
     ) -> None:
+        self.as_written = as_written
         self.path, self.name = path, name
         self.kwargs = dict(kwargs or {})
         self.custom, self.metadata, self.mirror = custom, dict(metadata or {}), data_dir
@@ -66,7 +68,11 @@ class DataSource:
     def __getitem__(self, split: str) -> Docs:
         if split not in self._splits:
             files = self.mirror_files()
-            self._splits[split] = read_files(files[split]) if split in files else self._from_library(split, files)
+            if split in files:
+                as_written = self.as_written and self.path == "json"
+                self._splits[split] = read_files(files[split], as_written=as_written)
+            else:
+                self._splits[split] = self._from_library(split, files)
         return self._splits[split]
 
     def __contains__(self, split: str) -> bool:

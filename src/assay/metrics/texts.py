@@ -174,6 +174,8 @@ def tool_call_match(
 ) -> dict[str, float]:
     """1 if the calls match a reference: same names, arguments equal as JSON; the order counts if `ordered`.
 
+    An argument that is null is one that was not given: tables give all rows the arguments of all calls.
+
     >>> said = '[{"name": "add", "arguments": {"b": 2, "a": 1.0}}]'
     >>> tool_call_match(predictions=[said], references=['[{"name": "add", "arguments": {"a": 1, "b": 2}}]'])
     {'tool_call_match': 1.0}
@@ -214,7 +216,7 @@ def _exact(value: Any) -> Any:
     if isinstance(value, bool):
         return ("bool", value)
     if isinstance(value, Mapping):
-        return {name: _exact(each) for name, each in value.items()}
+        return {name: _exact(each) for name, each in value.items() if each is not None}
     return [_exact(each) for each in value] if isinstance(value, list) else value
 
 

@@ -43,6 +43,7 @@ class TaskDocs:
             custom=config.custom_dataset,
             metadata=config.metadata,
             data_dir=self._data_dir,
+            as_written=bool(config.tools),
         )
 
     def docs(self, split: str, process: Any = None) -> Docs:

@@ -12,7 +12,7 @@ import pytest
 
 import assay
 from assay.errors import ModelError
-from assay.instance import Instance
+from assay.instance import Instance, Message
 from assay.models import load_model
 from assay.paths import assay_home
 from assay.results import read_columns
@@ -168,6 +168,18 @@ def test_what_it_can_be_asked_for_is_found_out(url: str, name: str) -> None:
     assert (able.seeds, able.continues) == (True, True)
     assert model.transport.retries == 0
     assert model.context_length() == 512
+    model.close()
+
+
+def test_the_beginning_of_an_answer_is_no_part_of_the_answer(url: str) -> None:
+    """llama.cpp returns it; the answer after "abcab" is what follows it, and no stop string is found within it."""
+    model = load_model("local-chat-completions", {"base_url": url, "model": "tiny"})
+    begun = (Message("user", "Go on"), Message("assistant", "abcab"))
+    [whole] = model.generate_until([Instance("generate_until", {}, (begun, {"max_gen_toks": 8}), 0)])
+    [cut] = model.generate_until([Instance("generate_until", {}, (begun, {"max_gen_toks": 8, "until": ["ca"]}), 0)])
+    assert model.returns_beginnings
+    assert not whole.startswith("abcab")
+    assert cut == whole.split("ca")[0]
     model.close()
 
 

@@ -185,8 +185,9 @@ class ServerLM(ServerInfo):
             position, settings, seed = positions[at], wanted[at], self.seed
             if seed is not None and not settings.greedy:
                 seed = draw_seed(seed, texts[at].encode(), draws[position]) & 0x7FFFFFFF
-            body = self.write_generation(self.shown(instances[position]), settings, seed)
-            return Job(body, partial(self._read_response, settings))
+            context = self.shown(instances[position])
+            body = self.write_generation(context, settings, seed)
+            return Job(body, partial(self._read_response, settings, self.beginning_in_reply(context)))
 
         def belong(one: int, other: int) -> bool:
             return self.batch_size is not None and wanted[one].greedy and wanted[one] == wanted[other]
@@ -208,6 +209,10 @@ class ServerLM(ServerInfo):
         """What the model is shown. Only chats have a place for images: `check_needs` refuses them elsewhere."""
         context: Context = instance.arguments[0]
         return context
+
+    def beginning_in_reply(self, context: Context) -> str:
+        """What was sent of an answer that stands in its reply too, before what the model wrote."""
+        return ""
 
     def stream_label_logprobs(self, instances: Sequence[Instance], stop: Stop) -> Iterator[tuple[int, Response]]:
         """One token of an answer, with the likeliest ones at its place; the labels are found among them."""
@@ -294,9 +299,9 @@ class ServerLM(ServerInfo):
         ends = [self.eos_string] if self.eos_string else []
         return [*settings.until, *ends][:4]
 
-    def _read_response(self, settings: GenerationSettings, reply: Any) -> Response:
+    def _read_response(self, settings: GenerationSettings, beginning: str, reply: Any) -> Response:
         until = (*settings.until, self.eos_string) if self.eos_string else settings.until
-        response = read_response(reply, until, self.think_end_token, self.count)
+        response = read_response(reply, until, self.think_end_token, self.count, beginning)
         if response.reasoning and response.reasoning_tokens is None and self.encoder is not None:
             return response._replace(reasoning_tokens=len(self.encoder.encode(response.reasoning)))
         return response

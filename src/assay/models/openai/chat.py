@@ -23,7 +23,7 @@ from assay.models.generation import GenerationSettings
 from assay.models.openai.arguments import is_azure
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.completions import sampling_fields
-from assay.models.openai.server_info import CHAT_ABILITIES, TOPS, Ability
+from assay.models.openai.server_info import BEGUN, CHAT_ABILITIES, SHORT, TOPS, Ability, returns_beginning
 
 _KINDS = ((b"\x89PNG", "png"), (b"\xff\xd8", "jpeg"), (b"GIF8", "gif"), (b"RIFF", "webp"))
 _REASONING = re.compile(r"(^|/)(o[1-9]|gpt-5)(-|$|\.)")
@@ -37,6 +37,12 @@ def with_images(messages: Sequence[Message], parts: Sequence[Mapping[str, Any]])
     text = ({"type": "text", "text": content},) if isinstance(content, str) else content
     turns[at] = replace(turns[at], content=(*parts, *text))
     return turns
+
+
+def begun_answer(context: Context) -> str:
+    """The text that an answer is to continue (`gen_prefix`); empty where it begins by itself."""
+    last = context[-1] if is_chat(context) else None
+    return last.content if last and last.role == "assistant" and isinstance(last.content, str) else ""
 
 
 def image_part(image: Any, longest: int | None = None) -> dict[str, Any]:
@@ -126,6 +132,8 @@ class LocalChat(ServerLM):
             return
         if request_type != "generate_until":
             raise self.cannot_answer(request_type)
+        if any(begun_answer(instance.args[0]) for instance in instances):
+            _ = self.returns_beginnings  # found out here: requests are written on the thread that would wait for it
         yield from self.stream_generation(instances, draws, stop)
 
     def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
@@ -150,6 +158,16 @@ class LocalChat(ServerLM):
         self._usage.images += len(parts)
         self._usage.image_bytes += sum(len(part["image_url"]["url"]) * 3 // 4 for part in parts)
         return tuple(with_images(turns, parts))
+
+    @cached_property
+    def returns_beginnings(self) -> bool:
+        """Whether the beginning of an answer comes back with the answer."""
+        reply = self._reply_to(self.write_generation(BEGUN, SHORT, self.seed))
+        return reply is not None and returns_beginning(reply)
+
+    def beginning_in_reply(self, context: Context) -> str:
+        begun = begun_answer(context)
+        return begun if begun and self.returns_beginnings else ""
 
     def chat_template(self, name: bool | str | None = None) -> str | None:
         return "the server's"

@@ -53,14 +53,18 @@ def read_response(
     until: Sequence[str] = (),
     think_end: str | None = None,
     count: Callable[[Mapping[str, Any]], TokenCounts | None] = lambda reply: None,
+    beginning: str = "",
 ) -> Response:
-    """The response, with the tokens that `count` finds in the reply. A text that the server's content filter withheld
-    is a failed request."""
+    """The response, with the tokens that `count` finds in the reply, and without the `beginning` of the answer that the
+    server got and returns. A text that the server's content filter withheld is a failed request."""
     choice = reply["choices"][0]
     reason = choice.get("finish_reason")
     if reason == "content_filter":
         return Response(None, failure="the server's content filter withheld the answer", tokens=count(reply))
     content, thoughts, parts = read_content(choice)
+    if not content.startswith(beginning):
+        raise Unusable("it does not begin as the answer was begun (gen_prefix), as this server's other replies do")
+    content = content.removeprefix(beginning)
     reasoning, text = split_reasoning(whole_characters(content), think_end, cut_off=reason == "length")
     text, was_cut = cut_at_stop(text, until)
     stop_reason = "stop" if was_cut or not reason else str(reason)

@@ -40,9 +40,12 @@ _TOOL = {
         "parameters": {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}},
     },
 }
-_SHORT = GenerationSettings(max_gen_toks=PROBE_TOKENS)
-_SAMPLED = replace(_SHORT, temperature=1.0)
+SHORT = GenerationSettings(max_gen_toks=PROBE_TOKENS)
+_SAMPLED = replace(SHORT, temperature=1.0)
 _SPELL = (Message("user", "Recite the alphabet: A, B, C, D, and so on."),)
+_BEGINNING = "Letter by letter: A, B,"
+"""The beginning of an answer that no model would write by itself."""
+BEGUN = (*_SPELL, Message("assistant", _BEGINNING))
 _CONTEXT = ("max_model_len", "context_length", "context_window", "meta.n_ctx", "meta.n_ctx_train")
 _NOT_THERE = "Start the server. With --offline, stored answers are scored without checking the server."
 
@@ -98,7 +101,7 @@ class Probe:
     """One tiny request: what is shown, how much is answered, and the fields beside it."""
 
     shown: Context
-    settings: GenerationSettings = _SHORT
+    settings: GenerationSettings = SHORT
     beside: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -119,10 +122,17 @@ def repeats_itself(replies: Sequence[Any]) -> bool:
 def goes_on(replies: Sequence[Any]) -> bool:
     """The answer that was begun is the end of the prompt: its one letter makes the prompt longer by a token, where a turn
     of its own, with the beginning of the next, takes three at least. What lies between is told by what was written."""
-    alone, begun = (count_in(reply.get("usage"), "prompt_tokens") for reply in replies)
+    alone, begun = (count_in(reply.get("usage"), "prompt_tokens") for reply in replies[:2])
     if alone and begun and begun - alone != 2:
         return begun - alone == 1
-    return read_reply(replies[1]).text.lstrip(" ,.;:\n").startswith("B")
+    text = read_reply(replies[1]).text
+    written = text.removeprefix("A") if returns_beginning(replies[2]) else text
+    return written.lstrip(" ,.;:\n").startswith("B")
+
+
+def returns_beginning(reply: Any) -> bool:
+    """Whether the beginning that was sent stands before what the model wrote, as llama.cpp returns it."""
+    return read_reply(reply).text.startswith(_BEGINNING)
 
 
 CHAT_ABILITIES: Mapping[str, Ability] = {
@@ -143,7 +153,7 @@ CHAT_ABILITIES: Mapping[str, Ability] = {
     "seeds": Ability(
         tuple(Probe("Write ten words at random:", _SAMPLED, {"seed": seed}) for seed in (1, 1, 2, 2)), repeats_itself
     ),
-    "continues": Ability((Probe(_SPELL), Probe((*_SPELL, Message("assistant", "A")))), goes_on),
+    "continues": Ability((Probe(_SPELL), Probe((*_SPELL, Message("assistant", "A"))), Probe(BEGUN)), goes_on),
 }
 """What only a request can tell. A server that declines one does not have the ability."""
 COMPLETION_ABILITIES = {name: CHAT_ABILITIES[name] for name in ("stop_strings", "seeds")}
