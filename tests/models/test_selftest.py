@@ -132,7 +132,7 @@ def served(kind: str, server: FaultyServer) -> dict[str, Check]:
     [
         ("local-completions", True, ["chat round trip"]),
         ("local-completions", False, [*SCORED, "chat round trip"]),
-        ("local-chat-completions", True, SCORED),
+        ("local-chat-completions", True, [*SCORED, "tool call"]),
     ],
 )
 def test_a_sound_server_is_spared_what_it_does_not_have(kind: str, echo: bool, not_there: list[str]) -> None:

@@ -244,6 +244,18 @@ def test_the_beginning_of_an_answer_that_comes_back_is_no_part_of_it_and_no_stop
     assert result.tasks["sums"].scores[MetricKey("exact_match", "none")].estimate.value == 1.0
 
 
+@pytest.mark.parametrize("form", ["gen", "cot"])
+def test_an_answer_in_a_chat_ends_with_its_turn_and_not_at_a_blank_line(form: str, tmp_path: Path) -> None:
+    """As Qwen2.5-Coder-1.5B-Instruct answers."""
+    said = "The best explanation for why the sky is blue is:\n\nD. "
+    with chat_server(says(said)) as (url, bodies):
+        result = evaluate(url, tmp_path, f"demo_capitals_en:{form}", apply_chat_template=True)
+        assert all("stop" not in body for body in bodies if "Answer" in str(body["messages"]))
+        assert result.tasks[f"demo_capitals_en:{form}"].health.unparsed == {}
+        evaluate(url, tmp_path, "demo_capitals_en:gen", gen_kwargs={"until": ["?"]}, apply_chat_template=True)
+        assert bodies[-1]["stop"] == ["?"]
+
+
 def test_a_reply_without_the_beginning_fails_where_the_server_returns_it_otherwise(tmp_path: Path) -> None:
     free_task(tmp_path, gen_prefix="The sum is")
 

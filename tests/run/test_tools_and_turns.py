@@ -15,6 +15,7 @@ from assay.evaluation import score_again
 from assay.filters import FilterEnsemble, TakeFirst, ToolCalls
 from assay.metrics.texts import tool_call_match
 from assay.results import MetricKey, read_samples
+from assay.tool_calls import calls_in_text
 
 ADD = {"name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}}
 
@@ -69,6 +70,76 @@ def test_tools_are_offered_and_calls_scored_kept_and_scored_again(tmp_path: Path
     assert score_again(tmp_path / "run").tasks["asked"].scores[key].estimate.value == pytest.approx(2 / 3)
 
 
+TOOLS = [
+    {"name": name, "parameters": {"type": "object", "properties": {key: {} for key in keys}}}
+    for name, keys in (("add", ("a", "b")), ("weather", ("city",)))
+]
+TARGETS = [
+    {"name": "add", "arguments": {"a": 12, "b": 30}},
+    {"name": "weather", "arguments": {"city": "Bonn"}},
+]
+
+
+def test_targets_with_different_arguments_stay_as_they_are_written(tmp_path: Path) -> None:
+    """A table of them would give each call the arguments of both."""
+    docs = [{"q": str(at), "calls": [call], "n": at or 0.5} for at, call in enumerate(TARGETS)]
+    write_task(tmp_path, docs, doc_to_target="calls", tools=TOOLS, metric_list=[{"metric": "tool_call_match"}])
+
+    def makes_them(body: dict[str, Any]) -> dict[str, Any]:
+        call = TARGETS[int(body["messages"][-1]["content"] == "1")]
+        written = {"name": call["name"], "arguments": json.dumps(call["arguments"])}
+        return says(None, "tool_calls", tool_calls=[{"id": "1", "type": "function", "function": written}])(body)
+
+    with chat_server(makes_them) as (url, _):
+        result = evaluate(tmp_path, url)
+    assert result.tasks["asked"].scores[MetricKey("tool_call_match", "none")].estimate.value == 1.0
+    (file,) = (tmp_path / "run").rglob("*.parquet")
+    assert json.dumps([json.loads(sample["doc"]) for sample in read_samples(file)]) == json.dumps(docs)
+
+
+@pytest.mark.parametrize("protocol", ["native", "text"])
+def test_calls_written_as_text_are_counted_and_read_where_the_task_says_so(tmp_path: Path, protocol: str) -> None:
+    """With what Qwen2.5-Coder-1.5B-Instruct answered through llama.cpp: calls as JSON in a fence."""
+    said = {
+        "12 + 30?": '```json\n{\n  "name": "add",\n  "arguments": {\n    "a": 12,\n    "b": 30\n  }\n}\n```',
+        "Say hello to Ada.": '```json\n{\n  "name": "weather",\n  "arguments": {\n    "city": "Ada"\n  }\n}\n```',
+        "Hello": "Hello! How can I help?",
+    }
+    wanted: list[list[Any]] = [TARGETS[:1], [], []]
+    docs = [{"q": question, "calls": calls} for question, calls in zip(said, wanted)]
+    fields: dict[str, Any] = {"tools": TOOLS, "metric_list": [{"metric": "tool_call_match"}], "tool_protocol": protocol}
+    write_task(tmp_path, docs, doc_to_target="calls", **fields)
+    with chat_server(lambda body: says(said.get(body["messages"][-1]["content"], "4"))(body)) as (url, _):
+        result = evaluate(tmp_path, url)
+    task = result.tasks["asked"]
+    assert task.health.text_calls == 2
+    right = {"native": 2, "text": 2}[protocol]  # unread, the call that nobody wanted counts as none; read, it is wrong
+    assert task.scores[MetricKey("tool_call_match", "none")].estimate.value == pytest.approx(right / 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ('<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n</tool_call>', [("add", {"a": 1, "b": 2})]),
+        ('[{"name": "add", "parameters": {"a": 1}}, {"name": "weather", "arguments": {}}]', [("add", {"a": 1}), ("weather", {})]),
+        ('I call {"type": "function", "function": {"name": "add", "arguments": "{\\"a\\": 1}"}} now.', [("add", {"a": 1})]),
+        ("<function=weather>{\"city\": \"Bonn\"}</function>", [("weather", {"city": "Bonn"})]),
+        ("```python\nadd(1, b=-2.5)\n```", [("add", {"a": 1, "b": -2.5})]),
+        ("[add(a=1, b=2), weather(city='Bonn')]", [("add", {"a": 1, "b": 2}), ("weather", {"city": "Bonn"})]),
+        ("`weather('Bonn')`", [("weather", {"city": "Bonn"})]),
+        ("You could use add(a, b) for that.", []),
+        ("add(__import__('os'), 1)", []),
+        ('{"name": "Ada", "arguments": {"a": 1}}', []),
+        ('{"name": "add"}', []),
+        ("{" * 100_000, []),
+        ("[" * 100_000 + "add(1)", []),
+        ("", []),
+    ],
+)  # fmt: skip
+def test_calls_in_a_text(text: str, calls: list[tuple[str, dict[str, Any]]]) -> None:
+    assert [(call["name"], call["arguments"]) for call in calls_in_text(text, TOOLS)] == calls
+
+
 @pytest.mark.parametrize(
     ("said", "wanted", "ordered", "value"),
     [
@@ -79,6 +150,9 @@ def test_tools_are_offered_and_calls_scored_kept_and_scored_again(tmp_path: Path
         ([{"name": "f"}], [{"name": "f"}, {"name": "f"}], False, 0),
         ([{"name": "f", "arguments": {"a": True}}], [{"name": "f", "arguments": {"a": 1}}], False, 0),
         ([{"name": "f", "arguments": "{not JSON"}], [{"name": "f", "arguments": {}}], False, 0),
+        ([{"name": "f", "arguments": {"a": 1}}], [{"name": "f", "arguments": {"a": 1, "city": None}}], False, 1),
+        ([{"name": "f", "arguments": {"a": 1, "b": None}}], [{"name": "f", "arguments": {"a": 1}}], False, 1),
+        ([{"name": "f", "arguments": {"a": 0}}], [{"name": "f", "arguments": {}}], False, 0),
         ([], [], True, 1),
         ([], [{"name": "f"}], False, 0),
     ],

@@ -27,7 +27,10 @@ STRUCTURAL_KEYS = frozenset({"group", "include", "task_list"})
 FILE_FORMATS = frozenset({"json", "csv", "parquet", "text", "arrow"})
 """Values of `dataset_path` that name a file format (a loader of the `datasets` library) and not a dataset of the hub."""
 
-TASK_KEYS = frozenset(field.alias or name for name, field in TaskConfig.model_fields.items()) - {"class_config"}
+TASK_KEYS = frozenset(field.alias or name for name, field in TaskConfig.model_fields.items()) - {
+    "class_config",
+    "form_stops",
+}
 GROUP_KEYS = frozenset(GroupConfig.model_fields)
 
 

@@ -6,7 +6,7 @@ again what type a field has.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
@@ -170,6 +170,9 @@ class TaskConfig(FrozenConfig):
         default="generate_until", json_schema_extra=lambda schema: schema.update(enum=list(OUTPUT_TYPES))
     )
     generation_kwargs: dict[str, Any] | None = None
+    form_stops: bool = False
+    """Set by forms, not by files: the stop strings end an answer in a plain text, and are left out of a chat, where the
+    turn ends by itself."""
     repeats: int = Field(default=1, ge=1)
     filter_list: Annotated[list[FilterConfig], BeforeValidator(as_list)] | None = None
     metric_list: Annotated[list[MetricConfig], BeforeValidator(as_list)] | None = None
@@ -192,6 +195,8 @@ class TaskConfig(FrozenConfig):
     """How the values of several draws of one doc are combined into one."""
     tools: list[dict[str, Any]] | None = None
     """Functions that the model may call, each `{name, description, parameters}` with a JSON Schema of its arguments."""
+    tool_protocol: Literal["native", "text"] = "native"
+    """Whether only calls that the server gives as such count, or those too that the model writes into its answer."""
     turns: list[str | Function] | None = None
     """What the user says in later turns of a conversation; a template may use the answers so far."""
     cluster: str | None = None

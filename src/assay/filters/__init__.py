@@ -4,12 +4,12 @@ from assay.filters.base import (
     DEFAULT_FILTER,
     DROPPED,
     FILTERS,
-    TOOL_FILTER,
     Custom,
     Filter,
     FilterEnsemble,
     build_filter,
     register_filter,
+    tool_filter,
     works_per_doc,
 )
 from assay.filters.choice import Choice, Reading, ReadLabel, read_choice
@@ -45,7 +45,6 @@ __all__ = [
     "DEFAULT_FILTER",
     "DROPPED",
     "FILTERS",
-    "TOOL_FILTER",
     "Boxed",
     "Choice",
     "Custom",
@@ -79,5 +78,6 @@ __all__ = [
     "build_filter",
     "read_choice",
     "register_filter",
+    "tool_filter",
     "works_per_doc",
 ]

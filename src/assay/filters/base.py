@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from assay.config import FilterConfig, FilterStep, Function, FunctionRef
+from assay.config import FilterConfig, FilterStep, Function, FunctionRef, TaskConfig
 from assay.errors import AssayError, ConfigError, ScoringError, did_you_mean
 from assay.instance import Doc, Instance, Response
 from assay.registry import Registry
@@ -114,8 +114,13 @@ class Custom(Filter):
 
 DEFAULT_FILTER = FilterConfig(name="none", filter=[FilterStep(function="take_first")])
 """What a task without `filter_list` uses."""
-TOOL_FILTER = FilterConfig(name="none", filter=[FilterStep(function="tool_calls"), FilterStep(function="take_first")])
-"""The same for a task whose model calls tools."""
+
+
+def tool_filter(config: TaskConfig) -> FilterConfig:
+    """The same for a task whose model calls tools; with `tool_protocol: text` calls that are written as text count too."""
+    read = {"tools": config.tools} if config.tool_protocol == "text" else {}
+    steps = [FilterStep(function="tool_calls", kwargs=read), FilterStep(function="take_first")]
+    return FilterConfig(name="none", filter=steps)
 
 
 def build_filter(step: FilterStep) -> Filter:

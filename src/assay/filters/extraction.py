@@ -7,7 +7,6 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cache
 from itertools import count, islice, product
 from string import ascii_uppercase
@@ -17,6 +16,7 @@ from assay.errors import ConfigError, DataError
 from assay.filters.base import FILTERS, Filter
 from assay.instance import Doc, Response
 from assay.timelimit import TimedPattern
+from assay.tool_calls import calls_in_text, plain_call
 
 
 class Extractor(Filter):
@@ -286,34 +286,26 @@ class JsonPath(AnswerFilter):
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def plain_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    """Name and arguments, from the forms that servers and task files write them in.
-
-    >>> plain_call({"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}})
-    {'name': 'add', 'arguments': {'a': 1}}
-    >>> plain_call({"name": "now"}), plain_call({"name": "add", "arguments": "{not JSON"})
-    ({'name': 'now', 'arguments': {}}, {'name': 'add', 'arguments': '{not JSON'})
-    """
-    inner = call.get("function")
-    given = inner if isinstance(inner, Mapping) else call
-    arguments = given.get("arguments", given.get("parameters"))
-    if isinstance(arguments, str):
-        with suppress(ValueError):  # what is no JSON stays text, which is the arguments of no call
-            arguments = json.loads(arguments) if arguments.strip() else {}
-    return {"name": given.get("name"), "arguments": {} if arguments is None else arguments}
-
-
 @FILTERS.register("tool_calls")
 class ToolCalls(Filter):
-    """Each response's calls as JSON, `[{"name": …, "arguments": {…}}, …]`; `[]` if there are none."""
+    """Each response's calls as JSON, `[{"name": …, "arguments": {…}}, …]`; `[]` if there are none.
+
+    With `tools`, calls of these that the model wrote into its text count where it made no others.
+    """
 
     per_doc = True
 
     takes_responses = True
 
+    def __init__(self, tools: Sequence[Mapping[str, Any]] = ()) -> None:
+        self.tools = tools
+
     def apply(self, resps: Iterable[Any], docs: Sequence[Doc]) -> list[list[str]]:
         return [[self._calls(each) for each in entry] for entry in resps]
 
     def _calls(self, response: Any) -> str:
-        calls = response.tool_calls if isinstance(response, Response) else ()
-        return json.dumps([plain_call(call) for call in calls], ensure_ascii=False)
+        calls = [plain_call(call) for call in response.tool_calls] if isinstance(response, Response) else []
+        if not calls and self.tools:
+            said = response.answer if isinstance(response, Response) else response
+            calls = calls_in_text(said, self.tools) if isinstance(said, str) else []
+        return json.dumps(calls, ensure_ascii=False)

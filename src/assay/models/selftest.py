@@ -9,9 +9,10 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from assay.errors import AssayError, ModelError
-from assay.instance import Instance, Response
+from assay.instance import Instance, Message, Response
 from assay.models.base import LM, NoLikelihoods
 from assay.models.info import Check
+from assay.tool_calls import calls_in_text
 
 QUESTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Question: What do plants need to grow?\nAnswer:", (" light", " sand", " gold and silver", " noise")),
@@ -37,7 +38,8 @@ def run_checks(
         yield from lm.own_checks(limit)
     except Exception as error:  # as below
         yield Check("the backend's own checks", False, note=_reason(error))
-    for check in (one_by_one, order, token_boundary, chat_round_trip, stop_strings, draws):
+    checks = [one_by_one, order, token_boundary, chat_round_trip, stop_strings, draws]
+    for check in [*checks, tool_call] if lm.info().capabilities.tools else checks:
         name = check.__name__.replace("_", " ")
         report(name)
         try:
@@ -199,6 +201,35 @@ def draws(lm: LM, tolerance: float) -> Check:
     alone = [_ask(lm, "generate_until", [one], [number])[0].answer for one, number in zip(instances, numbers)]
     wrong = sum(one != two for one, two in zip(together, alone))
     return _same("draws", wrong, len(instances), "sampling is not reproducible")
+
+
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "add",
+        "description": "Adds two numbers.",
+        "parameters": {
+            "type": "object",
+            "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+            "required": ["a", "b"],
+        },
+    },
+}
+
+
+def tool_call(lm: LM, tolerance: float) -> Check:
+    """Whether a call comes as a call, as text, or not at all. No model has to make one: that it does is what is said."""
+    if not lm.capabilities(["tools"]).tools:
+        raise DoesNotApply("it takes no tools")
+    name = "tool call"
+    chat = (Message("user", "What is 1234 + 4321? Call the tool add; do not compute it yourself."),)
+    kwargs = {"max_gen_toks": 128, "until": [], "tools": [TOOL]}
+    [answer] = _ask(lm, "generate_until", [Instance("generate_until", {}, (chat, kwargs), 0)])
+    if answer.tool_calls:
+        return Check(name, True)
+    if calls_in_text(str(answer.answer), [TOOL]):
+        return Check(name, None, note="it came as text, which counts only with tool_protocol: text in the task")
+    return Check(name, None, note=f"none came, but {str(answer.answer)[:60]!r}")
 
 
 def _same(name: str, wrong: int, total: int, complaint: str) -> Check:

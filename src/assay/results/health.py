@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from assay.instance import Instance
 from assay.registry import Registry
 from assay.results.keys import MetricKey
+from assay.tool_calls import calls_in_text
 
 
 class Flag(NamedTuple):
@@ -112,6 +113,8 @@ class Health:
     unfinished_thought: int = 0
     refused: int = 0
     """The model declined to answer, and the server said so apart from the answer."""
+    text_calls: int = 0
+    """The model wrote a call of a tool into its text. It counts only where the task reads such calls."""
     unjudged: int = 0
     """No judge gave a verdict that can be read, also when asked once more. The doc has no score."""
     unscored: int = 0
@@ -276,6 +279,18 @@ def is_empty(instance: Instance) -> bool:
     return empty and not is_unfinished(instance) and not is_refused(instance)
 
 
+def has_text_calls(instance: Instance) -> bool:
+    """Whether the model wrote a call of a tool into an answer, instead of making it."""
+    tools = instance.args[1].get("tools") or ()
+    return bool(tools) and any(
+        each is not None
+        and not each.tool_calls
+        and isinstance(each.answer, str)
+        and bool(calls_in_text(each.answer, tools))
+        for each in instance.responses
+    )
+
+
 for _row in (
     HealthCounter(
         "failed",
@@ -304,6 +319,14 @@ for _row in (
         is_refused,
         of_text=True,
         rank=60,
+    ),
+    HealthCounter(
+        "text_calls",
+        "the model wrote a call of a tool into its text instead of making it",
+        has_text_calls,
+        of_text=True,
+        heading="calls as text",
+        rank=65,
     ),
     HealthCounter("unjudged", "no judge gave a verdict that can be read; the doc has no score", rank=70),
     HealthCounter("unscored", "a metric gave no value; the doc is passed over", rank=80),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from assay.config import RunConfig
 from assay.errors import ConfigError
@@ -14,7 +13,7 @@ from assay.models import ABILITIES, LENGTH_NAMES, LM, Capabilities, GenerationSe
 from assay.request_types import OUTPUT_TYPES, REQUEST_TYPES, RequestType, request_type_of
 from assay.run.plan import Plan, PlannedTask, manager_for
 from assay.store import ResponseStore
-from assay.tasks import Task, TaskManager
+from assay.tasks import Task, TaskManager, generation_settings
 
 
 def check_needs(plan: Plan, lm: LM, store: ResponseStore | None = None) -> None:
@@ -67,16 +66,12 @@ def opens_answers(planned: PlannedTask, lm: LM) -> bool:
 
 
 def stops_answers(planned: PlannedTask) -> bool:
-    return writes_answers(planned) and bool(generation_settings(planned).get("until"))
-
-
-def generation_settings(planned: PlannedTask) -> dict[str, Any]:
-    return {**(planned.task.config.generation_kwargs or {}), **planned.options.gen_kwargs}
+    return writes_answers(planned) and bool(generation_settings(planned.task.config, planned.options).get("until"))
 
 
 def check_length(planned: PlannedTask, lm: LM) -> None:
     """Raise where an answer as long as the task allows leaves no room for a prompt."""
-    kwargs = generation_settings(planned)
+    kwargs = generation_settings(planned.task.config, planned.options)
     if not writes_answers(planned) or not any(kwargs.get(each) for each in LENGTH_NAMES):
         return
     length = GenerationSettings.parse(kwargs).max_gen_toks

@@ -33,7 +33,7 @@ from assay.scoring import (
     quietly,
 )
 from assay.stats import Basis
-from assay.tasks import Task
+from assay.tasks import Task, generation_settings
 
 
 def summarize(
@@ -184,7 +184,8 @@ def dump_config(planned: PlannedTask) -> dict[str, Any]:
     shown = {name: getattr(config, name) for name in type(config).model_fields if name in config.model_fields_set}
     shown |= {"task": planned.name, "output_type": config.output_type, "num_fewshot": planned.shots}
     if config.generation_kwargs is not None:
-        shown["generation_kwargs"] = {**config.generation_kwargs, **planned.options.gen_kwargs}
+        shown["generation_kwargs"] = generation_settings(config, planned.options)
+        shown.pop("form_stops", None)
     if config.metadata:
         # The run's model arguments are among it, for custom datasets.
         shown["metadata"] = without_secrets(config.metadata)

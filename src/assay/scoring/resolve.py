@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.config import FilterConfig, FilterStep, Function, FunctionRef, MetricConfig, ScorerConfig, TaskConfig
 from assay.errors import ConfigError, did_you_mean
-from assay.filters import DEFAULT_FILTER, TOOL_FILTER, FilterEnsemble
+from assay.filters import DEFAULT_FILTER, FilterEnsemble, tool_filter
 from assay.instance import Instance
 from assay.metrics import AGGREGATIONS, METRICS, Aggregation, Kind, Metric, Reducer, get_reducer
 from assay.registry import Registry
@@ -64,7 +64,7 @@ def filters_of(config: TaskConfig) -> Sequence[FilterConfig]:
     Everybody who scores comes through here, and a run does so before its first request.
     """
     every_draw = EVERY_DRAW if scores_every_draw(config) else DEFAULT_FILTER
-    filters = config.filter_list or [TOOL_FILTER if config.tools else every_draw]
+    filters = config.filter_list or [tool_filter(config) if config.tools else every_draw]
     if name := _repeated([each.name for each in filters]):
         raise ConfigError(
             f"task {config.task!r}: two filters are named {name!r}", hint="Give one of them another name."

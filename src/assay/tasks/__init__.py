@@ -38,6 +38,7 @@ from assay.tasks.types import (
     LoglikelihoodTask,
     MultipleChoiceTask,
     RollingTask,
+    generation_settings,
 )
 from assay.templates import Template, answer_key_to_index, compile_template, get_n_letters
 
@@ -90,6 +91,7 @@ __all__ = [
     "compile_template",
     "format_mc_prompt",
     "functions_in",
+    "generation_settings",
     "get_n_letters",
     "is_perturbation",
     "lm_eval_roots",

@@ -180,7 +180,7 @@ def hooked_config(config: TaskConfig, cls: type[Any]) -> TaskConfig:
         "metadata": {**config.metadata, **(own.get_extra_metadata() if own is not None else {})},
     }
     if is_free:
-        worded["generation_kwargs"] = {"until": ["\n"], "do_sample": False}
+        worded |= {"generation_kwargs": {"until": ["\n"], "do_sample": False}, "form_stops": True}
         steps = [FilterStep(function="remove_whitespace"), FilterStep(function="take_first")]
         worded["filter_list"] = [FilterConfig(name="none", filter=steps)]
     return config.override(**worded)

@@ -41,6 +41,7 @@ _WORDED_ANEW = frozenset(
         "filter_list",
         "process_results",
         "generation_kwargs",
+        "form_stops",
         "gen_prefix",
         "repeats",
     }
@@ -190,7 +191,7 @@ def style_config(config: TaskConfig, styler: TaskStyler, questions: Questions) -
         "doc_to_question": None,
     }
     if is_free and "generation_kwargs" not in config.model_fields_set:
-        worded["generation_kwargs"] = dict(styler.generation_kwargs)
+        worded |= {"generation_kwargs": dict(styler.generation_kwargs), "form_stops": True}
     if is_free and config.filter_list is None:
         worded["filter_list"] = [FilterConfig(name="none", filter=_answer_steps(styler, questions))]
     return config.override(**worded)

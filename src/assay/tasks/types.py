@@ -37,7 +37,7 @@ class GenerateTask(Task):
     def construct_requests(
         self, doc: Doc, ctx: str | list[str], *, target: Any = None, options: RequestOptions | None = None, **_: Any
     ) -> list[Instance]:
-        settings = {**(self.config.generation_kwargs or {}), **(options.gen_kwargs if options else {})}
+        settings = generation_settings(self.config, options)
         # Backends take settings apart; none may change those of another request.
         own = {key: list(value) if isinstance(value, list) else value for key, value in settings.items()}
         if self.config.tools:
@@ -46,6 +46,15 @@ class GenerateTask(Task):
                 target = json.dumps(target, ensure_ascii=False)  # calls, not several right answers
         choices = tuple(self.doc_to_choice(doc)) if self.has_choices else None
         return [Instance("generate_until", doc, self._with_media(doc, (ctx, own)), 0, target=target, choices=choices)]
+
+
+def generation_settings(config: TaskConfig, options: RequestOptions | None) -> dict[str, Any]:
+    """What the task says, then the run. In a chat without the stop strings of the task's form: a model that explains itself
+    before it answers writes blank lines too."""
+    settings = dict(config.generation_kwargs or {})
+    if config.form_stops and options is not None and options.apply_chat_template:
+        settings["until"] = []
+    return {**settings, **(options.gen_kwargs if options else {})}
 
 
 def _tool(tool: dict[str, Any]) -> dict[str, Any]:
