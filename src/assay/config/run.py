@@ -291,6 +291,13 @@ class RunConfig(Options):
         le=1,
         flag=CommandFlag(section=_LIMITS),
     )
+    max_unjudged: float | None = option(
+        0.1,
+        "Withhold it if judges gave no verdict that can be read on a larger share of answers.",
+        ge=0,
+        le=1,
+        flag=CommandFlag(section=_LIMITS),
+    )
     max_unfinished: float | None = option(
         None,
         "Withhold it if a larger share of answers ended before the model's reasoning did.",
@@ -419,6 +426,7 @@ class RunKwargs(TypedDict, total=False):
     max_failed: float | None
     max_truncated: float | None
     max_unparsed: float | None
+    max_unjudged: float | None
     max_unfinished: float | None
     style: Literal["auto"] | None
     until: str | None

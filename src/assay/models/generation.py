@@ -27,6 +27,8 @@ class GenerationSettings:
     top_p: float = 1.0
     top_k: int = 0
     min_p: float = 0.0
+    answer_schema: Mapping[str, Any] | None = None
+    """A JSON Schema that the answer is to fit, for servers that can be held to one; others answer as they do."""
     other: Mapping[str, Any] = field(default_factory=dict)
     """What no name above stands for; a backend passes it on or refuses it."""
 
@@ -63,6 +65,7 @@ class GenerationSettings:
                 top_p=float(_take(left, "top_p", 1.0)),
                 top_k=max(0, int(_take(left, "top_k", 0))),
                 min_p=float(_take(left, "min_p", 0.0)),
+                answer_schema=left.pop("answer_schema", None),
                 other=left,
             )
         except (TypeError, ValueError) as error:

@@ -115,8 +115,6 @@ class Health:
     """The model declined to answer, and the server said so apart from the answer."""
     text_calls: int = 0
     """The model wrote a call of a tool into its text. It counts only where the task reads such calls."""
-    unjudged: int = 0
-    """No judge gave a verdict that can be read, also when asked once more. The doc has no score."""
     unscored: int = 0
     """A metric, or the task's own scoring, gave no value: the doc is passed over."""
     duplicate_prompts: int = 0
@@ -125,10 +123,12 @@ class Health:
     """By filter: docs whose answer it could extract nothing from."""
     left_out: dict[str, int] = field(default_factory=dict)
     """By filter: docs that it dropped."""
+    unjudged: dict[str, int] = field(default_factory=dict)
+    """By filter: docs of which no judge gave a verdict that can be read, also when asked once more. They have no score."""
     filters_disagree: dict[str, int] = field(default_factory=dict)
     """By metric: docs that two filters score differently."""
     bounds: dict[MetricKey, tuple[float, float]] = field(default_factory=dict)
-    """The score if all unparsed answers were wrong, and if all were right."""
+    """The score if all unparsed and unjudged answers were wrong, and if all were right."""
     without_no_gold: dict[MetricKey, float] = field(default_factory=dict)
     """Where docs without gold count as wrong: the score without them."""
     chance: Chance | None = None
@@ -147,11 +147,11 @@ class Health:
         for name, filter_name in flags:
             if name not in _FIELDS:
                 self.added[name] = self.added.get(name, 0) + 1
-            elif filter_name is None:
-                setattr(self, name, getattr(self, name) + 1)
+            elif isinstance(counted := getattr(self, name), dict):
+                by_filter = filter_name or "none"
+                counted[by_filter] = counted.get(by_filter, 0) + 1
             else:
-                by_filter: dict[str, int] = getattr(self, name)
-                by_filter[filter_name] = by_filter.get(filter_name, 0) + 1
+                setattr(self, name, counted + 1)
 
     def count(self, name: str, filter_name: str | None = None) -> int:
         """How many docs a counter counted. Of one that counts by filter: this filter's, or the most of any.
@@ -197,7 +197,11 @@ class Health:
         >>> Health(without_no_gold={MetricKey("acc", "none"): 0.75}).score_marks(MetricKey("acc", "none"))
         ['0.7500 without them']
         """
-        return [f"{self.without_no_gold[key]:.4f} without them"] if key in self.without_no_gold else []
+        marks = [f"{self.without_no_gold[key]:.4f} without them"] if key in self.without_no_gold else []
+        if key in self.bounds and self.count("unjudged", key.filter):
+            low, high = self.bounds[key]
+            marks.append(f"{low:.4f} to {high:.4f} with them")
+        return marks
 
     def filter_marks(self, filter_name: str) -> list[str]:
         """
@@ -241,6 +245,8 @@ class Health:
         without = {MetricKey(w["metric"], w["filter"]): w["value"] for w in data.get("without_no_gold", ())}
         chance = Chance.from_json(data["chance"]) if data.get("chance") else None
         known = {name: value for name, value in data.items() if name in _FIELDS}
+        if type(known.get("unjudged")) is int:  # files that count them for all filters together
+            known["unjudged"] = {"none": known["unjudged"]} if known["unjudged"] else {}
         added = {name: value for name, value in data.items() if name not in _FIELDS and type(value) is int}
         return cls(**{**known, "bounds": bounds, "without_no_gold": without, "chance": chance, "added": added})
 
@@ -328,7 +334,13 @@ for _row in (
         heading="calls as text",
         rank=65,
     ),
-    HealthCounter("unjudged", "no judge gave a verdict that can be read; the doc has no score", rank=70),
+    HealthCounter(
+        "unjudged",
+        "no judge gave a verdict that can be read; the doc has no score",
+        rank=70,
+        per_filter=True,
+        limit="max_unjudged",
+    ),
     HealthCounter("unscored", "a metric gave no value; the doc is passed over", rank=80),
     HealthCounter("unused_labels", "the doc has labels for other answers than the one that was given", rank=90),
     HealthCounter("tied", "two choices were equally likely, so their order decided", rank=100),

@@ -217,15 +217,18 @@ def finish_health(collector: Collector, config: RunConfig) -> None:
 
 
 def bounds_of(collector: Collector) -> dict[MetricKey, tuple[float, float]]:
-    """For means of 0/1 metrics: the score if every unparsed answer were wrong, and if every one were right."""
+    """For means of 0/1 metrics: the score if every answer that is unparsed or unjudged were wrong, and if every one were
+    right. What is unparsed has a score, and what is unjudged has none."""
     bounds = {}
     for key, column in collector.columns.items():
         lost = set(collector.unparsed_docs.get(key.filter, ()))
-        if not lost or not column.is_numeric or not set(column.values) <= {0.0, 1.0}:
+        unjudged = collector.health.count("unjudged", key.filter) if column.labels is not None else 0
+        if not (lost or unjudged) or not column.is_numeric or not set(column.values) <= {0.0, 1.0}:
             continue
-        parsed = sum(value for doc_id, value in zip(column.doc_ids, column.values) if doc_id not in lost)
-        unparsed = sum(1 for doc_id in column.doc_ids if doc_id in lost)
-        bounds[key] = (parsed / len(column), (parsed + unparsed) / len(column))
+        known = sum(value for doc_id, value in zip(column.doc_ids, column.values) if doc_id not in lost)
+        open_ = unjudged + sum(1 for doc_id in column.doc_ids if doc_id in lost)
+        docs = len(column) + unjudged
+        bounds[key] = (known / docs, (known + open_) / docs)
     return bounds
 
 

@@ -91,7 +91,7 @@ def test_a_verdict_that_cannot_be_read_is_asked_once_more(tmp_path: Path) -> Non
 def test_then_the_answer_is_unjudged_and_never_a_zero(tmp_path: Path) -> None:
     write_bench(tmp_path, judged=CORRECT)
     result = run(tmp_path, "judged", rule="mute")
-    assert result.tasks["judged"].health.unjudged == 30
+    assert result.tasks["judged"].health.unjudged == {"none": 30}
     score = result.tasks["judged"].scores["correct", "none"].estimate
     assert (score.value, score.undefined) == (None, "no docs")
     assert len(asked(tmp_path)) == 60, "once more, and no more"

@@ -23,7 +23,7 @@ from assay.models.generation import GenerationSettings
 from assay.models.openai.arguments import is_azure
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.completions import sampling_fields
-from assay.models.openai.server_info import BEGUN, CHAT_ABILITIES, SHORT, TOPS, Ability, returns_beginning
+from assay.models.openai.server_info import BEGUN, CHAT_ABILITIES, SHORT, TOPS, Ability, read_reply, returns_beginning
 
 _KINDS = ((b"\x89PNG", "png"), (b"\xff\xd8", "jpeg"), (b"GIF8", "gif"), (b"RIFF", "webp"))
 _REASONING = re.compile(r"(^|/)(o[1-9]|gpt-5)(-|$|\.)")
@@ -43,6 +43,11 @@ def begun_answer(context: Context) -> str:
     """The text that an answer is to continue (`gen_prefix`); empty where it begins by itself."""
     last = context[-1] if is_chat(context) else None
     return last.content if last and last.role == "assistant" and isinstance(last.content, str) else ""
+
+
+def schema_fields(settings: GenerationSettings) -> dict[str, Any]:
+    schema = {"name": "answer", "strict": True, "schema": settings.answer_schema}
+    return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
 def image_part(image: Any, longest: int | None = None) -> dict[str, Any]:
@@ -134,6 +139,8 @@ class LocalChat(ServerLM):
             raise self.cannot_answer(request_type)
         if any(begun_answer(instance.args[0]) for instance in instances):
             _ = self.returns_beginnings  # found out here: requests are written on the thread that would wait for it
+        if any(instance.args[1].get("answer_schema") for instance in instances):
+            _ = self.takes_schemas
         yield from self.stream_generation(instances, draws, stop)
 
     def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
@@ -165,6 +172,14 @@ class LocalChat(ServerLM):
         reply = self._reply_to(self.write_generation(BEGUN, SHORT, self.seed))
         return reply is not None and returns_beginning(reply)
 
+    @cached_property
+    def takes_schemas(self) -> bool:
+        """Whether it can be held to a form (`response_format`): it declines, or it answers with the one word that fits."""
+        settings = replace(SHORT, answer_schema={"enum": ["aardvark"]})
+        body = {**self.write_generation("Hello", SHORT, self.seed), **schema_fields(settings)}
+        reply = self._reply_to(body)
+        return reply is not None and "aardvark" in read_reply(reply).text
+
     def beginning_in_reply(self, context: Context) -> str:
         begun = begun_answer(context)
         return begun if begun and self.returns_beginnings else ""
@@ -184,6 +199,8 @@ class LocalChat(ServerLM):
             "temperature": settings.temperature,
         }
         body |= {**self.thinking_fields(), **sampling_fields(settings)}
+        if settings.answer_schema is not None and self.takes_schemas:
+            body |= schema_fields(settings)
         if stops := self.stops_to_send(settings):
             body["stop"] = stops
         if messages[-1]["role"] == "assistant":  # an answer that is to be continued, in the words of vLLM

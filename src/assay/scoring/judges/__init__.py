@@ -2,7 +2,8 @@
 
 from assay.scoring.judges.kinds import JUDGE_KINDS, Case, JudgeKind, Part, disarm, fence
 from assay.scoring.judges.labels import Labels, answer_hash, checked, label_rows
-from assay.scoring.judges.scales import Grades, NamedScale, Points, Scale, read_verdict, scale_from_json
+from assay.scoring.judges.reading import read_verdict
+from assay.scoring.judges.scales import Grades, NamedScale, Points, Scale, scale_from_json
 from assay.scoring.judges.scorer import JudgeScorer
 
 __all__ = [

@@ -17,7 +17,8 @@ from assay.scoring.base import ScoringContext
 from assay.scoring.judges.cases import Cases
 from assay.scoring.judges.kinds import JUDGE_KINDS, Case, JudgeKind, Part
 from assay.scoring.judges.labels import Labels, answer_hash
-from assay.scoring.judges.scales import Scale, read_verdict
+from assay.scoring.judges.reading import read_verdict
+from assay.scoring.judges.scales import Scale
 from assay.scoring.outcome import InstancesByDoc, ScoringResult
 from assay.scoring.resolve import aggregation_of, filters_of, higher_is_better_of, metric_configs
 from assay.scoring.scorers import GenerateScorer
@@ -62,7 +63,11 @@ class Asking:
         prompt = self.kind.prompt(part, self.template)
         if note["attempt"] > 1:
             prompt += ONCE_MORE.format(allowed=part.scale.words())
-        arguments = (prompt, dict(self.settings))
+        settings = dict(self.settings)
+        if note["attempt"] > 1:  # where the server can be held to a form, it cannot be unreadable again
+            schema = {"type": "object", "properties": {"verdict": part.scale.schema()}, "required": ["verdict"]}
+            settings["answer_schema"] = {**schema, "additionalProperties": False}
+        arguments = (prompt, settings)
         return Instance(
             "generate_until",
             about.doc,
@@ -218,7 +223,7 @@ class JudgeScorer(GenerateScorer):
             cases = self.cases.of(instances, name)
             of_draws = [self._scores(instances[-1], case, name, draw) for draw, case in enumerate(cases)]
             if not of_draws or None in of_draws:
-                result.flag(doc_id, "unjudged")
+                result.flag(doc_id, "unjudged", name)
                 continue
             known = [scores for scores in of_draws if scores is not None]
             for metric in known[0]:
