@@ -63,13 +63,16 @@ def print_stored(result: RunResult) -> None:
 
 
 def exit_if_worthless(context: click.Context, result: RunResult) -> None:
-    """3 if no doc of some task was answered and scored, 1 if a score is withheld."""
+    """3 if no doc of some task was answered and scored, 1 if a score is withheld or a metric gave no doc a value."""
     failed = [name for name, task in result.tasks.items() if task.health.all_failed]
     if failed:
         echo(f"assay: every request failed: {', '.join(map(one_line, failed))}", err=True)
         context.exit(3)
     if result.withheld:
         echo(f"withheld: {', '.join(map(one_line, result.withheld))} (see notes)", err=True)
+        context.exit(1)
+    if result.without_values:
+        echo(f"no value: {', '.join(map(one_line, result.without_values))} (see notes)", err=True)
         context.exit(1)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.config import RunConfig, without_secrets
+from assay.config import MetricConfig, RunConfig, without_secrets
+from assay.request_types import OUTPUT_TYPES
 from assay.results import (
     DocIds,
     GroupResult,
@@ -24,15 +25,18 @@ from assay.run.collect import Collector
 from assay.run.plan import Plan, PlannedTask
 from assay.run.until import Watch, controlled
 from assay.scoring import (
+    aggregation_of,
     chance_test,
     checked,
     estimate,
+    filters_of,
     higher_is_better_of,
     may_be_right_or_wrong,
     metric_configs,
     quietly,
+    says_something,
 )
-from assay.stats import Basis
+from assay.stats import Basis, Estimate
 from assay.tasks import Task
 
 
@@ -100,7 +104,37 @@ def task_scores(collector: Collector, bootstrap_iters: int) -> dict[MetricKey, S
             scores[key] = checked(
                 scores[key], column, keys[at], None if clusters is None else clusters[at], bootstrap_iters
             )
+    return scores | without_values(collector)
+
+
+def without_values(collector: Collector) -> dict[MetricKey, Score]:
+    """Metrics that the task lists and that gave no doc a value: each has a row that says why, and none is left out.
+
+    Files of lm-evaluation-harness list metrics that it passes over.
+    """
+    config = collector.task.config
+    if config.lm_eval_version is not None or not collector.scoring:
+        return {}
+    scores: dict[MetricKey, Score] = {}
+    for each in filters_of(config) if config.output_type in OUTPUT_TYPES else ():
+        for metric in each.metric_list or config.metric_list or ():
+            key = MetricKey(metric.name, each.name)
+            if key in collector.columns or key in collector.unfolded or aggregation_of(metric).name == "bypass":
+                continue
+            missing = Estimate.missing(why_no_value(metric, collector))
+            scores[key] = Score(missing, 0, aggregation_of(metric).name, higher_is_better_of(metric))
     return scores
+
+
+def why_no_value(metric: MetricConfig, collector: Collector) -> str:
+    config, health = collector.task.config, collector.health
+    if health.all_failed:
+        return "every request failed"
+    if config.process_results is not None:
+        return f"process_results gave no {metric.name}"
+    if config.scorer is None and config.class_ is None and not says_something(metric, config):
+        return f"it does not apply to {config.output_type} tasks"
+    return "no doc has a value"
 
 
 def places_of(wanted: DocIds, ids: DocIds) -> slice | NDArray[np.int64]:

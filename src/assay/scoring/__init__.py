@@ -30,6 +30,7 @@ from assay.scoring.resolve import (
     metric_configs,
     resolve_metrics,
     right_or_wrong_metrics,
+    says_something,
     scorer_class,
 )
 from assay.scoring.results import GenResult, MCResult, Results, gold_indices
@@ -138,6 +139,7 @@ __all__ = [
     "resolve_metrics",
     "right_or_wrong_metrics",
     "scale_from_json",
+    "says_something",
     "scorer_class",
     "scorer_for",
     "stderr_for_metric",

@@ -27,6 +27,7 @@ from assay.metrics import get_reducer
 from assay.request_types import OUTPUT_TYPES
 from assay.scoring import check_filter, check_metric, check_scorer, filters_of, gold_indices
 from assay.tasks.base import Task
+from assay.tasks.fields import is_template
 from assay.tasks.fewshot import SAMPLERS
 from assay.tasks.formats import apply_format, offer_choices
 from assay.tasks.perturbation import read_perturbation
@@ -230,9 +231,30 @@ def _looks(config: TaskConfig, data_dir: Path | None) -> Iterator[Look]:
         for name in _TEMPLATES:
             if isinstance(source := getattr(owner, name, None), str):
                 yield (*prefix, name), partial(compile_template, source)
+        for name in ("doc_to_choice", "doc_to_target"):
+            yield (*prefix, name), partial(_check_list, getattr(owner, name), config)
     for i, turn in enumerate(config.turns or []):
         if isinstance(turn, str):
             yield ("turns", i), partial(compile_template, turn)
+
+
+def _check_list(value: Any, config: TaskConfig) -> None:
+    """Templates inside a list are text to lm-evaluation-harness: a model would be asked for the braces."""
+    values = list(value.values()) if isinstance(value, dict) else value
+    found = next(filter(is_template, values), None) if isinstance(values, list) else None
+    if found is None:
+        return
+    if config.has_own_defaults:
+        for each in filter(is_template, values):
+            compile_template(each)
+    elif config.lm_eval_version is None:
+        raise ConfigError(
+            f"{found!r} stands in a list, where lm-evaluation-harness takes it as text and not as a template",
+            hint='Write one template that gives the list: "{{[right, wrong]}}".',
+        )
+    else:
+        what = f"task {config.task!r}: {found!r} stands in a list and is taken as text"
+        warnings.warn(what, ConfigWarning, stacklevel=2)
 
 
 def functions_in(

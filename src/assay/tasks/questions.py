@@ -95,11 +95,11 @@ class FieldQuestions:
 
     @cached_property
     def _choice(self) -> Callable[[Doc], Any]:
-        return _by_doc(lambda columns: choice_field(self.choices, columns))
+        return _by_doc(lambda columns: choice_field(self.choices, columns, renders_lists=True))
 
     @cached_property
     def _target(self) -> Callable[[Doc], Any]:
-        return _by_doc(lambda columns: target_field(self.target, columns, has_choices=True))
+        return _by_doc(lambda columns: target_field(self.target, columns, has_choices=True, renders_lists=True))
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class OpenQuestions:
 
     @cached_property
     def _target(self) -> Callable[[Doc], Any]:
-        return _by_doc(lambda columns: target_field(self.target, columns, has_choices=False))
+        return _by_doc(lambda columns: target_field(self.target, columns, has_choices=False, renders_lists=True))
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class OfferedChoices:
 
     @cached_property
     def _choice(self) -> Callable[[Doc], Any]:
-        return _by_doc(lambda columns: choice_field(self.choices, columns))
+        return _by_doc(lambda columns: choice_field(self.choices, columns, renders_lists=True))
 
 
 def without_cues(text: str) -> tuple[str, bool]:
