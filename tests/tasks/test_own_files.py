@@ -263,8 +263,8 @@ def test_what_a_styler_says_is_said_by_the_task():
         TASK_STYLER = MCStyle()
         METRICS = ("acc",)
 
-    assert (Own().RESPONSE_TYPE, Own.METRICS) == (MCCompletionStyle.response_type, MCCompletionStyle.metrics)
-    assert (Other().RESPONSE_TYPE, Other().METRICS) == (MCStyle.response_type, ("acc",))
+    assert (MCCompletionStyle.response_type, MCCompletionStyle.metrics) == (Own().RESPONSE_TYPE, Own.METRICS)
+    assert (MCStyle.response_type, ("acc",)) == (Other().RESPONSE_TYPE, Other().METRICS)
     assert Capitals().RESPONSE_TYPE is None
 
 

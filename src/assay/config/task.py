@@ -149,6 +149,8 @@ class TaskConfig(FrozenConfig):
     class_: Function | None = Field(default=None, alias="class")
     class_config: dict[str, Any] = Field(default_factory=dict)
     """Keys of a `class:` task's file that only its class knows."""
+    is_own: bool = False
+    """Whether it is a Python task of ours, or worded by a styler; no key of a file."""
 
     dataset_path: str | None = None
     dataset_name: str | None = None
@@ -287,8 +289,8 @@ class TaskConfig(FrozenConfig):
         """Whether our defaults apply where lm-evaluation-harness has others: not to its files, wherever they lie."""
         if self.lm_eval_version is not None:
             return False
-        filters = self.filter_list or []
-        return bool(OWN_FIELDS & self.model_fields_set) or any(each.metric_list for each in filters)
+        is_said = any(getattr(self, name) is not None for name in OWN_FIELDS)
+        return is_said or self.is_own or any(each.metric_list for each in self.filter_list or [])
 
     @property
     def counts_no_gold(self) -> bool:

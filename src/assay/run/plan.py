@@ -19,7 +19,16 @@ from assay.request_types import request_type_of
 from assay.results import RunDirectory, read_columns
 from assay.run.doc_work import DocWork
 from assay.stats import cluster_key, doc_key, is_missing_label, unit_index, unit_keys
-from assay.tasks import DocRequests, Loaded, RequestOptions, Task, TaskManager, check_docs, says_how_to_generate
+from assay.tasks import (
+    DocRequests,
+    Loaded,
+    RequestOptions,
+    Task,
+    TaskManager,
+    check_docs,
+    says_how_to_generate,
+    shuffle_of,
+)
 
 if TYPE_CHECKING:
     from assay.data import Docs
@@ -231,6 +240,11 @@ def with_docs(plan: Plan, docs: Mapping[str, Docs]) -> Plan:
 def settle_stored(plan: Plan, config: RunConfig, source: RunDirectory) -> tuple[Plan, list[str]]:
     """The plan with the docs that a run stored, in its order, and what is to be said about others."""
     tasks, notes = {}, []
+    configs = (source.read_json("results.json") or {}).get("configs", {})
+    for name, planned in plan.tasks.items():
+        # By all docs of the split, of which there may be only some now.
+        if (shuffle := shuffle_of(planned.task.config)) is not None and name in configs:
+            shuffle.settle(bool(configs[name].get("shuffle_choices")))
     for name, planned in settle(plan, config).tasks.items():
         stored = _stored_ids(source, planned)
         there = set(planned.task.select_ids(planned.options))

@@ -37,7 +37,7 @@ from assay.scoring import (
     says_something,
 )
 from assay.stats import Basis, Estimate
-from assay.tasks import Task
+from assay.tasks import Task, shuffle_of
 
 
 def summarize(
@@ -215,7 +215,10 @@ def version_of(task: Task) -> Any:
 def dump_config(planned: PlannedTask) -> dict[str, Any]:
     """The task's config as the results file shows it: what was set, functions by name, shots as sent."""
     config = planned.task.config
-    shown = {name: getattr(config, name) for name in type(config).model_fields if name in config.model_fields_set}
+    said = config.model_fields_set - {"is_own"}
+    shown = {name: getattr(config, name) for name in type(config).model_fields if name in said}
+    if (shuffle := shuffle_of(config)) is not None and shuffle.is_on:
+        shown["shuffle_choices"] = True
     shown |= {"task": planned.name, "output_type": config.output_type, "num_fewshot": planned.shots}
     if config.generation_kwargs is not None:
         shown["generation_kwargs"] = {**config.generation_kwargs, **planned.options.gen_kwargs}
@@ -241,7 +244,16 @@ def finish_health(collector: Collector, config: RunConfig) -> None:
     health.fewshot_leaks_avoided = collector.task.fewshot_replaced
     health.filters_disagree = count_disagreements(collector.columns)
     health.bounds = bounds_of(collector)
+    shuffle = shuffle_of(collector.task.config)
+    health.shuffled = shuffle is not None and shuffle.is_on
     health.without_no_gold = without_no_gold(collector)
+    health.stripped = {
+        key: quietly(
+            column.aggregation, [others.get(doc_id, value) for doc_id, value in zip(column.doc_ids, column.values)]
+        )
+        for key, column in collector.columns.items()
+        if (others := collector.stripped.get(key))
+    }
     for row in health_counters():
         most = None if row.limit is None else getattr(config, row.limit)
         share = health.share(health.count(row.name))

@@ -37,6 +37,8 @@ class ScoringResult:
         """Why docs could not be scored."""
         self.unfolded: set[MetricKey] = set()
         """Metrics that name their scores themselves: each gave a dict, and has no column of its own name."""
+        self.stripped: dict[MetricKey, dict[int, float]] = {}
+        """Values that would be others if white space around answers did not count, by doc."""
         self.metadata: dict[str, Any] = dict(metadata or {})
         self._declared: dict[MetricKey, tuple[Aggregation, bool | None]] = {}
         self._docs: dict[MetricKey, set[int]] = {}
@@ -120,6 +122,7 @@ class ScoringResult:
         merged._docs = {**self._docs, **other._docs}
         merged.errors = {**self.errors, **other.errors}
         merged.unfolded = self.unfolded | other.unfolded
+        merged.stripped = {**self.stripped, **other.stripped}
         for result in (self, other):
             for doc_id, flags in result.flags.items():
                 for flag in flags:

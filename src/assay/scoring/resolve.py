@@ -211,6 +211,8 @@ def resolve_metric(
         "reducer": None if reducer is None else get_reducer(reducer),
         "kwargs": dict(config.kwargs),
     }
+    if kind == "generation" and config.metric == "exact_match" and task.has_own_defaults:
+        common["kwargs"].setdefault("strip", True)
     if isinstance(config.metric, str) and not config.hf_evaluate and config.metric in METRICS:
         return _registered(METRICS[config.metric], kind, common)
     if isinstance(config.metric, str) and kind != "generation":

@@ -210,7 +210,7 @@ def hooked_config(config: TaskConfig, cls: type[Any]) -> TaskConfig:
             target_delimiter="",
         ),
         "metadata": {**config.metadata, **(own.get_extra_metadata() if own is not None else {})},
-        "style": None,  # said, so that the defaults are ours
+        "is_own": True,
     }
     if is_free:
         worded["generation_kwargs"] = {"until": ["\n"], "do_sample": False}

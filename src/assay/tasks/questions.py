@@ -84,6 +84,12 @@ class FieldQuestions:
         stripped = [choice.strip() or choice for choice in choices]
         return checked(derive_question(text, stripped, index), may_lack_gold=True)
 
+    def gold(self, doc: Doc) -> tuple[Any, list[str]]:
+        """The right answer as it is given, and the choices."""
+        target = self._target(doc)
+        only = target[0] if isinstance(target, list) and len(target) == 1 else target
+        return only, [str(choice) for choice in self._choice(doc)]
+
     # A column is recognised by the doc itself: these fields are read before any dataset is.
     @cached_property
     def _question(self) -> Callable[[Doc], Any]:
