@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 
 from assay.config import Origin, RunConfig
 from assay.data import doc_hash
-from assay.errors import ConfigError, DataError, did_you_mean
+from assay.errors import ConfigError, ConfigWarning, DataError, did_you_mean
 from assay.groups import GroupManager, read_size
 from assay.metrics import find_sandbox
 from assay.request_types import request_type_of
@@ -150,7 +151,11 @@ def plan_task(task: Task, config: RunConfig, chat: Callable[..., Any] | None, ro
         config.repeats and task.config.lm_eval_version == "0.5"
     ):  # there, how often a doc is drawn decides how it is scored
         task.config = task.config.override(repeats=config.repeats)
-    return PlannedTask(task=task, options=options, shots=task.num_fewshot(options))
+    shots = task.num_fewshot(options)
+    if config.num_fewshot is not None and shots != config.num_fewshot and task.NEEDS_CONTEXT:
+        what = f"task {task.task_name}: no effect: num_fewshot {config.num_fewshot}, because the task fixes {shots}"
+        warnings.warn(what, ConfigWarning, stacklevel=2)
+    return PlannedTask(task=task, options=options, shots=shots)
 
 
 def thinking_length(task: Task, room: int) -> dict[str, Any]:

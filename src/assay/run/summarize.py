@@ -57,7 +57,10 @@ def summarize(
         notes += remarks
         notes += [note for note in [tasks[name].data.get("note")] if note and note not in notes]
     mark_chance(tasks, collectors)
-    scores_of_groups = plan.groups.score_groups({name: task.scores for name, task in tasks.items()})
+    if config.predict_only:
+        notes.append("nothing is scored with --predict_only; `assay score` scores the answers of a run that is stored")
+    of_tasks = {name: task.scores for name, task in tasks.items()}
+    scores_of_groups = {} if config.predict_only else plan.groups.score_groups(of_tasks)
     groups = {name: group.result(scores_of_groups.get(name, {})) for name, group in plan.groups.groups.items()}
     return tasks, groups, notes + [note for group in groups.values() for note in other_numbers(group)]
 
