@@ -186,7 +186,7 @@ def score_again(
             f"{source.path}/run.json does not say how the run was made", hint="Name a run made by `assay run`."
         )
     try:
-        config = RunConfig(**{**stored, "run_dir": None, "output_path": None, **(changes or {})})
+        config = RunConfig(**{**stored, "run_dir": None, "output_path": None, "predict_only": False, **(changes or {})})
     except ConfigError as error:
         raise error.reworded(f"{source.path}/run.json: {error.message}") from error
     target = None

@@ -8,6 +8,7 @@ import click
 
 from assay.cli.emit import Outputs, emit, output_flags
 from assay.cli.options import ROLE_OPTIONS, TASK_OPTIONS, with_options
+from assay.cli.output import echo
 from assay.config import parse_roles
 
 
@@ -53,4 +54,6 @@ def command(
     emit(run_findings(result), outputs)
     if not outputs.is_quiet and run_dir is not None:
         print_stored(result)
+    elif not outputs.is_quiet:
+        echo("These scores are not stored; --run_dir DIR stores them.", err=True)
     exit_if_worthless(context, result)

@@ -38,10 +38,14 @@ class ValidationTally:
     warnings: list[str] = field(default_factory=list)
     unchecked: list[dict[str, Any]] = field(default_factory=list)
     """What only running code of the files could show."""
+    unknown: dict[str, int] = field(default_factory=lambda: {"tasks": 0, "groups": 0})
+    """Of those that loaded: how many have something that only running code could show."""
 
     def add(self, kind: str, name: str, path: str | None, found: list[ConfigError]) -> None:
         errors = [error for error in found if not isinstance(error, UntrustedCode)]
         (self.failed if errors else self.loaded)[kind] += 1
+        if found and not errors:
+            self.unknown[kind] = self.unknown.get(kind, 0) + 1
         for error in found:
             if isinstance(error, UntrustedCode):
                 self.unchecked.append({"name": name, "path": path, "reason": error.message})
@@ -268,7 +272,8 @@ def _print(tally: ValidationTally, verbose: bool) -> None:
     if len(tally.warnings) > 5 and not verbose:
         echo(f"! and {len(tally.warnings) - 5:,} more warnings (-v)")
     for kind in tally.loaded:
-        echo(f"{kind}: {tally.loaded[kind]:,} loaded, {tally.failed[kind]:,} failed")
+        unknown = f"; {tally.unknown[kind]:,} of them not known without --trust" if tally.unknown.get(kind) else ""
+        echo(f"{kind}: {tally.loaded[kind]:,} loaded, {tally.failed[kind]:,} failed{unknown}")
     if tally.unchecked:
         echo("Python code was read but not run, so what it does is not checked. Read it, then use --trust.")
     packages = Counter(failure["missing_package"] for failure in tally.failures if failure["missing_package"])

@@ -30,6 +30,7 @@ FILE_FORMATS = frozenset({"json", "csv", "parquet", "text", "arrow"})
 TASK_KEYS = frozenset(field.alias or name for name, field in TaskConfig.model_fields.items()) - {
     "class_config",
     "form_stops",
+    "is_own",
 }
 GROUP_KEYS = frozenset(GroupConfig.model_fields)
 
@@ -260,7 +261,8 @@ def file_schema(kind: str) -> dict[str, Any]:
         return _ci_schema()
     task = _generate(TaskConfig)
     include = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-    task["properties"].pop("class_config")
+    for name in ("class_config", "is_own"):
+        task["properties"].pop(name)
     task["properties"]["include"] = {**include, "description": "Files whose keys this one builds on."}
     if kind == "task":
         task["properties"]["group"] = {"type": "string"}

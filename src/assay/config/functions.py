@@ -138,8 +138,14 @@ def _read(ref: FunctionRef, module_path: str, name: str, file: Path | None) -> N
     for package in found.packages:
         if package not in STAND_INS and not _is_importable(package):
             raise _missing(ModuleNotFoundError(name=package), str(file or module_path))
-    if name not in found.names and not found.is_open:
+    if name in found.names:
+        return
+    if not found.is_open:
         raise _no_name(ref.path, file or module_path, name, found.names)
+    raise UntrustedCode(
+        f"{ref}: not known without --trust: {file or module_path} makes names when it is imported",
+        hint="Read it, then run it with --trust.",
+    )
 
 
 def _is_importable(module_path: str) -> bool:

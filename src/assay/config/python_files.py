@@ -220,6 +220,8 @@ def _of_module(tree: ast.Module, source: bytes) -> ModuleOutline:
         if is_certain and isinstance(statement, ast.ImportFrom) and not statement.level:
             packages[(statement.module or "").partition(".")[0]] = None
         is_open = is_open or _opens(statement)
+    makers = _makers(tree)
+    is_open = is_open or any(_mentions(each) & makers for each, _ in _statements(tree.body))
     classes = tuple(_of_class(each) for each in tree.body if isinstance(each, ast.ClassDef))
     return ModuleOutline(
         frozenset(names), tuple(packages), classes, is_open or "__getattr__" in names, b"register" in source
@@ -254,9 +256,42 @@ def _bound(statement: ast.stmt) -> set[str]:
 def _opens(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.ImportFrom):
         return any(alias.name == "*" for alias in statement.names)
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import):
-        return False
-    return any(isinstance(node, ast.Name) and node.id in _OPENING for node in ast.walk(statement))
+    return bool(_mentions(statement) & _OPENING)
+
+
+_MAKING = frozenset({"globals", "vars", "exec", "setattr", "modules"})
+"""What a function uses that makes names of its module: `globals()[name] = …`, `setattr(sys.modules[__name__], …)`."""
+
+
+def _makers(tree: ast.Module) -> set[str]:
+    """Functions of a module that may make names in it when they are called, and those that call them."""
+    used = {
+        node.name: {
+            each.id if isinstance(each, ast.Name) else each.attr
+            for each in ast.walk(node)
+            if isinstance(each, ast.Name | ast.Attribute)
+        }
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+    }
+    makers: set[str] = set()
+    while found := {name for name, mentioned in used.items() if mentioned & (_MAKING | makers)} - makers:
+        makers |= found
+    return makers
+
+
+def _mentions(statement: ast.stmt) -> set[str]:
+    """Names and attributes that a statement uses when a module is imported: a function's decorators, not its body."""
+    parts: list[ast.AST] = [statement]
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        parts = [*statement.decorator_list]
+    elif isinstance(statement, ast.ClassDef):
+        parts = [*statement.decorator_list, *statement.bases]
+        parts += [each for each in statement.body if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+    nodes = [node for part in parts for node in ast.walk(part)]
+    return {node.id for node in nodes if isinstance(node, ast.Name)} | {
+        node.attr for node in nodes if isinstance(node, ast.Attribute)
+    }
 
 
 def _of_class(tree: ast.ClassDef) -> ClassOutline:

@@ -18,6 +18,12 @@ from assay.request_types import OUTPUT_TYPES
 
 DEFAULT_MAX_GEN_TOKS = 256
 
+OWN_FIELDS = frozenset(
+    {"cluster", "doc_to_question", "language", "perturbation", "reducer", "shuffle_choices", "style", "tools", "turns"}
+    | {"unmodifiable_words"}
+)
+"""Fields that no lm-evaluation-harness knows: a file that uses one was written for us, and has our defaults."""
+
 
 def as_list(value: Any) -> Any:
     """A lone value where a list is meant."""
@@ -95,6 +101,11 @@ class FilterConfig(FrozenConfig):
     filter: Annotated[list[FilterStep], BeforeValidator(as_list)] = Field(default_factory=list)
     metric_list: Annotated[list[MetricConfig], BeforeValidator(as_list)] | None = None
 
+    @property
+    def has_steps_unsaid(self) -> bool:
+        """Whether the file does not mention steps at all, which lm-evaluation-harness refuses."""
+        return "filter" not in self.model_fields_set
+
 
 class ScorerConfig(FrozenConfig):
     """A scorer and its settings: `{type: judge, kind: correct}`, or with the settings under `kwargs`."""
@@ -138,6 +149,8 @@ class TaskConfig(FrozenConfig):
     class_: Function | None = Field(default=None, alias="class")
     class_config: dict[str, Any] = Field(default_factory=dict)
     """Keys of a `class:` task's file that only its class knows."""
+    is_own: bool = False
+    """Whether it is a Python task of ours, or worded by a styler; no key of a file."""
 
     dataset_path: str | None = None
     dataset_name: str | None = None
@@ -206,6 +219,9 @@ class TaskConfig(FrozenConfig):
     """Changes to the question of each doc before it is asked: `typo(0.1)`, `case`, `choice_order`, …"""
     unmodifiable_words: list[str] | None = None
     """Words that a perturbation leaves as they are."""
+    shuffle_choices: bool | None = None
+    """Whether choices that are listed under letters are put into an order by a hash of the doc. Default: where the right
+    one stands at one place far more often than chance would have it."""
     lm_eval_version: Annotated[LmEvalVersion | None, BeforeValidator(read_line)] = None
     """The lm-evaluation-harness version whose rules score the task. Default: that of its directory; none for our own tasks."""
 
@@ -272,6 +288,14 @@ class TaskConfig(FrozenConfig):
     def eval_split(self) -> str | None:
         """The split that is evaluated: test, else validation."""
         return self.test_split or self.validation_split
+
+    @property
+    def has_own_defaults(self) -> bool:
+        """Whether our defaults apply where lm-evaluation-harness has others: not to its files, wherever they lie."""
+        if self.lm_eval_version is not None:
+            return False
+        is_said = any(getattr(self, name) is not None for name in OWN_FIELDS)
+        return is_said or self.is_own or any(each.metric_list for each in self.filter_list or [])
 
     @property
     def counts_no_gold(self) -> bool:

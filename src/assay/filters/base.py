@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -38,6 +38,9 @@ class Filter(ABC):
     """Whether it is given whole responses in place of their texts; such a filter stands first in its chain."""
     drops = False
     """Whether the filter may return `DROPPED`."""
+    takes_lists = False
+    """Whether it reads the entry of a doc as a list of answers, so that a text would be read as its characters; a class that
+    overrides `apply` says it anew."""
     per_doc = False
     """Whether each doc is filtered by itself. A filter that does not say so is given all docs of the task at once; a class
     that overrides `apply` says it anew."""
@@ -59,13 +62,18 @@ class Filter(ABC):
 
 
 def works_per_doc(step: object) -> bool:
-    """Whether a filter says that it filters each doc by itself: the class with its `apply`, or one derived from that.
+    """Whether a filter says that it filters each doc by itself."""
+    return _says(step, "per_doc")
+
+
+def _says(step: object, what: str) -> bool:
+    """What a filter says of its `apply`: the class that defines it, or one derived from that.
 
     A filter from a task file need not derive from `Filter`.
     """
     for cls in type(step).__mro__:
-        if "per_doc" in vars(cls):
-            return bool(vars(cls)["per_doc"])
+        if what in vars(cls):
+            return bool(vars(cls)[what])
         if "apply" in vars(cls):
             return False
     return False
@@ -164,12 +172,25 @@ def _whole(instance: Instance) -> list[Response]:
     return [Response(text) if whole is None else whole for text, whole in zip(instance.resps, known)]
 
 
+def _first_text(resps: Sequence[Any]) -> int | None:
+    """The first doc whose answers are one text in place of a list."""
+    return next((i for i, entry in enumerate(resps) if isinstance(entry, str)), None)
+
+
+def _named(step: Filter) -> str:
+    """The class, and of a function the function."""
+    function = getattr(getattr(step, "filter_fn", None), "__name__", None)
+    return type(step).__name__ if function is None else f"{type(step).__name__} ({function})"
+
+
 @dataclass
 class FilterEnsemble:
     """Filters applied one after another, under one name. A class, or whatever else makes a filter, stands for it."""
 
     name: str
     filters: Sequence[Filter | Callable[[], Filter]]
+    unwraps: bool = False
+    """Whether the only answer to a request is handed on as itself, and not as a list of one."""
 
     def __post_init__(self) -> None:
         self.steps = [_made(each) for each in self.filters]
@@ -180,8 +201,10 @@ class FilterEnsemble:
             )
 
     @classmethod
-    def from_config(cls, config: FilterConfig) -> FilterEnsemble:
-        return cls(config.name, [build_filter(step) for step in config.filter])
+    def from_config(cls, config: FilterConfig, *, unwraps: bool | None = None) -> FilterEnsemble:
+        """Without steps there is nobody to take the only answer out of its list, unless the file says `filter: []`."""
+        made = [build_filter(step) for step in config.filter]
+        return cls(config.name, made, config.has_steps_unsaid if unwraps is None else unwraps)
 
     def apply(self, instances: Sequence[Instance]) -> None:
         """Set `filtered_resps[name]` and `unparsed[name]` of each instance that was answered and not dropped."""
@@ -208,7 +231,8 @@ class FilterEnsemble:
                 flags = [flags[i] for i in alive] if carries else []
         name = self.name
         for instance, filtered in zip(answered, resps):
-            instance.filtered_resps[name] = filtered
+            is_only = self.unwraps and instance.repeats == 1 and isinstance(filtered, list) and len(filtered) == 1
+            instance.filtered_resps[name] = filtered[0] if is_only else filtered
         if carries:
             self._note_unparsed(answered, flags)
 
@@ -221,9 +245,21 @@ class FilterEnsemble:
     def _run(self, step: Filter, resps: list[Any], docs: list[Doc], instances: Sequence[Instance]) -> list[Any]:
         if not instances:
             return []
-        where = f"filter {self.name!r}, step {type(step).__name__}, task {instances[0].task_name!r}"
+        where = f"filter {self.name!r}, step {_named(step)}, task {instances[0].task_name!r}"
+        if _says(step, "takes_lists") and (lone := _first_text(resps)) is not None:
+            before = self.steps[self.steps.index(step) - 1]
+            raise ScoringError(
+                f"{where}, doc {instances[lone].doc_id}: it takes a list of answers, but {_named(before)} gave the text {resps[lone][:60]!r}",
+                hint=f"{_named(before)} must give a list for each doc, or {_named(step)} must go.",
+            )
         try:
-            filtered = list(step.apply(resps, docs))
+            given = step.apply(resps, docs)
+            if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+                raise ScoringError(
+                    f"{where}: it gave {type(given).__name__} {str(given)[:60]!r} for {len(resps)} docs",
+                    hint="A filter must return a list with one entry per instance, in the same order.",
+                )
+            filtered = list(given)
         except AssayError:
             raise
         except Exception as error:  # a filter may be anybody's code

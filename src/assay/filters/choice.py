@@ -60,6 +60,7 @@ class Choice(Extractor):
     """
 
     per_doc = True
+    takes_lists = True
 
     def __init__(
         self,

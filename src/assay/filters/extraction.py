@@ -39,6 +39,7 @@ class RegexFilter(Extractor):
     """
 
     per_doc = True
+    takes_lists = True
 
     def __init__(
         self, regex_pattern: str = r"#### (\-?[0-9\.\,]+)", group_select: int = 0, fallback: str = "[invalid]"
@@ -86,6 +87,7 @@ class MultiChoiceRegexFilter(RegexFilter):
     """
 
     per_doc = True
+    takes_lists = True
 
     def __init__(
         self,
@@ -143,6 +145,7 @@ class POSFilter(Extractor):
     """The tags of a printed list of pairs: `[('I', 'PRON'), …]` gives `['PRON', …]`."""
 
     per_doc = True
+    takes_lists = True
 
     _PAIR = re.compile(r"\('([^']*)', '([^']*)'\)")
 
@@ -165,6 +168,7 @@ class AnswerFilter(Extractor):
     """An extractor that is a function of one response; None means that nothing was found."""
 
     per_doc = True
+    takes_lists = True
 
     def __init__(self, fallback: str = "[invalid]") -> None:
         self.fallback = fallback

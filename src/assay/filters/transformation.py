@@ -21,6 +21,7 @@ class Transformation(Filter):
     """A filter that is a function of one response."""
 
     per_doc = True
+    takes_lists = True
 
     def transform(self, response: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} does not say what it makes of a response")
@@ -170,6 +171,7 @@ class TakeFirst(Filter):
     """The first response, no longer in a list."""
 
     per_doc = True
+    takes_lists = True
 
     def apply(self, resps: Iterable[Any], docs: Sequence[Doc]) -> list[Any]:
         return [entry[0] for entry in resps]
@@ -183,6 +185,7 @@ class TakeFirstK(Filter):
     """The first `k` responses, as a list."""
 
     per_doc = True
+    takes_lists = True
 
     def __init__(self, k: int) -> None:
         self.k = k
@@ -206,6 +209,7 @@ class MajorityVote(Filter):
     """The most frequent response, in a list of one; the first one if several tie."""
 
     per_doc = True
+    takes_lists = True
 
     def apply(self, resps: Iterable[Any], docs: Sequence[Doc]) -> list[Any]:
         return [[Counter(entry).most_common(1)[0][0]] for entry in resps]

@@ -54,6 +54,10 @@ def plain(
     return text.translate(_NO_DIGITS) if ignore_numbers else text
 
 
+def stripped(answer: Any) -> Any:
+    return answer.strip() if isinstance(answer, str) else answer
+
+
 def exact_match(
     *,
     predictions: Sequence[Any],
@@ -62,11 +66,15 @@ def exact_match(
     ignore_case: bool = False,
     ignore_punctuation: bool = False,
     ignore_numbers: bool = False,
+    strip: bool = False,
     **_: Any,
 ) -> dict[str, float]:
-    """Share of predictions equal to their reference."""
+    """Share of predictions equal to their reference. `strip` lets white space around both go."""
     options = (regexes_to_ignore, ignore_case, ignore_punctuation, ignore_numbers)
-    equal = [plain(p, *options) == plain(r, *options) for p, r in zip(predictions, references, strict=True)]
+    pairs = [(p, r) for p, r in zip(predictions, references, strict=True)]
+    if strip:
+        pairs = [(stripped(p), stripped(r)) for p, r in pairs]
+    equal = [plain(p, *options) == plain(r, *options) for p, r in pairs]
     return {"exact_match": sum(equal) / len(equal)}
 
 

@@ -133,6 +133,10 @@ class Health:
     """Where docs without gold count as wrong: the score without them."""
     chance: Chance | None = None
     """For choice tasks."""
+    shuffled: bool = False
+    """Whether choices were put into another order, because the right one stands at one place too often."""
+    stripped: dict[MetricKey, float] = field(default_factory=dict)
+    """What each score would be if white space around answers did not count, where that makes a difference."""
     withheld: str | None = None
     """Why the task's scores must not be used: a share above the threshold that the run was given."""
     unused_labels: int = 0
@@ -189,7 +193,7 @@ class Health:
                 marks += self.mark(row, filter_name)
         if self.chance and self.chance.mark:
             marks.append(self.chance.mark)
-        return marks
+        return [*marks, "choices shuffled"] if self.shuffled else marks
 
     def score_marks(self, key: MetricKey) -> list[str]:
         """What belongs to one score.
@@ -201,6 +205,8 @@ class Health:
         if key in self.bounds and self.count("unjudged", key.filter):
             low, high = self.bounds[key]
             marks.append(f"{low:.4f} to {high:.4f} with them")
+        if key in self.stripped:
+            marks.append(f"{self.stripped[key]:.4f} if white space around answers did not count")
         return marks
 
     def filter_marks(self, filter_name: str) -> list[str]:
@@ -236,7 +242,13 @@ class Health:
             {"metric": key.metric, "filter": key.filter, "value": value} for key, value in self.without_no_gold.items()
         ]
         counted = asdict(self)
-        added = counted.pop("added")
+        added, stripped = counted.pop("added"), counted.pop("stripped")
+        if not counted["shuffled"]:
+            del counted["shuffled"]
+        if stripped:
+            added["stripped"] = [
+                {"metric": key.metric, "filter": key.filter, "value": value} for key, value in self.stripped.items()
+            ]
         return {**counted, **added, "bounds": bounds, "without_no_gold": without}
 
     @classmethod
@@ -244,11 +256,21 @@ class Health:
         bounds = {MetricKey(b["metric"], b["filter"]): (b["low"], b["high"]) for b in data.get("bounds", ())}
         without = {MetricKey(w["metric"], w["filter"]): w["value"] for w in data.get("without_no_gold", ())}
         chance = Chance.from_json(data["chance"]) if data.get("chance") else None
+        stripped = {MetricKey(s["metric"], s["filter"]): s["value"] for s in data.get("stripped", ())}
         known = {name: value for name, value in data.items() if name in _FIELDS}
         if type(known.get("unjudged")) is int:  # files that count them for all filters together
             known["unjudged"] = {"none": known["unjudged"]} if known["unjudged"] else {}
         added = {name: value for name, value in data.items() if name not in _FIELDS and type(value) is int}
-        return cls(**{**known, "bounds": bounds, "without_no_gold": without, "chance": chance, "added": added})
+        return cls(
+            **{
+                **known,
+                "bounds": bounds,
+                "without_no_gold": without,
+                "stripped": stripped,
+                "chance": chance,
+                "added": added,
+            }
+        )
 
 
 _FIELDS = frozenset(each.name for each in fields(Health))

@@ -192,6 +192,16 @@ class RunResult:
         return [name for name, task in self.tasks.items() if task.health.withheld]
 
     @property
+    def without_values(self) -> list[str]:
+        """Metrics that tasks list and that gave no doc a value, where docs were answered."""
+        return [
+            f"{name} {key}"
+            for name, task in self.tasks.items()
+            for key, score in task.scores.items()
+            if score.estimate.value is None and not score.estimate.n and score.aggregation != "bypass"
+        ]
+
+    @property
     def remarks(self) -> list[str]:
         """What is to be said beside the table: why tasks were stopped, what was left out."""
         stopped = [f"{name}: {task.stop_reason}" for name, task in self.tasks.items() if task.stop_reason]

@@ -209,10 +209,12 @@ class ModelAnswerer:
             raise ModelError(f"the model answered {answered} of {len(items)} {request_type} requests")
 
     def _interrupted(self) -> Interrupted:
-        return Interrupted(
-            f"stopped: {self.counts.answered} requests answered and kept",
-            hint="Run the same command again to continue from here.",
-        )
+        hint = "Run the same command again to continue from here."
+        if self.fresh:
+            hint = (
+                "With --fresh the same command asks everything again; without it, a run continues with what is stored."
+            )
+        return Interrupted(f"stopped: {self.counts.answered} requests answered and kept", hint=hint)
 
     def _deliver(self, request: _Request, answer: Response, done: Callable[[DocWork], None]) -> None:
         for work, instance, index in request.waiting:

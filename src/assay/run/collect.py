@@ -59,6 +59,10 @@ class Collector:
     ) -> None:
         self.task, self.writer, self.scoring, self.answer_roles = task, writer, score, answer_roles
         self.columns: dict[MetricKey, MetricColumn] = {}
+        self.unfolded: set[MetricKey] = set()
+        """Metrics that gave scores under other names than their own."""
+        self.stripped: dict[MetricKey, dict[int, float]] = {}
+        """Values that would be others if white space around answers did not count."""
         self.health = Health()
         self.unparsed_docs: dict[str, array[int]] = {}
         """By filter."""
@@ -128,6 +132,9 @@ class Collector:
 
     def _score(self, docs: Sequence[DocWork]) -> None:
         result = self._scored([work.requests for work in docs]) if self.scoring else ScoringResult()
+        self.unfolded |= result.unfolded
+        for key, values in result.stripped.items():
+            self.stripped.setdefault(key, {}).update(values)
         for key, column in result.columns.items():
             known = self.columns.setdefault(key, MetricColumn(key, column.aggregation, column.higher_is_better))
             known.extend(column.doc_ids, column.values, column.draws)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,14 +13,23 @@ import numpy as np
 
 from assay.config import Origin, RunConfig
 from assay.data import doc_hash
-from assay.errors import ConfigError, DataError, did_you_mean
+from assay.errors import ConfigError, ConfigWarning, DataError, did_you_mean
 from assay.groups import GroupManager, read_size
 from assay.metrics import find_sandbox
 from assay.request_types import request_type_of
 from assay.results import RunDirectory, read_columns
 from assay.run.doc_work import DocWork
 from assay.stats import cluster_key, doc_key, is_missing_label, unit_index, unit_keys
-from assay.tasks import DocRequests, Loaded, RequestOptions, Task, TaskManager, check_docs, says_how_to_generate
+from assay.tasks import (
+    DocRequests,
+    Loaded,
+    RequestOptions,
+    Task,
+    TaskManager,
+    check_docs,
+    says_how_to_generate,
+    shuffle_of,
+)
 
 if TYPE_CHECKING:
     from assay.data import Docs
@@ -141,7 +151,11 @@ def plan_task(task: Task, config: RunConfig, chat: Callable[..., Any] | None, ro
         config.repeats and task.config.lm_eval_version == "0.5"
     ):  # there, how often a doc is drawn decides how it is scored
         task.config = task.config.override(repeats=config.repeats)
-    return PlannedTask(task=task, options=options, shots=task.num_fewshot(options))
+    shots = task.num_fewshot(options)
+    if config.num_fewshot is not None and shots != config.num_fewshot and task.NEEDS_CONTEXT:
+        what = f"task {task.task_name}: no effect: num_fewshot {config.num_fewshot}, because the task fixes {shots}"
+        warnings.warn(what, ConfigWarning, stacklevel=2)
+    return PlannedTask(task=task, options=options, shots=shots)
 
 
 def thinking_length(task: Task, room: int) -> dict[str, Any]:
@@ -231,6 +245,11 @@ def with_docs(plan: Plan, docs: Mapping[str, Docs]) -> Plan:
 def settle_stored(plan: Plan, config: RunConfig, source: RunDirectory) -> tuple[Plan, list[str]]:
     """The plan with the docs that a run stored, in its order, and what is to be said about others."""
     tasks, notes = {}, []
+    configs = (source.read_json("results.json") or {}).get("configs", {})
+    for name, planned in plan.tasks.items():
+        # By all docs of the split, of which there may be only some now.
+        if (shuffle := shuffle_of(planned.task.config)) is not None and name in configs:
+            shuffle.settle(bool(configs[name].get("shuffle_choices")))
     for name, planned in settle(plan, config).tasks.items():
         stored = _stored_ids(source, planned)
         there = set(planned.task.select_ids(planned.options))

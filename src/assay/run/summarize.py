@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.config import RunConfig, without_secrets
+from assay.config import MetricConfig, RunConfig, without_secrets
+from assay.request_types import OUTPUT_TYPES
 from assay.results import (
     DocIds,
     GroupResult,
@@ -24,16 +25,19 @@ from assay.run.collect import Collector
 from assay.run.plan import Plan, PlannedTask
 from assay.run.until import Watch, controlled
 from assay.scoring import (
+    aggregation_of,
     chance_test,
     checked,
     estimate,
+    filters_of,
     higher_is_better_of,
     may_be_right_or_wrong,
     metric_configs,
     quietly,
+    says_something,
 )
-from assay.stats import Basis
-from assay.tasks import Task, generation_settings
+from assay.stats import Basis, Estimate
+from assay.tasks import Task, generation_settings, shuffle_of
 
 
 def summarize(
@@ -53,7 +57,10 @@ def summarize(
         notes += remarks
         notes += [note for note in [tasks[name].data.get("note")] if note and note not in notes]
     mark_chance(tasks, collectors)
-    scores_of_groups = plan.groups.score_groups({name: task.scores for name, task in tasks.items()})
+    if config.predict_only:
+        notes.append("nothing is scored with --predict_only; `assay score` scores the answers of a run that is stored")
+    of_tasks = {name: task.scores for name, task in tasks.items()}
+    scores_of_groups = {} if config.predict_only else plan.groups.score_groups(of_tasks)
     groups = {name: group.result(scores_of_groups.get(name, {})) for name, group in plan.groups.groups.items()}
     return tasks, groups, notes + [note for group in groups.values() for note in other_numbers(group)]
 
@@ -100,7 +107,37 @@ def task_scores(collector: Collector, bootstrap_iters: int) -> dict[MetricKey, S
             scores[key] = checked(
                 scores[key], column, keys[at], None if clusters is None else clusters[at], bootstrap_iters
             )
+    return scores | without_values(collector)
+
+
+def without_values(collector: Collector) -> dict[MetricKey, Score]:
+    """Metrics that the task lists and that gave no doc a value: each has a row that says why, and none is left out.
+
+    Files of lm-evaluation-harness list metrics that it passes over.
+    """
+    config = collector.task.config
+    if config.lm_eval_version is not None or not collector.scoring:
+        return {}
+    scores: dict[MetricKey, Score] = {}
+    for each in filters_of(config) if config.output_type in OUTPUT_TYPES else ():
+        for metric in each.metric_list or config.metric_list or ():
+            key = MetricKey(metric.name, each.name)
+            if key in collector.columns or key in collector.unfolded or aggregation_of(metric).name == "bypass":
+                continue
+            missing = Estimate.missing(why_no_value(metric, collector))
+            scores[key] = Score(missing, 0, aggregation_of(metric).name, higher_is_better_of(metric))
     return scores
+
+
+def why_no_value(metric: MetricConfig, collector: Collector) -> str:
+    config, health = collector.task.config, collector.health
+    if health.all_failed:
+        return "every request failed"
+    if config.process_results is not None:
+        return f"process_results gave no {metric.name}"
+    if config.scorer is None and config.class_ is None and not says_something(metric, config):
+        return f"it does not apply to {config.output_type} tasks"
+    return "no doc has a value"
 
 
 def places_of(wanted: DocIds, ids: DocIds) -> slice | NDArray[np.int64]:
@@ -181,11 +218,13 @@ def version_of(task: Task) -> Any:
 def dump_config(planned: PlannedTask) -> dict[str, Any]:
     """The task's config as the results file shows it: what was set, functions by name, shots as sent."""
     config = planned.task.config
-    shown = {name: getattr(config, name) for name in type(config).model_fields if name in config.model_fields_set}
+    said = config.model_fields_set - {"is_own", "form_stops"}
+    shown = {name: getattr(config, name) for name in type(config).model_fields if name in said}
+    if (shuffle := shuffle_of(config)) is not None and shuffle.is_on:
+        shown["shuffle_choices"] = True
     shown |= {"task": planned.name, "output_type": config.output_type, "num_fewshot": planned.shots}
     if config.generation_kwargs is not None:
         shown["generation_kwargs"] = generation_settings(config, planned.options)
-        shown.pop("form_stops", None)
     if config.metadata:
         # The run's model arguments are among it, for custom datasets.
         shown["metadata"] = without_secrets(config.metadata)
@@ -208,7 +247,16 @@ def finish_health(collector: Collector, config: RunConfig) -> None:
     health.fewshot_leaks_avoided = collector.task.fewshot_replaced
     health.filters_disagree = count_disagreements(collector.columns)
     health.bounds = bounds_of(collector)
+    shuffle = shuffle_of(collector.task.config)
+    health.shuffled = shuffle is not None and shuffle.is_on
     health.without_no_gold = without_no_gold(collector)
+    health.stripped = {
+        key: quietly(
+            column.aggregation, [others.get(doc_id, value) for doc_id, value in zip(column.doc_ids, column.values)]
+        )
+        for key, column in collector.columns.items()
+        if (others := collector.stripped.get(key))
+    }
     for row in health_counters():
         most = None if row.limit is None else getattr(config, row.limit)
         share = health.share(health.count(row.name))

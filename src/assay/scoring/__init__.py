@@ -30,6 +30,7 @@ from assay.scoring.resolve import (
     metric_configs,
     resolve_metrics,
     right_or_wrong_metrics,
+    says_something,
     scorer_class,
 )
 from assay.scoring.results import GenResult, MCResult, Results, gold_indices
@@ -137,6 +138,7 @@ __all__ = [
     "quietly",
     "resolve_metrics",
     "right_or_wrong_metrics",
+    "says_something",
     "scale_from_json",
     "scorer_class",
     "scorer_for",

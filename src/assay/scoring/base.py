@@ -241,6 +241,8 @@ class Scorer:
 
     def keep(self, result: ScoringResult, filter_name: str, doc_id: int, metric: ResolvedMetric, value: Any) -> None:
         """A dict gives one score per key; each inherits the aggregation of the metric that it came from."""
+        if isinstance(value, dict):
+            result.unfolded.add(MetricKey(metric.name, filter_name))
         for name, part in value.items() if isinstance(value, dict) else [(metric.name, value)]:
             key = MetricKey(name, filter_name)
             result.declare(key, metric.aggregation, metric.higher_is_better)

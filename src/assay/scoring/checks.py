@@ -9,12 +9,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from assay.config import FilterStep, MetricConfig, TaskConfig
+from assay.config import FilterStep, FunctionRef, MetricConfig, TaskConfig
 from assay.errors import AssayError, ConfigError, ConfigWarning, MissingPackage, UnknownName, did_you_mean
 from assay.filters import FILTERS, Filter, build_filter
 from assay.metrics import AGGREGATIONS, METRICS, OFFLINE_METRICS, Metric, get_reducer, passed_through
 from assay.request_types import OUTPUT_TYPES
-from assay.scoring.resolve import IGNORES_KWARGS, aggregation_of, metric_configs, own_arguments
+from assay.scoring.resolve import IGNORES_KWARGS, aggregation_of, metric_configs, own_arguments, takes_result
 
 EVALUATE_METRICS = frozenset(
     [
@@ -79,7 +79,7 @@ EVALUATE_METRICS = frozenset(
 _ENTRY_KEYS = ("metric", "aggregation", "higher_is_better", "hf_evaluate", "reducer", "reduction", "kwargs")
 """Keys of an entry of `metric_list` that are not the metric's arguments."""
 
-_OF_NUMBERS = ("mean", "nanmean", "median", "perplexity")
+_OF_NUMBERS = ("mean", "nanmean", "median", "perplexity", "weighted_perplexity", "bits_per_byte", "brier_score")
 """Aggregations that cannot take pairs of texts."""
 
 
@@ -102,10 +102,19 @@ def check_metric(metric: MetricConfig, task: TaskConfig) -> None:
     if metric.reducer is not None:
         get_reducer(metric.reducer)
     # What `process_results` or a scorer of the task's own gives may be called anything; nobody but the task knows the names.
-    if not isinstance(metric.metric, str) or task.process_results is not None or task.scorer is not None:
+    if task.process_results is not None or task.scorer is not None:
+        return
+    kind = OUTPUT_TYPES[task.output_type].metric_kind
+    if not isinstance(metric.metric, str):
+        _check_function(metric, kind, task)
         return
     if metric.metric in METRICS and not metric.hf_evaluate:
         check_use(METRICS[metric.metric], metric, task)
+        return
+    known = METRICS.get(metric.metric)
+    is_evaluate = metric.hf_evaluate or metric.metric in OFFLINE_METRICS or metric.metric in EVALUATE_METRICS
+    if kind != "generation" and is_evaluate and (known is None or known.form(kind) is None):
+        _refuse_or_warn(metric.metric, kind, task)
         return
     if metric.metric in METRICS or metric.metric in OFFLINE_METRICS:
         return
@@ -125,10 +134,7 @@ def check_use(known: Metric, metric: MetricConfig, task: TaskConfig) -> None:
     kind = OUTPUT_TYPES[task.output_type].metric_kind
     form = known.form(kind)
     if form is None:
-        what = f"the metric {known.name} does not apply to {task.output_type} tasks"
-        if all(_says_nothing(each, kind) for each in metric_configs(task)):
-            raise ConfigError(what, hint=_metrics_for(kind))
-        warnings.warn(f"task {task.task!r}: {what}; it gets no row", ConfigWarning, stacklevel=2)
+        _refuse_or_warn(known.name, kind, task)
         return
     if form is passed_through and aggregation_of(metric).name in _OF_NUMBERS:
         raise ConfigError(
@@ -136,6 +142,37 @@ def check_use(known: Metric, metric: MetricConfig, task: TaskConfig) -> None:
             hint=_metrics_for(kind),
         )
     _check_arguments(known, form, metric, task)
+
+
+def _refuse_or_warn(name: str, kind: str, task: TaskConfig) -> None:
+    """A metric that says nothing about a task: lm-evaluation-harness passes over it where another says something."""
+    what = f"the metric {name} does not apply to {task.output_type} tasks"
+    if task.has_own_defaults or all(_says_nothing(each, kind) for each in metric_configs(task)):
+        raise ConfigError(what, hint=_metrics_for(kind))
+    warnings.warn(f"task {task.task!r}: {what}; it has no number", ConfigWarning, stacklevel=2)
+
+
+TAKES = {
+    "choice": "the MCResult of a doc: lls, choices, target, is_greedy, …",
+    "loglikelihood": "the pair (loglikelihood, is_greedy) of a doc",
+    "rolling": "the pair (loglikelihood, text) of a doc",
+}
+"""What a metric is called with, by what it is of."""
+
+
+def _check_function(metric: MetricConfig, kind: str, task: TaskConfig) -> None:
+    """A function that is listed is called; one written for texts cannot be called with loglikelihoods."""
+    if kind not in TAKES:
+        return
+    function: Any = metric.metric.load() if isinstance(metric.metric, FunctionRef) else metric.metric
+    if task.lm_eval_version is not None and getattr(function, "kind", None) != kind:
+        what = f"task {task.task!r}: lm-evaluation-harness never calls the metric {metric.name} of a {task.output_type} task"
+        warnings.warn(f"{what}; it has no number", ConfigWarning, stacklevel=2)
+    elif not takes_result(function, metric.kwargs):
+        raise ConfigError(
+            f"the metric {metric.name} cannot be called with one result, as those of {task.output_type} tasks are",
+            hint=f"It is called with {TAKES[kind]}.",
+        )
 
 
 def _check_arguments(known: Metric, form: Callable[..., Any], metric: MetricConfig, task: TaskConfig) -> None:
@@ -154,8 +191,10 @@ def _check_arguments(known: Metric, form: Callable[..., Any], metric: MetricConf
 
 
 def _says_nothing(metric: MetricConfig, kind: str) -> bool:
-    known = METRICS.get(metric.metric) if isinstance(metric.metric, str) else None
-    return known is not None and known.form(kind) is None
+    if not isinstance(metric.metric, str):
+        return False
+    known = METRICS.get(metric.metric)
+    return kind != "generation" if known is None else known.form(kind) is None
 
 
 def _metrics_for(kind: str) -> str:

@@ -35,6 +35,10 @@ class ScoringResult:
         self.flags: dict[int, list[Flag]] = {}
         self.errors: dict[MetricKey, dict[int, ScoringError]] = {}
         """Why docs could not be scored."""
+        self.unfolded: set[MetricKey] = set()
+        """Metrics that name their scores themselves: each gave a dict, and has no column of its own name."""
+        self.stripped: dict[MetricKey, dict[int, float]] = {}
+        """Values that would be others if white space around answers did not count, by doc."""
         self.metadata: dict[str, Any] = dict(metadata or {})
         self._declared: dict[MetricKey, tuple[Aggregation, bool | None]] = {}
         self._docs: dict[MetricKey, set[int]] = {}
@@ -117,6 +121,8 @@ class ScoringResult:
         merged._declared = {**self._declared, **other._declared}
         merged._docs = {**self._docs, **other._docs}
         merged.errors = {**self.errors, **other.errors}
+        merged.unfolded = self.unfolded | other.unfolded
+        merged.stripped = {**self.stripped, **other.stripped}
         for result in (self, other):
             for doc_id, flags in result.flags.items():
                 for flag in flags:

@@ -23,6 +23,12 @@ IGNORES_KWARGS = {
 """Metrics of lm-evaluation-harness that ignore whatever arguments a task file gives them outside generation."""
 
 
+LM_EVAL_MODULES = ("lm_eval.api.metrics", "assay.compat.lm_eval.shim")
+"""Modules whose functions are lm-evaluation-harness's aggregations: its own, and what stands in for it."""
+LM_EVAL_NAMES = {"f1_score": "f1", "bypass_agg": "bypass"}
+"""Aggregations whose function is called otherwise there."""
+
+
 @dataclass(frozen=True)
 class ResolvedMetric:
     """A metric of a task, ready to be called.
@@ -41,10 +47,12 @@ class ResolvedMetric:
     foreign: bool = False
     takes_pair: bool = False
     """Whether the function takes one `[reference, prediction]` and not the two by name."""
+    takes_each: bool = False
+    """Whether the function is called once a draw, whatever its filter leaves."""
 
     @property
     def takes_draws(self) -> bool:
-        return self.metric.takes_draws if self.metric else self.foreign
+        return self.metric.takes_draws if self.metric else self.foreign and not self.takes_each
 
 
 EVERY_DRAW = FilterConfig(name="none", filter=[FilterStep(function="noop")])
@@ -90,7 +98,13 @@ def _names_its_scores(metric: MetricConfig) -> bool:
 
 
 def ensembles_of(config: TaskConfig) -> list[FilterEnsemble]:
-    return [FilterEnsemble.from_config(each) for each in filters_of(config)]
+    return [FilterEnsemble.from_config(each, unwraps=is_bare(each, config)) for each in filters_of(config)]
+
+
+def is_bare(of: FilterConfig, config: TaskConfig) -> bool:
+    """Whether a filter hands on answers as they are. `filter: []` of lm-evaluation-harness hands on a list of them."""
+    is_told = of.has_steps_unsaid or config.has_own_defaults
+    return not of.filter and is_told and config.lm_eval_version is None
 
 
 def apply_filters(instances: Sequence[Instance], config: TaskConfig) -> list[FilterEnsemble]:
@@ -175,11 +189,18 @@ def resolve_metrics(
     """
     kind = OUTPUT_TYPES[config.output_type].metric_kind
     listed = [each for each in metric_configs(config, of) if each.name not in without]
-    resolved = [resolve_metric(each, kind, config) for each in listed]
+    resolved = [resolve_metric(each, kind, config, of) for each in listed]
     return [metric for metric in resolved if metric is not None]
 
 
-def resolve_metric(config: MetricConfig, kind: Kind, task: TaskConfig) -> ResolvedMetric | None:
+def says_something(metric: MetricConfig, config: TaskConfig) -> bool:
+    """Whether a metric says something about the output type of a task."""
+    return resolve_metric(metric, OUTPUT_TYPES[config.output_type].metric_kind, config) is not None
+
+
+def resolve_metric(
+    config: MetricConfig, kind: Kind, task: TaskConfig, of: FilterConfig | None = None
+) -> ResolvedMetric | None:
     reducer = config.reducer or task.reducer
     if reducer is None and task.lm_eval_version == "0.5":
         reducer = "pass@k" if config.metric == "exact_match" else "first"
@@ -190,6 +211,8 @@ def resolve_metric(config: MetricConfig, kind: Kind, task: TaskConfig) -> Resolv
         "reducer": None if reducer is None else get_reducer(reducer),
         "kwargs": dict(config.kwargs),
     }
+    if kind == "generation" and config.metric == "exact_match" and task.has_own_defaults:
+        common["kwargs"].setdefault("strip", True)
     if isinstance(config.metric, str) and not config.hf_evaluate and config.metric in METRICS:
         return _registered(METRICS[config.metric], kind, common)
     if isinstance(config.metric, str) and kind != "generation":
@@ -197,9 +220,15 @@ def resolve_metric(config: MetricConfig, kind: Kind, task: TaskConfig) -> Resolv
         metric = METRICS.get(config.metric)
         return None if metric is None else _registered(metric, kind, common)
     function = _function(config)
-    if kind != "generation" and getattr(function, "kind", None) != kind:
-        return None
-    return ResolvedMetric(fn=function, foreign=True, takes_pair=not _binds(function, config.kwargs), **common)
+    if kind != "generation":
+        # lm-evaluation-harness lists such functions and never calls them.
+        is_called = task.lm_eval_version is None or getattr(function, "kind", None) == kind
+        return ResolvedMetric(fn=function, foreign=True, **common) if is_called else None
+    takes_each = of is not None and (
+        (of.has_steps_unsaid and task.lm_eval_version is None) or (task.has_own_defaults and task.repeats == 1)
+    )
+    pair = not _binds(function, config.kwargs)
+    return ResolvedMetric(fn=function, foreign=True, takes_pair=pair, takes_each=takes_each, **common)
 
 
 def _registered(metric: Metric, kind: Kind, common: dict[str, Any]) -> ResolvedMetric | None:
@@ -231,10 +260,18 @@ def _function(config: MetricConfig) -> Callable[..., Any]:
     return config.metric
 
 
-def _binds(function: Callable[..., Any], kwargs: dict[str, Any]) -> bool:
-    """Whether a function takes `references` and `predictions` by name."""
+def takes_result(function: Callable[..., Any], kwargs: dict[str, Any]) -> bool:
+    """Whether a function takes one result, as metrics of loglikelihoods do, and its arguments."""
+    return _binds(function, kwargs, None)
+
+
+def _binds(function: Callable[..., Any], kwargs: dict[str, Any], *given: Any) -> bool:
+    """Whether a function takes what is given; by default `references` and `predictions` by name."""
     try:
-        inspect.signature(function).bind(references=[], predictions=[], **kwargs)
+        if given:
+            inspect.signature(function).bind(*given, **kwargs)
+        else:
+            inspect.signature(function).bind(references=[], predictions=[], **kwargs)
     except TypeError:
         return False
     except ValueError:  # builtins without a signature
@@ -253,9 +290,23 @@ def aggregation_of(config: MetricConfig | None) -> Aggregation:
         return AGGREGATIONS[metric.aggregation if metric else "mean"]
     if isinstance(given, str):
         return AGGREGATIONS[given]
+    function = _loaded(given)
+    if (known := _known_aggregation(function)) is not None:
+        return known
     return Aggregation(
-        str(given) if isinstance(given, FunctionRef) else getattr(given, "__name__", "function"), _loaded(given)
+        str(given) if isinstance(given, FunctionRef) else getattr(given, "__name__", "function"), function
     )
+
+
+def _known_aggregation(function: Callable[..., Any]) -> Aggregation | None:
+    """The registered aggregation that a function is: itself, or the one of that name that lm-evaluation-harness defines,
+    as task code imports it."""
+    name, home = getattr(function, "__name__", ""), getattr(function, "__module__", None)
+    name = LM_EVAL_NAMES.get(name, name)
+    if home in LM_EVAL_MODULES and name in AGGREGATIONS:
+        return AGGREGATIONS[name]
+    known = [AGGREGATIONS[each] for each in AGGREGATIONS]
+    return next((each for each in known if each.fn is function), None)
 
 
 def _loaded(function: Function) -> Callable[..., Any]:

@@ -34,6 +34,36 @@ class GenerateScorer(Scorer):
     def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
         return self.score_result(self._prepare_data(instances, filter_name), metric)
 
+    def score_filter(self, context: ScoringContext, result: ScoringResult) -> None:
+        super().score_filter(context, result)
+        if (
+            type(self).score_doc is not GenerateScorer.score_doc
+            or type(self).score_result is not GenerateScorer.score_result
+        ):
+            return
+        for metric in self.metrics_of(context):
+            if metric.name == "exact_match" and metric.metric is not None and not metric.kwargs.get("strip"):
+                self._note_white_space(context, metric, result)
+
+    def _note_white_space(self, context: ScoringContext, metric: ResolvedMetric, result: ScoringResult) -> None:
+        """Docs whose score would be another if white space around answers did not count: a space may be all there is
+        between a model and its score."""
+        key, lenient = (
+            MetricKey(metric.name, context.filter_name),
+            replace(metric, kwargs={**metric.kwargs, "strip": True}),
+        )
+        column = result.columns.get(key)
+        scored = {} if column is None else dict(zip(column.doc_ids, column.values))
+        for doc_id, instances in context.instances.items():
+            answers = filtered(instances[0], context.filter_name)
+            texts = [*(answers if isinstance(answers, list) else [answers]), instances[0].target]
+            if doc_id in scored and any(isinstance(text, str) and text != text.strip() for text in texts):
+                where = (metric.name, context.filter_name, instances[0].task_name, doc_id)
+                value = only(metric, guarded(where, self.score_doc, instances, lenient, context.filter_name))
+                value = value.value if isinstance(value, Reduced) else value
+                if isinstance(value, int | float) and value != scored[doc_id]:
+                    result.stripped.setdefault(key, {})[doc_id] = float(value)
+
     def score_result(self, data: GenResult, metric: ResolvedMetric) -> Any:
         instances, prediction = data.instances, data.prediction
         if isinstance(prediction, list) and metric.reducer is None and takes_whole(metric):

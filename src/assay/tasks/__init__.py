@@ -12,7 +12,7 @@ from assay.tasks.manager import Loaded, Resolved, TaskManager, lm_eval_roots
 from assay.tasks.perturbation import PERTURBATIONS, is_perturbation, perturbed_text
 from assay.tasks.prompt import ChatTemplate, DocRequests, RequestOptions, Shot
 from assay.tasks.python_tasks import tasks_of
-from assay.tasks.styled import apply_variant, says_how_to_generate
+from assay.tasks.styled import apply_variant, says_how_to_generate, shuffle_of
 from assay.tasks.styles import (
     STYLERS,
     AccuracyCompletion,
@@ -101,6 +101,7 @@ __all__ = [
     "preview",
     "says_how_to_generate",
     "shuffle_correct_with_distractors",
+    "shuffle_of",
     "tasks_of",
     "visible",
     "worded",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from assay.config import FilterConfig, TaskConfig
-from assay.data import NUMPY_SEED, RANDOM_SEED, doc_hash, mirror_dir
+from assay.data import NUMPY_SEED, RANDOM_SEED, doc_hash, iter_docs, mirror_dir
 from assay.errors import AssayError, ConfigError, DataError
 from assay.instance import Doc, Instance
 from assay.registry import load_object
@@ -33,7 +33,7 @@ from assay.tasks.prompt import (
     select_ids,
 )
 from assay.tasks.scores import TaskScores
-from assay.tasks.styled import StyledField, apply_style, check_perturbation
+from assay.tasks.styled import StyledField, apply_style, check_perturbation, shuffle_of
 
 
 def worded(config: TaskConfig) -> TaskConfig:
@@ -65,6 +65,8 @@ class Task(TaskScores):
         self._processed = {}
         self._result: ScoringResult | None = None
         self._docs: Mapping[int, Doc] = {}
+        if (shuffle := shuffle_of(config)) is not None:
+            shuffle.docs = lambda: iter_docs(self.eval_docs)
 
     @staticmethod
     def from_config(config: TaskConfig, *, data_dir: str | Path | None = None, name: str | None = None) -> Task:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -23,6 +24,17 @@ WORDING = (
 )
 
 
+class OfStyler:
+    """A setting of a task class that its styler has unless the class gives its own; None without a styler."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, task: Any, cls: type[Any]) -> Any:
+        styler = getattr(task if task is not None else cls, "TASK_STYLER", None)
+        return None if styler is None else getattr(styler, self.name)
+
+
 class BaseTask(Generic[SubjectT]):
     """A task as a class; `BaseTask[str]` gives the type of its subjects.
 
@@ -37,9 +49,9 @@ class BaseTask(Generic[SubjectT]):
     FEWSHOT_SPLIT: ClassVar[str | None] = None
     SUBJECTS: ClassVar[Sequence[Any]] = ()
     """A task for each, and a group over them; each is the name of a subset of the dataset."""
-    RESPONSE_TYPE: ClassVar[ResponseType | None] = None
-    """Of a task without styler: by default `LOGLIKELIHOODS` where it gives possible completions."""
-    METRICS: ClassVar[Sequence[Any] | None] = None
+    RESPONSE_TYPE: ClassVar[Any] = OfStyler("response_type")
+    """A `ResponseType`; the styler's if not given. Without styler `LOGLIKELIHOODS` where there are possible completions."""
+    METRICS: ClassVar[Any] = OfStyler("metrics")
     """Names or classes of metrics; the styler's own if not given."""
     LANGUAGE: ClassVar[Any] = None
     HF_REVISION: ClassVar[str | None] = None
@@ -76,6 +88,9 @@ class BaseTask(Generic[SubjectT]):
         return "" if self.TASK_STYLER is None else self._styler.get_cue_text()
 
     def _get_fewshot_target_text(self, item: Doc) -> str:
+        if self.TASK_STYLER is not None:
+            choices, index = self._get_choices(item), self._get_correct_index(item)
+            return str(_with_own_words(self, item).get_fewshot_target_text(choices, index))
         truth = self._get_ground_truth(item)
         answer = (truth[0] if truth else "") if isinstance(truth, list) else truth
         return f"{_called(self._get_cue_text, item)}{answer or ''}"
@@ -115,6 +130,23 @@ def unknown_attribute(names: Iterable[str]) -> tuple[str, str] | None:
 def _called(hook: Callable[..., Any], item: Doc) -> Any:
     """Call a hook with the doc; `_get_cue_text` may be written without."""
     return hook(item) if inspect.signature(hook).parameters else hook()
+
+
+def _with_own_words(task: BaseTask[Any], item: Doc) -> TaskStyler:
+    """The styler with what the class says itself about a doc: the styler joins both to the answer of a shot."""
+    styler: Any = task._styler
+    own: dict[str, Any] = {}
+    if type(task)._get_cue_text is not BaseTask._get_cue_text:
+        own["get_cue_text"] = lambda self: _called(task._get_cue_text, item)
+    if type(task)._get_ground_truth is not BaseTask._get_ground_truth:
+        truth = task._get_ground_truth(item)
+        answer = (truth[0] if truth else "") if isinstance(truth, list) else truth or ""
+        own["get_ground_truth"] = lambda self, choices, correct_index: answer
+    if not own:
+        return task._styler
+    made = copy(styler)
+    object.__setattr__(made, "__class__", type(type(styler).__name__, (type(styler),), own))
+    return made  # type: ignore[no-any-return]
 
 
 def is_worded_by_itself(cls: type[Any]) -> bool:
@@ -178,6 +210,7 @@ def hooked_config(config: TaskConfig, cls: type[Any]) -> TaskConfig:
             target_delimiter="",
         ),
         "metadata": {**config.metadata, **(own.get_extra_metadata() if own is not None else {})},
+        "is_own": True,
     }
     if is_free:
         worded |= {"generation_kwargs": {"until": ["\n"], "do_sample": False}, "form_stops": True}

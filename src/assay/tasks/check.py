@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel
 
@@ -28,10 +28,13 @@ from assay.request_types import OUTPUT_TYPES
 from assay.scoring import check_filter, check_metric, check_scorer, filters_of, gold_indices
 from assay.tasks.base import Task
 from assay.tasks.fewshot import SAMPLERS
+from assay.tasks.fields import is_template
 from assay.tasks.formats import apply_format, offer_choices
 from assay.tasks.perturbation import read_perturbation
+from assay.tasks.positions import one_sided
 from assay.tasks.prompt import RequestOptions
-from assay.tasks.styled import StyledField, apply_style
+from assay.tasks.questions import NO_GOLD, FieldQuestions, HookQuestions, gold_index
+from assay.tasks.styled import StyledField, apply_style, clean_questions, shuffle_of
 from assay.templates import compile_template
 
 _TEMPLATES = ("doc_to_text", "doc_to_target", "doc_to_choice", "description", "gen_prefix", "doc_to_question")
@@ -138,7 +141,7 @@ def _doc_looks(task: Task, first: Doc, options: RequestOptions, *, count: bool) 
     known = OUTPUT_TYPES.get(task.config.output_type)
     is_choice = known is not None and known.is_choice and task.has_choices and not task.multiple_input
     if is_choice or isinstance(task.config.doc_to_target, StyledField):
-        yield ("doc_to_target",), lambda: _check_gold(task, count=count)
+        yield ("doc_to_target",), lambda: _check_gold(task, every=count)
     if task.num_fewshot(options):
         yield ("num_fewshot",), lambda: next(task.iter_requests(replace(options, samples=None, limit=1, only=None)))
     else:
@@ -152,33 +155,104 @@ def _check_choices(choices: Any) -> None:
         )
 
 
-def _check_gold(task: Task, *, count: bool) -> None:
-    """A task none of whose docs has its answer among the choices would score 0 for every model."""
-    without = total = 0
-    example = ""
-    for doc in iter_docs(task.eval_docs):
-        total += 1
-        target = task.doc_to_target(doc)
-        # What a styled task has generated is a text, or nothing where no choice is right.
-        choices = task.doc_to_choice(doc) if task.has_choices else None
-        found = gold_indices(target, choices) if choices is not None else 0 if target is not None else -1
-        if any(index >= 0 for index in (found if isinstance(found, list) else [found])):
-            if not count:
-                return
-            continue
-        without += 1
-        example = example or (f"doc {total - 1}" if choices is None else f"{target!r} is not one of {[*choices][:6]!r}")
-    if without == total:
+LOOKED_AT = 5000
+"""Docs whose right choice a run looks for before it begins; evenly spaced where there are more."""
+
+
+def _check_gold(task: Task, *, every: bool) -> None:
+    """Whether each doc has its answer among the choices, and not always at one place.
+
+    A task none of whose docs has it would score 0 for every model. In files of ours one doc is enough, if it names a place
+    that there is not: labels that run from 1 are the usual reason. `every` looks at all docs of a large task too.
+    """
+    written = task.config.doc_to_target
+    gold, total = Gold(written if isinstance(written, str) and written.isidentifier() else "label"), task.doc_count
+    step = 1 if every or task.config.has_own_defaults else max(1, total // LOOKED_AT)
+    for doc_id in range(0, total, step):
+        gold.look(task, doc_id, cast(Doc, task.eval_docs[doc_id]))
+    if gold.misplaced and task.config.has_own_defaults:
+        doc_id, label, choices = gold.misplaced[0]
         raise ConfigError(
-            f"no doc has its right answer among its choices: {example}",
-            hint="doc_to_target gives the index of a choice, or its text exactly as in doc_to_choice.",
+            f"doc {doc_id}: the right choice is given as {label}, but the {choices} choices are 0 to {choices - 1}",
+            hint=gold.cause
+            or "doc_to_target gives the index of a choice, from 0. Leave such docs out with process_docs.",
         )
-    if without:
+    if gold.without == gold.looked_at:
+        raise ConfigError(
+            f"no doc has its right answer among its choices: {gold.example}",
+            hint=gold.cause or "doc_to_target gives the index of a choice, or its text exactly as in doc_to_choice.",
+        )
+    what = f"task {task.task_name!r}"
+    if gold.without:
+        cause = f" ({gold.cause})" if gold.cause else ""
         warnings.warn(
-            f"task {task.task_name!r}: {without} of {total} docs do not have their right answer among the choices: {example}",
+            f"{what}: {gold.without} of {gold.looked_at} docs do not have their right answer among the choices: {gold.example}{cause}",
             ConfigWarning,
             stacklevel=2,
         )
+    if side := one_sided(gold.places):
+        warnings.warn(
+            f"{what}: the right choice is {side}; where choices are listed in the prompt, a model may score by its liking for a place",
+            ConfigWarning,
+            stacklevel=2,
+        )
+
+
+@dataclass
+class Gold:
+    """What the docs of a choice task say of their right answers."""
+
+    column: str = "label"
+    looked_at: int = 0
+    without: int = 0
+    example: str = ""
+    places: list[tuple[int, int]] = field(default_factory=list)
+    """The place of each doc's right choice, and how many choices there are."""
+    misplaced: list[tuple[int, int, int]] = field(default_factory=list)
+    """(doc, label, choices) where the label is a number that is no choice's."""
+    labels: set[int] = field(default_factory=set)
+    """All labels that are numbers."""
+
+    def look(self, task: Task, doc_id: int, doc: Doc) -> None:
+        self.looked_at += 1
+        target, choices = _given_gold(task, doc)
+        # What a styled task has generated is a text, or nothing where no choice is right.
+        found = gold_indices(target, choices) if choices is not None else 0 if target is not None else -1
+        if choices is not None and isinstance(target, int):
+            self.labels.add(int(target))
+            if found == NO_GOLD:
+                self.misplaced.append((doc_id, int(target), len(choices)))
+        if any(index >= 0 for index in (found if isinstance(found, list) else [found])):
+            # Where choices are put into another order, theirs is the one that counts.
+            shuffle = shuffle_of(task.config)
+            if choices is not None and isinstance(found, int) and not (shuffle is not None and shuffle.is_on):
+                self.places.append((found, len(choices)))
+            return
+        self.without += 1
+        self.example = self.example or (
+            f"doc {doc_id}" if choices is None else f"doc {doc_id}: {target!r} is not one of {[*choices][:6]!r}"
+        )
+
+    @property
+    def cause(self) -> str | None:
+        """Labels that run from 1 to the number of choices."""
+        most = max((choices for _, _, choices in self.misplaced), default=0)
+        if not self.misplaced or min(self.labels) != 1 or max(self.labels) != most:
+            return None
+        return f"The labels run from 1 to {most}: subtract one, as in doc_to_target: '{{{{{self.column} - 1}}}}'."
+
+
+def _given_gold(task: Task, doc: Doc) -> tuple[Any, Sequence[str] | None]:
+    """The right answer as the file gives it, and the choices; of a styled task those of the question behind its words."""
+    field = task.config.doc_to_target
+    questions = clean_questions(field.questions) if isinstance(field, StyledField) else None
+    if isinstance(questions, FieldQuestions):
+        target, choices = questions.gold(doc)
+        index = gold_index(target, choices)  # a letter or a text
+        return (target if isinstance(target, int) else index), choices
+    if isinstance(questions, HookQuestions):
+        return questions.task._get_correct_index(doc), questions.task._get_choices(doc)
+    return task.doc_to_target(doc), task.doc_to_choice(doc) if task.has_choices else None
 
 
 @contextmanager
@@ -230,9 +304,30 @@ def _looks(config: TaskConfig, data_dir: Path | None) -> Iterator[Look]:
         for name in _TEMPLATES:
             if isinstance(source := getattr(owner, name, None), str):
                 yield (*prefix, name), partial(compile_template, source)
+        for name in ("doc_to_choice", "doc_to_target"):
+            yield (*prefix, name), partial(_check_list, getattr(owner, name), config)
     for i, turn in enumerate(config.turns or []):
         if isinstance(turn, str):
             yield ("turns", i), partial(compile_template, turn)
+
+
+def _check_list(value: Any, config: TaskConfig) -> None:
+    """Templates inside a list are text to lm-evaluation-harness: a model would be asked for the braces."""
+    values = list(value.values()) if isinstance(value, dict) else value
+    found = next(filter(is_template, values), None) if isinstance(values, list) else None
+    if found is None:
+        return
+    if config.has_own_defaults:
+        for each in filter(is_template, values):
+            compile_template(each)
+    elif config.lm_eval_version is None:
+        raise ConfigError(
+            f"{found!r} stands in a list, where lm-evaluation-harness takes it as text and not as a template",
+            hint='Write one template that gives the list: "{{[right, wrong]}}".',
+        )
+    else:
+        what = f"task {config.task!r}: {found!r} stands in a list and is taken as text"
+        warnings.warn(what, ConfigWarning, stacklevel=2)
 
 
 def functions_in(

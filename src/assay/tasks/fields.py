@@ -44,9 +44,11 @@ def text_field(value: Any, columns: Collection[str], *, has_choices: bool) -> Fi
     return _function(value, "doc_to_text")
 
 
-def target_field(value: Any, columns: Collection[str], *, has_choices: bool) -> Field:
+def target_field(value: Any, columns: Collection[str], *, has_choices: bool, renders_lists: bool = False) -> Field:
     """`doc_to_target`: an answer, several of them, or the index of a choice."""
-    if isinstance(value, int | list):
+    if isinstance(value, list):
+        return _listed(value, renders=renders_lists)
+    if isinstance(value, int):
         return lambda doc: value
     if isinstance(value, str):
         if value in columns:
@@ -78,16 +80,26 @@ def read_target(text: str, *, has_choices: bool) -> Any:
     return text
 
 
-def choice_field(value: Any, columns: Collection[str]) -> Field:
+def choice_field(value: Any, columns: Collection[str], *, renders_lists: bool = False) -> Field:
     """`doc_to_choice`: the texts of the choices."""
-    if isinstance(value, list):
-        return lambda doc: value
-    if isinstance(value, dict):
-        values = list(value.values())
-        return lambda doc: values
+    if isinstance(value, list | dict):
+        return _listed(list(value.values()) if isinstance(value, dict) else value, renders=renders_lists)
     if isinstance(value, str):
         return _column(value) if value in columns else _literal(compile_template(value), "doc_to_choice")
     return _function(value, "doc_to_choice")
+
+
+def is_template(value: Any) -> bool:
+    """Whether text that stands in a list was meant as a template."""
+    return isinstance(value, str) and any(sign in value for sign in ("{{", "{%"))
+
+
+def _listed(values: list[Any], *, renders: bool) -> Field:
+    """A list as it is written. lm-evaluation-harness takes its texts as they are, templates too; ours are rendered."""
+    if not renders or not any(map(is_template, values)):
+        return lambda doc: values
+    made = [compile_template(value).render if is_template(value) else None for value in values]
+    return lambda doc: [value if render is None else render(doc) for value, render in zip(values, made)]
 
 
 def only_choice(choices: Field) -> Field:

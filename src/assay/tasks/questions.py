@@ -84,6 +84,12 @@ class FieldQuestions:
         stripped = [choice.strip() or choice for choice in choices]
         return checked(derive_question(text, stripped, index), may_lack_gold=True)
 
+    def gold(self, doc: Doc) -> tuple[Any, list[str]]:
+        """The right answer as it is given, and the choices."""
+        target = self._target(doc)
+        only = target[0] if isinstance(target, list) and len(target) == 1 else target
+        return only, [str(choice) for choice in self._choice(doc)]
+
     # A column is recognised by the doc itself: these fields are read before any dataset is.
     @cached_property
     def _question(self) -> Callable[[Doc], Any]:
@@ -95,11 +101,11 @@ class FieldQuestions:
 
     @cached_property
     def _choice(self) -> Callable[[Doc], Any]:
-        return _by_doc(lambda columns: choice_field(self.choices, columns))
+        return _by_doc(lambda columns: choice_field(self.choices, columns, renders_lists=True))
 
     @cached_property
     def _target(self) -> Callable[[Doc], Any]:
-        return _by_doc(lambda columns: target_field(self.target, columns, has_choices=True))
+        return _by_doc(lambda columns: target_field(self.target, columns, has_choices=True, renders_lists=True))
 
 
 @dataclass(frozen=True)
@@ -124,7 +130,7 @@ class OpenQuestions:
 
     @cached_property
     def _target(self) -> Callable[[Doc], Any]:
-        return _by_doc(lambda columns: target_field(self.target, columns, has_choices=False))
+        return _by_doc(lambda columns: target_field(self.target, columns, has_choices=False, renders_lists=True))
 
 
 @dataclass(frozen=True)
@@ -138,7 +144,7 @@ class OfferedChoices:
 
     @cached_property
     def _choice(self) -> Callable[[Doc], Any]:
-        return _by_doc(lambda columns: choice_field(self.choices, columns))
+        return _by_doc(lambda columns: choice_field(self.choices, columns, renders_lists=True))
 
 
 def without_cues(text: str) -> tuple[str, bool]:

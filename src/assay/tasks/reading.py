@@ -43,7 +43,7 @@ class TaskDocs:
             custom=config.custom_dataset,
             metadata=config.metadata,
             data_dir=self._data_dir,
-            as_written=bool(config.tools),
+            as_written=config.has_own_defaults,
         )
 
     def docs(self, split: str, process: Any = None) -> Docs:
@@ -119,20 +119,27 @@ class TaskDocs:
                 hint="Put the prompt into doc_to_text and doc_to_target.",
             )
         if self.config.multiple_inputs:
-            return target_field(self.config.doc_to_target, self.features, has_choices=True)
+            return self._target_field(self.config.doc_to_target)
         return text_field(self.config.doc_to_text, self.features, has_choices=self.has_choices)
 
     @cached_property
     def _target(self) -> Field:
         if self.config.multiple_inputs:
-            return only_choice(choice_field(self.config.doc_to_choice, self.features))
-        return target_field(self.config.doc_to_target, self.features, has_choices=self.has_choices)
+            return only_choice(self._choice_field(self.config.doc_to_choice))
+        return self._target_field(self.config.doc_to_target)
 
     @cached_property
     def _choices(self) -> Field:
         if self.config.multiple_inputs:
-            return choice_field(self.config.doc_to_text, self.features)
-        return choice_field(self.config.doc_to_choice, self.features)
+            return self._choice_field(self.config.doc_to_text)
+        return self._choice_field(self.config.doc_to_choice)
+
+    def _target_field(self, value: Any) -> Field:
+        own = self.config.has_own_defaults
+        return target_field(value, self.features, has_choices=self.has_choices, renders_lists=own)
+
+    def _choice_field(self, value: Any) -> Field:
+        return choice_field(value, self.features, renders_lists=self.config.has_own_defaults)
 
     @cached_property
     def _prefix(self) -> Field:
@@ -188,9 +195,9 @@ class TaskDocs:
         if own.doc_to_text is not None:
             text = text_field(own.doc_to_text, columns, has_choices=self.has_choices)
         if own.doc_to_target is not None:
-            target = target_field(own.doc_to_target, columns, has_choices=self.has_choices)
+            target = self._target_field(own.doc_to_target)
         if "doc_to_choice" in own.model_fields_set:
-            choices = choice_field(own.doc_to_choice, columns) if own.doc_to_choice else None
+            choices = self._choice_field(own.doc_to_choice) if own.doc_to_choice else None
         prefix = own.gen_prefix if "gen_prefix" in own.model_fields_set else self.config.gen_prefix
         return text, choices, target, free_field(prefix)
 

@@ -19,6 +19,7 @@ from assay.errors import ConfigError, did_you_mean
 from assay.instance import Doc
 from assay.tasks.answer_styles import CoTStyle, GenerateStyle
 from assay.tasks.perturbation import choice_order, is_perturbation, perturbed_text, read_perturbation
+from assay.tasks.positions import ShuffledQuestions
 from assay.tasks.questions import NO_GOLD, FieldQuestions, Question, require_gold
 from assay.tasks.styles import (
     STYLERS,
@@ -173,7 +174,8 @@ def style_config(config: TaskConfig, styler: TaskStyler, questions: Questions) -
     """
     is_free, states_label = styler.response_type == "completion", isinstance(styler, GenerateStyle)
     delimiter = " " if states_label else ""
-    clean = LastDoc(questions)
+    shuffles = styler.lists_choices and config.shuffle_choices is not False and config.lm_eval_version is None
+    clean = LastDoc(ShuffledQuestions(questions, config.shuffle_choices) if shuffles else questions)
     questions = as_asked(clean, config)
     worded: dict[str, Any] = {
         "output_type": _OUTPUT_TYPES.get(styler.response_type, styler.response_type),
@@ -189,6 +191,7 @@ def style_config(config: TaskConfig, styler: TaskStyler, questions: Questions) -
         "metadata": {**config.metadata, **styler.get_extra_metadata()},
         "style": None,
         "doc_to_question": None,
+        "is_own": True,
     }
     if is_free and "generation_kwargs" not in config.model_fields_set:
         worded |= {"generation_kwargs": dict(styler.generation_kwargs), "form_stops": True}
@@ -269,9 +272,17 @@ def _perturbed(config: TaskConfig, spec: str) -> TaskConfig:
 
 def clean_questions(questions: Questions) -> Questions:
     """The questions as they are in the docs."""
-    while isinstance(questions, LastDoc | PerturbedQuestions):
+    while isinstance(questions, LastDoc | PerturbedQuestions | ShuffledQuestions):
         questions = questions.questions
     return questions
+
+
+def shuffle_of(config: TaskConfig) -> ShuffledQuestions | None:
+    """What settles the order of a task's choices; None where they stand as they are in the docs."""
+    questions = config.doc_to_text.questions if isinstance(config.doc_to_text, StyledField) else None
+    while isinstance(questions, LastDoc | PerturbedQuestions):
+        questions = questions.questions
+    return questions if isinstance(questions, ShuffledQuestions) else None
 
 
 def check_perturbation(config: TaskConfig) -> TaskConfig:

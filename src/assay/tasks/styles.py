@@ -89,6 +89,8 @@ class TaskStyler(ABC):
     response_type: ClassVar[ResponseType]
     metrics: ClassVar[Sequence[type[BaseMetric] | str]]
     task_style: ClassVar[TaskStyle | str]
+    lists_choices: ClassVar[bool] = False
+    """Whether the choices stand in the prompt, so that their order may decide."""
     generation_kwargs: ClassVar[Mapping[str, Any]] = {"until": ["\n"], "do_sample": False}
     """The settings for a model that writes its answer, unless the task says."""
 
@@ -157,6 +159,7 @@ class MCStyle(TaskStyler):
         BitsPerByteLoglikelihood,
     ]
     task_style: ClassVar[TaskStyle | str] = TaskStyle.MULTIPLE_CHOICE
+    lists_choices: ClassVar[bool] = True
 
     space_prefixed_labels: bool = False
     """Each option line starts with a space, as in OLMES."""

@@ -52,6 +52,8 @@ class ConfigurableTask(GenerateTask, LoglikelihoodTask, RollingTask, MultipleCho
         self.DATASET_NAME = self.config.dataset_name  # type: ignore[misc]
         self._dataset: Any = None
         self._shots: Sequence[Shot] = ()
+        self._listed = self.config.metric_list
+        """The metrics of the file or class, before those of its own `process_results` took their place."""
         self._options = RequestOptions()
 
     @classmethod
@@ -174,7 +176,15 @@ class ConfigurableTask(GenerateTask, LoglikelihoodTask, RollingTask, MultipleCho
     # ------------------------------------------------------------------ scoring
 
     def process_results(self, doc: Doc, results: Any) -> dict[str, Any]:
-        raise NotImplementedError(f"{type(self).__name__} has no process_results")
+        """What the metrics of the config give for a doc: for classes that add to it, or change some of it."""
+        config = self.config.override(process_results=None, filter_list=None, metric_list=self._listed)
+        kind = OUTPUT_TYPES[config.output_type]
+        requests = self._requests_of(0, doc, (), self._options).instances
+        for instance, response in zip(requests, results):
+            instance.resps, instance.filtered_resps = [response], {"none": response}
+        scorer = kind.scorer_class(multiple_target=self.multiple_target)
+        scored = scorer.score({0: requests}, config).completed({0: requests}, config)
+        return {key.metric: column.values[0] for key, column in scored.columns.items() if len(column)}
 
     def aggregation(self) -> dict[str, Callable[..., Any]]:
         return {}
@@ -186,6 +196,7 @@ class ConfigurableTask(GenerateTask, LoglikelihoodTask, RollingTask, MultipleCho
         """Write the class's own `process_results` and aggregations into its config, where the scorer looks."""
         if type(self).process_results is ConfigurableTask.process_results:
             return
+        self._listed = self.config.metric_list
         better = self.higher_is_better()
         metrics = [
             {"metric": name, "aggregation": function, "higher_is_better": better.get(name)}

@@ -1,0 +1,216 @@
+"""Where the right choice stands, whether it is there at all, and what spaces around answers cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.own_files import Told, command, run, value, write_task
+
+from assay.data import doc_hash
+from assay.errors import ConfigError
+from assay.evaluation import score_again
+from assay.results import MetricKey
+from assay.tasks import BaseTask, MCStyle, RequestOptions, Task, TaskManager, tasks_of
+
+CHOICE: dict[str, Any] = {
+    "output_type": "multiple_choice",
+    "doc_to_text": "{{q}}",
+    "doc_to_choice": "choices",
+    "doc_to_target": "gold",
+}
+FORMS = ("mc", "gen", "cot", "mc_completion")
+
+
+def docs(n: int, gold: int | None = 0) -> list[dict[str, Any]]:
+    """Docs whose right choice is that of their number; at one place, or at every place in turn."""
+    made = []
+    for i in range(n):
+        place = i % 4 if gold is None else gold
+        choices = [f"wrong {i} {k}" for k in range(4)]
+        choices[place] = f"right {i}"
+        made.append({"q": f"Which one is {i}?", "choices": choices, "gold": place})
+    return made
+
+
+def load(name: object) -> Task:
+    (task,) = TaskManager(include_path=None).load([str(name)]).tasks.values()
+    return task
+
+
+def places(task: Task) -> list[int]:
+    return [task.doc_to_target(doc) for doc in task.eval_docs]
+
+
+def test_listed_choices_of_one_sided_docs_are_shuffled_by_the_doc(tmp_path):
+    task = load(write_task(tmp_path, docs(60), **CHOICE, style="mc"))
+    assert {places(task).count(place) for place in range(4)} <= set(range(6, 26))
+    again = load(write_task(tmp_path, docs(60)[::-1], **CHOICE, style="mc"))
+    by_doc = {doc_hash(doc): task.doc_to_text(doc) for doc in task.eval_docs}
+    assert by_doc == {doc_hash(doc): again.doc_to_text(doc) for doc in again.eval_docs}
+    for doc in task.eval_docs:
+        letter = "ABCD"[task.doc_to_target(doc)]
+        assert f"{letter}. right" in task.doc_to_text(doc)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_that_lists_choices_is_measured_by_what_they_say(tmp_path, form):
+    """A model that always says A is right as often as A is."""
+    file = write_task(tmp_path, docs(60), **CHOICE, style=form)
+    first = lambda context: context.rpartition("A. ")[2].partition("\n")[0]  # noqa: E731
+    told = Told(
+        first if form == "mc_completion" else lambda context: "The answer is (A).", lambda c, x: -float("A" not in x)
+    )
+    found = run(file, told)
+    (score,) = [each for key, each in found.tasks["mine"].scores.items() if key.metric in ("acc", "exact_match")]
+    assert 0.1 < float(score.estimate.value or 0) < 0.42
+    assert "choices shuffled" in found.table()
+    assert found.tasks["mine"].config["shuffle_choices"] is True
+
+
+def test_the_whole_split_decides_whatever_part_is_asked(tmp_path):
+    file = write_task(tmp_path, docs(60), **CHOICE, style="mc")
+    whole, part = run(file), run(file, limit=4)
+    assert part.tasks["mine"].health.shuffled
+    sent = [next(load(file).iter_requests(RequestOptions(limit=limit))).instances for limit in (1, 60)]
+    assert sent[0][0].args == sent[1][0].args
+    assert whole.tasks["mine"].task_hash != part.tasks["mine"].task_hash
+
+
+@pytest.mark.parametrize(("n", "gold"), [(9, 0), (60, None)])
+def test_docs_that_may_be_chance_stay_as_they_are(tmp_path, n, gold):
+    task = load(write_task(tmp_path, docs(n, gold), **CHOICE, style="mc"))
+    assert places(task) == [doc["gold"] for doc in docs(n, gold)]
+
+
+def test_a_file_says_itself_whether_choices_are_shuffled(tmp_path):
+    kept = load(write_task(tmp_path, docs(60), **CHOICE, style="mc", shuffle_choices=False))
+    assert places(kept) == [0] * 60
+    made = load(write_task(tmp_path, docs(60, None), **CHOICE, style="mc", shuffle_choices=True))
+    assert places(made) != [doc["gold"] for doc in docs(60, None)]
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"style": "cloze"}, {"formats": "mcqa"}, {"lm_eval_version": "0.4", "style": "mc"}]
+)
+def test_other_forms_and_files_of_the_harness_are_never_shuffled(tmp_path, fields):
+    assert places(load(write_task(tmp_path, docs(60), **CHOICE, **fields))) == [0] * 60
+
+
+def test_shots_are_shuffled_too(tmp_path):
+    task = load(write_task(tmp_path, docs(60), **CHOICE, style="mc", num_fewshot=5))
+    answers = {task.render_shot(doc).text.rstrip()[-1] for doc in task.eval_docs}
+    assert answers == {"A", "B", "C", "D"}
+
+
+def test_variants_of_the_catalog_measure_more_than_a_place():
+    task = load("demo_agreement:mc")
+    assert set(places(task)) == {0, 1}
+    assert set(places(load("demo_agreement"))) == {0}
+    assert set(places(load("demo_agreement:mc:choice_order"))) == {0, 1}
+
+
+def test_a_python_task_is_shuffled_too(tmp_path):
+    write_task(tmp_path, docs(60), **CHOICE)
+
+    class Rows(BaseTask[str]):
+        NAME = "Rows"
+        DATASET_PATH = "json"
+        SAMPLE_SPLIT = "test"
+        DATASET_KWARGS = {"data_files": {"test": str(tmp_path / "mine.jsonl")}}  # noqa: RUF012
+        TASK_STYLER = MCStyle()
+
+        def _get_raw_question(self, item: dict[str, Any]) -> str:
+            return item["q"]
+
+        def _get_choices(self, item: dict[str, Any]) -> list[str]:
+            return item["choices"]
+
+        def _get_correct_index(self, item: dict[str, Any]) -> int:
+            return item["gold"]
+
+    assert set(places(tasks_of(Rows)[0][0])) == {0, 1, 2, 3}
+
+
+def test_scoring_again_keeps_the_order_of_the_run(tmp_path):
+    file = write_task(tmp_path, docs(60), **CHOICE, style="gen")
+    first = run(file, Told(lambda context: "A"), run_dir=str(tmp_path / "run"))
+    again = score_again(tmp_path / "run")
+    key = MetricKey("exact_match")
+    assert again.tasks["mine"].scores[key].estimate == first.tasks["mine"].scores[key].estimate
+
+
+@pytest.mark.parametrize("verb", ["run", "validate"])
+def test_one_sided_docs_of_any_choice_task_are_told(tmp_path, verb, capsys, monkeypatch):
+    monkeypatch.setenv("ASSAY_STORE", str(tmp_path / "store.db"))
+    file = write_task(tmp_path, docs(60), **CHOICE)
+    args = (
+        ("run", "--model", "dummy", "--run_dir", tmp_path / "run", "--limit", 3, "--tasks")
+        if verb == "run"
+        else (verb,)
+    )
+    said = command(capsys, *args, file)
+    assert (said.code, "the first in all 60 docs" in said.text) == (0, True)
+    mixed = write_task(tmp_path, docs(60, None), name="mixed", **CHOICE)
+    assert "the first in" not in command(capsys, "validate", mixed).text
+
+
+# ---------------------------------------------------------------------- right choices that are none
+
+
+def one_based(n: int = 12) -> list[dict[str, Any]]:
+    return [{**doc, "gold": doc["gold"] + 1} for doc in docs(n, None)]
+
+
+@pytest.mark.parametrize("own", [{"language": "en"}, {"style": "mc"}, {"style": "gen"}, {"style": "cloze"}])
+def test_labels_that_run_from_one_are_an_error_in_our_files(tmp_path, own):
+    model = Told()
+    with pytest.raises(ConfigError, match="doc 3") as caught:
+        run(write_task(tmp_path, one_based(), **CHOICE, **own), model)
+    assert (model.sent, "from 1 to 4" in str(caught.value.hint)) == (0, True)
+
+
+def test_an_error_of_one_doc_is_found_before_the_first_request_whatever_part_is_asked(tmp_path):
+    wrong = [*docs(20, None), {**docs(1)[0], "q": "last", "gold": 9}]
+    model = Told()
+    with pytest.raises(ConfigError, match="doc 20: the right choice is given as 9"):
+        run(write_task(tmp_path, wrong, **CHOICE, language="en"), model, limit=2)
+    assert model.sent == 0
+
+
+def test_files_of_the_harness_keep_their_scores_and_are_told_the_cause(tmp_path):
+    file = write_task(tmp_path, one_based(), **CHOICE, metric_list=["acc"])
+    with pytest.warns(UserWarning, match="labels run from 1 to 4"):
+        found = run(file)
+    assert found.tasks["mine"].scores[MetricKey("acc")].size == 9
+
+
+# ---------------------------------------------------------------------- spaces around answers
+
+SUMS = [{"q": f"{i}+1=", "a": str(i + 1)} for i in range(20)]
+GENERATION: dict[str, Any] = {"output_type": "generate_until", "doc_to_text": "q", "doc_to_target": "a"}
+
+
+def spaced(question: str) -> str:
+    return f" {int(question.partition('+')[0]) + 1}"
+
+
+def test_white_space_around_answers_does_not_count_in_our_files(tmp_path):
+    assert value(run(write_task(tmp_path, SUMS, **GENERATION, language="en"), Told(spaced)), "exact_match") == 1.0
+    strict = [{"metric": "exact_match", "strip": False}]
+    file = write_task(tmp_path, SUMS, **GENERATION, language="en", metric_list=strict)
+    assert value(run(file, Told(spaced)), "exact_match") == 0.0
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_what_white_space_costs_is_told_where_it_counts(tmp_path, repeats):
+    steps = {"filter_list": [{"name": "all", "filter": [{"function": "noop"}]}], "repeats": repeats}
+    found = run(write_task(tmp_path, SUMS, **GENERATION, **steps, metric_list=["exact_match"]), Told(spaced))
+    assert value(found, "exact_match", "all") == 0.0
+    assert found.tasks["mine"].health.stripped == {MetricKey("exact_match", "all"): 1.0}
+    assert "1.0000 if white space" in found.table()
+
+
+def test_nothing_is_told_where_white_space_costs_nothing(tmp_path):
+    found = run(write_task(tmp_path, SUMS, **GENERATION), Told(lambda question: "\n no \n"))
+    assert found.tasks["mine"].health.stripped == {}
