@@ -16,6 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from forging_programs import CHECK, FORGERIES
 from hostile_programs import CLASSES, FORGING
 
 from assay.sandbox import AUTO, Limits, close_supervisors
@@ -37,10 +38,12 @@ def attack(step: int = 1, namespaces: bool = True) -> dict[str, Any]:
         unix.bind(places["unix"])
         unix.listen()
         names, jobs = [], []
-        for kind, programs in CLASSES.items():
+        for kind, programs in (FORGERIES | CLASSES).items():
             for name, program in list(programs.items())[::step]:
                 names.append(f"{kind}: {name}")
-                if programs is FORGING:
+                if kind in FORGERIES:
+                    jobs.append((program, CHECK))
+                elif programs is FORGING:
                     jobs.append((program, "assert solve(2) == 4"))
                 else:
                     jobs.append((program.format(**places, port=tcp.getsockname()[1], pid=os.getpid()), "assert won"))
@@ -51,7 +54,10 @@ def attack(step: int = 1, namespaces: bool = True) -> dict[str, Any]:
         close_supervisors()
         return {
             "programs": len(names),
-            "passed": [name for name, verdict in zip(names, verdicts[::2]) if verdict.passed],
+            "passed": [name for name, verdict in zip(names, verdicts[::2]) if verdict.passed and verdict.independent],
+            "passed by their own word": [
+                name for name, verdict in zip(names, verdicts[::2]) if verdict.passed and not verdict.independent
+            ],
             "good ones that failed": [verdict.result for verdict in verdicts[1::2] if not verdict.passed],
             "files changed": state_of(home) != before,
             "left behind": sorted(os.listdir(tempfile.tempdir)),

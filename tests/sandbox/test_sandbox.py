@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
+from forging_programs import CHECK, LYING, SPYING
+
 from assay.errors import ScoringError
 from assay.metrics import SANDBOXES, allow_unsafe_code, load_metric
 from assay.metrics.programs import run_programs
@@ -63,8 +66,16 @@ CROSSING = {
     ),
     "NaN": ("def f(): return float('nan')", "assert f() != f()"),
     "collections": (
-        "from collections import *\ndef f(): return Counter('aab'), deque([1], 3), defaultdict(int, a=1), OrderedDict(b=2)",
-        "c, d, e, o = f()\nassert c.most_common(1) == [('a', 2)] and d.maxlen == 3 and e['z'] == 0 and list(o) == ['b']",
+        "from collections import *\ndef f(): return Counter('aab'), deque([1], 3), OrderedDict(b=2)",
+        "c, d, o = f()\nassert c.most_common(1) == [('a', 2)] and d.maxlen == 3 and list(o) == ['b']",
+    ),
+    "a dict that makes its values": (
+        "from collections import *\ndef f(): return defaultdict(int, a=1)",
+        "assert f()['z'] == 0",
+    ),
+    "fractions": (
+        "import decimal, fractions\ndef f(): return decimal.Decimal('1.5'), fractions.Fraction(1, 3)",
+        "e, g = f()\nassert e * 2 == 3 and g.denominator == 3",
     ),
     "dates and fractions": (
         "import datetime, decimal, fractions\ndef f(): return datetime.date(2020, 1, 2), decimal.Decimal('1.5'), fractions.Fraction(1, 3)",
@@ -121,6 +132,16 @@ CROSSING = {
         "import math\nfrom typing import List\ndef f() -> List[float]: return [math.pi]",
         "assert math.isclose(f()[0], 3.14159265, rel_tol=1e-6) and List",
     ),
+    "a module that the program imported": (
+        "import math\ndef f(): return math.pi",
+        "assert math.isclose(f(), 3.14159265, rel_tol=1e-6)",
+    ),
+    "a function that the tests name too": (
+        "def check(x): return 0\ndef f(): return 2",
+        "def check(candidate):\n    assert candidate() == 2\ncheck(f)",
+    ),
+    "two functions": ("def f(x): return x + 1\ndef g(x): return x - 1", "assert g(f(2)) == 2"),
+    "a function's name": ("def f(): pass", "assert f.__name__ == 'f' and f == f and {f} and repr(f)"),
     "a function named like a built-in one": ("def sum(a, b): return a - b", "assert sum(3, 1) == 2"),
     "arithmetic with what is no plain value": (
         "import numpy\ndef f(): return numpy.float64(1.5)",
@@ -134,20 +155,58 @@ CROSSING = {
 }
 
 
-def test_values_cross_between_program_and_tests_as_in_one_process():
+PLAIN = {
+    "plain values",
+    "NaN",
+    "collections",
+    "fractions",
+    "an argument that is changed",
+    "closures with a state",
+    "built-in exceptions",
+    "a module that the program imported",
+    "a function named like a built-in one",
+    "a function that the tests name too",
+}
+"""What crosses as plain data; everything else needs the program's process."""
+
+
+def test_tests_find_what_they_would_find_in_one_process():
     outcomes = AUTO.run_programs(list(CROSSING.values()))
     assert {name: outcome.result for name, outcome in zip(CROSSING, outcomes)} == dict.fromkeys(CROSSING, "passed")
+    assert {name for name, outcome in zip(CROSSING, outcomes) if outcome.independent} == PLAIN
 
 
-def test_copying_an_answer_calls_nothing_that_the_program_names():
-    """`copy` does what `__reduce_ex__` says; were that the program's word, it could patch the test runner."""
-    evil = "class C:\n    def __reduce_ex__(self, n): return (print, ())\n    def __deepcopy__(self, memo): return 5\ndef solve(n): return C()"
-    assert not run_program(evil, "import copy\nassert copy.deepcopy(solve(2)) == 4").passed
+def test_what_tests_catch_is_not_undone():
+    """Tests that catch everything catch neither the end of the program nor that they need more than plain data."""
+    tests = "try:\n    solve(2)\nexcept BaseException:\n    pass"
+    died = run_program("import os\ndef solve(n): os._exit(0)", tests)
+    assert (died.passed, died.independent) == (False, True)
+    returned = run_program("def solve(n): return object()", tests)
+    assert (returned.passed, returned.independent) == (True, False)
 
 
-def test_the_program_does_not_see_its_tests():
-    program = "import sys, gc\ndef solve(n):\n    return any('needle' in o for o in gc.get_objects() if type(o) is dict) or 'needle' in str(sys.argv)"
-    assert not run_program(program, "needle = 1\nassert solve(2)").passed
+@pytest.mark.parametrize("tests", ["assert solve(2) == 4", "assert solve(2) in [4]", CHECK])
+def test_a_value_that_agrees_with_everything_is_never_an_independent_pass(tests: str):
+    outcomes = AUTO.run_programs([(program, tests) for program in LYING.values()])
+    assert [name for name, outcome in zip(LYING, outcomes) if outcome.passed and outcome.independent] == []
+    if tests != CHECK:
+        assert sum(outcome.passed for outcome in outcomes) > 10  # by their own word, as in one process
+
+
+def test_spies_find_the_gold_where_it_is():
+    """In the program's own process, that is: what they look for is there to be found by the way they look."""
+    tests = CHECK + "assert check is check\n"
+    outcomes = AUTO.run_programs([(program, tests) for program in list(SPYING.values())[:20]])
+    assert not any(outcome.independent for outcome in outcomes if outcome.passed)
+    assert sum(outcome.passed for outcome in outcomes) >= 10
+
+
+def test_files_that_were_removed_and_are_held_open_count():
+    held = "import os\nheld = []\nfor n in range(40):\n    f = open('x', 'wb')\n    f.write(b'0' * (8 << 20))\n    f.flush()\n    os.remove('x')\n    held.append({hold})\n{then}\nwon = True\nimport time\ntime.sleep(1)"
+    opened = held.format(hold="f", then="")
+    mapped = "import mmap\n" + held.format(hold="mmap.mmap(f.fileno(), 8 << 20, prot=1)", then="")
+    for program in (opened, mapped.replace("open('x', 'wb')", "open('x', 'w+b')")):
+        assert "bytes of files" in run_program(program, "assert won").result
 
 
 def test_directories_a_thousand_deep_are_cleared_away(tmp_path: Path):

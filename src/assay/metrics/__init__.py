@@ -17,7 +17,7 @@ from assay.metrics.hub import OFFLINE as OFFLINE_METRICS
 from assay.metrics.hub import import_for_task
 from assay.metrics.hub import load as load_metric
 from assay.metrics.likelihoods import Normalisation, count_bytes, count_words, normalise
-from assay.metrics.programs import SANDBOXES, allow_unsafe_code, find_sandbox
+from assay.metrics.programs import SANDBOXES, allow_unsafe_code, find_sandbox, noting_verdicts
 from assay.metrics.reducers import REDUCERS, Reducer, count_right, get_reducer, is_right_or_wrong
 from assay.metrics.texts import plain
 from assay.stats import Aggregation
@@ -48,6 +48,7 @@ __all__ = [
     "load_metric",
     "mean",
     "normalise",
+    "noting_verdicts",
     "passed_through",
     "plain",
     "pooled_sample_stderr",

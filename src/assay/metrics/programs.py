@@ -6,7 +6,9 @@ A sandbox is reached by its registry entry, so that everything else works where 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,6 +25,14 @@ class Outcome(Protocol):
 
     @property
     def result(self) -> str: ...
+
+    @property
+    def independent(self) -> bool:
+        """Whether the verdict came from a process that has none of the program's code."""
+
+    @property
+    def isolated(self) -> bool:
+        """Whether the program ran behind every protection that is asked for by default."""
 
 
 class ProgramSandbox(Protocol):
@@ -74,6 +84,20 @@ def find_sandbox(kind: SandboxKind) -> ProgramSandbox:
     return sandbox
 
 
+_verdicts: ContextVar[list[Outcome] | None] = ContextVar("verdicts", default=None)
+
+
+@contextmanager
+def noting_verdicts() -> Iterator[list[Outcome]]:
+    """Verdicts of programs that are run meanwhile, by whatever metric."""
+    noted: list[Outcome] = []
+    before = _verdicts.set(noted)
+    try:
+        yield noted
+    finally:
+        _verdicts.reset(before)
+
+
 def run_programs(
     programs: Sequence[tuple[str, str]], *, seconds: float = 3.0, workers: int | None = None
 ) -> Sequence[Outcome]:
@@ -83,4 +107,7 @@ def run_programs(
             "this metric runs code written by the model, which was not allowed",
             hint="Add --confirm_run_unsafe_code if you accept that.",
         )
-    return find_sandbox(_permission.sandbox).run_programs(programs, seconds=seconds, workers=workers)
+    outcomes = find_sandbox(_permission.sandbox).run_programs(programs, seconds=seconds, workers=workers)
+    if (noted := _verdicts.get()) is not None:
+        noted += outcomes
+    return outcomes

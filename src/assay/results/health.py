@@ -363,6 +363,13 @@ for _row in (
         per_filter=True,
         limit="max_unjudged",
     ),
+    HealthCounter("not_independent", "the process that ran a program also said whether it passed its tests", rank=65),
+    HealthCounter(
+        "weak_sandbox",
+        "a program ran with --sandbox weak, or by the task's own code",
+        rank=66,
+        mark=lambda health, count: "weak sandbox" if count == health.docs else f"{count} in a weak sandbox",
+    ),
     HealthCounter("unscored", "a metric gave no value; the doc is passed over", rank=80),
     HealthCounter("unused_labels", "the doc has labels for other answers than the one that was given", rank=90),
     HealthCounter("tied", "two choices were equally likely, so their order decided", rank=100),

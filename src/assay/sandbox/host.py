@@ -48,10 +48,16 @@ class Limits:
 
 @dataclass(frozen=True)
 class ProgramOutcome:
-    """Whether a program passed its tests, and what happened: `passed`, `timed out` or `failed: …`."""
+    """Whether a program passed its tests, and what happened: `passed`, `timed out` or `failed: …`.
+
+    A verdict is independent if it came from a process that has none of the program's code. A weak sandbox isolates as well as
+    the machine allows, which nobody has checked.
+    """
 
     passed: bool
     result: str
+    independent: bool = True
+    isolated: bool = True
 
 
 @dataclass(frozen=True)
@@ -173,11 +179,11 @@ class Supervisor:
             assert self._process.stdin is not None
             self._process.stdin.write(struct.pack("=I", len(job)) + job)
             self._process.stdin.flush()
-            result = self._read(self._settings["seconds"] + GRACE)["result"]
+            said = self._read(2 * self._settings["seconds"] + GRACE)
         except (OSError, ValueError):
             self.close()
             return ProgramOutcome(False, "failed: its sandbox broke")
-        return ProgramOutcome(result == "passed", result)
+        return ProgramOutcome(said["result"] == "passed", said["result"], said["independent"], self._kind != "weak")
 
     def _read(self, seconds: float) -> dict[str, Any]:
         """The supervisor's next line. A supervisor that says nothing for so long is killed, which ends the line."""

@@ -52,10 +52,14 @@ def die_with_parent() -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0)
 
 
-def confine(limits: dict[str, float], writable: str | None) -> list[str]:
-    """Take away all of it; the protections that are missing. `writable` is the one directory in which files may change."""
+def confine(limits: dict[str, float], writable: str | None = None) -> list[str]:
+    """Take away all of it; the protections that are missing. `writable` is the one directory in which files may change.
+
+    A process that may write can be looked into from outside, so that files which it holds open and has removed are counted.
+    """
     limit_resources(limits)
-    _LIBC.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    if writable is None:
+        _LIBC.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     version = restrict_files(writable)
     drop_capabilities()
     missing = [] if version else [FILES]

@@ -1,12 +1,13 @@
 """Runs strange programs, one after the other, and kills whatever they leave behind. Started by the host as `python -I supervisor.py`.
 
     host ── supervisor ── keeper ─┬─ test runner  runs the tests, says the verdict
-                                  └─ program      runs what the model wrote
+                                  └─ program      runs what the model wrote, in an interpreter started afresh
 
 The supervisor reads jobs from its input and writes verdicts to its output. For each job it makes a keeper, and the keeper makes the
-other two, both isolated, with a channel between them. The verdict leaves the test runner by a pipe that the program does not
-have. The keeper watches the clock, the disk and the number of threads. When the host dies, however it dies, the supervisor's
-input ends, and it clears up.
+other two, both isolated, with a channel between them on which plain data goes. The verdict leaves the test runner by a pipe that
+the program does not have. Tests that need objects of the program's are run once more, by the program's process alone: such a
+verdict is not independent of the program. The keeper watches the clock, the disk and the number of threads. When the host dies,
+however it dies, the supervisor's input ends, and it clears up.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:
     from assay.sandbox import isolation, program, test_runner
+    from assay.sandbox.channel import Channel, ProgramError
     from assay.sandbox.clearing import remove
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import isolation
     import program
     import test_runner
+    from channel import Channel, ProgramError
     from clearing import remove
 
 TICK = 0.02
@@ -48,9 +51,9 @@ def serve(folder: str, settings: dict[str, Any]) -> None:
     while (job := read_job()) is not None:
         place = os.path.join(folder, "job")
         os.mkdir(place)
-        result = run_job({**settings, **job}, place)
+        result, independent = run_job({**settings, **job, "place": place})
         remove(place)
-        answer({"result": result})
+        answer({"result": result, "independent": independent})
 
 
 def read_job() -> Job | None:
@@ -102,61 +105,101 @@ def in_child(function: Callable[[], str]) -> str:
     return said.decode("utf-8", "replace")
 
 
-def run_job(job: Job, place: str) -> str:
-    result = in_child(lambda: keep(job, place))
+def run_job(job: Job) -> tuple[str, bool]:
+    """The verdict, and whether the program had no part in it."""
+    result = in_child(lambda: keep(job, test_apart))
     kill_descendants()
-    return result or "failed: its keeper was killed"
+    independent = result != test_runner.NEEDS_PROGRAM
+    if not independent:
+        remove(job["place"])
+        os.mkdir(job["place"])
+        result = in_child(lambda: keep(job, test_together))
+        kill_descendants()
+        result = result if result == "passed" or result.startswith(("failed", "timed out")) else "failed"
+    return result or "failed: its keeper was killed", independent
 
 
-def keep(job: Job, place: str) -> str:
-    """Make test runner and program, wait for the verdict; what it is. Runs in a process of its own, which may leave namespaces."""
+def keep(job: Job, test: Callable[[Job], tuple[int, list[int]]]) -> str:
+    """Start what a test needs, wait for the verdict; what it is. Runs in a process of its own, which may leave namespaces."""
     isolation.die_with_parent()
     isolation.adopt_orphans()
     if job["namespaces"]:
         isolation.leave_namespaces()
-    here, there = socket.socketpair()
-    inlet, outlet = os.pipe()
-
-    def test_it() -> None:
-        os.write(outlet, test_runner.run_tests(here.fileno(), job["tests"]).encode("utf-8", "replace"))
-
-    testing = start(test_it, job, None, here.fileno(), outlet)
-    running = start(lambda: program.run(there.fileno(), job["program"]), job, place, there.fileno())
-    for each in (here, there):
-        each.close()
-    os.close(outlet)
-    verdict = watch(inlet, running, job, place)
-    for pid in (running, testing):
+    inlet, (running, *others) = test(job)
+    verdict = watch(inlet, running, job)
+    for pid in (running, *others):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     kill_descendants()
     return verdict
 
 
-def start(work: Callable[[], Any], job: Job, place: str | None, *keep_open: int) -> int:
+def test_apart(job: Job) -> tuple[int, list[int]]:
+    """Test runner and program, each in its process: where the verdict comes from, and both of them."""
+    here, there = socket.socketpair()
+    inlet, outlet = os.pipe()
+    testing = start_tests(job, here.fileno(), outlet)
+    running = start_program(there.fileno())
+    for each in (here, there):
+        each.close()
+    os.close(outlet)
+    return inlet, [running, testing]
+
+
+def test_together(job: Job) -> tuple[int, list[int]]:
+    """The program with its tests in one process, which says of itself whether it passed."""
+    here, there = socket.socketpair()
+    running = start_program(there.fileno())
+    there.close()
+    with contextlib.suppress(ProgramError):
+        Channel(here.fileno()).send(job)
+    return here.detach(), [running]
+
+
+def start_tests(job: Job, channel: int, outlet: int) -> int:
     """An isolated process that has these descriptors and no others."""
     pid = os.fork()
     if pid:
         return pid
     try:
         isolation.die_with_parent()
-        os.chdir(place or "/")
-        null = os.open(os.devnull, os.O_RDWR)
-        for number in (0, 1, 2):
-            os.dup2(null, number)
-        close_all_but(keep_open)
-        sys.argv[:] = ["program"]
+        os.chdir("/")
+        attach_null()
+        close_all_but(channel, outlet)
         sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
-        missing = isolation.confine(job, place)
-        if not set(missing) & set(job["required"]):
-            work()
-    except BaseException:  # whatever a program raises, the test runner has its verdict; this process says nothing more
-        pass
+        if not set(isolation.confine(job)) & set(job["required"]):
+            tests = job.pop("tests")
+            program_end = Channel(channel)
+            with contextlib.suppress(ProgramError):  # the first test finds that out
+                program_end.send(job)
+            os.write(outlet, test_runner.run_tests(program_end, tests).encode("utf-8", "replace"))
     finally:
         os._exit(0)
 
 
-def close_all_but(keep_open: tuple[int, ...]) -> None:
+def start_program(channel: int) -> int:
+    """A new interpreter that has this descriptor and no others: nothing of what this process knows is in its memory."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        isolation.die_with_parent()
+        attach_null()
+        os.dup2(channel, program.CHANNEL)
+        os.set_inheritable(program.CHANNEL, True)
+        close_all_but(program.CHANNEL)
+        os.execve(sys.executable, [sys.executable, "-I", "-B", str(program.__file__)], {})
+    finally:
+        os._exit(0)
+
+
+def attach_null() -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+
+
+def close_all_but(*keep_open: int) -> None:
     last = 2
     for number in sorted(keep_open):
         os.closerange(last + 1, number)
@@ -164,13 +207,16 @@ def close_all_but(keep_open: tuple[int, ...]) -> None:
     os.closerange(last + 1, os.sysconf("SC_OPEN_MAX"))
 
 
-def watch(inlet: int, running: int, job: Job, place: str) -> str:
-    """The test runner's verdict, or the reason why there is none."""
+def watch(inlet: int, running: int, job: Job) -> str:
+    """The verdict, or the reason why there is none."""
     end = time.monotonic() + job["seconds"]
     while (left := end - time.monotonic()) > 0:
         if select.select([inlet], [], [], min(TICK, left))[0]:
-            return os.read(inlet, 4096).decode("utf-8", "replace") or "failed: the test runner ended without a verdict"
-        if disk_use(place, job["disk"]) > job["disk"]:
+            with contextlib.suppress(OSError):
+                if said := os.read(inlet, 4096):
+                    return said.decode("utf-8", "replace")
+            return "failed: it ended before its tests"
+        if disk_use(job["place"], job["disk"]) + unlinked_use(running) > job["disk"]:
             return f"failed: it wrote more than {job['disk']:,} bytes of files"
         if count_threads(running) > job["threads"]:
             return f"failed: it started more than {job['threads']} threads"
@@ -192,6 +238,24 @@ def disk_use(place: str, most: int) -> int:
         except OSError:
             continue
     return total
+
+
+def unlinked_use(pid: int) -> int:
+    """Bytes of files that a process removed and still holds, open or mapped: each is counted once, by its number."""
+    held: dict[int, int] = {}
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/maps") as listing:
+        for line in listing:
+            if line.endswith(" (deleted)\n"):
+                span, _, _, _, inode, *_ = line.split()
+                low, high = (int(each, 16) for each in span.split("-"))
+                held[int(inode)] = held.get(int(inode), 0) + high - low
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                found = os.stat(f"/proc/{pid}/fd/{name}")
+                if stat.S_ISREG(found.st_mode) and not found.st_nlink:
+                    held[found.st_ino] = found.st_blocks * 512
+    return sum(held.values())
 
 
 def count_threads(pid: int) -> int:

@@ -1,54 +1,188 @@
-"""Runs the tests of a problem, in a process that the program cannot reach. What the tests name of the program is a copy of
-a value, or a proxy; see `wire`.
+"""Runs the tests of a problem, in a process that the program cannot reach.
+
+What the tests name of the program is a stand-in that sends arguments and gets a value or an exception back, as plain data.
+Tests that need more than that are not run to their end here: `NEEDS_PROGRAM`.
 
 Run in an interpreter that knows nothing of assay: the standard library only.
 """
 
 from __future__ import annotations
 
-import re
+import ast
+import builtins
+import importlib
+import symtable
 import types
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:
-    from assay.sandbox.wire import Peer
+    from assay.sandbox.channel import Channel
+    from assay.sandbox.plain_data import Decoder, Encoder, NotPlainError
 else:
-    from wire import Peer
+    from channel import Channel
+    from plain_data import Decoder, Encoder, NotPlainError
+
+NEEDS_PROGRAM = "needs the program's process"
+
+# Modules that tests may use although only the program imports them.
+_MODULE_NAMES = "bisect cmath collections copy functools heapq itertools json math operator random re string"
+MODULES = frozenset(_MODULE_NAMES.split())
+EXCEPTIONS = {
+    name: value
+    for name, value in vars(builtins).items()
+    if isinstance(value, type) and issubclass(value, BaseException)
+}
 
 
-class Runner(Peer):
-    def perform(self, operation: str, arguments: list[Any]) -> Any:
-        """The program may call what the tests gave it to call, and use objects of their classes by public names. No more."""
-        target, *rest = arguments
-        if operation == "call" and isinstance(target, types.FunctionType | types.MethodType | type):
-            positional, named = rest
-            return target(*positional, **named)
-        if operation in ("iter", "next") and isinstance(target, types.GeneratorType):
-            return iter(target) if operation == "iter" else next(target)
-        if (
-            operation in ("getattr", "setattr")
-            and type(target).__module__ == "__main__"
-            and not rest[0].startswith("_")
-        ):
-            return getattr(target, rest[0]) if operation == "getattr" else setattr(target, *rest)
-        return super().perform(operation, arguments)
+class NeedsProgram(BaseException):
+    """Only objects that live in the program's process can answer this."""
 
 
-def run_tests(channel: int, tests: str) -> str:
-    """`passed`, or how the tests failed."""
-    peer = Runner(channel)
+class Program:
+    """The program as its tests see it."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.needed = False
+
+    def need(self) -> NeedsProgram:
+        """To be raised; tests that catch it cannot undo that it was noted."""
+        self.needed = True
+        return NeedsProgram()
+
+    def ask(self, *message: Any, objects: list[Any] | None = None) -> Any:
+        """A value, or the exception that the program raised. Arguments that the program changed are changed."""
+        self.channel.send(message)
+        reply = self.channel.receive()
+        decoder = Decoder(objects or ())
+        try:
+            kind, *content = reply
+            if kind == "value":
+                value = decoder.decode(content[0])
+                for number, contents in content[1]:
+                    decoder.fill((objects or ())[number], contents)
+                return value
+            if kind == "raised":
+                error = EXCEPTIONS[content[0]](*decoder.decode(content[1]))
+            elif reply == ["more"]:
+                error = self.need()
+            else:
+                raise ValueError(kind)
+        except Exception:  # whatever it sent is not plain data
+            self.channel.fail("the program sent what is not a value")
+        raise error
+
+
+class Function:
+    """A function of the program. Whatever else is done with it than calling it needs the program itself."""
+
+    def __init__(self, program: Program, name: str) -> None:
+        object.__setattr__(self, "_program", program)
+        object.__setattr__(self, "_name", name)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        program: Program = object.__getattribute__(self, "_program")
+        encoder = Encoder()
+        try:
+            message = ["call", object.__getattribute__(self, "_name"), encoder.encode(arguments), encoder.encode(named)]
+        except (NotPlainError, RecursionError):
+            raise program.need() from None
+        return program.ask(*message, objects=encoder.objects)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "__class__":
+            return types.FunctionType
+        raise object.__getattribute__(self, "_program").need()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise object.__getattribute__(self, "_program").need()
+
+    def __eq__(self, other: object) -> bool:
+        raise object.__getattribute__(self, "_program").need()
+
+    def __hash__(self) -> int:
+        raise object.__getattribute__(self, "_program").need()
+
+    def __repr__(self) -> str:
+        raise object.__getattribute__(self, "_program").need()
+
+
+def run_tests(channel: Channel, tests: str) -> str:
+    """`passed`, how the tests failed, or `NEEDS_PROGRAM`."""
+    program = Program(channel)
     try:
         code = compile(tests, "<tests>", "exec")
         module = types.ModuleType("__main__")
-        module.__dict__.update(peer.ask("start", sorted(set(re.findall(r"[^\W\d]\w*", tests)))))
+        module.__dict__.update(what_tests_use(program, tests))
         exec(code, vars(module))
+        result = "passed"
     except BaseException as error:  # tests may raise anything, SystemExit too: it is their verdict
-        return describe(error)
-    return "passed"
+        result = describe(error)
+    if program.needed:
+        return NEEDS_PROGRAM
+    return "failed: the program ended before its tests" if channel.broken and result == "passed" else result
+
+
+def what_tests_use(program: Program, tests: str) -> dict[str, Any]:
+    """What the tests take from the program, asked for once, before they run.
+
+    A built-in name is Python's own, unless the tests name no function of the program: then it is what they test.
+    """
+    top = symtable.symtable(tests, "<tests>", "exec")
+    own = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    used = {name for name in global_names(top) if name not in own and not name.startswith("__")}
+    found = kinds(program, used - set(vars(builtins)))
+    if "function" not in found.values():
+        found |= kinds(program, used & set(vars(builtins)))
+    functions = [name for name, kind in found.items() if kind == "function"]
+    values = [name for name, kind in found.items() if kind == "value"]
+    modules = [name for name, kind in found.items() if kind == "module" and name in MODULES]
+    # Two functions may agree with each other, and a value may change when a function is called.
+    several = len(functions) > 1 or (functions and values)
+    if several or len(found) > len(functions + values + modules) or compares_identity(tests):
+        raise program.need()
+    return {
+        **{name: Function(program, name) for name in functions},
+        **{name: program.ask("get", name) for name in values},
+        **{name: importlib.import_module(name) for name in modules},
+    }
+
+
+def kinds(program: Program, names: set[str]) -> dict[str, str]:
+    """Of these names, those that the program defines, and what each is: a function, a value, a module or something else."""
+    found = program.ask("names", Encoder().encode(sorted(names)))
+    return {name: str(found[name]) for name in names if name in found}
+
+
+def compares_identity(tests: str) -> bool:
+    """Whether they ask if two things are one, which a copy cannot answer."""
+    for node in ast.walk(ast.parse(tests)):
+        if isinstance(node, ast.Name) and node.id == "id":
+            return True
+        if (
+            isinstance(node, ast.Compare)
+            and any(isinstance(each, ast.Is | ast.IsNot) for each in node.ops)
+            and not any(is_same_everywhere(each) for each in (node.left, *node.comparators))
+        ):
+            return True
+    return False
+
+
+def is_same_everywhere(node: ast.expr) -> bool:
+    """`None`, `True` and their like, or the class of something: `type(x) is int`."""
+    asks_class = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "type"
+    return asks_class or isinstance(node, ast.Constant)
+
+
+def global_names(table: symtable.SymbolTable) -> Iterator[str]:
+    """Names that are looked up among the globals, in whatever scope."""
+    for symbol in table.get_symbols():
+        if symbol.is_referenced() and (table.get_type() == "module" or symbol.is_global()):
+            yield symbol.get_name()
+    for child in table.get_children():
+        yield from global_names(child)
 
 
 def describe(error: BaseException) -> str:
-    try:
-        return f"failed: {type(error).__name__}: {error}"[:400]
-    except BaseException:  # a message that the program makes
-        return f"failed: {type(error).__name__}"
+    return f"failed: {type(error).__name__}: {error}"[:400]

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 from assay.config import FilterConfig, MetricConfig, TaskConfig
 from assay.errors import AssayError, ScoringError, WrongKind
 from assay.instance import Instance
-from assay.metrics import Reduced
+from assay.metrics import Reduced, noting_verdicts
 from assay.registry import Registry
 from assay.results import MetricKey
 from assay.scoring.outcome import InstancesByDoc, ScoringResult, add_or_pass_over, declared, flag_docs, flag_filtered
@@ -184,7 +184,9 @@ class Scorer:
             self._keep_computed(context, metrics, result)
             return
         jobs = [(doc_id, metric) for doc_id in context.instances for metric in metrics]
-        for (doc_id, metric), value in zip(jobs, self._values(context, jobs)):
+        for (doc_id, metric), (value, flags) in zip(jobs, self._values(context, jobs)):
+            for name in flags:
+                result.flag(doc_id, name)
             if isinstance(value, ScoringError):
                 self.fail(context, result, doc_id, metric.name, value)
             else:
@@ -206,8 +208,13 @@ class Scorer:
         if errors and len(errors) == len(context.instances) and (metric, context.filter_name) not in self.worked:
             raise next(iter(errors.values()))
 
-    def _values(self, context: ScoringContext, jobs: Sequence[tuple[int, ResolvedMetric]]) -> Iterable[Any]:
-        """The value of each job, in order. Metrics that wait for programs to run wait for several at once."""
+    def _values(
+        self, context: ScoringContext, jobs: Sequence[tuple[int, ResolvedMetric]]
+    ) -> Iterable[tuple[Any, Sequence[str]]]:
+        """The value of each job, in order, and flags on verdicts of programs.
+
+        Metrics that wait for programs to run wait for several at once.
+        """
 
         def value(job: tuple[int, ResolvedMetric]) -> Any:
             doc_id, metric = job
@@ -218,11 +225,20 @@ class Scorer:
             except ScoringError as error:
                 return error
 
+        def judged(job: tuple[int, ResolvedMetric]) -> tuple[Any, Sequence[str]]:
+            with noting_verdicts() as verdicts:
+                found = value(job)
+            # A task's own code that does not ask the sandbox runs programs in processes of its own.
+            unseen = not verdicts and job[1].foreign
+            dependent = unseen or not all(verdict.independent for verdict in verdicts)
+            weak = unseen or not all(verdict.isolated for verdict in verdicts)
+            return found, ["not_independent"] * dependent + ["weak_sandbox"] * weak
+
         if not context.task_config.unsafe_code:
-            return map(value, jobs)
+            return ((value(job), ()) for job in jobs)
         begin(math.inf)  # programs have limits of their own, and the clock is this thread's
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            return list(pool.map(value, jobs))
+            return list(pool.map(judged, jobs))
 
     def _keep_computed(self, context: ScoringContext, metrics: Sequence[ResolvedMetric], result: ScoringResult) -> None:
         """The scores that a subclass computes for each doc by itself."""

@@ -25,7 +25,7 @@ BUDGET = 0.2
 MOST_HITS = 100_000
 FLAGS = (
     *("unparsed", "truncated", "empty", "tied", "failed"),
-    *("left_out", "no_gold", "unfinished_thought", "refused", "unjudged"),
+    *("left_out", "no_gold", "unfinished_thought", "refused", "unjudged", "not_independent", "weak_sandbox"),
 )
 """What health counts of single docs."""
 LISTED = ("disagree", "flips", "gained", "lost")
