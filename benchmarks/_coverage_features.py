@@ -1,15 +1,16 @@
-"""Settings of the coverage grid in which features meet: stopping early, control runs, groups above both, plans, chance."""
+"""Cells of the coverage grid in which features meet: stopping early, control runs, groups above both, plans, chance."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from _coverage_cell import Cell, Found, held, keys
 from assay.groups import GroupManager
 from assay.metrics import AGGREGATIONS
 from assay.results import MetricKey, Score
@@ -31,25 +32,6 @@ from assay.stats import (
 Rng = np.random.Generator
 Floats = np.ndarray
 ACC = MetricKey("acc")
-Found = tuple[float, float, float] | bool | None
-
-
-class Setting(NamedTuple):
-    part: str
-    name: str
-    one: Callable[[Rng], Found]
-    slow: bool = False
-    safe: bool = False
-    most: float = 0.06
-    """For errors: the rate above which the cell fails."""
-
-
-def held(found: Estimate, truth: float) -> Found:
-    return None if found.low is None or found.high is None else (found.low, found.high, truth)
-
-
-def keys(rng: Rng, n: int) -> Floats:
-    return rng.integers(0, 2**63, n, dtype=np.uint64)
 
 
 def of_mean(values: Floats, rng: Rng, replicates: int = 200) -> Score:
@@ -92,7 +74,7 @@ def stopped(rng: Rng, p: float, size: int, width: float) -> Score:
     return Score(replace(found, low=low, high=high, method="confidence sequence"), size)
 
 
-def group_after_stopping() -> Setting:
+def group_after_stopping() -> Cell:
     tasks = {"large": (4000, 0.8), "small": (600, 0.3)}
     manager = tree(list(tasks), {"root": list(tasks)}, {"aggregation": "mean"})
     truth = sum(n * p for n, p in tasks.values()) / sum(n for n, _ in tasks.values())
@@ -100,10 +82,10 @@ def group_after_stopping() -> Setting:
     def one(rng: Rng) -> Found:
         return held(root(manager, {t: stopped(rng, p, n, 0.08) for t, (n, p) in tasks.items()}), truth)
 
-    return Setting("a part of the docs", "mean by size after --until ci=0.08, 4,000 and 600 docs", one, True, True)
+    return Cell("a part of the docs", "mean by size after --until ci=0.08, 4,000 and 600 docs", one, True, True)
 
 
-def group_after_limit(limit: int) -> Setting:
+def group_after_limit(limit: int) -> Cell:
     tasks = {"large": (4000, 0.8), "small": (600, 0.3)}
     manager = tree(list(tasks), {"root": list(tasks)}, {"aggregation": "mean"})
     truth = sum(n * p for n, p in tasks.values()) / sum(n for n, _ in tasks.values())
@@ -112,10 +94,10 @@ def group_after_limit(limit: int) -> Setting:
         scores = {t: replace(of_mean(rng.random(limit) < p, rng), size=n) for t, (n, p) in tasks.items()}
         return held(root(manager, scores), truth)
 
-    return Setting("a part of the docs", f"mean by size after --limit {limit}, 4,000 and 600 docs", one)
+    return Cell("a part of the docs", f"mean by size after --limit {limit}, 4,000 and 600 docs", one)
 
 
-def too_narrow() -> Setting:
+def too_narrow() -> Cell:
     """The rule is never satisfied: the interval must still say what 400 docs say."""
 
     def one(rng: Rng) -> Found:
@@ -123,10 +105,10 @@ def too_narrow() -> Setting:
         watched.update((rng.random(400) < 0.7).astype(float))
         return (*watched.interval, 0.7)
 
-    return Setting("stopping", "--until ci=0.005, only 400 docs there", one, True, True)
+    return Cell("stopping", "--until ci=0.005, only 400 docs there", one, True, True)
 
 
-def decided() -> Setting:
+def decided() -> Cell:
     def one(rng: Rng) -> bool:
         seen = DiscordantEvidence()
         a = (rng.random(1000) < 0.7).astype(float)
@@ -134,7 +116,7 @@ def decided() -> Setting:
         seen.update(a, b)
         return seen.p_value <= 0.05
 
-    return Setting("stopping", "decided, though equal, looked at after each of 1,000 docs", one)
+    return Cell("stopping", "decided, though equal, looked at after each of 1,000 docs", one)
 
 
 # Control runs
@@ -151,17 +133,17 @@ def two_runs(rng: Rng, p: float, total: int, sizes: int) -> tuple[Floats, Floats
     return now.astype(float), earlier.astype(float), index if sizes > 1 else None
 
 
-def control(n: int, p: float, sizes: int = 1) -> Setting:
+def control(n: int, p: float, sizes: int = 1) -> Cell:
     def one(rng: Rng) -> Found:
         y, f, index = two_runs(rng, p, 2000, sizes)
         return held(control_estimate(y[:n], f[:n], f, None if index is None else index[:n]).estimate, p)
 
     what = f"--control, {n} of 2,000 docs, p {p:g}" + (f", clusters of {sizes}" if sizes > 1 else "")
     # The residual of full range that is added weighs most where units are few or docs nearly all right.
-    return Setting("a part of the docs", what, one, safe=n // sizes < 100 or p >= 0.95)
+    return Cell("a part of the docs", what, one, safe=n // sizes < 100 or p >= 0.95)
 
 
-def group_above_control(n: int = 150) -> Setting:
+def group_above_control(n: int = 150) -> Cell:
     names = ["a", "b", "c"]
     manager = tree(names, {"root": names}, {"aggregation": "harmonic_mean"})
     ps = (0.5, 0.6, 0.7)
@@ -176,7 +158,7 @@ def group_above_control(n: int = 150) -> Setting:
     def one(rng: Rng) -> Found:
         return held(root(manager, {name: score(rng, p) for name, p in zip(names, ps, strict=True)}), truth)
 
-    return Setting("a part of the docs", f"harmonic mean above --control, {n} of 1,000 docs a task", one, True)
+    return Cell("a part of the docs", f"harmonic mean above --control, {n} of 1,000 docs a task", one, True)
 
 
 # What holds on the beaten track
@@ -196,7 +178,7 @@ def corpus() -> list[tuple[list[str], list[str]]]:
     return pairs  # type: ignore[return-value]
 
 
-def bleu(n: int) -> Setting:
+def bleu(n: int) -> Cell:
     @cache
     def truth() -> float:
         return float(AGGREGATIONS["bleu"].fn(corpus()))
@@ -205,7 +187,7 @@ def bleu(n: int) -> Setting:
         chosen = [corpus()[i] for i in rng.integers(0, 1500, n)]
         return held(estimate(chosen, AGGREGATIONS["bleu"], keys(rng, n), None, 500).estimate, truth())
 
-    return Setting("bootstrap", f"BLEU, n {n}", one, True)
+    return Cell("bootstrap", f"BLEU, n {n}", one, True)
 
 
 LEAVES = {"a": (80, 0.3), "b": (200, 0.55), "c": (150, 0.68), "d": (90, 0.8), "e": (120, 0.62)}
@@ -217,17 +199,17 @@ def exact(manager: GroupManager) -> float:
     return float(root(manager, scores).value or 0.0)
 
 
-def of_tree(label: str, entry: dict[str, Any]) -> Setting:
+def of_tree(label: str, entry: dict[str, Any]) -> Cell:
     manager = tree(list(LEAVES), BELOW, entry)
     truth = exact(manager)
 
     def one(rng: Rng) -> Found:
         return held(root(manager, {t: of_mean(rng.random(n) < p, rng) for t, (n, p) in LEAVES.items()}), truth)
 
-    return Setting("groups", f"three levels, {label}", one, True)
+    return Cell("groups", f"three levels, {label}", one, True)
 
 
-def shared_task() -> Setting:
+def shared_task() -> Cell:
     """One task in two subgroups: their means move together."""
     below = {"root": ["left", "right"], "left": ["a", "c"], "right": ["b", "c"]}
     manager = tree(["a", "b", "c"], below, {"aggregation": "mean", "over": "subgroups", "weight_by_size": False})
@@ -236,13 +218,13 @@ def shared_task() -> Setting:
         scores = {t: of_mean(rng.random(LEAVES[t][0]) < LEAVES[t][1], rng, 500) for t in ("a", "b", "c")}
         return held(root(manager, scores), (LEAVES["a"][1] + LEAVES["b"][1] + 2 * LEAVES["c"][1]) / 4)
 
-    return Setting("groups", "mean of two groups that share a task", one, True)
+    return Cell("groups", "mean of two groups that share a task", one, True)
 
 
 # Plans
 
 
-def plan(tests: int) -> Setting:
+def plan(tests: int) -> Cell:
     effect, discordant = 0.06, 0.2
     n = docs_needed(effect, PairedNoise(discordant - effect**2), alpha=0.05 / tests)
 
@@ -252,7 +234,7 @@ def plan(tests: int) -> Setting:
         others = rng.random(tests - 1).tolist()
         return not (holm([p, *others])[0] or 0.0) < 0.05
 
-    return Setting("missed differences", f"planned for 80 %, 0/1, {tests} tests", one, most=0.22)
+    return Cell("missed differences", f"planned for 80 %, 0/1, {tests} tests", one, most=0.22)
 
 
 def flips(n: int, up: int, down: int) -> tuple[Floats, Floats]:
@@ -260,7 +242,7 @@ def flips(n: int, up: int, down: int) -> tuple[Floats, Floats]:
     return np.repeat([0.0, 1.0, 1.0], counts), np.repeat([1.0, 0.0, 1.0], counts)
 
 
-def planned_with_clusters() -> Setting:
+def planned_with_clusters() -> Cell:
     """The variance comes from an earlier pair of runs on 60 clusters of ten docs, with the noise of that."""
     effect = 0.06
 
@@ -275,13 +257,13 @@ def planned_with_clusters() -> Setting:
         p = paired_difference(*pair(rng, math.ceil(docs_needed(effect, noise) / 10))).p_value
         return not (p is not None and p < 0.05)
 
-    return Setting("missed differences", "planned for 80 % from a pilot of 60 clusters of 10", one, most=0.24)
+    return Cell("missed differences", "planned for 80 % from a pilot of 60 clusters of 10", one, most=0.24)
 
 
 # Chance
 
 
-def chance(name: str, p: float, wrong: set[str], tests: int, sizes: int) -> Setting:
+def chance(name: str, p: float, wrong: set[str], tests: int, sizes: int) -> Cell:
     index = np.repeat(np.arange(600 // sizes), sizes)
 
     def one(rng: Rng) -> bool:
@@ -295,10 +277,10 @@ def chance(name: str, p: float, wrong: set[str], tests: int, sizes: int) -> Sett
         return bool(said & wrong)
 
     what = "clusters of 10" if sizes > 1 else "docs alone"
-    return Setting("false notes", f"{name}, {tests} tasks of 600, {what}", one, slow=tests > 1)
+    return Cell("false notes", f"{name}, {tests} tasks of 600, {what}", one, slow=tests > 1)
 
 
-def settings() -> Iterator[Setting]:
+def settings() -> Iterator[Cell]:
     yield group_after_stopping()
     yield from (group_after_limit(limit) for limit in (40, 200))
     yield from (control(n, p) for n, p in ((30, 0.7), (200, 0.7), (60, 0.95), (200, 0.98)))

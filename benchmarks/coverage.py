@@ -1,32 +1,41 @@
 """How often nominal 95 % intervals hold the truth, and how often tests and gates at 5 % err, on and off the beaten track.
 
-    python benchmarks/coverage.py            # prints the table, writes benchmarks/RESULTS.md
+    python benchmarks/coverage.py --minutes 60    # measures cells for an hour; again, until it says that all are there
 
-A cell is 2,000 simulated data sets (400 where one is slow) with a fixed seed. It fails if the 99 % Monte Carlo interval of
+Cells that were measured are kept in `benchmarks/.coverage.jsonl` and measured again where the code has changed since. With all of
+them there, the table is written to `benchmarks/RESULTS.md`. `--only TEXT` and `--times N` try some, and keep nothing.
+
+A cell is 2,000 simulated data sets (400 where one is slow) with a seed of its own. It fails if the 99 % Monte Carlo interval of
 its rate lies wholly outside 92 to 98.5 % (coverage; no upper limit where the method is on the safe side by design), or
 wholly above 6 % (errors), and wholly above 22 % (differences that a plan for 80 % misses; 24 % where its variance comes from a
-pilot). Withheld intervals are counted apart.
+pilot). Withheld intervals are counted apart. Where other methods were tried on the same data (`CANDIDATES`), "wider" is the median
+width over that of the narrowest which holds in the cell.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
+from hashlib import sha256
 from math import comb
+from pathlib import Path
 
 import numpy as np
 
+from _coverage_cell import Cell, Outcome, held, keys, run
 from _coverage_features import settings
+from _coverage_groups import group_cells
 from assay.groups import GroupManager
 from assay.metrics import AGGREGATIONS
 from assay.results import MetricKey, Score
 from assay.scoring import estimate
 from assay.stats import (
     ConfidenceSequence,
-    Estimate,
     above_threshold,
     cluster_key,
     combined_estimate,
@@ -40,69 +49,11 @@ from assay.stats import (
     stratified_estimate,
     summary_estimate,
     unpaired_difference,
-    wilson,
 )
 
 Rng = np.random.Generator
 Floats = np.ndarray
-TIMES, FEWER = 2000, 400
 ACC = MetricKey("acc")
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One setting. `one` gives (low, high, truth), None where the interval is withheld, or whether an error was made."""
-
-    part: str
-    name: str
-    one: Callable[[Rng], tuple[float, float, float] | bool | None]
-    slow: bool = False
-    safe: bool = False
-    """Whether the method is on the safe side by design."""
-    most: float = 0.06
-    """For errors: the rate above which the cell fails."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    rate: float
-    error: float
-    """Half of a 99 % Monte Carlo interval."""
-    withheld: float
-    width: float | None
-    fails: bool
-
-
-def run(cell: Cell, times: int | None = None) -> Outcome:
-    rng = np.random.default_rng(abs(hash_of(cell.part + cell.name)))
-    times = times or (FEWER if cell.slow else TIMES)
-    found = [cell.one(rng) for _ in range(times)]
-    errors = [each for each in found if isinstance(each, bool | np.bool_)]
-    given = [each for each in found if isinstance(each, tuple)]
-    n = len(errors) or len(given)
-    if not n:
-        return Outcome(math.nan, math.nan, 1.0, None, False)
-    hits = sum(errors) if errors else sum(low <= truth + 1e-12 and truth - 1e-12 <= high for low, high, truth in given)
-    rate = hits / n
-    low, high = wilson(hits, n, level=0.99)
-    fails = low > cell.most if errors else high < 0.92 or (low > 0.985 and not cell.safe)
-    width = None if errors else float(np.mean([high - low for low, high, _ in given]))
-    return Outcome(rate, (high - low) / 2, 1 - n / times, width, fails)
-
-
-def hash_of(text: str) -> int:
-    """Python's own hash of a text differs from run to run."""
-    from hashlib import sha256
-
-    return int.from_bytes(sha256(text.encode()).digest()[:8], "big")
-
-
-def held(found: Estimate, truth: float) -> tuple[float, float, float] | None:
-    return None if found.low is None or found.high is None else (found.low, found.high, truth)
-
-
-def keys(rng: Rng, n: int) -> Floats:
-    return rng.integers(0, 2**63, n, dtype=np.uint64)
 
 
 def cluster_p(rng: Rng, p: float, rho: float, count: int) -> Floats:
@@ -508,32 +459,65 @@ CELLS: list[Cell] = [
     *[gate(f"five draws a doc, n {n}", repeats(n, 0.02), 0.02) for n in (50, 300)],
     f1_paired(300, F1_MARGIN),
     *[results_file(p, n, 0.02) for p, n in ((0.98, 100), (0.9, 300))],
-    *[Cell(*setting) for setting in settings()],
+    *settings(),
+    *group_cells(),
 ]
+
+
+KEPT = Path(__file__).with_name(".coverage.jsonl")
+
+
+def code() -> str:
+    """What the measurements depend on: another text of it, another table."""
+    here = Path(__file__).parent
+    files = [*here.glob("*coverage*.py")]
+    for folder in ("stats", "groups", "scoring", "analyses"):
+        files += (here.parent / "src" / "assay" / folder).rglob("*.py")
+    return sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest()[:16]
+
+
+def kept(version: str) -> dict[str, Outcome]:
+    lines = KEPT.read_text(encoding="utf-8").splitlines() if KEPT.exists() else []
+    entries = [json.loads(line) for line in lines]
+    return {entry["title"]: Outcome(**entry["outcome"]) for entry in entries if entry["code"] == version}
 
 
 def row_of(cell: Cell, found: Outcome) -> list[str]:
     rate = "–" if math.isnan(found.rate) else f"{found.rate:.1%} ± {found.error:.1%}"
     width = "" if found.width is None else f"{found.width:.3f}"
     judged = "FAILS" if found.fails else "safe side" if cell.safe else "holds"
-    return [f"{cell.part}: {cell.name}", rate, f"{found.withheld:.0%}" if found.withheld else "", width, judged]
+    wider = "" if found.ratio is None else f"{found.ratio:.2f} × {found.rival}"
+    return [cell.title, rate, f"{found.withheld:.0%}" if found.withheld else "", width, wider, judged]
 
 
 def main() -> None:
     from _results import markdown_table, write_section
 
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="cells whose name holds this text; the results file is not written")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="cells whose name holds this text; nothing is kept")
+    parser.add_argument("--times", type=int, default=0, help="so many data sets a cell; nothing is kept")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no cell after so many minutes")
     arguments = parser.parse_args()
-    rows = []
-    for cell in CELLS:
-        if arguments.only in f"{cell.part}: {cell.name}":
-            rows.append(row_of(cell, run(cell)))
-            print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
-    table = markdown_table(["setting", "coverage, or errors", "withheld", "mean width", ""], rows)
+    trial = bool(arguments.only or arguments.times)
+    version, started = code(), time.monotonic()
+    done = {} if trial else kept(version)
+    chosen = [cell for cell in CELLS if arguments.only in cell.title]
+    for cell in chosen:
+        if cell.title in done:
+            continue
+        if time.monotonic() - started > 60 * arguments.minutes:
+            sys.exit(f"{len(done)} of {len(chosen)} cells are there; run it again for the others")
+        done[cell.title] = run(cell, arguments.times or (400 if cell.slow else 2000))
+        print(*row_of(cell, done[cell.title]), sep=" | ", file=sys.stderr, flush=True)
+        if not trial:
+            with KEPT.open("a", encoding="utf-8") as file:
+                entry = {"code": version, "title": cell.title, "outcome": asdict(done[cell.title])}
+                file.write(json.dumps(entry) + "\n")
+    rows = [row_of(cell, done[cell.title]) for cell in chosen]
+    table = markdown_table(["setting", "coverage, or errors", "withheld", "median width", "wider", ""], rows)
     print(table)
-    if not arguments.only:
-        write_section("Coverage", f"{__doc__.split(chr(10) * 2, 2)[2]}\n{table}")
+    if not trial:
+        write_section("Coverage", f"{__doc__.split(chr(10) * 2, 3)[3]}\n{table}")
 
 
 if __name__ == "__main__":

@@ -136,3 +136,18 @@ def test_two_rows_of_one_task_stay_two_docs() -> None:
     keys = np.repeat(fresh_keys(np.random.default_rng(0), 50), 2)
     twice = estimate([0.0, 1.0] * 50, AGGREGATIONS["mean"], keys)
     assert root({"A": ["a"], "B": ["a"]}, {"a": twice}, P=["A", "B"]).estimate.n == 100
+
+
+def test_a_group_of_one_member_has_its_members_interval() -> None:
+    task = hundred(3, 0.97)
+    alone = root({"A": ["t1"]}, {"t1": task}, P=["A"])
+    assert (alone.estimate.low, alone.estimate.high) == (task.estimate.low, task.estimate.high)
+    assert alone.bounds(0.8) == task.bounds(0.8)
+
+
+def test_what_to_know_of_a_member_is_said_of_its_group() -> None:
+    heavy = np.exp(2 * np.random.default_rng(3).standard_normal(50))
+    rng = np.random.default_rng(0)
+    scores = {"t1": mean_score(heavy, fresh_keys(rng, 50)), "t2": mean_score(heavy / 1e6, fresh_keys(rng, 50))}
+    said = root({"A": ["t1", "t2"]}, scores, P=["A"]).estimate.caution
+    assert said == f"t1: {scores['t1'].estimate.caution}"

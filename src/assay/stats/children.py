@@ -91,6 +91,11 @@ class ChildEvidence:
         return self.rule.linear and self.mask is None
 
     @property
+    def is_its_child(self) -> bool:
+        """Whether it is the number of its only child: it then has that child's interval."""
+        return len(self.children) == 1 and not self.rule.on_samples and self.value == float(self.values[0])
+
+    @property
     def is_extreme(self) -> bool:
         return self.rule.extreme is not None and self.mask is None
 
@@ -119,7 +124,24 @@ def estimate_from_children(evidence: ChildEvidence, level: float = 0.95) -> Esti
         return Estimate.missing("no child passes the group filter", evidence.n)
     if not math.isfinite(evidence.value):
         return Estimate.missing(f"{evidence.rule.name} has no value here", evidence.n)
-    return first_that_holds(methods_of("children"), evidence, level)[1]
+    if evidence.is_its_child:
+        return replace(_at(evidence.children[0], level), n=evidence.n)
+    made = first_that_holds(methods_of("children"), evidence, level)[1]
+    return made if made.caution or made.stderr is None else replace(made, caution=_cautions(evidence))
+
+
+def _cautions(e: ChildEvidence) -> str | None:
+    """What children say before their error bars are trusted; of a mean, those children that hold a tenth of its variance."""
+    said: dict[str, list[str]] = {}
+    parts = (e.shares * e.stderrs) ** 2 if e.is_mean and e.stderrs is not None else np.ones(len(e.children))
+    for name, child, part in zip(e.names, e.children, parts.tolist()):
+        if child.estimate.caution and part >= _TOO_MUCH * float(parts.sum() if e.is_mean else 0.0):
+            said.setdefault(child.estimate.caution, []).append(name)
+    texts = [f"{', '.join(names[:3])}{' …' if len(names) > 3 else ''}: {caution}" for caution, names in said.items()]
+    return "; ".join(texts[:3]) or None
+
+
+_TOO_MUCH = 0.1
 
 
 # Replicates
@@ -200,7 +222,15 @@ def _combined(e: ChildEvidence, level: float) -> Estimate | None:
         return None
     if reason := e.without_stderr():
         return Estimate.bare(e.value, e.n, reason)
-    return combined_estimate(e.value, [child.estimate for child in e.children], e.shares, e.n, level=level)
+    return combined_estimate(e.value, [_at(child, level) for child in e.children], e.shares, e.n, level=level)
+
+
+def _at(child: Child, level: float) -> Estimate:
+    """The child's estimate with its interval at this level."""
+    if level == child.estimate.level:
+        return child.estimate
+    low, high = child.bounds(level) or (None, None)
+    return replace(child.estimate, low=low, high=high, level=level)
 
 
 def _added_up(e: ChildEvidence, level: float) -> Estimate:

@@ -20,10 +20,12 @@ from assay.stats.intervals import (
     log_normal_end,
     normal_quantile,
     skewed_interval,
+    skewed_reach,
     spread_of,
     t_quantile,
     wilson_interval,
 )
+from assay.stats.profile import docs_worth, mean_ends
 from assay.stats.units import cluster_index, sums_by
 
 
@@ -136,7 +138,8 @@ def _student(evidence: DocEvidence, level: float) -> Estimate | None:
         high, low = max(high, far[0] or high), min(low, -(far[1] or -low))
         caution = HEAVY_TAIL if far[0] or far[1] else caution
     method = "t" if evidence.clusters is None else "clustered t"
-    return Estimate(value, spread.stderr, low, high, evidence.n, method, level=level, df=spread.df, caution=caution)
+    estimate = Estimate(value, spread.stderr, low, high, evidence.n, method, level=level, df=spread.df, caution=caution)
+    return replace(estimate, skew=spread.skew)
 
 
 RATIO_METHODS = (
@@ -227,17 +230,22 @@ def summary_estimate(value: float, stderr: float, n: int, *, level: float = 0.95
 
 
 def rescaled(estimate: Estimate, level: float) -> tuple[float, float] | None:
-    """An interval at another level where only the estimate is known: each side by the ratio of the quantiles."""
+    """An interval at another level where only the estimate is known: each side by the ratio of the quantiles, or, of a score in
+    [0, 1], by the score interval of as many docs as would have this end."""
     if estimate.value is None:
         return None
-    df = _df(estimate)
+    value, df = estimate.value, _df(estimate)
     if estimate.low is None or estimate.high is None:
         known = estimate.stderr is not None and estimate.n > 1
-        return skewed_interval(estimate.value, estimate.stderr or 0.0, df, 0.0, level) if known else None
-    ratio = t_quantile((1 + level) / 2, df) / t_quantile((1 + estimate.level) / 2, df)
-    low = estimate.value - ratio * (estimate.value - estimate.low)
-    high = estimate.value + ratio * (estimate.high - estimate.value)
-    return (max(0.0, low), min(1.0, high)) if estimate.bounded else (low, high)
+        return skewed_interval(value, estimate.stderr or 0.0, df, 0.0, level) if known else None
+    if level == estimate.level:
+        return estimate.low, estimate.high
+    now, before = (_quantile(estimate, df, (1 + each) / 2) for each in (level, estimate.level))
+    if estimate.bounded and 0 <= value <= 1:
+        worth = [docs_worth(value, end, before) for end in (estimate.low, estimate.high)]
+        ends = [wilson_interval(value, n, now)[side] if math.isfinite(n) else value for side, n in enumerate(worth)]
+        return ends[0], ends[1]
+    return value - now / before * (value - estimate.low), value + now / before * (estimate.high - value)
 
 
 def wilson(successes: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
@@ -272,25 +280,63 @@ def unweighted_stderr(stderrs: Sequence[float]) -> float:
 def combined_estimate(
     value: float, members: Sequence[Estimate], weights: Floats, n: int, *, level: float = 0.95
 ) -> Estimate:
-    """A weighted mean of independent members, weights of sum 1: one interval on its own standard error.
+    """A weighted mean of independent members, weights of sum 1. `members` have their intervals at this level.
 
-    The members' degrees of freedom add up by Satterthwaite's rule. Putting their intervals together instead is too
-    wide where each has few docs, and too short where many are all right.
+    Scores in [0, 1] by the likeliest values of the members that have a supposed mean (`profile`); other numbers by their
+    standard errors and skewness, and by the members' own ends where these reach further than both say.
     """
     parts = np.array([m.stderr if m.stderr is not None else math.nan for m in members]) * weights
-    stderr = float(np.linalg.norm(parts))
-    own = np.array([_df(m) for m in members])
-    bounded = all(m.bounded for m in members)
-    if bounded:
-        # Half a unit more at either end, of a typical share: that of a doc where docs count alike.
+    stderr, own = float(np.linalg.norm(parts)), np.array([_df(m) for m in members])
+    ends = np.array([(m.low, m.high) for m in members], dtype=np.float64)
+    if all(m.bounded for m in members) and np.isfinite(ends).all():
+        low, high = _profiled(members, ends, weights, own, level)
+        # A typical unit's share of the weight: that of a doc where docs count alike.
         share = float((weights**2 / (own + 1)).sum())
-        df = math.inf if all(m.basis is Basis.COUNTS for m in members) else _satterthwaite(parts, own)
-        low, high = bounded_interval(value, stderr, df, level, lost=share)
         estimate = Estimate(value, stderr, low, high, n, "combined score", level=level, bounded=True)
         return replace(estimate, df=1 / share - 1)
+    skew = float((parts**3 * [m.skew for m in members]).sum()) / stderr**3 if stderr else 0.0
     df = _satterthwaite(parts, own)
-    low, high = skewed_interval(value, stderr, df, 0.0, level)
-    return Estimate(value, stderr, low, high, n, "combined t", level=level, df=None if math.isinf(df) else df)
+    low, high = (value + sign * _reach(members, ends, weights, own, skew, sign, level) for sign in (-1, 1))
+    estimate = Estimate(value, stderr, low, high, n, "combined t", level=level, df=None if math.isinf(df) else df)
+    return replace(estimate, skew=skew)
+
+
+def _profiled(
+    members: Sequence[Estimate], ends: Floats, weights: Floats, own: Floats, level: float
+) -> tuple[float, float]:
+    half, values = (1 + level) / 2, np.array([m.value for m in members], dtype=np.float64)
+    if all(m.basis is Basis.COUNTS for m in members):
+        z = normal_quantile(half)
+        return mean_ends(values, (own + 1, own + 1), weights, (z, z), counts=True)
+    quantiles = np.array([_quantile(m, df, half) for m, df in zip(members, own.tolist())])
+    worth, pooled = [], []
+    for side in (0, 1):
+        worth.append(np.array([docs_worth(*each) for each in zip(values, ends[:, side], quantiles)]))
+        pooled.append(t_quantile(half, _satterthwaite(weights * (values - ends[:, side]) / quantiles, own)))
+    return mean_ends(values, (worth[0], worth[1]), weights, (pooled[0], pooled[1]), counts=False)
+
+
+def _quantile(member: Estimate, df: float, half: float) -> float:
+    """That of a member's own interval: Wilson's does not know degrees of freedom."""
+    return normal_quantile(half) if member.basis is Basis.COUNTS else t_quantile(half, df)
+
+
+def _reach(
+    members: Sequence[Estimate], ends: Floats, weights: Floats, own: Floats, skew: float, sign: int, level: float
+) -> float:
+    """How far a mean of members, not all of which are scores in [0, 1], reaches down (−1) or up (1)."""
+    half, side = (1 + level) / 2, max(0, sign)
+    errors, sides = np.zeros(len(members)), np.zeros(len(members))
+    for i, (m, df) in enumerate(zip(members, own.tolist())):
+        quantile, error = _quantile(m, df, half), m.stderr or 0.0
+        ordinary = skewed_reach(quantile, m.skew)[side] * error
+        sides[i] = ordinary if m.value is None or math.isnan(ends[i, side]) else abs(ends[i, side] - m.value)
+        errors[i] = sides[i] / quantile if m.bounded else error
+        if sides[i] <= ordinary * (1 + 1e-9) or m.bounded:
+            sides[i] = 0.0  # nothing beyond its standard error and skewness
+    quantile = t_quantile(half, _satterthwaite(weights * errors, own))
+    far = np.linalg.norm(weights * np.where(sides > 0, sides, quantile * errors))
+    return max(skewed_reach(quantile, skew)[side] * float(np.linalg.norm(weights * errors)), float(far))
 
 
 def stratified_estimate(

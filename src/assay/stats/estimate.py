@@ -67,6 +67,8 @@ class Estimate:
     withheld_reason: str | None = field(default=None, compare=False)
     """Why a number that is defined has no interval."""
     basis: Basis = field(default=Basis.DOCS, compare=False)
+    skew: float = field(default=0.0, compare=False)
+    """Skewness of the error itself, where it is known: what a group must know of its members."""
 
     @property
     def is_recomputable(self) -> bool:
@@ -74,7 +76,8 @@ class Estimate:
         return self.basis in RECOMPUTABLE
 
     def to_dict(self) -> dict[str, Any]:
-        """As it is written to files. `basis` and `withheld_reason` are told there by `method`, but for `Basis.OTHER`."""
+        """As it is written to files. `basis` and `withheld_reason` are told there by `method`, but for `Basis.OTHER`; `skew` serves
+        a run in memory alone."""
         written = as_written(vars(self).items())
         return {**written, "basis": self.basis.value} if self.basis is Basis.OTHER else written
 
@@ -126,7 +129,7 @@ class Estimate:
 
 
 NO_INTERVAL = "no interval: "
-_NOT_WRITTEN = ("withheld_reason", "basis")
+_NOT_WRITTEN = ("withheld_reason", "basis", "skew")
 _WRITTEN = tuple(f.name for f in fields(Estimate) if f.name not in _NOT_WRITTEN)
 
 
