@@ -67,6 +67,20 @@ def test_grades(reply: str, value: float | None) -> None:
         ("The response is therefore wrong.", 0.0),
         ("The answer is not correct.", 0.0),
         ("At first sight the answer is correct.\nBut 6 times 7 is 42. So the answer is incorrect.", 0.0),
+        # What Qwen2.5-Coder-1.5B-Instruct wrote through llama.cpp when it was asked for tags:
+        ("The answer is correct because it directly states the capital of Ukraine, which is Kyiv.", 1.0),
+        ("The answer that you judge is incorrect. The correct answer is Paramaribo, not San Salvador.", 0.0),
+        (
+            'The answer that you judge is incorrect because it says "It is Beijing or Pyongyang." The right answer is "Beijing."',
+            0.0,
+        ),
+        ('The answer that you judge is correct because it says the same as the right answer, which is "Suva".', 1.0),
+        ("The answer is wrong because it says Copenhagen was once the capital, but today it is Kyiv.", 0.0),
+        (
+            'The answer that you judge is incorrect because it does not say the same as the right answer. The right answer is "Caracas".',
+            0.0,
+        ),
+        ("The answer is correct because it is not wrong in any way.", None),
         ("The answer is correct, but incomplete.", None),
         ("The answer is partially correct.", None),
         ("The answer would be correct if it said 42.", None),

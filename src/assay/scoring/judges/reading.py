@@ -11,6 +11,8 @@ from assay.scoring.judges.scales import Grades, NamedScale, Scale
 
 LONGEST = 1_000_000
 """Characters of a reply that are looked at, from its end: a verdict ends a reply."""
+PROSE = 20_000
+"""Of these, in which plain statements are looked for."""
 
 _TAG = re.compile(r"<verdict>([^<>]{0,200})</verdict>", re.IGNORECASE)
 _BLOCK = re.compile(r"\A```(?:json)?\s*(.*?)\s*```\Z", re.DOTALL)
@@ -115,7 +117,8 @@ def _object(text: str) -> Any:
 
 
 _QUOTED = re.compile(
-    r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|^[ \t]*>[^\n]*", re.DOTALL | re.MULTILINE
+    r"```.*?(?:```|\Z)|`[^`\n]{0,999}`|\"[^\"\n]{0,999}\"|“[^”\n]{0,999}”|«[^»\n]{0,999}»|^[ \t]{0,9}>[^\n]*",
+    re.DOTALL | re.MULTILINE,
 )
 _SENTENCE = re.compile(r"[^.!?\n]+(?:\.(?=\d)[^.!?\n]*)*")
 _OPEN = re.compile(
@@ -128,6 +131,7 @@ _CERTAIN = r"(?:(?:therefore|thus|hence|clearly|indeed|completely|entirely|fully
 _SUBJECT = (
     r"(?<!right )(?<!correct )(?<!reference )(?<!expected )(?<!true )(?<!given right )"
     r"\b(?:answer|response|reply|solution|result|statement|verdict|it|this)"
+    r"(?:\s+(?:(?:that|which)\s+)?(?:I|you|we)\s+(?:judged?|am\s+judging|are\s+judging)|\s+(?:given|provided|above|in question))?"
 )
 _GRADED = re.compile(
     r"\b(?:score|grade|rating|verdict|mark)s?\s*(?:is|of|:|=|would be)?\s*:?\s*(?P<a>-?\d+(?:\.\d+)?(?:\s*/\s*\d+|\s+out of\s+\d+)?)(?![\d/]|\.\d)"
@@ -147,7 +151,7 @@ def last_statement(text: str, scale: Scale) -> float | None:
     >>> last_statement("It is brief. I would give this answer a 7 out of 10.", Grades(1, 10))
     7.0
     """
-    plain = re.sub(r"[*_]+", "", _QUOTED.sub(" ", text))
+    plain = re.sub(r"[*_]+", "", _QUOTED.sub(" ", text[-PROSE:]))
     said: float | None = None
     for sentence in _SENTENCE.findall(plain):
         if isinstance(scale, NamedScale):
@@ -176,8 +180,16 @@ def _named(sentence: str, scale: NamedScale) -> set[float | None]:
     word = next(word for each, word in known.items() if each.casefold() == match["word"].casefold())
     others = [other for other in scale.values if other != word]
     rest = match["rest"].strip(" ,;:-–—")
-    is_open = _OPEN.search(sentence) or (
-        rest and not re.match(r"(?:because|since|as|and|for|which|given)\b", rest, re.IGNORECASE)
+    reason = re.match(r"(?:because|since|as|and|for|which|given)\b", rest, re.IGNORECASE)
+    contrary = [each for each, meant in known.items() if meant != word]
+    is_open = (
+        _OPEN.search(sentence[: match.end("word")])
+        or (rest and not reason)
+        or re.search(
+            rf"\b(?:is|was|but|yet)\s+(?:\w+\s+){{0,2}}(?:{'|'.join(map(re.escape, contrary))})\b(?!\s+answer)",
+            rest,
+            re.IGNORECASE,
+        )
     )
     if is_open or (match["not"] and len(others) != 1):
         return {None}
