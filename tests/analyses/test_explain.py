@@ -16,11 +16,13 @@ from tests.analyses.made import write_run
 from tests.finished.test_readers import inspect_sample, lighteval_rows, write_inspect, write_lighteval
 
 import assay
+from assay.analyses.compare import compare_runs
 from assay.analyses.explain import ExplainOptions, Explanation, explain, findings
 from assay.analyses.explain.causes import Hints, text_segments
+from assay.analyses.rank import rank
 from assay.cli.explain import command
 from assay.errors import ConfigError
-from assay.finished import Run, open_run
+from assay.finished import Run, has_same_words, open_run
 from assay.instance import Instance, Response, context_text
 from assay.models import LM
 
@@ -139,10 +141,65 @@ def test_one_thing_asked_otherwise_is_named_with_its_worth(tmp_path: Path, cause
     assert all(abs(share.estimate.value or 0.0) < 1e-9 for share in others)
 
 
+class Rendered(Fragile):
+    """A local model with a chat template."""
+
+    def apply_chat_template(self, messages: list[dict[str, Any]], add_generation_prompt: bool = True) -> str:
+        turns = "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in messages)
+        return turns + "<|im_start|>assistant\n" * add_generation_prompt
+
+    def chat_template(self, name: bool | str | None = None) -> str | None:
+        return "im"
+
+
+class Served(Fragile):
+    """Another model, behind a server that takes messages."""
+
+    chat = "messages"
+
+
+def test_two_models_of_which_one_was_sent_messages_and_the_other_the_same_words_are_two_models(tmp_path: Path) -> None:
+    chat: dict[str, Any] = {"apply_chat_template": True}
+    a = sums(tmp_path, "a", Rendered(), **chat)
+    b = sums(tmp_path, "b", Served(careless=True), **chat)
+    explanation = explain(a, b)
+    (share,) = [share for share in explanation.shares if share.docs]
+    assert "Rendered → Served" in share.cause
+    assert share.estimate.value == pytest.approx(-LOSS, abs=0.1)
+    assert any("cannot be told" in note for note in explanation.notes)
+    (row,) = compare_runs([a, b])[0].rows
+    assert row.paired
+    (ranking,) = rank([a, b])
+    assert len(ranking.runs) == 2
+
+
+def test_words_that_differ_under_a_template_are_told_from_those_that_do_not(tmp_path: Path) -> None:
+    chat: dict[str, Any] = {"apply_chat_template": True}
+    a = sums(tmp_path, "a", Rendered(), **chat)
+    b = sums(tmp_path, "b", Served(), {"doc_to_text": "Sum: {{a}} + {{b}}\nAnswer:"}, **chat)
+    with pytest.raises(ConfigError, match="prompts differ"):
+        compare_runs([a, b])
+    assert not has_same_words(a, b, "sums")
+    causes = [share.cause for share in explain(a, b).shares if share.docs]
+    assert causes == ["the model Rendered → Served, and chat template"]
+
+
+def test_two_models_that_were_also_sent_other_prompts_cannot_be_told_apart_from_these(tmp_path: Path) -> None:
+    class Another(Fragile):
+        pass
+
+    dislikes, change, settings = CAUSES["shots"]
+    a = sums(tmp_path, "a", Fragile([dislikes]))
+    b = sums(tmp_path, "b", Another([dislikes]), change, **settings)
+    causes = [share.cause for share in explain(a, b).shares if share.docs]
+    assert causes == ["the model Fragile → Another, and shots"]
+
+
 def test_a_real_chat_is_a_chat_template(tmp_path: Path) -> None:
     class Chatty(Fragile):
         chat = "messages"
 
+    Chatty.__name__ = Fragile.__name__  # the same model
     plain, chatty = Fragile(["role"]), Chatty(["role"])
     explanation = explain(sums(tmp_path, "a", plain), sums(tmp_path, "b", chatty, apply_chat_template=True))
     check_cause(explanation, "chat template", -LOSS)

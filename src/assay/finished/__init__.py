@@ -19,6 +19,7 @@ from assay.finished.run import (
     run_of_docs,
     shared_keys,
 )
+from assay.finished.wording import has_same_words, template_around
 
 __all__ = [
     "PARTS",
@@ -33,6 +34,7 @@ __all__ = [
     "SentRequest",
     "align",
     "export_run",
+    "has_same_words",
     "is_higher_better",
     "named_like",
     "open_results",
@@ -46,6 +48,7 @@ __all__ = [
     "shared_keys",
     "stored_docs",
     "stored_questions",
+    "template_around",
     "with_our_estimates",
     "write_sample_files",
 ]

@@ -20,7 +20,7 @@ from assay.analyses.compare.model import (
 )
 from assay.analyses.compare.task_difference import Alignments, TaskDifference, compare_task, repeatable_aggregation
 from assay.errors import ConfigError, did_you_mean
-from assay.finished import DocColumn, Run, is_higher_better, named_like, perturbations_in
+from assay.finished import DocColumn, Run, has_same_words, is_higher_better, named_like, perturbations_in
 from assay.results import MetricKey
 from assay.stats import decide, holm, unpaired_difference
 
@@ -106,10 +106,15 @@ class _Pair:
             return self._as_reported(task, a.key)
         try:
             # A perturbation changes prompts and nothing else: its docs are those of the clean run.
-            options = (
-                self.options.model_copy(update={"ignore_prompts": True}) if task in self.perturbed else self.options
-            )
-            return compare_task(a, b, rule, options, alignments)
+            alike = self.options.model_copy(update={"ignore_prompts": True})
+            options = alike if task in self.perturbed else self.options
+            try:
+                return compare_task(a, b, rule, options, alignments)
+            except NotComparable:
+                if options is alike or not has_same_words(self.a, self.b, task):
+                    raise
+                found = compare_task(a, b, rule, alike, alignments)
+                return replace(found, notes=tuple(SAME_WORDS if "prompts differ" in n else n for n in found.notes))
         except NotComparable as error:
             if task not in self.refused:
                 self.refusals.append(Refusal(task, str(error)))
@@ -197,6 +202,9 @@ def _judged(comparisons: list[Comparison], options: CompareOptions) -> list[Comp
         return replace(row, p_adjusted=p, verdict=verdict)
 
     return [replace(c, rows=tuple(judged(i, row) for row in c.rows), family=family) for i, c in enumerate(comparisons)]
+
+
+SAME_WORDS = "one run was sent messages, the other the same words through a chat template"
 
 
 def _hint(refusals: Sequence[Refusal]) -> str | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any
 
-from assay.finished import AnsweredDoc, SentRequest
+from assay.finished import AnsweredDoc, SentRequest, template_around
 from assay.instance import Message, context_text, is_chat
 
 BOS = ("<s>", "<bos>", "<|begin_of_text|>", "<|startoftext|>", "<|endoftext|>", "<｜begin▁of▁sentence｜>", "[BOS]")
@@ -124,7 +124,7 @@ def _change(a: SentRequest, b: SentRequest, hints: Hints) -> RequestChange:
         segments = tuple(text_segments(a.prompt, b.prompt, hints))
     elif is_chat(a.prompt) and is_chat(b.prompt):
         segments, causes = _chat_changes(_parts(a.prompt), _parts(b.prompt), hints)
-    elif a.prompt != b.prompt and a.prompt is not None and b.prompt is not None:
+    elif a.prompt != b.prompt and None not in (a.prompt, b.prompt) and template_around(a, b) is None:
         causes.add("chat template")
     causes |= {s.cause for s in segments if s.cause is not None}
     hidden = frozenset() if causes else _hidden_causes(a, b, hints)

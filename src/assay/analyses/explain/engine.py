@@ -17,6 +17,7 @@ from assay.analyses.explain.rescoring import MOST_CAUSES, Rules, shapley_request
 from assay.config import CommandFlag, Options, option
 from assay.errors import ConfigError, did_you_mean
 from assay.finished import AnsweredDoc, DocColumn, Run, align
+from assay.instance import is_chat
 from assay.models import LM
 from assay.results import MetricKey, matching
 from assay.stats import Estimate, unit_index, unit_keys
@@ -250,13 +251,24 @@ class _Inquiry:
         docs: PairedDocs,
         rules: Rules,
     ) -> None:
-        """What other answers are worth goes to what was requested otherwise; to the model where nothing was."""
+        """What other answers are worth goes to what was requested otherwise; to the model where nothing was. Where both
+        differ they cannot be told apart, and are named together."""
+        model = next(iter(model_differences(*self.runs, names_only=True)), None)
+        if self._has_chats_on_one_side(docs):
+            self.notes.append(
+                "one run was sent messages and the other text: whether the server's chat template is the same cannot be told"
+            )
         for group in sorted(set(causes), key=sorted):
             here = np.array([each == group for each in causes])
             if not group:
                 facts = model_differences(*self.runs)
                 name = "the model: " + ", ".join(facts) if facts else UNEXPLAINED
                 self._add(name, np.where(here, answers, 0.0), here)
+            elif model is not None:
+                self._add(f"the {model}, and {' and '.join(sorted(group))}", np.where(here, answers, 0.0), here)
+                self.notes.append(
+                    "two models were sent other requests: what each of these is worth cannot be told apart"
+                )
             elif len(group) == 1:
                 self._add(next(iter(group)), np.where(here, answers, 0.0), here)
             elif self.lm is not None and self._can_ask_again(group, here, changes, docs):
@@ -265,6 +277,10 @@ class _Inquiry:
                 self._add(" and ".join(sorted(group)), np.where(here, answers, 0.0), here)
                 if self.lm is None:
                     self.notes.append("to separate causes that always occur together, ask a model again with --model")
+
+    def _has_chats_on_one_side(self, docs: PairedDocs) -> bool:
+        kinds = [{is_chat(request.prompt) for doc in side for request in doc.requests} for side in docs]
+        return kinds[0] != kinds[1]
 
     def _can_ask_again(
         self,

@@ -83,12 +83,13 @@ def config_differences(a: Run, b: Run, task: str) -> list[FieldDifference]:
     return found + [FieldDifference(f"model.{name}", x, y) for name, (x, y) in _model_facts(a, b).items()]
 
 
-def model_differences(a: Run, b: Run) -> list[str]:
-    """What may make two runs answer the same request otherwise, in words.
+def model_differences(a: Run, b: Run, *, names_only: bool = False) -> list[str]:
+    """What may make two runs answer the same request otherwise, in words; with `names_only`, that they are two models.
 
     Formats name models in their own ways, so a name is compared by its last part.
     """
-    return [f"{name} {x} → {y}" for name, (x, y) in _model_facts(a, b).items()]
+    found = _model_facts(a, b)
+    return [f"{name} {x} → {y}" for name, (x, y) in found.items() if not names_only or name == "model"]
 
 
 def _model_facts(a: Run, b: Run) -> dict[str, tuple[str, str]]:

@@ -17,7 +17,7 @@ from assay.analyses.compare import (
     reported_weights,
 )
 from assay.errors import ConfigError
-from assay.finished import Alignment, DocColumn, Run, align
+from assay.finished import Alignment, DocColumn, Run, align, has_same_words
 from assay.groups import AGGREGATORS, ArrayAggregator
 from assay.results import GroupScore, MetricKey
 from assay.stats import PairDraws, drawn_pairs, mean_pairs, unit_index, weighted_pairs
@@ -86,7 +86,12 @@ class Evidence:
                 )
             columns.append(of_task[self.key].scored())
         docs = align(*columns)
-        if docs.differing and not self.options.ignore_prompts:
+        first, *others = self.runs
+        if (
+            docs.differing
+            and not self.options.ignore_prompts
+            and not all(has_same_words(first, other, task) for other in others)
+        ):
             raise ConfigError(
                 f"{task}: prompts differ on {docs.differing:,} docs",
                 hint="--ignore_prompts ranks the runs anyway; a rank is then that of model and prompt together.",
