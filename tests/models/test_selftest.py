@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from tests.models.openai.faulty_server import FaultyServer
 
 from assay.cli.selftest import command
 from assay.errors import ModelError
-from assay.models import LM, load_model
+from assay.models import LM, ModelInfo, load_model
 from assay.models.ngram import NgramLM
 from assay.models.selftest import Check, compare, requests, run_checks
 
@@ -125,6 +126,16 @@ def served(kind: str, server: FaultyServer) -> dict[str, Check]:
         return verdicts(lm)
     finally:
         lm.close()
+
+
+def test_a_server_that_repeats_draws_only_when_they_are_alone_is_told_what_that_means() -> None:
+    class Slots(faulty_models.DrawsByPlace):
+        def info(self) -> ModelInfo:
+            return replace(super().info(), computes_here=False)
+
+    checks = verdicts(Slots())
+    assert failed(checks) == []
+    assert "a score over repeats cannot be had again" in checks["draws"].note
 
 
 @pytest.mark.parametrize(

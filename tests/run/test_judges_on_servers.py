@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from tests.run.test_needs import Answer, chat_server, says
 
 import assay
 from assay.results import MetricKey
+from assay.run import Quiet
+from assay.run.progress import Counts
 
 KEY = MetricKey("correct", "none")
 
@@ -116,3 +118,14 @@ def test_a_judge_that_cannot_be_read_is_held_to_a_form_where_the_server_can(tmp_
         else []
     )
     assert result.tasks["judged"].health.count("unjudged") == (0 if can else 2)
+
+
+def test_progress_counts_the_docs_from_the_first_question_to_a_judge(tmp_path: Path) -> None:
+    class Seen(Quiet):
+        totals: ClassVar[list[int]] = []
+
+        def update(self, counts: Counts) -> None:
+            self.totals.append(counts.docs_total)
+
+    evaluate(tmp_path, judge({}, "<verdict>correct</verdict>"), 3, progress=Seen())
+    assert set(Seen.totals) == {3}

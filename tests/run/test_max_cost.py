@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,19 @@ def test_it_stops_before_the_request_that_might_pass_it_and_goes_on_from_there(t
         result = evaluate(tmp_path, server, max_cost=1000)
         assert len(server.bodies) == 20
     assert result.answers_from.startswith("16 computed, 4 from the store")
+
+
+def test_what_the_next_request_may_cost_is_said_and_enough_for_it(tmp_path: Path) -> None:
+    with FaultyServer() as server:
+        with pytest.raises(
+            CostReached, match=r"may cost up to .* \(at most \d+ tokens of prompt and 8 of answer\)"
+        ) as reached:
+            evaluate(tmp_path, server, max_cost=0.1)
+        assert "All answers are stored" not in str(reached.value.hint)
+        enough = float(re.findall(r"--max_cost ([\d.e+]+)", str(reached.value.hint))[0])
+        with pytest.raises(CostReached):
+            evaluate(tmp_path, server, max_cost=enough * 1.05)
+        assert len(server.bodies) >= 1
 
 
 def test_what_is_in_the_store_costs_nothing(tmp_path: Path) -> None:

@@ -197,6 +197,9 @@ def test_rounding_is_no_difference_and_one_other_letter_is() -> None:
     near = tuple((ProbeReply("Paris", ({"P": -0.1004},)),) for _ in PROBES)
     other = ((ProbeReply("Parma"),), *base[1:])
     assert difference(Identity(replies=base), Identity(replies=near)) is None
+    # A server that was started again with other slots reads another length, and is the same model.
+    sizes = [Identity({"meta.n_ctx": n, "meta.n_params": 135}, replies=base) for n in (2048, 8192)]
+    assert difference(*sizes) is None
     assert "Parma" in str(difference(Identity(replies=base), Identity(replies=other)))
 
 

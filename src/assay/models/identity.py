@@ -32,6 +32,9 @@ PROBE_TOKENS = 12
 TIMES_AT_FIRST = 3
 ROUNDING = 0.005
 """Difference in log-probability of one probe that is nobody's: servers round what they write."""
+LENGTHS = frozenset({"max_model_len", "context_length", "context_window", "meta.n_ctx"})
+"""What a server says of how much it reads at once, which changes with how it is started. No answer that it gave would have
+been another: a prompt that does not fit has none."""
 DEPTH = 3
 """How many attributes deep weights are looked for: a pipeline holds a model that holds them."""
 
@@ -79,7 +82,7 @@ class Identity:
 
 def difference(one: Identity, two: Identity) -> str | None:
     """Why these are two models; None where nothing tells them apart."""
-    for name in sorted(one.says.keys() & two.says.keys()):
+    for name in sorted((one.says.keys() & two.says.keys()) - LENGTHS):
         if one.says[name] != two.says[name]:
             return f"its {name} was {one.says[name]} and is now {two.says[name]}"
     if one.builds and two.builds and not set(one.builds) & set(two.builds):

@@ -153,8 +153,10 @@ class CostLimit:
             self.reserved = max(0.0, self.reserved - reserved)
             self.spent += spent
 
-    def reached(self) -> CostReached:
+    def reached(self, dearest: float, why: str) -> CostReached:
+        """`dearest` is the most that the next request can cost, and `why` what that is made of."""
+        stored = "All answers are stored. " if self.spent else ""
         return CostReached(
-            f"stopped: {self.spent:.4g} of --max_cost {self.most:g} is spent, and the next request might exceed it",
-            hint="All answers are stored. Run the same command with a higher --max_cost to continue from here.",
+            f"stopped: {self.spent:.4g} of --max_cost {self.most:g} is spent, and the next request may cost up to {dearest:.2g} ({why})",
+            hint=f"{stored}Run the same command with --max_cost {self.spent + dearest:.2g} or more, or allow shorter answers with --gen_kwargs max_gen_toks=…",
         )

@@ -213,8 +213,10 @@ def _read_gguf(directory: Path, gguf: str) -> tuple[Any, Any]:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    from assay.models.hf.loading import without_gguf_bar
+
     try:
-        with _no_bar():
+        with without_gguf_bar():
             tokenizer = AutoTokenizer.from_pretrained(directory, gguf_file=gguf)
             network = AutoModelForCausalLM.from_pretrained(directory, gguf_file=gguf, dtype=torch.float32)
     except Exception as error:  # the readers of a damaged file raise whatever they stumble over
@@ -239,19 +241,6 @@ def _write_plain(network: Any, directory: Path) -> None:
     save_file(state, part, metadata={"format": "pt"})
     part.chmod(0o644)  # the writer makes it readable for its owner alone; a cache may be shared
     os.replace(part, directory / "model.safetensors")
-
-
-@contextmanager
-def _no_bar() -> Iterator[None]:
-    """Keep the GGUF reader of transformers off the screen: its bar is a plain tqdm, out of reach of their own switch."""
-    from transformers import modeling_gguf_pytorch_utils as reader
-
-    bar = getattr(reader, "tqdm", None)
-    reader.tqdm = lambda tensors, **_: tensors
-    try:
-        yield
-    finally:
-        reader.tqdm = bar
 
 
 def _finish(model: CatalogModel, target: Path) -> None:

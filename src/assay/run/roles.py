@@ -12,10 +12,20 @@ from assay.instance import Instance, Message
 from assay.models import LM, CostLimit
 from assay.run.answerers import ModelAnswerer, ModelStore
 from assay.run.doc_work import DocWork
-from assay.run.progress import Counts, Progress
+from assay.run.progress import Counts, Progress, Quiet
 from assay.run.stored import StoredVerdicts
 from assay.store import ResponseStore, request_digest
 from assay.tasks import DocRequests
+
+
+class MessagesOnly(Quiet):
+    """How far another model is with its questions is counted with the docs that they are about."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+
+    def message(self, text: str) -> None:
+        self.progress.message(text)
 
 
 class Roles:
@@ -124,7 +134,7 @@ class Roles:
                 fresh=self.config.fresh,
                 offline=self.config.offline,
                 stop=self.stop,
-                progress=self.progress,
+                progress=MessagesOnly(self.progress),
                 counts=Counts(),
             )
         return self._answerers[role]

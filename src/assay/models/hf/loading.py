@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -171,7 +171,8 @@ def load_network(source: Source, *, dtype: str, device: str, seq2seq: bool) -> A
     auto = transformers.AutoModelForSeq2SeqLM if seq2seq else transformers.AutoModelForCausalLM
     transformers.utils.logging.disable_progress_bar()
     try:
-        model = auto.from_pretrained(source.pretrained, dtype=dtype, **source.common(), **options)
+        with without_gguf_bar() if source.gguf_file else nullcontext():
+            model = auto.from_pretrained(source.pretrained, dtype=dtype, **source.common(), **options)
     except Exception as error:  # as above
         raise _explain("the weights of", source, error) from error
     if source.peft:
@@ -179,6 +180,19 @@ def load_network(source: Source, *, dtype: str, device: str, seq2seq: bool) -> A
     if "device_map" not in options:
         model = _to_device(model, device)
     return model.eval()
+
+
+@contextmanager
+def without_gguf_bar() -> Iterator[None]:
+    """Keep the GGUF reader of transformers off the screen: its bar is a plain tqdm, out of reach of their own switch."""
+    from transformers import modeling_gguf_pytorch_utils as reader
+
+    bar = getattr(reader, "tqdm", None)
+    reader.tqdm = lambda tensors, **_: tensors
+    try:
+        yield
+    finally:
+        reader.tqdm = bar
 
 
 PASSED_ON = frozenset(

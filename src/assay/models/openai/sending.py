@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from assay.instance import Response
 from assay.models.base import Stop
@@ -93,14 +93,18 @@ def _send_affordable(
     while sent < len(groups) and not stop():
         first, before = sent, spending.cost
         aside: list[float] = []
+        too_dear: list[RequestBound] = []
 
-        def affordable(aside: list[float] = aside, first: int = first) -> Iterator[Job[T]]:
+        def affordable(
+            aside: list[float] = aside, too_dear: list[RequestBound] = too_dear, first: int = first
+        ) -> Iterator[Job[T]]:
             for group in groups[first:]:
                 job = write(group)
-                dearest = most_cost(job.body, spending.prices)
-                if not limit.reserve(dearest):
+                bound = RequestBound.of(job.body)
+                if not limit.reserve(bound.cost(spending.prices)):
+                    too_dear.append(bound)
                     return
-                aside.append(dearest)
+                aside.append(bound.cost(spending.prices))
                 yield job
 
         for at, outcome in line.send_all(affordable(), stop):
@@ -108,16 +112,39 @@ def _send_affordable(
             limit.settle(aside[at], spent=spent)
             yield groups[first + at], outcome
         sent = first + len(aside)
-        if not aside and not stop():
-            raise limit.reached()
+        if too_dear and not aside and not stop():
+            [bound] = too_dear
+            raise limit.reached(bound.cost(spending.prices), str(bound))
 
 
-def most_cost(body: Mapping[str, Any], prices: tuple[float, float]) -> float:
-    """The most that a request can cost: no token has less than a byte, and no answer is longer than requested.
+class RequestBound(NamedTuple):
+    """The most tokens that a request can take: none has less than a byte, and no answer is longer than requested.
 
-    >>> round(most_cost({"prompt": "x" * 80, "max_tokens": 100}, (1.0, 10.0)) * 1e6)
-    1094
+    >>> bound = RequestBound.of({"prompt": "x" * 80, "max_tokens": 100})
+    >>> str(bound), round(bound.cost((1.0, 10.0)) * 1e6)
+    ('at most 94 tokens of prompt and 100 of answer', 1094)
     """
+
+    prompt: int
+    answer: int
+
+    def __str__(self) -> str:
+        return f"at most {self.prompt:,} tokens of prompt and {self.answer:,} of answer"
+
+    def cost(self, prices: tuple[float, float]) -> float:
+        return (self.prompt * prices[0] + self.answer * prices[1]) / 1e6
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> RequestBound:
+        written, images = _written(body)
+        prompts = body.get("prompt")
+        count = len(prompts) if isinstance(prompts, list) and prompts and not isinstance(prompts[0], int) else 1
+        answer = count * int(body.get("max_tokens") or body.get("max_completion_tokens") or 0)
+        return cls(written + IMAGE_TOKENS * images, answer)
+
+
+def _written(body: Mapping[str, Any]) -> tuple[int, int]:
+    """Bytes of what the model is shown, and images, which are counted by themselves."""
     shown = {name: body[name] for name in ("prompt", "messages", "tools") if name in body}
     images = 0
 
@@ -130,11 +157,7 @@ def most_cost(body: Mapping[str, Any], prices: tuple[float, float]) -> float:
             return {name: without_images(value) for name, value in part.items()}
         return [without_images(each) for each in part] if isinstance(part, list | tuple) else part
 
-    written = len(json.dumps(without_images(shown), ensure_ascii=False).encode("utf-8", "replace"))
-    prompts = body.get("prompt")
-    count = len(prompts) if isinstance(prompts, list) and prompts and not isinstance(prompts[0], int) else 1
-    answer = count * int(body.get("max_tokens") or body.get("max_completion_tokens") or 0)
-    return ((written + IMAGE_TOKENS * images) * prices[0] + answer * prices[1]) / 1e6
+    return len(json.dumps(without_images(shown), ensure_ascii=False).encode("utf-8", "replace")), images
 
 
 def groups_of(order: Sequence[int], belong: Callable[[int, int], bool], most: int) -> Iterator[list[int]]:
