@@ -23,7 +23,7 @@ LM_EVAL := .cache/lm-eval
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-wide parity lint format types layers tests bench docs pictures clean
+.PHONY: help venv demo test test-wide test-real parity lint format types layers tests bench docs pictures clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -81,6 +81,14 @@ test-wide: export ASSAY_LM_EVAL_TASKS ?= $(CURDIR)/$(LM_EVAL)
 test-wide: venv $(LM_EVAL)/.installed $(LM_EVAL)-0.5/.installed ## run every wide test in full; `make test` runs a slice of them
 	@echo "== pytest -m wide"
 	@$(PYTEST) -m wide
+
+# A real model of 1.1 GB on a real server, on real docs (ASSAY_TEST_HUB): about half an hour on two cores.
+test-real: export ASSAY_LM_EVAL_TASKS ?= $(CURDIR)/$(LM_EVAL)
+test-real: venv $(LM_EVAL)/.installed .cache/chat-model/model.gguf ## run the tests that ask a small chat model through llama.cpp
+	@$(BIN)/python -m pytest -q -m wide tests/real
+
+.cache/chat-model/model.gguf: tests/real/fetch_model.py | venv
+	$(BIN)/python tests/real/fetch_model.py $@
 
 $(LM_EVAL)/.installed: | venv
 	$(BIN)/python -m pip install --quiet --no-deps --no-compile --target $(LM_EVAL) lm-eval==$(RIVAL_VERSION)
