@@ -64,6 +64,8 @@ class Plan:
     groups: GroupManager
     origins: Mapping[str, Mapping[str, Origin]] = field(default_factory=dict)
     """Where each field of each task was set."""
+    notes: tuple[str, ...] = ()
+    """What is to be said about the tasks' docs."""
 
     def doc_total(self) -> int:
         """Docs to send, over all tasks."""
@@ -203,9 +205,15 @@ def _as_size(value: Any) -> Any:
 def settle(plan: Plan, config: RunConfig) -> Plan:
     """The plan with its docs. Loads every dataset, so that a missing one is found before the first request."""
     settled = {name: _settled(planned, config) for name, planned in plan.tasks.items()}
+    remarks: dict[str, list[str]] = {}
     for name, planned in settled.items():
-        check_docs(planned.task, plan.origins.get(name), planned.options)
-    return replace(plan, tasks=settled)
+        for remark in check_docs(planned.task, plan.origins.get(name), planned.options):
+            remarks.setdefault(remark, []).append(name)
+    notes = [
+        f"{', '.join(names[:5])}{f' and {len(names) - 5} more' if names[5:] else ''}: {remark}"
+        for remark, names in remarks.items()
+    ]
+    return replace(plan, tasks=settled, notes=tuple(notes))
 
 
 def _settled(planned: PlannedTask, config: RunConfig) -> PlannedTask:
