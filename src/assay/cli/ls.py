@@ -47,19 +47,25 @@ def command(kind: str | None, pattern: str | None, as_json: bool, open_manager: 
     \b
     assay ls                   all tasks, groups and tags
     assay ls tasks 'arc_*'     tasks that match a pattern
+    assay ls 'arc_*:mc'        those that can be worded so
     assay ls models            backends for --model
     """
     kind, pattern = _kind_and_pattern(kind, pattern)
+    variants: dict[str, str] = {}
     if kind in ("models", "metrics", "filters"):
         rows = _registered(kind)
     else:
         from assay.config import reading_only
 
         with reading_only():
-            rows = _indexed(open_manager(), kind)
+            manager = open_manager()
+            rows = _indexed(manager, kind)
+            variants = {} if pattern is None else manager.match_variants(pattern)
     if pattern is not None:
         wanted = pattern if any(sign in pattern for sign in "*?[") else f"*{pattern}*"
+        by_name = {row["name"]: row for row in rows}
         rows = [row for row in rows if fnmatch.fnmatchcase(row["name"], wanted)]
+        rows += [{**by_name[bare], "name": name} for name, bare in variants.items() if bare in by_name]
     if as_json:
         echo_json(rows)
     else:

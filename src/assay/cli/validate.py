@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import sys
 import warnings
@@ -24,7 +23,7 @@ from assay.config import ConfigWarning, names_in
 from assay.errors import AssayError, ConfigError, MissingPackage, UnknownName, UntrustedCode
 from assay.run import check_group
 from assay.scoring import idle_settings
-from assay.tasks import Resolved, TaskManager, check_task
+from assay.tasks import Resolved, TaskManager, check_task, split_file
 from assay.terminal_text import hanging, one_line
 
 
@@ -199,9 +198,10 @@ class _Checker:
         try:
             return self.manager.resolve(name)
         except UnknownName:
-            if not os.path.isfile(name):
+            found = split_file(name)
+            if found is None or not found[0].is_file():
                 raise
-            return self.open_manager(os.path.dirname(name) or ".").resolve(name)
+            return self.open_manager(str(found[0].parent)).resolve(name)
 
     def _check_tasks(self, resolved: Resolved) -> dict[str, list[ConfigError]]:
         """What groups are to blame for: faults of the tasks that they write out or change."""

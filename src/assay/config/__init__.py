@@ -22,7 +22,18 @@ from assay.config.loader import (
     locate,
     resolve_includes,
 )
-from assay.config.options import CommandFlag, Names, Options, Texts, WholeNumbers, flag_of, names_in, option, texts_in
+from assay.config.options import (
+    CommandFlag,
+    Names,
+    Options,
+    Texts,
+    WholeNumbers,
+    as_one_name,
+    flag_of,
+    names_in,
+    option,
+    texts_in,
+)
 from assay.config.parse import is_well_formed, parse_text
 from assay.config.python_files import ClassOutline, add_task_root, outline
 from assay.config.run import RoleConfig, RunConfig, RunKwargs, SandboxKind, Seeds, parse_roles
@@ -63,6 +74,7 @@ __all__ = [
     "WholeNumbers",
     "add_lm_eval_root",
     "add_task_root",
+    "as_one_name",
     "build_group_config",
     "build_task_config",
     "file_schema",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,14 +48,29 @@ def flag_of(field: FieldInfo) -> CommandFlag:
     return flag if isinstance(flag, CommandFlag) else CommandFlag(is_hidden=True)
 
 
+_COMMA = re.compile(r"(?<!\\),")
+
+
 def names_in(values: Any) -> tuple[str, ...]:
-    """The names of an option that may be repeated and may hold several.
+    r"""The names of an option that may be repeated and may hold several. A comma that is part of a name has a backslash
+    before it, which stays: whoever looks the name up takes it away, and what was stored is read the same way.
 
     >>> names_in(["arc_easy,gsm8k", "mmlu"]), names_in("acc,none"), names_in(None)
     (('arc_easy', 'gsm8k', 'mmlu'), ('acc', 'none'), ())
+    >>> names_in(r"red\, green,blue")
+    ('red\\, green', 'blue')
     """
     listed: Iterable[Any] = () if values is None else [values] if isinstance(values, str) else values
-    return tuple(name for value in listed for name in str(value).split(",") if name)
+    return tuple(name for value in listed for name in _COMMA.split(str(value)) if name)
+
+
+def as_one_name(name: str) -> str:
+    r"""A name as it is written among others: with a backslash before commas and spaces that are part of it.
+
+    >>> print(as_one_name("my tasks/a,b.yaml"))
+    my\ tasks/a\,b.yaml
+    """
+    return re.sub(r"(?<!\\)([,\s])", r"\\\1", name)
 
 
 def texts_in(values: Any) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self, TypedDict
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from assay.config.options import CommandFlag, Options, option
+from assay.config.options import CommandFlag, Options, as_one_name, option
 from assay.config.settings import is_secret, merge_settings
 from assay.config.task import FrozenConfig
 from assay.errors import ConfigError
@@ -79,10 +79,16 @@ def _paths(value: Any) -> Any:
     return [part for item in items for part in str(item).split(os.pathsep) if part]
 
 
+def _is_place(text: str) -> bool:
+    """Whether a text with commas or spaces is one file or directory, perhaps in a variant."""
+    return re.search(r"(?<!\\)[,\s]", text) is not None and os.path.exists(re.split("[:@]", text)[0])
+
+
 def _names(value: Any) -> Any:
-    """Task names: a list, or text with commas or spaces between names."""
+    """Task names: a list, or text with commas or spaces between names; one that is part of a name has a backslash before it."""
     items = [] if value is None else value if isinstance(value, list | tuple) else [value]
-    return [name for item in items for name in re.split(r"[,\s]+", str(item)) if name]
+    items = [as_one_name(str(item)) if _is_place(str(item)) else item for item in items]
+    return [name for item in items for name in re.split(r"(?<!\\)[,\s]+", str(item)) if name]
 
 
 def _settings(flag: str) -> BeforeValidator:

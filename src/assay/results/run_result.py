@@ -198,7 +198,7 @@ class RunResult:
             f"{name} {key}"
             for name, task in self.tasks.items()
             for key, score in task.scores.items()
-            if score.estimate.value is None and not score.estimate.n and score.aggregation != "bypass"
+            if score.estimate.value is None and not score.estimate.n and score.judge is None
         ]
 
     @property

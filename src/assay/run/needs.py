@@ -89,7 +89,7 @@ def problems(planned: PlannedTask, able: Capabilities) -> Iterator[ConfigError]:
     if row is not None and row.needs and not any(able.named()[each] for each in row.needs):
         yield ConfigError(
             f"{name} needs {row.needs_words or ' or '.join(row.needs)}, which this model does not give",
-            hint=instead(task, name, able),
+            hint=instead(task, planned.called or name, able),
         )
     if stops_answers(planned) and not able.stop_strings:
         yield ConfigError(

@@ -57,7 +57,7 @@ def run_pipeline(
         environment=describe_environment(),
         date=journal.began,
         seconds=journal.seconds["total"],
-        notes=(*notes, *self_preference(shown), *answerer.notes()),
+        notes=(*plan.notes, *notes, *self_preference(shown), *answerer.notes()),
         path=None if journal.directory is None else journal.directory.path,
     ).with_withheld()
 

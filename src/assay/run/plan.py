@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assay.config import Origin, RunConfig
+from assay.config import Origin, RunConfig, as_one_name
 from assay.data import doc_hash
 from assay.errors import ConfigError, ConfigWarning, DataError, did_you_mean
 from assay.groups import GroupManager, read_size
@@ -49,6 +51,8 @@ class PlannedTask:
     """Which docs belong together, where docs are drawn; None where each stands alone."""
     size: int | None = None
     """Docs the number is about, where only a part of them is sent: the task's own size."""
+    called: str = ""
+    """How a command would name the task: by its file where its name is not registered."""
 
     @property
     def name(self) -> str:
@@ -64,6 +68,8 @@ class Plan:
     groups: GroupManager
     origins: Mapping[str, Mapping[str, Origin]] = field(default_factory=dict)
     """Where each field of each task was set."""
+    notes: tuple[str, ...] = ()
+    """What is to be said about the tasks' docs."""
 
     def doc_total(self) -> int:
         """Docs to send, over all tasks."""
@@ -98,8 +104,19 @@ def make_plan(
                 )
     chat = chat_template_of(config, lm)
     room = int((about or {}).get("max_gen_toks", 0)) if lm is None else lm.info().max_gen_toks
-    tasks = {name: plan_task(task, config, chat, room) for name, task in loaded.tasks.items() if name in groups.tasks}
+    tasks = {
+        name: replace(plan_task(task, config, chat, room), called=called(task, manager))
+        for name, task in loaded.tasks.items()
+        if name in groups.tasks
+    }
     return Plan(tasks=tasks, groups=groups, origins=loaded.origins)
+
+
+def called(task: Task, manager: TaskManager) -> str:
+    bare = re.split("[:@]", task.task_name)[0]
+    if task.task_file is None or bare in manager.entries:
+        return task.task_name
+    return as_one_name(f"{os.path.relpath(task.task_file)}{task.task_name[len(bare) :]}")
 
 
 def manager_for(config: RunConfig) -> TaskManager:
@@ -203,9 +220,15 @@ def _as_size(value: Any) -> Any:
 def settle(plan: Plan, config: RunConfig) -> Plan:
     """The plan with its docs. Loads every dataset, so that a missing one is found before the first request."""
     settled = {name: _settled(planned, config) for name, planned in plan.tasks.items()}
+    remarks: dict[str, list[str]] = {}
     for name, planned in settled.items():
-        check_docs(planned.task, plan.origins.get(name), planned.options)
-    return replace(plan, tasks=settled)
+        for remark in check_docs(planned.task, plan.origins.get(name), planned.options):
+            remarks.setdefault(remark, []).append(name)
+    notes = [
+        f"{', '.join(names[:5])}{f' and {len(names) - 5} more' if names[5:] else ''}: {remark}"
+        for remark, names in remarks.items()
+    ]
+    return replace(plan, tasks=settled, notes=tuple(notes))
 
 
 def _settled(planned: PlannedTask, config: RunConfig) -> PlannedTask:

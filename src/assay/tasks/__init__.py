@@ -4,7 +4,7 @@ from assay.tasks.answer_styles import CoTStyle, GenerateStyle, LettersStyle
 from assay.tasks.base import Task, as_json, preview, visible, worded
 from assay.tasks.base_task import BaseTask
 from assay.tasks.check import check_docs, check_task, code_of_task, functions_in, may_be_registered
-from assay.tasks.expansion import GroupSpec
+from assay.tasks.expansion import GroupSpec, split_file
 from assay.tasks.fewshot import SAMPLERS, Sampler
 from assay.tasks.index import Entry
 from assay.tasks.languages import Language, add_language
@@ -102,6 +102,7 @@ __all__ = [
     "says_how_to_generate",
     "shuffle_correct_with_distractors",
     "shuffle_of",
+    "split_file",
     "tasks_of",
     "visible",
     "worded",

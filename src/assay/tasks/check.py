@@ -75,7 +75,8 @@ def check_task(
 def _fault_of_docs(config: TaskConfig, origins: Mapping[str, Origin], data_dir: Path | None) -> ConfigError | None:
     try:
         if (task := _at_hand(config, data_dir)) is not None:
-            check_docs(task, origins, count=True)
+            for remark in check_docs(task, origins, count=True):
+                warnings.warn(f"task {config.task!r}: {remark}", ConfigWarning, stacklevel=2)
     except ConfigError as error:
         return error
     except AssayError as error:
@@ -115,24 +116,27 @@ def check_docs(
     options: RequestOptions | None = None,
     *,
     count: bool = False,
-) -> None:
+) -> list[str]:
     """Check the docs as a run would: the fields of the first one, its shots, its requests, and where its answer is.
 
-    Raises `ConfigError` with the place of the field at fault. `count` looks through all docs for those without gold.
+    Raises `ConfigError` with the place of the field at fault; gives back what is to be said though nothing is wrong. `count`
+    looks through all docs of a large task too.
     """
+    remarks: list[str] = []
     if task.config.class_ is not None:
-        return
+        return remarks
     with _untouched_randomness():
         first = next(iter_docs(task.eval_docs))
-        for location, look in _doc_looks(task, first, options or RequestOptions(), count=count):
+        for location, look in _doc_looks(task, first, options or RequestOptions(), remarks, count=count):
             try:
                 with code_of_task():
                     look()
             except ConfigError as error:
                 raise _placed(error, location, task.config, origins or {}) from error
+    return remarks
 
 
-def _doc_looks(task: Task, first: Doc, options: RequestOptions, *, count: bool) -> Iterator[Look]:
+def _doc_looks(task: Task, first: Doc, options: RequestOptions, remarks: list[str], *, count: bool) -> Iterator[Look]:
     """The fields one by one, so that the one at fault is known, then the whole request."""
     yield ("doc_to_text",), lambda: task.multiple_input or (task.NEEDS_CONTEXT and task.doc_to_text(first))
     if task.has_choices:
@@ -141,7 +145,7 @@ def _doc_looks(task: Task, first: Doc, options: RequestOptions, *, count: bool) 
     known = OUTPUT_TYPES.get(task.config.output_type)
     is_choice = known is not None and known.is_choice and task.has_choices and not task.multiple_input
     if is_choice or isinstance(task.config.doc_to_target, StyledField):
-        yield ("doc_to_target",), lambda: _check_gold(task, every=count)
+        yield ("doc_to_target",), lambda: remarks.extend(_check_gold(task, every=count))
     if task.num_fewshot(options):
         yield ("num_fewshot",), lambda: next(task.iter_requests(replace(options, samples=None, limit=1, only=None)))
     else:
@@ -159,7 +163,7 @@ LOOKED_AT = 5000
 """Docs whose right choice a run looks for before it begins; evenly spaced where there are more."""
 
 
-def _check_gold(task: Task, *, every: bool) -> None:
+def _check_gold(task: Task, *, every: bool) -> Iterator[str]:
     """Whether each doc has its answer among the choices, and not always at one place.
 
     A task none of whose docs has it would score 0 for every model. In files of ours one doc is enough, if it names a place
@@ -182,20 +186,11 @@ def _check_gold(task: Task, *, every: bool) -> None:
             f"no doc has its right answer among its choices: {gold.example}",
             hint=gold.cause or "doc_to_target gives the index of a choice, or its text exactly as in doc_to_choice.",
         )
-    what = f"task {task.task_name!r}"
     if gold.without:
-        cause = f" ({gold.cause})" if gold.cause else ""
-        warnings.warn(
-            f"{what}: {gold.without} of {gold.looked_at} docs do not have their right answer among the choices: {gold.example}{cause}",
-            ConfigWarning,
-            stacklevel=2,
-        )
+        without = f"{gold.without} of {gold.looked_at} docs do not have their right answer among the choices"
+        yield f"{without}: {gold.example}" + (f" ({gold.cause})" if gold.cause else "")
     if side := one_sided(gold.places):
-        warnings.warn(
-            f"{what}: the right choice is {side}; where choices are listed in the prompt, a model may score by its liking for a place",
-            ConfigWarning,
-            stacklevel=2,
-        )
+        yield f"the right choice is {side}: where a prompt lists the choices, a model may score by its liking for a place"
 
 
 @dataclass
@@ -248,8 +243,8 @@ def _given_gold(task: Task, doc: Doc) -> tuple[Any, Sequence[str] | None]:
     questions = clean_questions(field.questions) if isinstance(field, StyledField) else None
     if isinstance(questions, FieldQuestions):
         target, choices = questions.gold(doc)
-        index = gold_index(target, choices)  # a letter or a text
-        return (target if isinstance(target, int) else index), choices
+        index = gold_index(target, choices)  # also by its letter
+        return (target if index == NO_GOLD else index), choices
     if isinstance(questions, HookQuestions):
         return questions.task._get_correct_index(doc), questions.task._get_choices(doc)
     return task.doc_to_target(doc), task.doc_to_choice(doc) if task.has_choices else None

@@ -33,6 +33,7 @@ from assay.errors import ConfigError
 from assay.tasks.expansion import (
     Built,
     Expansion,
+    FileVariant,
     GroupSpec,
     Names,
     ReadyConfig,
@@ -113,7 +114,7 @@ class Expander:
         """Know further names too, such as those in a directory that is requested by its path."""
         self.names = Names({**self.entries, **entries})
 
-    def expand(self, requested: Iterable[str | Path | Mapping[str, Any]]) -> list[str]:
+    def expand(self, requested: Iterable[str | Path | FileVariant | Mapping[str, Any]]) -> list[str]:
         """The keys of the tasks and groups that registered names (with variants), files, and mappings as a group's members
         are written, stand for, in order.
 
@@ -163,13 +164,14 @@ class Expander:
             self._roots[place] = self._entry(requested.entry, inner, requested.loaded)
         return self._roots[place]
 
-    def _requested(self, requested: str | Path | Mapping[str, Any]) -> list[_Requested]:
+    def _requested(self, requested: str | Path | FileVariant | Mapping[str, Any]) -> list[_Requested]:
         if isinstance(requested, Mapping):
             return self._written_out(requested)
-        if isinstance(requested, Path):
-            loaded = load_yaml(requested)
-            name, is_group = _name_in(loaded, requested)
-            return [_Requested(Entry(name, "group" if is_group else "task", str(requested)), loaded=loaded)]
+        if isinstance(requested, Path | FileVariant):
+            file, variant = (requested, ()) if isinstance(requested, Path) else requested
+            loaded = load_yaml(file)
+            name, is_group = _name_in(loaded, file)
+            return [_Requested(Entry(name, "group" if is_group else "task", str(file)), variant, loaded)]
         entry, variant = self.names.find(requested)
         if entry.kind != "tag":
             return [_Requested(entry, variant)]

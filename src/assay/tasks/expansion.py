@@ -4,6 +4,7 @@ stand for once they are unfolded: each task and group under a name that nothing 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -60,6 +61,24 @@ class Names:
     def is_path(self, name: object) -> bool:
         """Whether it names a member of a group by the groups above it."""
         return isinstance(name, str) and "::" in name and self.split(name) is None
+
+
+class FileVariant(NamedTuple):
+    """A task or group file, in a variant: `caps.yaml:gen`."""
+
+    path: Path
+    variant: tuple[str, ...]
+
+
+def split_file(name: str) -> tuple[Path, tuple[str, ...]] | None:
+    """The file or directory that a name begins with, and what follows it: `caps.yaml:gen`, `my_tasks/@mcqa:5shot`."""
+    for end in (len(name), *(match.start() for match in reversed([*re.finditer("[:@]", name)]))):
+        path = Path(name[:end]).expanduser()
+        # Not `path.is_dir()`, which fails below a directory that may not be entered.
+        if name[:end] and (os.path.isdir(path) or os.path.isfile(path)):
+            _, _, variant = split_path(f"_{name[end:]}")
+            return path, variant
+    return None
 
 
 def split_path(path: str) -> tuple[str, list[str], tuple[str, ...]]:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from assay.config import ConfigWarning, GroupConfig, Origin, TaskConfig, add_lm_eval_root, add_task_root
-from assay.errors import ConfigError, did_you_mean
-from assay.tasks.base import Task
+from assay.errors import ConfigError, UntrustedCode, did_you_mean
+from assay.tasks.base import Task, worded
 from assay.tasks.expand import Expander
-from assay.tasks.expansion import Built, GroupSpec, ReadyConfig
+from assay.tasks.expansion import Built, FileVariant, GroupSpec, ReadyConfig, split_file, split_path
 from assay.tasks.index import Entry, Index, build_index
 from assay.tasks.python_tasks import read_python_tasks
 
@@ -179,32 +179,50 @@ class TaskManager:
         """All names that fit a shell pattern, sorted."""
         return sorted(fnmatch.filter(self.entries, pattern))
 
-    def _find(self, name: str, expander: Expander) -> Sequence[str | Path]:
+    def match_variants(self, pattern: str) -> dict[str, str]:
+        """Names with the format and variant that a pattern ends in (`arc_*@mcqa`), and the bare name of each: those that
+        can be worded so."""
+        found = _SUFFIX.fullmatch(pattern)
+        fitting = {} if found is None else {f"{name}{found[2]}": name for name in self.match(found[1])}
+        return {name: bare for name, bare in fitting.items() if self._can_be_worded(name)}
+
+    def _can_be_worded(self, name: str) -> bool:
+        try:
+            for config in self.resolve(name).tasks.values():
+                worded(config)
+        except UntrustedCode:
+            return True
+        except ConfigError:
+            return False
+        return True
+
+    def _find(self, name: str, expander: Expander) -> Sequence[str | Path | FileVariant]:
         """The registered names and the files that one word of the command line means."""
+        name = re.sub(r"\\([,\s])", r"\1", name)  # as the command line writes what is part of a name
         if expander.names.split(name) is not None:
             return [name]
-        path = Path(name).expanduser()
-        # Not `path.is_dir()`, which fails below a directory that may not be entered.
-        if os.path.isdir(path):
-            return self._files(path, name, expander)
-        if os.path.isfile(path):
+        if (found := split_file(name)) is not None:
+            path, variant = found
+            if os.path.isdir(path):
+                return _in_variant(self._files(path, name, expander), variant)
             if not self._is_known(path):
                 add_task_root(path.parent)
-            return [path.resolve()]
+            return _in_variant([path.resolve()], variant)
         if any(sign in name for sign in "*?["):
             return self._fitting(name)
         if name.endswith((".yaml", ".yml")):
             raise ConfigError(f"{name}: no such file", hint="Use the path of a task file, or the name of a task.")
         return [name]
 
-    def _fitting(self, pattern: str) -> Sequence[str | Path]:
+    def _fitting(self, pattern: str) -> Sequence[str | Path | FileVariant]:
         found = _SUFFIX.fullmatch(pattern)
         base, suffix = (found[1], found[2]) if found else (pattern, "")
         matches = self.match(pattern) or [f"{name}{suffix}" for name in self.match(base) if suffix]
         if matches:
             return matches
-        paths = glob.glob(os.path.expanduser(pattern))
-        files = sorted(Path(path).resolve() for path in paths if path.endswith((".yaml", ".yml")))
+        files = _files_like(pattern)
+        if not files and suffix:
+            return _in_variant(_files_like(base), split_path(f"_{suffix}")[2]) or self._fitting(base)
         if not files:
             raise ConfigError(
                 f"no task, group, tag or file matches {pattern!r}", hint="`assay ls tasks PATTERN` lists those that do."
@@ -231,6 +249,15 @@ class TaskManager:
     def _is_known(self, path: Path) -> bool:
         above = {path.resolve(), *path.resolve().parents}
         return any(root.resolve() in above for root in self.roots)
+
+
+def _files_like(pattern: str) -> list[Path]:
+    paths = glob.glob(os.path.expanduser(pattern))
+    return sorted(Path(path).resolve() for path in paths if path.endswith((".yaml", ".yml")))
+
+
+def _in_variant(files: Sequence[Path], variant: tuple[str, ...]) -> list[Path | FileVariant]:
+    return [FileVariant(file, variant) if variant else file for file in files]
 
 
 def _is_one(reached: str, name: str) -> bool:
