@@ -29,7 +29,9 @@ import numpy as np
 
 from _coverage_cell import Cell, Outcome, held, keys, run
 from _coverage_features import settings
+from _coverage_groups import CANDIDATES as CANDIDATES
 from _coverage_groups import group_cells
+from _coverage_rows import row_cells
 from assay.groups import GroupManager
 from assay.metrics import AGGREGATIONS
 from assay.results import MetricKey, Score
@@ -461,6 +463,7 @@ CELLS: list[Cell] = [
     *[results_file(p, n, 0.02) for p, n in ((0.98, 100), (0.9, 300))],
     *settings(),
     *group_cells(),
+    *row_cells(),
 ]
 
 

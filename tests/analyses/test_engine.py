@@ -235,13 +235,13 @@ def test_groups_combine_their_members_by_their_own_rule(tmp_path: Path) -> None:
         math.hypot(tasks["easy"].estimate.stderr, tasks["hard"].estimate.stderr) / 2
     )
     assert worst.b == pytest.approx(min(tasks["easy"].b, tasks["hard"].b))
-    assert worst.test == "t on replicates"
+    assert worst.test == "member by member"
     middle = found.row("middle", "acc,none").difference
     assert middle.a == pytest.approx(2 / (1 / tasks["easy"].a + 1 / tasks["hard"].a))
     assert [row.kind for row in found.rows].count("group") == 4
 
 
-def test_bootstrap_of_a_mean_group_agrees_with_its_closed_form(tmp_path: Path) -> None:
+def test_a_mean_group_with_a_shared_doc_agrees_with_the_one_without(tmp_path: Path) -> None:
     shared = {"easy": [f"d{i}" for i in range(300)], "hard": [f"d{i + 299}" for i in range(200)]}
     apart = compare(write_run(tmp_path / "a", BASE, groups=GROUPS), write_run(tmp_path / "b", NEW, groups=GROUPS))
     tied = compare(
@@ -249,7 +249,7 @@ def test_bootstrap_of_a_mean_group_agrees_with_its_closed_form(tmp_path: Path) -
         write_run(tmp_path / "d", NEW, groups=GROUPS, docs=shared),
     )  # one doc is in both tasks, so the tasks are dependent
     closed, lifted = apart.row("even", "acc,none").difference, tied.row("even", "acc,none").difference
-    assert (closed.test, lifted.test) == ("paired t", "t on replicates")
+    assert (closed.test, lifted.test) == ("paired score", "paired t, by cluster")
     assert lifted.estimate.stderr == pytest.approx(closed.estimate.stderr, rel=0.1)
     assert lifted.estimate.value == pytest.approx(closed.estimate.value)
 

@@ -34,6 +34,7 @@ from assay.stats.closed_form import (
     unweighted_stderr,
     wilson,
 )
+from assay.stats.combined import combined_difference, extreme_difference
 from assay.stats.docs import control_estimate, estimate_from_docs
 from assay.stats.estimate import B_DEFAULT, Aggregation, Basis, Clusters, Estimate, Floats, as_written, ends
 from assay.stats.intervals import (
@@ -120,6 +121,7 @@ from assay.stats.verdict import (
     Verdict,
     above_threshold,
     decide,
+    interval_beside,
     non_inferiority,
 )
 
@@ -166,6 +168,7 @@ __all__ = [
     "cluster_index",
     "cluster_key",
     "cohen_kappa",
+    "combined_difference",
     "combined_estimate",
     "conformal_width",
     "control_estimate",
@@ -184,12 +187,14 @@ __all__ = [
     "ends",
     "estimate_from_children",
     "estimate_from_docs",
+    "extreme_difference",
     "extreme_end",
     "extreme_replicates",
     "has_repeats",
     "holm",
     "influence_difference",
     "influence_of",
+    "interval_beside",
     "is_missing_label",
     "krippendorff",
     "mcnemar",

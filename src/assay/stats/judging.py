@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -25,7 +25,7 @@ import numpy as np
 from assay.stats.bootstrap import bootstrap_estimate, bootstrap_replicates
 from assay.stats.closed_form import wilson
 from assay.stats.estimate import B_DEFAULT, Basis, Clusters, Estimate, Floats, Keys
-from assay.stats.intervals import normal_quantile, t_quantile, t_sf
+from assay.stats.intervals import bounded_interval, normal_quantile, t_quantile, t_sf
 from assay.stats.paired import Difference
 from assay.stats.units import cluster_index
 
@@ -158,6 +158,19 @@ class Judged:
         return _is_binary(self.verdicts) and _is_binary(self.labels[self.labelled])
 
     @property
+    def ends(self) -> tuple[float, float]:
+        """Between which values lie: 0 and 1 where all do, else the lowest and highest that anybody gave."""
+        seen = np.concatenate([self.verdicts, self.labels[self.labelled]])
+        low, high = float(seen.min()), float(seen.max())
+        return (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
+
+    @property
+    def at_an_end(self) -> float:
+        """The share of labels that are the lowest or highest value there is: such docs hide how far a doc can move."""
+        y = self.labels[self.labelled]
+        return float(np.isin(y, self.ends).mean()) if len(y) else 0.0
+
+    @property
     def weight(self) -> float:
         """λ, the regression slope; 0 where the verdicts on labelled docs are all alike."""
         y, f = self.labels[self.labelled], self.verdicts[self.labelled]
@@ -196,12 +209,27 @@ def corrected_mean(
     rates = _rates(judged) if judged.is_binary else None
     if clusters is None and rates is not None:
         return Corrected(_stratified(judged, level), n, weight, *rates)
-    stderr = _spread(judged.influence(), clusters)
-    freedom = max(1, _units(judged, clusters) - 2)
-    reach = t_quantile((1 + level) / 2, freedom) * stderr
-    value = judged.value
+    value, (lowest, highest) = judged.value, judged.ends
+    if lowest == highest:
+        return Corrected(
+            Estimate.bare(value, len(verdicts), "no interval: all verdicts and labels are the same"), n, weight
+        )
+    stderr, units = _spread(judged.influence(), clusters), _units(judged, clusters)
+    freedom, span = float(max(1, units - 2)), highest - lowest
+    # Near the end of the scale value ± t·SE collapses: a score interval on the scale from 0 to 1.
+    share = min(1.0, max(0.0, (value - lowest) / span))
+    low, high = bounded_interval(share, stderr / span, freedom, level, lost=judged.at_an_end / units)
     estimate = Estimate(
-        value, stderr, value - reach, value + reach, len(verdicts), Basis.LABELS.value, level=level, basis=Basis.LABELS
+        value,
+        stderr,
+        lowest + span * low,
+        lowest + span * high,
+        len(verdicts),
+        Basis.LABELS.value,
+        level=level,
+        df=freedom,
+        bounded=(lowest, highest) == (0.0, 1.0) and 0 <= value <= 1,
+        basis=Basis.LABELS,
     )
     return Corrected(estimate, n, weight, *(rates or (None, None)))
 
@@ -222,11 +250,16 @@ def _stratified(judged: Judged, level: float) -> Estimate:
     at = judged.labelled
     f, y = judged.verdicts[at], judged.labels[at]
     shares, down, up = [], 0.0, 0.0
+
+    def made(stderr: float, low: float, high: float) -> Estimate:
+        freedom, labels = float(len(y) - 2), Basis.LABELS
+        estimate = Estimate(value, stderr, low, high, total, labels.value, level=level, df=freedom, basis=labels)
+        return replace(estimate, bounded=True)
+
     for verdict, part in ((1.0, p), (0.0, 1 - p)):
         count, right = int((f == verdict).sum()), float(y[f == verdict].sum())
         if not count:  # nobody read such an answer: the labels alone are what is known
-            low, high = wilson(float(y.sum()), len(y), level=level)
-            return Estimate(value, stderr, low, high, total, Basis.LABELS.value, level=level, basis=Basis.LABELS)
+            return made(stderr, *wilson(float(y.sum()), len(y), level=level))
         share, (low, high) = right / count, jeffreys(right, count, level=level)
         shares.append(share)
         down, up = down + (part * (share - low)) ** 2, up + (part * (high - share)) ** 2
@@ -235,8 +268,7 @@ def _stratified(judged: Judged, level: float) -> Estimate:
     down, up = math.sqrt(down + of_p), math.sqrt(up + of_p)
     low, high = max(0.0, value - down), min(1.0, value + up)
     # Groups combine standard errors, and the plain one collapses with the shares.
-    stderr = max(stderr, (down + up) / 2 / z)
-    return Estimate(value, stderr, low, high, total, Basis.LABELS.value, level=level, basis=Basis.LABELS)
+    return made(max(stderr, (down + up) / 2 / z), low, high)
 
 
 def jeffreys(successes: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
@@ -303,8 +335,14 @@ def corrected_difference(a: Judged, b: Judged, clusters: Clusters | None = None,
     """B − A on the same docs in the same order; either may have labels on docs of its own, or none at all."""
     values = [each.value if each.n else float(each.verdicts.mean()) for each in (a, b)]
     n = len(a.verdicts)
-    # Half a doc more on which judge and people differ: where they agree on all of few docs, there is no spread to see.
-    unseen = sum(0.5 / each.n**2 for each in (a, b) if each.n and each.is_binary)
+    # Half a doc more on which judge and people differ as far as they can: where all of few docs are at an end of the scale, or
+    # judge and people agree on them, there is no spread to see.
+    alike = np.array_equal(a.verdicts, b.verdicts) and np.array_equal(a.labels, b.labels, equal_nan=True)
+    unseen = sum(
+        0.5 * np.ptp(each.ends) ** 2 * each.at_an_end / each.n**2
+        for each in (a, b)
+        if each.n and (each.is_binary or not alike)
+    )
     spread = math.hypot(_spread(b.influence() - a.influence(), clusters), math.sqrt(unseen))
     freedom = float(max(1, min(_units(each, clusters) - 2 for each in (a, b) if each.n) if a.n or b.n else n - 1))
     difference = values[1] - values[0]

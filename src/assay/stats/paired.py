@@ -45,6 +45,9 @@ class Difference:
     """Variance of the difference on one doc: how many docs a decision takes."""
     gained: int | None = None
     lost: int | None = None
+    """Docs that were won and lost, where docs are right or wrong."""
+    by_docs: bool = False
+    """Whether nothing but these counts is behind it: every doc is right or wrong and stands for itself."""
     floor: float = 0.0
     """The part of the variance that no number of docs lowers: what servers add by themselves."""
     interval: Callable[[float], tuple[float, float]] | None = field(default=None, repr=False, compare=False)
@@ -111,7 +114,17 @@ def _binary(a: Floats, b: Floats, level: float, gained: int, lost: int) -> Diffe
     interval = partial(tango_interval, gained, lost, n)
     estimate = Estimate(value, stderr, *interval(level), n, "paired score", level=level)
     return Difference(
-        estimate, *means, p, "mcnemar mid-P", spread, math.inf, spread**2 * (n + 2), gained, lost, interval=interval
+        estimate,
+        *means,
+        p,
+        "mcnemar mid-P",
+        spread,
+        math.inf,
+        spread**2 * (n + 2),
+        gained,
+        lost,
+        by_docs=True,
+        interval=interval,
     )
 
 
@@ -142,7 +155,7 @@ def influence_difference(
     interval = partial(skewed_interval, value, stderr, df, skew)
     method = test if index is None else f"{test}, by cluster"
     caution = None if index is None else spread.caution("cluster")
-    estimate = Estimate(value, stderr, *interval(level), n, method, level=level, df=df, caution=caution)
+    estimate = Estimate(value, stderr, *interval(level), n, method, level=level, df=df, caution=caution, skew=skew)
     p = skewed_p_value(value, stderr, df, skew)
     cautious = partial(skewed_interval, value, math.hypot(stderr, unseen), df, skew)
     return Difference(estimate, a, b, p, method, stderr, df, stderr**2 * n, interval=interval, cautious=cautious)
@@ -219,7 +232,8 @@ def replicate_difference(
     freedom = max(1, (n if units is None else units) - 1)
     if drawn.stderr is None:
         return Difference(drawn, a, b, None, "none", None, freedom, None)
-    spread: float | None = drawn.stderr
+    # Replicates of few units spread less than the units do.
+    spread: float | None = drawn.stderr if units is None else drawn.stderr * math.sqrt((freedom + 1) / freedom)
     if _is_nothing(drawn.stderr, a, b):
         # Both move alike in every replicate. How far one doc can move them is then known from their size at most.
         spread = _least_spread(value, max(abs(a), abs(b)), freedom + 1) or None
@@ -230,6 +244,21 @@ def replicate_difference(
     estimate = replace(drawn, low=value - reach, high=value + reach, method="t on replicates")
     p = _t_p_value(value, spread, freedom)
     return Difference(estimate, a, b, p, "t on replicates", spread, freedom, spread**2 * n)
+
+
+def p_value_of(value: float, interval: Callable[[float], tuple[float, float]]) -> float:
+    """One less the level at which the interval ends at zero."""
+    if value == 0:
+        return 1.0
+    low, high = -12.0, 0.0  # decimal logarithm of the p-value
+    for _ in range(26):
+        middle = (low + high) / 2
+        ends = interval(1 - 10**middle)
+        if ends[0] <= 0 <= ends[1]:
+            low = middle
+        else:
+            high = middle
+    return float(10**high)
 
 
 def unpaired_difference(a: Estimate, b: Estimate) -> Difference:

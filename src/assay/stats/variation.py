@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from assay.stats.estimate import Floats
 from assay.stats.intervals import t_quantile
-from assay.stats.paired import Difference
+from assay.stats.paired import Difference, p_value_of
 
 FEWEST_REPLAYS = 3
 """From here on the variance between replays is estimated; with two it is only bounded."""
@@ -108,7 +108,7 @@ def with_serving(difference: Difference, noise: ServingNoise) -> Difference:
     return replace(
         difference,
         estimate=replace(difference.estimate, stderr=stderr, low=ends[0], high=ends[1]),
-        p_value=None if difference.p_value is None else max(difference.p_value, _p_value(value, interval)),
+        p_value=None if difference.p_value is None else max(difference.p_value, p_value_of(value, interval)),
         spread=math.sqrt(difference.spread**2 + noise.floor),
         floor=noise.floor,
         interval=interval,
@@ -140,21 +140,6 @@ def widened(
     known = t_quantile(tail, freedom) ** 2 * noise.doc_part
     added = runs * max(0.0, t_quantile(tail, max(1.0, noise.freedom)) ** 2 * noise.run_variance - known)
     return value - math.sqrt((value - docs[0]) ** 2 + added), value + math.sqrt((docs[1] - value) ** 2 + added)
-
-
-def _p_value(value: float, interval: Callable[[float], tuple[float, float]]) -> float:
-    """One less the level at which the interval ends at zero."""
-    if value == 0:
-        return 1.0
-    low, high = -12.0, 0.0  # decimal logarithm of the p-value
-    for _ in range(40):
-        middle = (low + high) / 2
-        ends = interval(1 - 10**middle)
-        if ends[0] <= 0 <= ends[1]:
-            low = middle
-        else:
-            high = middle
-    return float(10**high)
 
 
 # Where scores of a crossed design (docs × wordings × shots) vary: analysis of variance with random effects.

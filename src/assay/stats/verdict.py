@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from assay.stats.estimate import Estimate
@@ -48,14 +48,17 @@ def decide(
 ) -> Verdict:
     """The verdict on B against A. `p_value` is the corrected one of a family of `tests`; None takes the row's own.
 
-    Significance goes first; equivalence is two one-sided tests at `alpha`. When neither holds, the verdict says what a
-    comparison of this size can show.
+    Significance goes first, where the interval agrees; equivalence is two one-sided tests at `alpha` over the number of tests:
+    of the two hypotheses of a row, no difference and one that matters, at most one is true. When neither is refuted, the
+    verdict says what a comparison of this size can show.
     """
     p = difference.p_value if p_value is None else p_value
     value = difference.estimate.value
     if p is not None and value is not None and p < alpha and value != 0:
-        return Verdict("better" if (value > 0) == higher_is_better else "worse", margin)
-    inner = difference.cautious_bounds(1 - 2 * alpha)
+        ends = difference.bounds(_level_of(difference, p, alpha, tests))
+        if ends is None or not ends[0] <= 0 <= ends[1]:
+            return Verdict("better" if (value > 0) == higher_is_better else "worse", margin)
+    inner = difference.cautious_bounds(1 - 2 * alpha / max(1, tests))
     if inner is not None and max(abs(inner[0]), abs(inner[1])) < margin:
         return Verdict("equivalent", margin)
     if value == 0 and difference.estimate.stderr == 0:
@@ -69,6 +72,37 @@ def decide(
 
 
 _POWER = 0.8
+
+
+def _level_of(difference: Difference, p_adjusted: float | None, alpha: float, tests: int) -> float:
+    """The level at which a row's interval holds together with those of all rows: 1 − alpha / tests. Holm's procedure tests a row
+    that it rejects at a larger rate where others were rejected before; its interval then has the level of that test."""
+    level = 1 - alpha / max(1, tests)
+    p, ends = difference.p_value, difference.bounds(level)
+    if p_adjusted is None or not p or p_adjusted >= alpha or ends is None or not ends[0] <= 0 <= ends[1]:
+        return level
+    return 1 - alpha * min(1.0, p / p_adjusted)
+
+
+def interval_beside(
+    difference: Difference, verdict: Verdict, *, alpha: float = 0.05, p_value: float | None = None, tests: int = 1
+) -> Estimate:
+    """The difference with the interval that belongs to its verdict: those of all `tests` rows hold together.
+
+    It excludes zero where B is better or worse, and only there, and of rows without a difference that matters it is the one of
+    the two one-sided tests, inside the margin.
+    """
+    level = _level_of(difference, p_value, alpha, tests)
+    ends = difference.bounds(level)
+    if verdict.kind == "equivalent":
+        level = 1 - 2 * alpha / max(1, tests)
+        ends = difference.cautious_bounds(level)
+    if ends is None:
+        return difference.estimate
+    low, high = ends
+    if verdict.kind not in ("better", "worse"):  # an exact test may be a little more careful than the interval
+        low, high = min(low, 0.0), max(high, 0.0)
+    return replace(difference.estimate, low=low, high=high, level=level)
 
 
 def _docs_to_show(distance: float, doc_variance: float | None, n: int, reach: float, floor: float = 0.0) -> int | None:

@@ -22,7 +22,7 @@ from assay.analyses.compare.task_difference import Alignments, TaskDifference, c
 from assay.errors import ConfigError, did_you_mean
 from assay.finished import DocColumn, Run, has_same_words, is_higher_better, named_like, perturbations_in
 from assay.results import MetricKey
-from assay.stats import decide, holm, unpaired_difference
+from assay.stats import decide, holm, interval_beside, unpaired_difference
 
 
 def compare_runs(runs: Sequence[Run], options: CompareOptions | None = None) -> Comparisons:
@@ -127,6 +127,9 @@ class _Pair:
         if a is None or b is None or a.estimate.value is None or b.estimate.value is None:
             self.refusals.append(Refusal(task, f"{key}: the docs' values do not give the reported number"))
             return None
+        if (a.judge is not None and a.judge.is_corrected) != (b.judge is not None and b.judge.is_corrected):
+            self.refusals.append(Refusal(task, f"{key}: people's labels correct one of the two numbers alone"))
+            return None
         difference = unpaired_difference(a.estimate, b.estimate)
         no_docs, no_draws = np.empty(0, dtype=np.uint64), np.empty(0)
         member = MemberDifference(difference, b.estimate.n, no_docs, lambda: (no_draws, no_draws))
@@ -183,7 +186,8 @@ class _Pair:
 
 
 def _judged(comparisons: list[Comparison], options: CompareOptions) -> list[Comparison]:
-    """Holm over all rows of all comparisons, tasks and groups together: any false verdict is one too many."""
+    """Holm over all rows of all comparisons, tasks and groups together: any false verdict is one too many. Intervals and "no
+    difference larger than" belong to the same family."""
     members = [(i, row) for i, c in enumerate(comparisons) for row in c.rows]
     family = sum(row.difference.p_value is not None for _, row in members)
     adjusted = holm([row.difference.p_value for _, row in members])
@@ -199,7 +203,8 @@ def _judged(comparisons: list[Comparison], options: CompareOptions) -> list[Comp
             tests=family,
             higher_is_better=row.higher_is_better,
         )
-        return replace(row, p_adjusted=p, verdict=verdict)
+        shown = interval_beside(row.difference, verdict, alpha=options.alpha, p_value=p, tests=family)
+        return replace(row, p_adjusted=p, verdict=verdict, shown=shown)
 
     return [replace(c, rows=tuple(judged(i, row) for row in c.rows), family=family) for i, c in enumerate(comparisons)]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -11,8 +11,15 @@ import numpy as np
 from assay.analyses.compare.model import Floats, MemberDifference, NotComparable
 from assay.finished import Keys, Run
 from assay.groups import AGGREGATORS, ArrayAggregator
-from assay.results import GroupScore, MetricKey
-from assay.stats import Difference, Estimate, replicate_difference, t_quantile, t_sf
+from assay.results import GroupScore, MetricKey, Score
+from assay.stats import (
+    Difference,
+    all_docs,
+    combined_difference,
+    extreme_difference,
+    influence_difference,
+    replicate_difference,
+)
 
 
 def compare_group(
@@ -41,13 +48,59 @@ def compare_group(
         raise NotComparable(f"the aggregator {left.aggregation} cannot be repeated from the members' numbers")
     chosen = [members[member] for member in names]
     weights = reported_weights(left)
-    docs = np.concatenate([member.docs for member in chosen])
-    if aggregator.linear and not _share_docs(chosen):
-        difference = _linear(chosen, weights)
-    else:
-        difference = _lifted(aggregator, chosen, weights)
     size = sum(member.size for member in chosen)
-    return MemberDifference(difference, size, docs, lambda: _draws(aggregator, chosen, weights))
+    is_known = all(len(member.documents) for member in chosen)
+    documents = all_docs([member.documents for member in chosen]) if is_known else np.empty(0, dtype=np.uint64)
+    whole = Members(chosen, weights, len(documents) if is_known else size)
+    if aggregator.extreme is not None:
+        sides = [[partial(_bounds, run.score(member, key)) for member in names] for run in (a, b)]
+        differences = [member.difference for member in chosen]
+        difference = extreme_difference(aggregator.extreme, differences, sides[0], sides[1], whole.n)
+    elif aggregator.linear and not _share_docs(chosen):
+        difference = combined_difference([member.difference for member in chosen], weights, whole.n)
+    elif aggregator.linear and (moves := whole.moves()) is not None:
+        difference = _of_moves(whole, *moves)
+    else:
+        difference = _lifted(aggregator, whole)
+    return MemberDifference(
+        difference,
+        size,
+        np.concatenate([member.docs for member in chosen]),
+        lambda: _draws(aggregator, whole),
+        documents,
+        whole.moves if aggregator.linear else lambda: None,
+    )
+
+
+@dataclass(frozen=True)
+class Members:
+    members: Sequence[MemberDifference]
+    weights: Floats
+    n: int
+    """Docs behind all of them, each once."""
+
+    def moves(self) -> tuple[Floats, Keys] | None:
+        """Each doc's part in the difference of the means, member after member; None where one does not tell."""
+        found = [each for member in self.members if (each := member.moves()) is not None]
+        if len(found) < len(self.members):
+            return None
+        parts = [weight * moves for weight, (moves, _) in zip(self.weights.tolist(), found, strict=True)]
+        return np.concatenate(parts), np.concatenate([keys for _, keys in found])
+
+
+def _bounds(score: Score | None, level: float) -> tuple[float, float] | None:
+    return None if score is None else score.bounds(level)
+
+
+def _of_moves(whole: Members, moves: Floats, keys: Keys) -> Difference:
+    """A mean of members that share docs or clusters: what a unit adds in all of them adds up before it is squared."""
+    differences = [member.difference for member in whole.members]
+    a, b = (float(whole.weights @ [getattr(d, side) for d in differences]) for side in ("a", "b"))
+    if not np.abs(moves).max() > 0:
+        return replicate_difference(a, b, np.zeros(2), np.zeros(2), whole.n, units=_count_distinct(keys))
+    lost = float((whole.weights / [member.size for member in whole.members]).max())
+    found = influence_difference(a, b, moves, keys, lost=lost)
+    return replace(found, estimate=replace(found.estimate, n=whole.n))
 
 
 def reported_weights(group: GroupScore) -> Floats:
@@ -72,68 +125,17 @@ def _count_distinct(keys: Keys) -> int:
     return len(keys) and 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
 
 
-def _linear(members: Sequence[MemberDifference], weights: Floats) -> Difference:
-    differences = [member.difference for member in members]
-    a, b = (float(weights @ [getattr(d, side) for d in differences]) for side in ("a", "b"))
-    n = sum(member.size for member in members)
-    if any(d.spread is None or d.estimate.stderr is None for d in differences):
-        bare = Estimate.bare(b - a, n, "a member has no error bar")
-        return Difference(bare, a, b, None, "none", None, math.inf, None)
-    parts = weights * [d.spread or 0.0 for d in differences]
-    stderr = float(np.linalg.norm(weights * [d.estimate.stderr or 0.0 for d in differences]))
-    spread = float(np.linalg.norm(parts))
-    # Satterthwaite: the members' degrees of freedom by what each adds to the variance.
-    below = float(sum(part**4 / d.freedom for part, d in zip(parts.tolist(), differences) if math.isfinite(d.freedom)))
-    freedom = spread**4 / below if below > 0 else math.inf
-    interval = partial(_t_interval, b - a, spread, freedom)
-    cautious = partial(_cautious, b - a, differences, weights)
-    estimate = Estimate(b - a, stderr, *interval(0.95), n, "paired t, independent members")
-    p = 1.0 if spread == 0 else min(1.0, 2 * t_sf(abs(b - a) / spread, freedom))
-    gained, lost = (_sum([getattr(d, side) for d in differences]) for side in ("gained", "lost"))
-    return Difference(
-        estimate,
-        a,
-        b,
-        p,
-        "paired t",
-        spread,
-        freedom,
-        spread**2 * n,
-        gained,
-        lost,
-        interval=interval,
-        cautious=cautious,
-    )
-
-
-def _t_interval(value: float, spread: float, freedom: float, level: float) -> tuple[float, float]:
-    reach = t_quantile((1 + level) / 2, freedom) * spread
-    return value - reach, value + reach
-
-
-def _cautious(value: float, differences: Sequence[Difference], weights: Floats, level: float) -> tuple[float, float]:
-    """The members' cautious intervals put together, each side by itself (Zou and Donner 2008)."""
-    values = np.array([d.estimate.value for d in differences], dtype=np.float64)
-    ends = np.array([d.cautious_bounds(level) or (math.nan, math.nan) for d in differences])
-    low, high = (float(np.linalg.norm(weights * (ends[:, side] - values))) for side in (0, 1))
-    return value - low, value + high
-
-
-def _sum(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
-
-
-def _draws(aggregator: ArrayAggregator, members: Sequence[MemberDifference], weights: Floats) -> tuple[Floats, Floats]:
-    of_a, of_b = zip(*[member.draws() for member in members], strict=True)
+def _draws(aggregator: ArrayAggregator, whole: Members) -> tuple[Floats, Floats]:
+    of_a, of_b = zip(*[member.draws() for member in whole.members], strict=True)
     return (
-        aggregator.combine(np.stack(of_a, axis=1), weights, None),
-        aggregator.combine(np.stack(of_b, axis=1), weights, None),
+        aggregator.combine(np.stack(of_a, axis=1), whole.weights, None),
+        aggregator.combine(np.stack(of_b, axis=1), whole.weights, None),
     )
 
 
-def _lifted(aggregator: ArrayAggregator, members: Sequence[MemberDifference], weights: Floats) -> Difference:
-    numbers = np.array([(member.difference.a, member.difference.b) for member in members])
-    a, b = (float(aggregator.combine(numbers[:, side], weights, None)) for side in (0, 1))
-    draws_a, draws_b = _draws(aggregator, members, weights)
-    return replicate_difference(a, b, draws_a, draws_b, sum(member.size for member in members))
+def _lifted(aggregator: ArrayAggregator, whole: Members) -> Difference:
+    numbers = np.array([(member.difference.a, member.difference.b) for member in whole.members])
+    a, b = (float(aggregator.combine(numbers[:, side], whole.weights, None)) for side in (0, 1))
+    draws_a, draws_b = _draws(aggregator, whole)
+    units = _count_distinct(np.concatenate([member.docs for member in whole.members]))
+    return replicate_difference(a, b, draws_a, draws_b, whole.n, units=units or None)

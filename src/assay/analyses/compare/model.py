@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,7 +17,7 @@ from assay.finished import Keys, Run
 from assay.registry import load_object
 from assay.results import MetricKey, matching
 from assay.show import Findings, ForestPlot
-from assay.stats import B_DEFAULT, Difference, Verdict
+from assay.stats import B_DEFAULT, Difference, Estimate, Verdict
 
 Floats = NDArray[np.float64]
 
@@ -79,7 +79,12 @@ class MemberDifference:
     difference: Difference
     size: int
     docs: Keys
+    """The units: docs of a cluster share a key."""
     draws: Callable[[], tuple[Floats, Floats]]
+    documents: Keys = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    """The docs themselves."""
+    moves: Callable[[], tuple[Floats, Keys] | None] = lambda: None
+    """Each doc's part in the difference, and its unit, where the number is a mean."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,12 @@ class ComparisonRow:
     flips: Flips | None = None
     p_adjusted: float | None = None
     verdict: Verdict | None = None
+    shown: Estimate | None = None
+    """The difference with the interval beside its verdict, which holds together with those of all rows."""
+
+    @property
+    def interval(self) -> Estimate:
+        return self.difference.estimate if self.shown is None else self.shown
 
     @property
     def metric(self) -> str:
@@ -111,7 +122,7 @@ class ComparisonRow:
         return self.key.filter
 
     def to_dict(self) -> dict[str, Any]:
-        d, e = self.difference, self.difference.estimate
+        d, e, alone = self.difference, self.interval, self.difference.estimate
         return {
             "name": self.name,
             "kind": self.kind,
@@ -125,6 +136,7 @@ class ComparisonRow:
             "low": e.low,
             "high": e.high,
             "level": e.level,
+            "alone": {"low": alone.low, "high": alone.high, "level": alone.level},
             "n": e.n,
             "paired": self.paired,
             "method": e.method,

@@ -50,7 +50,7 @@ def _table(comparison: Comparison) -> Table:
     rows = comparison.rows
     repeated = dict(zip(map(id, rows), repeated_names([row.name for row in rows])))
     axes = {
-        metric: Axis.about_zero(row.difference.estimate for row in rows if row.metric == metric)
+        metric: Axis.about_zero(row.interval for row in rows if row.metric == metric)
         for metric in {row.metric for row in rows}
     }
     here, there = str(comparison.a.path), str(comparison.b.path)
@@ -70,7 +70,7 @@ def _table(comparison: Comparison) -> Table:
 
     def whisker(row: ComparisonRow) -> Whisker:
         about = f"{row.verdict or ''} ({axes[row.metric].text})"
-        return Whisker.of(row.difference.estimate, axes[row.metric], reference=0.0, band=row.margin, label=about)
+        return Whisker.of(row.interval, axes[row.metric], reference=0.0, band=row.margin, label=about)
 
     columns: tuple[Column[ComparisonRow], ...] = (
         Column("task", kinds.NAME, name, "name", shrinks=True),
@@ -81,7 +81,13 @@ def _table(comparison: Comparison) -> Table:
         Column("B", kinds.NUMBER, lambda row: row.difference.b, rank=4),
         Column("B − A ± stderr", kinds.SIGNED_WITH_ERROR, lambda row: row.difference.estimate, "difference"),
         Column("verdict", kinds.WORD, lambda row: None if row.verdict is None else VERDICTS[row.verdict.kind]),
-        Column("95 % interval", kinds.SIGNED_INTERVAL, lambda row: row.difference.estimate, "", rank=2),
+        Column(
+            f"{1 - comparison.alpha:.0%} interval".replace("%", " %"),
+            kinds.SIGNED_INTERVAL,
+            lambda row: row.interval,
+            "",
+            rank=2,
+        ),
         Column("", kinds.WHISKER, whisker),
         Column("n", kinds.COUNT, lambda row: row.difference.estimate.n, rank=3),
         Column("flips", kinds.FLIPS, flips, "", rank=6),
@@ -130,6 +136,8 @@ def _legend(comparison: Comparison) -> Iterator[str]:
     tests = sorted({row.difference.test for row in comparison.rows} - {"none"})
     correction = f"corrected (Holm) over {comparison.family} rows"
     yield f"p: {', '.join(tests) or 'no test'}; {correction}; verdicts at {comparison.alpha:g}."
+    if comparison.family > 1:
+        yield f"intervals: they hold for all {comparison.family} rows together, and agree with the verdicts; --json has those of each row alone."
     for refusal in comparison.refusals:
         yield f"not compared: {refusal.name}: {refusal.reason}"
 
@@ -232,10 +240,10 @@ def difference_plot(comparison: Comparison, metric: str | None = None) -> Forest
         hint = did_you_mean(chosen, metrics) or f"There are: {', '.join(metrics) or 'none'}."
         raise ConfigError(f"no metric {chosen!r} was compared", hint=hint)
     rows = [row for row in comparison.rows if row.metric == chosen and row.difference.estimate.value is not None]
-    axis = Axis.about_zero(row.difference.estimate for row in rows)
+    axis = Axis.about_zero(row.interval for row in rows)
     lines = [
         Whisker.of(
-            row.difference.estimate,
+            row.interval,
             axis,
             label=f"{'    ' * row.depth}{row.alias}",
             text=f"{kinds.signed(row.difference.estimate.value or 0.0)}{f'  {row.verdict.kind}' if row.verdict else ''}",

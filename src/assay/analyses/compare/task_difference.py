@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from assay.stats import (
     FEWEST_LABELS,
     Basis,
     Difference,
+    Estimate,
     Judged,
     corrected_difference,
     corrected_replicates,
@@ -84,9 +86,21 @@ def compare_task(
     if difference.gained is not None:
         ids = np.column_stack([a.doc_ids, b.doc_ids])
         flips = Flips(gained=ids[b.values > a.values], lost=ids[b.values < a.values])
-    member = MemberDifference(difference, len(a), _units(a, b), draws)
+    units = _units(a, b)
+    moves = partial(_moves, a.values, b.values, units) if _is_plain_mean(a, b, aggregation) else lambda: None
+    member = MemberDifference(difference, len(a), units, draws, a.docs, moves)
     only_a, only_b = pairs.missing_elsewhere(0), pairs.missing_elsewhere(1)
     return TaskDifference(member, True, only_a, only_b, tuple(notes), flips)
+
+
+def _is_plain_mean(a: DocColumn, b: DocColumn, aggregation: str) -> bool:
+    return aggregation == "mean" and a.is_numeric and b.is_numeric and not is_checked(a, b)
+
+
+def _moves(a: Floats, b: Floats, units: Keys) -> tuple[Floats, Keys]:
+    """What each doc adds to the difference of the means; around a mean of its own, a task of n has n − 1 residuals."""
+    d, n = b - a, len(a)
+    return (d - d.mean()) / n * math.sqrt(n / max(1, n - 1)), units
 
 
 def _paired(
@@ -94,6 +108,10 @@ def _paired(
 ) -> tuple[Difference, Callable[[], tuple[Floats, Floats]]]:
     """The difference on the same docs in the same order, and the replicates of both sides."""
     clusters = unit_index(_units(a, b))
+    if aggregation == "mean" and (missing := one_sided_labels(a, b)):
+        nothing = Estimate.bare(float(b.values.mean() - a.values.mean()), len(a), missing)
+        sides = float(a.values.mean()), float(b.values.mean())
+        return Difference(nothing, *sides, None, "none", None, math.inf, None), lambda: (np.empty(0), np.empty(0))
     if aggregation == "mean" and is_checked(a, b):
         difference = corrected_difference(as_judged(a), as_judged(b), clusters)
         return difference, lambda: (corrected_draws(a, clusters, options), corrected_draws(b, clusters, options))
@@ -144,6 +162,21 @@ def _of_other_numbers(
 def is_checked(*columns: DocColumn) -> bool:
     """Whether people judged some of the docs of either run, so that the judge's error is known there."""
     return all(column.is_numeric for column in columns) and any(as_judged(column).n for column in columns)
+
+
+def one_sided_labels(a: DocColumn, b: DocColumn) -> str | None:
+    """What is missing where people judged one run alone: its number is theirs, the other's is the judge's opinion."""
+    if not is_checked(a, b):
+        return None
+    judged = [as_judged(column) for column in (a, b)]
+    if all(each.n for each in judged):
+        return None
+    have, lack = ("A", "B") if judged[0].n else ("B", "A")
+    given = 0 if (labels := (b if lack == "B" else a).labels) is None else int((~np.isnan(labels)).sum())
+    return (
+        f"{have} has people's labels and {lack} has {given or 'none'}: label at least {FEWEST_LABELS} docs of {lack} (assay judge "
+        "label); the numbers are the judge's alone"
+    )
 
 
 def as_judged(column: DocColumn) -> Judged:

@@ -282,6 +282,13 @@ def _unpaired(name: str, key: MetricKey, now: Score | None, before: Score, optio
         return GateCheck.failed(name, key, "only in the baseline", options)
     if not _is_number(now):
         return GateCheck.failed(name, key, f"undefined: {now.estimate.undefined or 'not a number'}", options)
+    if any(each.judge is not None and each.judge.is_corrected for each in (now, before)) and not all(
+        each.judge is not None and each.judge.is_corrected for each in (now, before)
+    ):
+        lacking = "this run" if before.judge is not None and before.judge.is_corrected else "the baseline"
+        unclear = GateResult(False, None, -options.margin, options.alpha, unclear=True)
+        kind = f"cannot tell: {lacking} has no labels of people beside its judge's verdicts, and the other has"
+        return GateCheck(name, key, unclear, kind, now.estimate.value, before.estimate.value, now.estimate.n)
     difference = unpaired_difference(before.estimate, now.estimate)
     if options.noise is not None:
         difference, _ = options.noise.add_to(difference, name, key)

@@ -65,6 +65,13 @@ class Evidence:
         if rule == "mean":
             clusters = unit_index(docs.units[common])
             judged = [as_judged(column) for column in taken]
+            if not all(each.n for each in judged):
+                lacking = [label for label, each in zip(self.labels, judged, strict=True) if not each.n]
+                self.notes.append(
+                    f"{', '.join(lacking[:5])}: no labels of people, so all runs are ranked by the judge's verdicts alone"
+                )
+                values_now = np.stack([column.values for column in taken])
+                return mean_pairs(values_now, docs.units[common], self.options.bootstrap_iters)
             values = [j.value if j.n else float(j.verdicts.mean()) for j in judged]
             draws = [corrected_draws(column, clusters, self.options) for column in taken]
         else:

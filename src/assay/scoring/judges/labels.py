@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from assay.errors import ConfigError
 from assay.paths import parse_json, read_regular
 from assay.results import JudgeCheck, MetricColumn, Score
-from assay.stats import corrected_mean, corrected_replicates
+from assay.stats import corrected_mean, corrected_replicates, ends
 
 MOST = 256 << 20
 _FORM = 'Each line is {"doc_hash": "…", "answer_hash": "…", "verdict": "correct"}; `assay judge label RUN` writes them.'
@@ -122,6 +122,7 @@ def checked(
         score,
         estimate=found.estimate,
         judge=check,
+        interval=lambda level: ends(corrected_mean(verdicts, people, clusters, level=level).estimate),
         replicates=corrected_replicates(verdicts, people, keys, clusters, bootstrap_iters),
         counts=None,
         samples=None,

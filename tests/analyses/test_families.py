@@ -1,0 +1,72 @@
+"""What a comparison says above its tasks: docs counted once, units shared, labels on both sides or none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.analyses.made import write_run
+
+from assay.analyses.compare import CompareOptions, compare
+from assay.analyses.compare.task_difference import compare_task
+from assay.finished import DocColumn
+from assay.results import MetricKey
+
+EVEN = {"key": "acc,none", "aggregator": "mean", "children": {"one": 0.5, "two": 0.5}}
+
+
+def two_tasks(
+    folder: Path, name: str, seed: int, docs: int = 40, passages: int | None = None, groups: object = None
+) -> Path:
+    """Two tasks on the same docs, in passages where asked."""
+    rng = np.random.default_rng(seed)
+    scores = {task: {"acc,none": (rng.random(docs) < 0.6).astype(float).tolist()} for task in ("one", "two")}
+    contents = [f"d{i}" for i in range(docs)]
+    clusters = None if passages is None else {task: [str(i % passages) for i in range(docs)] for task in scores}
+    shared = {task: [f"{task}{c}" for c in contents] if passages else contents for task in scores}
+    return write_run(folder / name, scores, docs=shared, clusters=clusters, groups=groups or {"both": EVEN})  # type: ignore[arg-type]
+
+
+def test_a_group_counts_a_doc_of_two_tasks_once(tmp_path: Path) -> None:
+    found = compare(two_tasks(tmp_path, "a", 0), two_tasks(tmp_path, "b", 1))
+    assert found.row("both", "acc").difference.estimate.n == 40
+
+
+@pytest.mark.parametrize("aggregator", ["mean", "harmonic_mean"])
+def test_passages_are_the_units_of_groups_above_tasks_that_share_them(tmp_path: Path, aggregator: str) -> None:
+    groups = {"both": {**EVEN, "aggregator": aggregator}}
+    runs = [two_tasks(tmp_path, name, seed, passages=8, groups=groups) for seed, name in enumerate("ab")]
+    assert compare(*runs).row("both", "acc").difference.freedom <= 7
+
+
+def test_intervals_in_tables_and_files_agree_with_verdicts(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    a = {f"t{i}": {"acc,none": (rng.random(100) < 0.6).astype(float).tolist()} for i in range(8)}
+    b = {t: {"acc,none": np.where(rng.random(100) < 0.25, 1.0, v["acc,none"]).tolist()} for t, v in a.items()}
+    found = compare(write_run(tmp_path / "a", a), write_run(tmp_path / "b", b))
+    rows = found.to_dict()["rows"]
+    for row in rows:
+        assert (row["verdict"] == "better") == (row["low"] > 0)
+        assert row["level"] > row["alone"]["level"] == 0.95
+        assert row["low"] < row["alone"]["low"]
+    assert {row["verdict"] for row in rows} >= {"better"}
+
+
+def judged(values: np.ndarray, labels: np.ndarray | None) -> DocColumn:
+    keys = np.arange(len(values), dtype=np.uint64)
+    return DocColumn(MetricKey("acc"), keys, None, values, np.arange(len(values)), labels=labels)
+
+
+@pytest.mark.parametrize("given", [0, 5])
+def test_labels_on_one_side_alone_give_no_verdict(given: int) -> None:
+    """The labels say that the judge is too kind by .3: a corrected A against a raw B is that error, and no difference."""
+    rng = np.random.default_rng(0)
+    values = (rng.random(300) < 0.8).astype(float)
+    labels = np.where(np.arange(300) < 60, np.where(rng.random(300) < 0.3, 0.0, values), np.nan)
+    few = np.where(np.arange(300) < given, labels, np.nan)
+    for sides in ((labels, few), (few, labels)):
+        found = compare_task(judged(values, sides[0]), judged(values, sides[1]), "mean", CompareOptions(), {}).member
+        assert found.difference.estimate.value == 0.0
+        assert found.difference.p_value is None
+        assert "label at least" in (found.difference.estimate.withheld_reason or "")
