@@ -148,7 +148,7 @@ def _unpack(path: Path, archive: zipfile.ZipFile, members: dict[str, zipfile.Zip
         target = files[name] = folder / f"member-{number:05d}"
         with target.open("xb") as out:
             digest = _copy(archive, members[name], budget, out)
-        if digest != listed[name].sha256:
+        if (digest, target.stat().st_size) != (listed[name].sha256, listed[name].size):
             changed.append(f"{name} was changed after it was sealed")
     stated, found = about.get("seal"), seal_id(about)
     if stated != found:
@@ -200,9 +200,21 @@ def _listed(path: Path, about: Mapping[str, Any]) -> dict[str, BundleMember]:
         raise ConfigError(f"{path}: {SEAL} does not list its members", hint="`assay seal RUN` writes one.") from error
 
 
+def loads(data: str | bytes) -> Any:
+    """JSON in which no key stands twice: of two values a reader might see one and a verifier the other."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError(f"a key stands twice among {sorted(found)[:5]}")
+        return found
+
+    return json.loads(data, object_pairs_hook=unique)
+
+
 def _read_json(name: str, data: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(data)
+        found = loads(data)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"the bundle's {name} cannot be read: {error}") from error
     if not isinstance(found, dict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import PurePath
@@ -12,15 +12,42 @@ from typing import Any
 
 ROUNDING = 1e-9
 """Relative difference up to which two numbers are the same sum, added up by another version of a library."""
-NOT_NUMBERS = frozenset(
-    ["date", "total_evaluation_time_seconds", "pretty_env_info", "transformers_version", "config", "model_source"]
-)
-"""Of a results file: when and where it ran, and settings, which are compared by themselves."""
-NOT_DERIVED = frozenset(["environment", "version", "notes", "config", "model"])
-"""Of its `assay` block."""
-OF_TASKS = frozenset(["sample_file", "data"])
-ONLY_WITH_DATA = frozenset(["fewshot_leaks_avoided"])
-"""Known only where shots are drawn again."""
+NOT_DERIVED = {
+    "the time and place of the run": (
+        "date",
+        "total_evaluation_time_seconds",
+        "pretty_env_info",
+        "transformers_version",
+        "assay environment",
+        "assay version",
+    ),
+    "notes of the run": ("assay notes",),
+    "directories of data and task files": (
+        "assay config include_path",
+        "assay config data_dir",
+        "assay config lm_eval",
+        "assay config labels",
+        "assay config tasks",
+    ),
+}
+"""Of a results file: what answers and docs do not say. Names are those of keys, `*` is any one."""
+ONLY_WITH_DATA = {
+    "hashes of the dataset": ("assay tasks * data",),
+    "shots that would have been the doc itself": ("assay tasks * health fewshot_leaks_avoided",),
+}
+"""Known only where the dataset is read again."""
+AS_STATED = {
+    "the answers": ("samples: resps", "samples: stops", "samples: tokens", "samples: extras", "samples: questions"),
+    "the model and how it was asked": (
+        "results.json: assay model",
+        "run.json: model",
+        "run.json: roles",
+        "run.json: environment",
+        "seal.json: model",
+    ),
+    "the code that scored it": ("seal.json: code", "seal.json: shipped_task_files"),
+}
+"""What a bundle says in several places, which are compared with each other: together they may be anything."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +77,12 @@ class SealComparison:
         self.rounded = 0
         """Numbers that differ by no more than rounding."""
         self.differences: list[SealedDifference] = []
+        self.not_checked: dict[str, list[str]] = {what: list(places) for what, places in AS_STATED.items()}
+        """What the verdict does not speak of, and where it stands in the bundle."""
+
+    def leave_out(self, file: str, left_out: Mapping[str, Sequence[str]]) -> None:
+        for what, places in left_out.items():
+            self.not_checked.setdefault(what, []).extend(f"{file}: {place}" for place in places)
 
     def add(self, kind: str, where: str, said: Any, found: Any) -> None:
         """Compare two values, leaf by leaf."""
@@ -85,27 +118,29 @@ def _is_number(value: Any) -> bool:
 def compare_results(
     said: Mapping[str, Any], found: Mapping[str, Any], into: SealComparison, *, with_data: bool
 ) -> None:
-    """Two results files, but for when and where they were made."""
-    left_out = frozenset() if with_data else ONLY_WITH_DATA
-    pair = [_derived(each, left_out) for each in (said, found)]
+    """Two results files, every leaf of them but for those that cannot be derived, which are named."""
+    left_out = NOT_DERIVED if with_data else {**NOT_DERIVED, **ONLY_WITH_DATA}
+    into.leave_out("results.json", left_out)
+    places = [tuple(place.split()) for listed in left_out.values() for place in listed]
+    pair = [_without(_with_named_files(each), [*places, ("assay", "config")]) for each in (said, found)]
     into.add("number", "results.json:", *pair)
 
 
-def _derived(results: Mapping[str, Any], left_out: frozenset[str]) -> dict[str, Any]:
-    block = results.get("assay")
-    block = block if isinstance(block, Mapping) else {}
-    tasks = block.get("tasks")
+def _without(value: Any, places: Sequence[tuple[str, ...]]) -> Any:
+    """A JSON value without what stands at these places; other keys of the same name stay."""
+    if () in places or not places or not isinstance(value, Mapping):
+        return value
+    left = {}
+    for key, each in value.items():
+        below = [rest for first, *rest in places if first in ("*", key)]
+        if [] not in below:
+            left[key] = _without(each, [tuple(rest) for rest in below])
+    return left
+
+
+def _with_named_files(results: Mapping[str, Any]) -> Mapping[str, Any]:
     configs = results.get("configs")
-    return {
-        **{key: value for key, value in results.items() if key not in NOT_NUMBERS and key != "assay"},
-        "configs": _without_places(configs) if isinstance(configs, Mapping) else configs,
-        **{key: value for key, value in block.items() if key not in NOT_DERIVED and key != "tasks"},
-        "tasks": {
-            name: _without(task, OF_TASKS, left_out)
-            for name, task in (tasks.items() if isinstance(tasks, Mapping) else ())
-            if isinstance(task, Mapping)
-        },
-    }
+    return {**results, "configs": _without_places(configs)} if isinstance(configs, Mapping) else results
 
 
 def _without_places(configs: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,13 +161,6 @@ def _without_places(configs: Mapping[str, Any]) -> dict[str, Any]:
             files = {"data_files": named(kwargs["data_files"])} if "data_files" in kwargs else {}
             shown[name] = {**config, "dataset_kwargs": {**kwargs, **files}}
     return shown
-
-
-def _without(task: Mapping[str, Any], fields: frozenset[str], of_health: frozenset[str]) -> dict[str, Any]:
-    left = {key: value for key, value in task.items() if key not in fields}
-    if isinstance(health := left.get("health"), Mapping):
-        left["health"] = {key: value for key, value in health.items() if key not in of_health}
-    return left
 
 
 KINDS = {"doc_hash": "doc", "target": "doc", "cluster": "doc", "request_hash": "request"}

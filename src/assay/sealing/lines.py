@@ -23,6 +23,8 @@ def verification_lines(verification: SealVerification, *, reasked: bool = False)
             yield f"    {hanging(one_line(str(each)))}"
         if len(wrong) > SHOWN:
             yield f"    and {len(wrong) - SHOWN:,} more (--json shows all)"
+    if verification.not_checked:
+        yield hanging(f"? not checked: {', '.join(verification.not_checked)} (--json says where they stand)")
     for note in verification.notes:
         yield hanging(f"! {note}")
     yield "Verified: every number follows from the answers in the bundle." if verification.passed else "Not verified."

@@ -10,6 +10,7 @@ from typing import Any
 from assay.data import doc_hash
 from assay.errors import ConfigError
 from assay.results import LABEL_COLUMN, SampleRow, numbers_of, read_samples
+from assay.sealing.archive import loads
 
 DOC_FIELDS = ("doc", "target", "arguments")
 """What a bundle without docs leaves out."""
@@ -34,7 +35,7 @@ def read_rows(path: Path, name: str) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8", errors="surrogatepass") as file:
         for number, line in enumerate(file, 1):
             try:
-                row = json.loads(line)
+                row = loads(line)
                 if not isinstance(row["doc_id"], int) or any(not isinstance(row.get(key, ""), str) for key in TEXTS):
                     raise TypeError("a field has the wrong type")
             except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from assay.config import RunConfig, reading_only
-from assay.errors import ConfigError, DataError, UnknownName
+from assay.errors import AssayError, ConfigError, DataError, UnknownName
 from assay.results import (
     LAYOUT,
     RunDirectory,
@@ -67,6 +67,8 @@ class SealVerification:
     rebuilt: bool = False
     """Whether every request was built anew."""
     differences: list[SealedDifference] = field(default_factory=list)
+    not_checked: dict[str, list[str]] = field(default_factory=dict)
+    """What the verdict does not speak of, and where in the bundle it stands (`*` is any key)."""
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -83,6 +85,7 @@ class SealVerification:
             "docs_from": "dataset" if self.from_dataset else "bundle",
             "requests_built_anew": self.rebuilt,
             "differences": [each.to_dict() for each in self.differences],
+            "not_checked": self.not_checked,
             "notes": self.notes,
         }
 
@@ -168,16 +171,25 @@ def verify_bundle(
 ) -> SealVerification:
     """Checks a bundle: its files, settings, docs and requests, and every number, computed again from its answers."""
     sources = sources or Sources()
-    with unpacked(path, sources) as bundle, reading_only(not sources.trust):
-        try:
-            return verify_unpacked(bundle, sources, progress)
-        except UnknownName as error:
-            if bundle.bundle.about.get("task_roots") or sources.has_task_files:
-                raise
-            raise ConfigError(
-                f"the bundle does not carry its task files: {error.message}",
-                hint="Pass the run's task files with --include_path DIR.",
-            ) from error
+    try:
+        with unpacked(path, sources) as bundle, reading_only(not sources.trust):
+            try:
+                return verify_unpacked(bundle, sources, progress)
+            except UnknownName as error:
+                if bundle.bundle.about.get("task_roots") or sources.has_task_files:
+                    raise
+                raise ConfigError(
+                    f"the bundle does not carry its task files: {error.message}",
+                    hint="Pass the run's task files with --include_path DIR.",
+                ) from error
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, AssayError):
+            raise
+        # Parts that fit together are all that a run of its own would meet; a stranger's may not.
+        raise ConfigError(
+            f"{path} does not fit together: {type(error).__name__}: {error}",
+            hint="It was changed, or not written by `assay seal`.",
+        ) from error
 
 
 def verify_unpacked(bundle: Unpacked, sources: Sources, progress: Progress | None = None) -> SealVerification:
@@ -201,6 +213,10 @@ def verify_unpacked(bundle: Unpacked, sources: Sources, progress: Progress | Non
     found.docs = sum(task.health.docs for task in result.tasks.values())
     found.compared, found.rounded = comparison.compared, comparison.rounded
     found.differences += comparison.differences
+    found.not_checked = comparison.not_checked
+    shown = {"the prompts' text, of which the hashes were checked": ["samples: arguments"]}
+    unbuilt = {"whether the prompts follow from the docs": ["samples: arguments", "samples: request_hash"]}
+    found.not_checked |= shown if found.rebuilt else unbuilt
     found.notes += version_notes(found.about)
     if found.differences:
         found.notes += result.notes
@@ -245,15 +261,33 @@ def _original(said: Mapping[str, Any], task: str) -> int:
 
 
 def compare_settings(bundle: Unpacked, said: Mapping[str, Any], into: SealComparison) -> None:
-    """What the results file shows of the run's settings and model, against the config that numbers are derived under."""
-    run, block = bundle.bundle.json("run.json"), said.get("assay")
+    """What the bundle says more than once: settings, model, data and requests, against those that numbers are derived under."""
+    run, about, block = bundle.bundle.json("run.json"), bundle.bundle.about, said.get("assay")
     block = block if isinstance(block, Mapping) else {}
     shown = block.get("config")
     settings = shown_settings(RunConfig(**{key: v for key, v in run["config"].items() if key not in PLACES}))
-    settings = {key: value for key, value in settings.items() if key not in (*PLACES, "tasks")}
-    own = {key: value for key, value in shown.items() if key in settings} if isinstance(shown, Mapping) else {}
+    left_out = (*PLACES, "tasks")
+    settings = {key: value for key, value in settings.items() if key not in left_out}
+    own = {key: value for key, value in shown.items() if key not in left_out} if isinstance(shown, Mapping) else {}
     into.add("setting", "results.json: config", own, json.loads(json.dumps(settings, default=plain)))
+    unseen = [key for key in run["config"] if key not in settings and key not in left_out]
+    into.leave_out("run.json", {"settings that the results do not show": [f"config {key}" for key in unseen]})
     into.add("setting", "results.json: model", block.get("model"), run.get("model"))
+    into.add("setting", "results.json: environment", block.get("environment"), run.get("environment"))
+    tasks = block.get("tasks")
+    tasks = (
+        {name: each for name, each in tasks.items() if isinstance(each, Mapping)} if isinstance(tasks, Mapping) else {}
+    )
+    model = run["model"] if isinstance(run.get("model"), Mapping) else {}
+    stated = {key: model.get(key) for key in ("name", "backend", "fingerprint")}
+    into.add("setting", "seal.json: model", about.get("model"), stated)
+    into.add("doc", "seal.json: inputs", about.get("inputs"), {name: each.get("data") for name, each in tasks.items()})
+    hashes = {name: each.get("task_hash") for name, each in tasks.items()}
+    into.add("request", "seal.json: requests", about.get("requests"), hashes)
+    labels = about.get("labels")
+    into.add("file", "seal.json: labels", labels, sorted(n for n in bundle.bundle.files if n.startswith("labels/")))
+    has_docs = {"doc" in row for task in bundle.members for row in bundle.rows(task)} or {bundle.has_docs}
+    into.add("doc", "seal.json: docs", about.get("docs"), has_docs == {True})
 
 
 def version_notes(about: Mapping[str, Any]) -> list[str]:
