@@ -124,6 +124,11 @@ class AnsweredDoc:
     cluster: str | None = None
     failure: str | None = None
     """Why there is no answer."""
+    conversations: tuple[tuple[Message, ...], ...] = ()
+    """All that was said in each try, where more than one request follows from the doc."""
+    broken_off: tuple[str, ...] = ()
+    """Why tries broke off, where there were several; the metrics are of the others."""
+    tries: int = 1
 
 
 Columns = dict[MetricKey, DocColumn]
@@ -350,8 +355,11 @@ def run_of_docs(
     lacks: Mapping[str, str] | None = None,
 ) -> Run:
     """The run of a log that has values of docs and no scores. Its scores are their means."""
+    healths = {task: Health() for task in tasks}
     columns = {
-        task: columns_of(guarded(read_docs(task, None), path, origin)) if read_columns is None else read_columns(task)
+        task: columns_of(_counted(guarded(read_docs(task, None), path, origin), healths[task]))
+        if read_columns is None
+        else read_columns(task)
         for task in tasks
     }
     found = {}
@@ -360,9 +368,37 @@ def run_of_docs(
         means = {key: mean_estimate(c.values, unit_index(unit_keys(c.docs, c.clusters))) for key, c in scored.items()}
         scores = {key: Score(mean, mean.n, "mean") for key, mean in means.items()}
         docs = max(map(len, of_task.values()), default=0)
-        found[task] = TaskResult(task, task, scores, Health(docs=docs), sample_len=docs, original=docs)
+        health = replace(healths[task], docs=docs)
+        found[task] = TaskResult(task, task, scores, health, sample_len=docs, original=docs)
     result = RunResult(found, roots=tuple(found), model={"name": model}, date=date, origin=origin)
     return Run(result, path, tuple(found), read_docs, columns.__getitem__, origin, lacks or {})
+
+
+def _counted(docs: Iterable[AnsweredDoc], health: Health) -> Iterator[AnsweredDoc]:
+    """The docs, with what failed among them counted: whole docs, and tries at docs that have others. For scores from 0 to 1
+    the bounds say what they would be with all of these wrong, and with all of them right."""
+    totals: dict[MetricKey, float] = {}
+    lost, is_share = 0.0, set[MetricKey]()
+    for doc in docs:
+        health.docs += 1
+        health.failed += doc.failure is not None
+        for reason in doc.broken_off or ((doc.failure,) if doc.failure is not None else ()):
+            health.note_failure(reason)
+        broken = 1.0 if doc.failure is not None else len(doc.broken_off) / doc.tries
+        lost += broken
+        for name, value in doc.metrics.items():
+            key = MetricKey(name, doc.filter)
+            if key not in totals:
+                totals[key] = 0.0
+                is_share.add(key)
+            if isinstance(value, int | float) and 0 <= value <= 1:
+                totals[key] += value * (1 - broken)
+            else:
+                is_share.discard(key)
+        yield doc
+    if lost:
+        of_tries = {key: totals[key] for key in is_share if not key.metric.startswith("pass")}
+        health.bounds = {key: (low / health.docs, (low + lost) / health.docs) for key, low in of_tries.items()}
 
 
 def timestamp(text: str) -> float:

@@ -18,7 +18,16 @@ from assay.metrics.hub import import_for_task
 from assay.metrics.hub import load as load_metric
 from assay.metrics.likelihoods import Normalisation, count_bytes, count_words, normalise
 from assay.metrics.programs import SANDBOXES, allow_unsafe_code, find_sandbox, noting_verdicts
-from assay.metrics.reducers import REDUCERS, Reducer, count_right, get_reducer, is_right_or_wrong
+from assay.metrics.reducers import (
+    REDUCERS,
+    Reducer,
+    count_right,
+    get_reducer,
+    is_right_or_wrong,
+    ks_for,
+    pass_at_k,
+    pass_hat_k,
+)
 from assay.metrics.texts import plain
 from assay.stats import Aggregation
 
@@ -45,10 +54,13 @@ __all__ = [
     "get_reducer",
     "import_for_task",
     "is_right_or_wrong",
+    "ks_for",
     "load_metric",
     "mean",
     "normalise",
     "noting_verdicts",
+    "pass_at_k",
+    "pass_hat_k",
     "passed_through",
     "plain",
     "pooled_sample_stderr",
