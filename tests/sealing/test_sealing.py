@@ -315,6 +315,21 @@ def test_judged_and_labelled_answers_are_verified_without_a_judge(tmp_path: Path
     assert (tmp_path / "judge.txt").read_text() == asked
 
 
+@pytest.mark.parametrize("name", ["labels.jsonl", "data/labels.jsonl"])
+def test_labels_that_a_task_file_names_are_carried(tmp_path: Path, name: str) -> None:
+    judged_bench.write_bench(tmp_path, 60, judged="scorer: {type: judge}")
+    judged_bench.run(tmp_path, "judged", rule="kind", run_dir=str(tmp_path / "first"))
+    labels = label(tmp_path, "first", is_right)
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(labels.read_bytes())
+    judged_bench.write_bench(tmp_path, 60, judged=f"scorer: {{type: judge, labels: {name}}}")
+    judged_bench.run(tmp_path, "judged", rule="kind", run_dir=str(tmp_path / "run"))
+    path, _ = seal_run(tmp_path / "run", tmp_path / "sealed.zip")
+    labels.unlink(missing_ok=True)
+    (tmp_path / name).unlink(missing_ok=True)
+    assert verify(path).passed
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [

@@ -144,8 +144,8 @@ def _with_named_files(results: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _without_places(configs: Mapping[str, Any]) -> dict[str, Any]:
-    """Task configs with data files by their names: in which directory they were is not what a number follows from; the docs' hashes
-    say what was in them."""
+    """Task configs with data files and labels by their names: in which directory they were is not what a number follows from; the
+    docs' hashes say what was in the data, and the labels are carried."""
 
     def named(value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -160,6 +160,11 @@ def _without_places(configs: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(config, Mapping) and isinstance(kwargs := config.get("dataset_kwargs"), Mapping):
             files = {"data_files": named(kwargs["data_files"])} if "data_files" in kwargs else {}
             shown[name] = {**config, "dataset_kwargs": {**kwargs, **files}}
+        if isinstance(config, Mapping) and isinstance(scorer := config.get("scorer"), Mapping):
+            settings = scorer.get("kwargs")
+            if isinstance(settings, Mapping) and "labels" in settings:
+                kwargs = {**settings, "labels": named(settings["labels"])}
+                shown[name] = {**shown[name], "scorer": {**scorer, "kwargs": kwargs}}
     return shown
 
 

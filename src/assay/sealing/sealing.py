@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,10 @@ def seal_run(
     config = RunConfig(**{**about["config"], "run_dir": None, "output_path": None})
     require_sealable(directory, result, config)
     path = Path(output) if output is not None else directory.path / "bundle.zip"
-    files = collect_task_files(config, manager_for(config))
+    labels = [Path(each) for task in result.tasks.values() if (each := _judge_settings(task.config).get("labels"))]
+    files = collect_task_files(config, manager_for(config), named=labels)
+    if unplaced := [each for each in labels if each.resolve() not in files.named]:
+        raise _refusal(directory.path, f"{unplaced[0]} is not beside the task file that names it", LABELS)
     reasons: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="assay-seal-") as place:
         draft = Path(place) / "draft.zip"
@@ -102,13 +105,14 @@ def require_sealable(directory: RunDirectory, result: RunResult, config: RunConf
         name for name, task in result.tasks.items() if task.health.docs and not _has_samples(directory, name)
     ]:
         reason = f"samples of {missing[0]} were not stored"
-    elif named := [name for name, task in result.tasks.items() if _names_other_files(task.config.get("scorer"))]:
-        reason = f"the judge of {named[0]} was shown answers of another run, or labels that its task file names"
-        hint = "Seal runs that were judged one by one; pass labels with --labels."
+    elif named := [name for name, task in result.tasks.items() if _judge_settings(task.config).get("opponent")]:
+        reason = f"the judge of {named[0]} was shown answers of another run"
+        hint = "Seal runs that were judged one by one."
     if reason is not None:
         raise _refusal(directory.path, reason, hint)
 
 
+LABELS = "Put the labels beside the task file, or pass them with --labels."
 SEALABLE = "Seal a run of Assay that stored its samples."
 
 
@@ -116,9 +120,9 @@ def _refusal(path: Path, reason: str, hint: str = SEALABLE) -> ConfigError:
     return ConfigError(f"{path} cannot be sealed: {reason}", hint=hint)
 
 
-def _names_other_files(scorer: Any) -> bool:
-    settings = {**scorer, **(scorer.get("kwargs") or {})} if isinstance(scorer, dict) else {}
-    return bool(settings.get("opponent") or settings.get("labels"))
+def _judge_settings(task: Mapping[str, Any]) -> dict[str, Any]:
+    scorer = task.get("scorer")
+    return {**scorer, **(scorer.get("kwargs") or {})} if isinstance(scorer, dict) else {}
 
 
 def _has_samples(directory: RunDirectory, task: str) -> bool:
@@ -126,7 +130,7 @@ def _has_samples(directory: RunDirectory, task: str) -> bool:
 
 
 def _bare(files: TaskFiles) -> TaskFiles:
-    return TaskFiles({}, [], files.tasks, files.shipped)
+    return TaskFiles({}, [], files.tasks, files.shipped, files.named)
 
 
 def _write(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -32,10 +32,12 @@ class TaskFiles:
     """The run's tasks; those that were named by a path are named by their member, `bundle:tasks/1/mine.yaml`."""
     shipped: dict[str, str]
     """Files of this package that tasks are made of, with their SHA-256."""
+    named: frozenset[Path] = frozenset()
+    """Of the files that task files name, those that are carried or shipped."""
 
 
-def collect_task_files(config: RunConfig, manager: TaskManager) -> TaskFiles:
-    """All files of the folders that the run's tasks come from."""
+def collect_task_files(config: RunConfig, manager: TaskManager, *, named: Sequence[Path] = ()) -> TaskFiles:
+    """All files of the folders that the run's tasks come from, and those below them that they name."""
     resolved = manager.resolve(config.tasks)
     used = {path for path in resolved.sources.values() if path is not None}
     used |= {origin.path for origins in resolved.origins.values() for origin in origins.values()}
@@ -46,6 +48,7 @@ def collect_task_files(config: RunConfig, manager: TaskManager) -> TaskFiles:
     known = [*(root.resolve() for root in manager.roots), *sorted({path.parent for path in files})]
     folders = [root for root in known if not root.is_relative_to(PACKAGE)]
     folders += sorted({path.parent for path in own if not any(path.is_relative_to(root) for root in folders)})
+    there = [path.resolve() for path in named if path.is_file()]
     members: dict[str, Path] = {}
     roots: list[dict[str, str]] = []
     for number, root in enumerate(folders):
@@ -60,13 +63,15 @@ def collect_task_files(config: RunConfig, manager: TaskManager) -> TaskFiles:
         roots += [
             {"folder": f"{place}/{path.name}", "kind": "include"} for path in sorted(files) if path.parent == root
         ]
+        members |= {f"{place}/{path.relative_to(root).as_posix()}": path for path in there if path.is_relative_to(root)}
     shipped = {
         path.relative_to(PACKAGE).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(used)
+        for path in sorted({*used, *there})
         if path.is_relative_to(PACKAGE)
     }
     tasks = [_renamed(name, folders) for name in config.tasks]
-    return TaskFiles(members, roots, tasks, shipped)
+    within = frozenset(path for path in there if path.is_relative_to(PACKAGE) or path in members.values())
+    return TaskFiles(members, roots, tasks, shipped, within)
 
 
 def _small_files(folder: Path) -> Iterable[Path]:
