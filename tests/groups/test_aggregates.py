@@ -106,7 +106,7 @@ def test_a_shared_leaf_counts_once() -> None:
     tree = {"all": {"task": ["x", "y"]}, "x": {"task": ["a", "b"]}, "y": {"task": ["b"]}}
     entries = [{"metric": "acc", "weight_by_size": False}]
     manager = manager_of({name: {**body, "aggregate_metric_list": entries} for name, body in tree.items()}, ["a", "b"])
-    found = manager.compute_all_group_metrics(PLAIN)
+    found = manager.group_entries(PLAIN)
     assert found["all"]["acc,none"] == pytest.approx(0.65), "lm-evaluation-harness gives 0.7 here: b twice"
     assert found["all"]["sample_len"] == 40
 

@@ -41,6 +41,17 @@ def build_task_config(
     """The typed task; `name` is used in messages and where the file gives none."""
     origins = origins or {}
     fields = {key: value for key, value in data.items() if key not in STRUCTURAL_KEYS}
+    if isinstance(repeated := fields.get("repeat_cfg"), dict):  # the same two fields, in one
+        unknown = [key for key in repeated if key not in ("repeats", "reducer")]
+        if unknown:
+            raise _unknown_key(
+                unknown[0],
+                {**origins, unknown[0]: origins["repeat_cfg"]} if "repeat_cfg" in origins else {},
+                "task",
+                frozenset({"repeats", "reducer"}),
+                fields.get("task"),
+            )
+        fields = {**{key: value for key, value in fields.items() if key != "repeat_cfg"}, **repeated}
     if name is not None:
         fields.setdefault("task", name)
     unknown = [key for key in fields if key not in TASK_KEYS]
@@ -263,6 +274,9 @@ def file_schema(kind: str) -> dict[str, Any]:
     include = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
     for name in ("class_config", "is_own"):
         task["properties"].pop(name)
+    both = {name: task["properties"][name] for name in ("repeats", "reducer")}
+    said = "The two fields of that name, in one."
+    task["properties"]["repeat_cfg"] = {"type": "object", "properties": both, "description": said}
     task["properties"]["include"] = {**include, "description": "Files whose keys this one builds on."}
     if kind == "task":
         task["properties"]["group"] = {"type": "string"}

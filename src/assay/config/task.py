@@ -14,6 +14,7 @@ from assay.config.functions import Function
 from assay.config.loader import LmEvalVersion, read_line
 from assay.config.settings import check_generation
 from assay.errors import did_you_mean
+from assay.registry import load_object
 from assay.request_types import OUTPUT_TYPES
 
 DEFAULT_MAX_GEN_TOKS = 256
@@ -100,6 +101,11 @@ class FilterConfig(FrozenConfig):
     name: str = "none"
     filter: Annotated[list[FilterStep], BeforeValidator(as_list)] = Field(default_factory=list)
     metric_list: Annotated[list[MetricConfig], BeforeValidator(as_list)] | None = None
+
+    @property
+    def ensemble(self) -> Any:
+        """The filters themselves, ready to be applied to instances (`FilterEnsemble`)."""
+        return load_object("assay.filters:FilterEnsemble").from_config(self)  # type: ignore[attr-defined]
 
     @property
     def has_steps_unsaid(self) -> bool:

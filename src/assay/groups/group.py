@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from assay.config import AggMetricConfig, GroupConfig, build_group_config
+from assay.config import AggMetricConfig, GroupConfig, build_group_config, split_group
 from assay.errors import ConfigError, WrongKind
 from assay.groups.members import Scores
 from assay.groups.score import sample_len, score_group, scores_in
@@ -88,6 +88,7 @@ class Group(Generic[TaskT]):
         self.aggregate_metric_list = config.aggregate_metric_list
         self.metadata = dict(config.metadata) if config.metadata else None
         self.parents: list[Group[Any]] = []
+        self._own_aggregator: Any = None
         self._children = {}
         for child in (_children or {}).values():
             self.add(child)
@@ -231,8 +232,19 @@ class Group(Generic[TaskT]):
 
     @property
     def _aggregator(self) -> Any:
-        """The class of `AggregatorFactory` that its entries ask for, over plain dictionaries."""
+        """The class of `AggregatorFactory` that its entries ask for, over plain dictionaries; or the one that was set."""
+        if self._own_aggregator is not None:
+            return self._own_aggregator
         return load_object("assay.groups.aggregator_classes:AggregatorFactory").create_aggregator(self.config)  # type: ignore[attr-defined]
+
+    @_aggregator.setter
+    def _aggregator(self, aggregator: Any) -> None:
+        self._own_aggregator = aggregator
+
+    def _discover_filters_for_metric(self, metric: str, task_metrics: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """The filters under which the tasks below have a metric, in the order in which they are met."""
+        of_tasks = (read_numbers(task_metrics[name]) for name in self.task_names if name in task_metrics)
+        return list(dict.fromkeys(key.filter for numbers in of_tasks for key in numbers if key.metric == metric))
 
     @property
     def _qualified_name(self) -> str:
@@ -283,7 +295,10 @@ class Group(Generic[TaskT]):
                 scores[below.name] = below.score(scores)
             own = self.score(scores, entries)
         lengths = {name: sample_len(metrics) for name, metrics in task_metrics.items()}
-        return group_entry(self.result(own), lengths, self.task_names)
+        entry = group_entry(self.result(own), lengths, self.task_names)
+        if entries is None and self._own_aggregator is not None:
+            entry |= self._own_aggregator.aggregate(self, task_metrics)
+        return entry
 
     compute_aggregate_metrics = aggregate
 
@@ -291,6 +306,8 @@ class Group(Generic[TaskT]):
         self, task_results: Mapping[str, Mapping[str, Any]], *, entries: Sequence[AggMetricConfig] | None = None
     ) -> dict[str, Any]:
         """Only the numbers of `aggregate`: no alias, no counts, no standard errors."""
+        if entries is None and self._own_aggregator is not None:
+            return dict(self._own_aggregator.aggregate(self, task_results))
         numbers = read_numbers(self.aggregate(task_results, entries=entries))
         return {write_key(key): value for key, (value, _) in numbers.items()}
 
@@ -312,8 +329,11 @@ class Group(Generic[TaskT]):
 
     @classmethod
     def from_config(cls, config: GroupConfig | Mapping[str, Any]) -> Group[Any]:
-        """The group without its children: those are added once they are built."""
-        return cls(config if isinstance(config, GroupConfig) else build_group_config(config))
+        """The group without its children: those are added once they are built. A key that no group has is refused."""
+        if isinstance(config, GroupConfig):
+            return cls(config)
+        split_group(config)
+        return cls(build_group_config(config))
 
     def __eq__(self, other: object) -> bool:
         """By what it says and what is in it: tasks by identity, groups in their turn."""

@@ -216,12 +216,17 @@ class GroupManager:
         return {name: self.groups[name].result(numbers) for name, numbers in self.score_groups(scores).items()}
 
     def compute_all_group_metrics(self, results: Mapping[str, Mapping[Any, Any]]) -> dict[str, dict[Any, Any]]:
-        """Every group's numbers, in the form the tasks' come in.
+        """Every group's numbers and nothing else, in the form the tasks' come in.
 
-        Scores by `MetricKey` give scores by `MetricKey`; plain results dictionaries give plain dictionaries.
+        Scores by `MetricKey` give scores by `MetricKey`; plain results dictionaries give plain dictionaries. What else a
+        results file says of a group is in `group_entries`.
         """
         if any(isinstance(key, MetricKey) for numbers in results.values() for key in numbers):
             return {name: dict(numbers) for name, numbers in self.score_groups(results).items()}
+        return {group.name: group.compute_metrics(results) for group in self.bottom_up()}
+
+    def group_entries(self, results: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+        """Every group's entry of a results file: numbers, standard errors, alias and counts."""
         return {group.name: group.aggregate(results) for group in self.bottom_up()}
 
 

@@ -169,7 +169,9 @@ BINS = 15
 
 
 def probabilities(result: ChoiceResult, by: Normalisation | str) -> Floats:
-    return softmax(normalise(result, by))
+    scores = normalise(result, by)
+    # An empty choice that is certain: nothing of it was unlikely, however long it is not.
+    return softmax(np.where(np.isnan(scores) & (np.asarray(result.lls) == 0), 0.0, scores))
 
 
 def probability_mass(result: ChoiceResult, *, normalisation: Normalisation | str = Normalisation.NONE) -> float:

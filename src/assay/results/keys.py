@@ -7,22 +7,35 @@ only ones that write or read that text. Everything else holds a `MetricKey`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from assay.errors import ConfigError, did_you_mean
 
 _STDERR = "_stderr"
 
 
-class MetricKey(NamedTuple):
+class _Names(NamedTuple):
+    metric: str
+    filter: str = "none"
+
+
+class MetricKey(_Names):
     """A metric under a filter. It equals the plain tuple, so `scores["acc", "none"]` finds it.
 
     >>> MetricKey("acc") == ("acc", "none")
     True
+    >>> str(MetricKey("acc", "none", is_stderr=True))
+    'acc_stderr,none'
     """
 
-    metric: str
-    filter: str = "none"
+    is_stderr: bool = False
+    """Whether it names the standard error of a number, as files of lm-evaluation-harness do."""
+
+    def __new__(cls, metric: str, filter: str = "none", is_stderr: bool = False) -> Self:
+        key = super().__new__(cls, f"{metric}{_STDERR}" if is_stderr else metric, filter)
+        if is_stderr:
+            key.is_stderr = True
+        return key
 
     def __str__(self) -> str:
         return write_key(self)

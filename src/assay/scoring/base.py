@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from assay.config import FilterConfig, MetricConfig, TaskConfig
+from assay.config import FilterConfig, TaskConfig
 from assay.errors import AssayError, ScoringError, WrongKind
 from assay.instance import Instance
 from assay.metrics import Reduced, noting_verdicts
@@ -20,7 +20,6 @@ from assay.scoring.outcome import InstancesByDoc, ScoringResult, add_or_pass_ove
 from assay.scoring.resolve import (
     ResolvedMetric,
     filters_of,
-    metric_configs,
     resolve_metrics,
 )
 from assay.scoring.results import Results
@@ -32,6 +31,7 @@ class ScoringContext:
     """One filter's turn."""
 
     instances: InstancesByDoc
+    """By doc; a scorer that loops over docs itself may have given a list."""
     filter: FilterConfig
     task_config: TaskConfig
 
@@ -40,9 +40,9 @@ class ScoringContext:
         return self.filter.name
 
     @property
-    def metrics(self) -> Sequence[MetricConfig]:
-        """The filter's own list, else the task's."""
-        return metric_configs(self.task_config, self.filter)
+    def metrics(self) -> Sequence[ResolvedMetric]:
+        """The filter's own list, else the task's: each with its `name`, its `kwargs` and the function `fn`."""
+        return resolve_metrics(self.task_config, self.filter)
 
 
 class RandomStream(Protocol):
@@ -171,10 +171,13 @@ class Scorer:
         """
         return []
 
-    def _iterate_scoring_contexts(self, instances: InstancesByDoc, task_config: TaskConfig) -> Iterator[ScoringContext]:
-        """One context per filter, with the docs that the filter did not drop."""
+    def _iterate_scoring_contexts(
+        self, instances: InstancesByDoc | Sequence[Any], task_config: TaskConfig
+    ) -> Iterator[ScoringContext]:
+        """One context per filter, with the docs that the filter did not drop; a list is handed on as it is."""
         for each in filters_of(task_config):
-            yield ScoringContext(self._kept(instances, each.name), each, task_config)
+            kept: Any = self._kept(instances, each.name) if isinstance(instances, Mapping) else instances
+            yield ScoringContext(kept, each, task_config)
 
     def score_filter(self, context: ScoringContext, result: ScoringResult) -> None:
         metrics = self.metrics_of(context)

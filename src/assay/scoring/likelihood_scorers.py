@@ -39,7 +39,7 @@ class MultipleChoiceScorer(Scorer):
         return scores_continuations(instances) and not has_gold(instances[0].target, choices_of(instances))
 
     def _prepare_data(self, instances: Sequence[Instance], filter_name: str) -> MCResult:
-        return MCResult.from_instances(instances, filter_name)
+        return MCResult.from_instances(instances, filter_name, acc_mutual_info=True)
 
     @property
     def _is_plain(self) -> bool:

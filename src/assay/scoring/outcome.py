@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from assay.config import TaskConfig
 from assay.errors import ScoringError
 from assay.instance import Instance
-from assay.metrics import AGGREGATIONS, Aggregation
+from assay.metrics import AGGREGATIONS, Aggregation, get_reducer
 from assay.request_types import REQUEST_TYPES
 from assay.results import Flag, MetricColumn, MetricKey, health_counters
 from assay.scoring.resolve import aggregation_of, filters_of, higher_is_better_of, metric_configs
@@ -44,6 +44,17 @@ class ScoringResult:
         self._docs: dict[MetricKey, set[int]] = {}
         self._bare = {MetricKey(*key): list(values) for key, values in (sample_scores or {}).items()}
         self._bare_docs = {MetricKey(*key): list(ids) for key, ids in (doc_ids or {}).items()}
+
+    def __eq__(self, other: object) -> bool:
+        """By the scores and the metadata, as of a dataclass of the two."""
+        if not isinstance(other, ScoringResult):
+            return NotImplemented
+        return (self.sample_scores, self.metadata) == (other.sample_scores, other.metadata)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"ScoringResult(sample_scores={self.sample_scores!r}, metadata={self.metadata!r})"
 
     @property
     def sample_scores(self) -> dict[MetricKey, list[Any]]:
@@ -138,7 +149,7 @@ class ScoringResult:
                     hint="A scorer that skips docs must say in doc_ids which docs its values belong to.",
                 )
             self.declare(key, *declared(config, key))
-            numbers = [plain_number(value) for value in values]
+            numbers = [plain_number(_of_draws(value, config, key)) for value in values]
             self.add_all(key, self._bare_docs.get(key) or list(instances_by_doc), numbers)
         if self._bare:
             # Such a scorer did not look at the docs: what was truncated, empty or failed is still to be known.
@@ -159,6 +170,16 @@ def add_or_pass_over(result: ScoringResult, key: MetricKey, doc_id: int, value: 
         result.flag(doc_id, "unscored")
         return
     result.add(key, doc_id, value)
+
+
+def _of_draws(value: Any, config: TaskConfig, key: MetricKey) -> Any:
+    """A list of numbers holds one for each draw of a doc: the metric's reducer makes one of it, else the mean."""
+    if not (isinstance(value, list) and value and all(isinstance(each, int | float) for each in value)):
+        return value
+    own = next((each for each in filters_of(config) if each.name == key.filter), None)
+    named = next((each.reducer for each in metric_configs(config, own) if each.name == key.metric), None)
+    reducer = named or config.reducer
+    return sum(value) / len(value) if reducer is None else get_reducer(reducer)(value)
 
 
 def plain_number(value: Any) -> Any:

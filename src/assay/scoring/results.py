@@ -31,7 +31,7 @@ class Results(Protocol):
     def create(instances: Sequence[Instance], filter_name: str | None = None) -> GenResult | MCResult:
         """The result of one doc's instances: choices for loglikelihoods, generations for everything else."""
         if instances and scores_continuations(instances):
-            return MCResult.from_instances(instances, filter_name)
+            return MCResult.from_instances(instances, filter_name, acc_mutual_info=True)
         return GenResult.from_instances(instances, filter_name)
 
 
@@ -111,16 +111,18 @@ class MCResult(Results):
     def from_instances(
         cls,
         instances: Sequence[Instance] = (),
-        filter_name: str | None = None,
+        filter_name: str | bool | None = None,
         *,
-        acc_mutual_info: bool = True,
+        acc_mutual_info: bool = False,
         results: Sequence[Instance] = (),
     ) -> Self:
         """Where there are twice as many requests as choices, the second half asked for each choice without context.
 
-        `acc_mutual_info` False leaves that half unused. The instances may also be called `results`.
+        `acc_mutual_info`, which may also come second, makes use of that half. The instances may also be called `results`.
         """
         instances = instances or results
+        acc_mutual_info = acc_mutual_info or filter_name is True
+        filter_name = None if isinstance(filter_name, bool) else filter_name
         responses = [filtered(instance, filter_name) for instance in instances]
         lls, greedy = [float(ll) for ll, _ in responses], [bool(flag) for _, flag in responses]
         choices = choices_of(instances)

@@ -102,13 +102,16 @@ class Task(TaskScores):
     @property
     def groups(self) -> list[Any]:
         """The groups this task sits in, each once, as objects of `assay.groups`; links go both ways."""
-        self._groups[:] = {id(group): group for group in self._groups}.values()
-        return self._groups
+        # A class of one's own may not have called `super().__init__`.
+        groups: list[Any] = self.__dict__.setdefault("_groups", [])
+        groups[:] = {id(group): group for group in groups}.values()
+        return groups
 
     @property
     def tags(self) -> list[str]:
-        self._tags[:] = dict.fromkeys(self._tags)
-        return self._tags
+        tags: list[str] = self.__dict__.setdefault("_tags", [])
+        tags[:] = dict.fromkeys(tags)
+        return tags
 
     @property
     def _instances(self) -> list[Instance]:

@@ -95,6 +95,18 @@ class BaseTask(Generic[SubjectT]):
         answer = (truth[0] if truth else "") if isinstance(truth, list) else truth
         return f"{_called(self._get_cue_text, item)}{answer or ''}"
 
+    def get_metadata(self) -> dict[str, Any]:
+        """What the class says of itself, and its styler of the wording."""
+        said: dict[str, Any] = {
+            "dataset_path": self.DATASET_PATH,
+            "sample_split": self.SAMPLE_SPLIT,
+            "fewshot_split": self.FEWSHOT_SPLIT,
+            "response_type": None if self.RESPONSE_TYPE is None else str(self.RESPONSE_TYPE),
+            "metrics": [str(metric_name(metric)) for metric in self.METRICS or ()],
+            "subjects": [str(subject) for subject in self.SUBJECTS],
+        }
+        return said | (self.TASK_STYLER.get_extra_metadata() if self.TASK_STYLER is not None else {})
+
     @property
     def _styler(self) -> TaskStyler:
         if self.TASK_STYLER is None:

@@ -82,6 +82,10 @@ class ConfigurableTask(GenerateTask, LoglikelihoodTask, RollingTask, MultipleCho
     def _config(self) -> TaskConfig:
         return self.config
 
+    @_config.setter
+    def _config(self, config: TaskConfig | Mapping[str, Any]) -> None:
+        self.config = config if isinstance(config, TaskConfig) else TaskConfig(**config)
+
     # ------------------------------------------------------------------ data
 
     @property

@@ -67,7 +67,7 @@ class LLResults:
 
     @classmethod
     def from_instances(cls, instances: Sequence[Instance], filter_name: str = "none") -> LLResults:
-        doc = MCResult.from_instances(instances, filter_name)
+        doc = MCResult.from_instances(instances, filter_name, acc_mutual_info=True)
         sent = [str(instance.args[1]) for instance in instances[: len(doc.lls)]]
         mutual = np.asarray(doc.lls_mutual_info)
         return cls(
@@ -141,7 +141,7 @@ class GenScorer(Scorer):
 @dataclass(kw_only=True)
 class LLScorer(Scorer):
     def score_doc(self, doc_id: int, doc_instances: list[Instance]) -> ScoredDoc:
-        doc = MCResult.from_instances(doc_instances, self.name)
+        doc = MCResult.from_instances(doc_instances, self.name, acc_mutual_info=True)
         scores = {metric.name: [metric.fn(doc, **metric.kwargs)] for metric in self.metrics or []}
         return ScoredDoc(doc_id, doc.target, scores)
 
