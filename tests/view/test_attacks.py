@@ -209,7 +209,7 @@ def test_the_database_itself_opens_nothing_else(hostile: Path, tmp_path: Path) -
     from assay.errors import DataError
     from assay.view.database import Database
 
-    database = Database([hostile])
+    database = Database([hostile], tmp_path / "links")
     (tmp_path / "other.csv").write_text("a\n1\n")
     for statement in (
         f"SELECT * FROM read_csv('{tmp_path}/other.csv')",

@@ -15,7 +15,7 @@ def read_cell(text: str | None, default: Any) -> Any:
         return default
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

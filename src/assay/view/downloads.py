@@ -11,6 +11,7 @@ from typing import Any
 from assay.results import METRIC_COLUMN, RunResult
 from assay.show import score_table, table_data
 from assay.terminal_text import csv_cell
+from assay.view.cells import read_cell
 from assay.view.library import RunSummary
 from assay.view.notes import Note
 from assay.view.prompts import requests_of
@@ -73,15 +74,8 @@ def sample_rows(rows: Iterable[Mapping[str, Any]], notes: Mapping[int, Note] | N
             },
             "flags": row.get("flags") or [],
             **(said if notes else {}),
-            **{name: _value(row.get(name)) for name in ("target", "filtered_resps", "resps", "extras", "doc")},
+            **{name: read_cell(row.get(name), None) for name in ("target", "filtered_resps", "resps", "extras", "doc")},
             "arguments": requests_of(row, as_logged=True),
             "doc_hash": row["doc_hash"],
             "request_hash": row["request_hash"],
         }
-
-
-def _value(text: str | None) -> Any:
-    try:
-        return None if text is None else json.loads(text)
-    except ValueError:
-        return text

@@ -67,7 +67,7 @@ def requests_of(row: Mapping[str, Any], *, as_logged: bool = False) -> list[list
     try:
         requests = (unpack_arguments if as_logged else kept_arguments)(row["arguments"] or "[]")
         return requests if all(isinstance(request, list) and request for request in requests) else []
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return []
 
 

@@ -100,15 +100,13 @@ class Samples:
     def open(self, path: Path) -> SampleFile:
         key = (path, path.stat().st_mtime_ns)
         if key not in self._files:
-            columns = [
-                row["column_name"] for row in self.database.rows(f"DESCRIBE SELECT * FROM {SAMPLES}", [str(path)])
-            ]
+            columns = [row["column_name"] for row in self.database.rows(f"DESCRIBE SELECT * FROM {SAMPLES}", [path])]
             if missing := [name for name in REQUIRED_COLUMNS if name not in columns]:
                 raise DataError(f"{path.name} does not contain samples: it has no column {missing[0]!r}")
             counts = self.database.rows(
                 f"SELECT filter, count(*) AS n, min(file_row_number) AS first FROM {SAMPLES}"
                 " GROUP BY filter ORDER BY first",
-                [str(path)],
+                [path],
             )
             self._files[key] = SampleFile(
                 path=path,
@@ -127,10 +125,10 @@ class Samples:
             wanted = hits[query.offset : query.offset + query.size]
             return SamplePage(self.read(file, wanted), len(hits), searched, searched >= file.rows)
         where, parameters = _where(file, query)
-        total = self.database.one(f"SELECT count(*) AS n FROM {SAMPLES} s {where}", [str(file.path), *parameters])["n"]
+        total = self.database.one(f"SELECT count(*) AS n FROM {SAMPLES} s {where}", [file.path, *parameters])["n"]
         numbers = self.database.rows(
             f"SELECT file_row_number AS r FROM {SAMPLES} s {where} ORDER BY {_order(file, query)} LIMIT ? OFFSET ?",
-            [str(file.path), *parameters, query.size, query.offset],
+            [file.path, *parameters, query.size, query.offset],
         )
         return SamplePage(self.read(file, [row["r"] for row in numbers]), total, file.rows)
 
@@ -139,7 +137,7 @@ class Samples:
         if not numbers:
             return []
         listed = ", ".join(str(int(n)) for n in numbers)
-        rows = self.database.rows(f"SELECT * FROM {SAMPLES} WHERE file_row_number IN ({listed})", [str(file.path)])
+        rows = self.database.rows(f"SELECT * FROM {SAMPLES} WHERE file_row_number IN ({listed})", [file.path])
         by_number = {row["file_row_number"]: row for row in rows}
         return [by_number[n] for n in numbers if n in by_number]
 
@@ -147,12 +145,12 @@ class Samples:
         """The first docs of the file, in its order."""
         chosen = next(iter(file.filters), "")
         sql = f"SELECT doc_id FROM {SAMPLES} WHERE filter = ? ORDER BY file_row_number LIMIT ?"
-        return [row["doc_id"] for row in self.database.rows(sql, [str(file.path), chosen, most])]
+        return [row["doc_id"] for row in self.database.rows(sql, [file.path, chosen, most])]
 
     def doc(self, file: SampleFile, doc_id: int) -> list[SampleRecord]:
         """All rows of a doc, one per filter."""
         return self.database.rows(
-            f"SELECT * FROM {SAMPLES} WHERE doc_id = ? ORDER BY file_row_number", [str(file.path), doc_id]
+            f"SELECT * FROM {SAMPLES} WHERE doc_id = ? ORDER BY file_row_number", [file.path, doc_id]
         )
 
     def docs(self, file: SampleFile, doc_ids: Sequence[int]) -> dict[int, list[SampleRecord]]:
@@ -162,7 +160,7 @@ class Samples:
         if not listed:
             return found
         sql = f"SELECT * FROM {SAMPLES} WHERE doc_id IN ({listed}) ORDER BY file_row_number"
-        for row in self.database.rows(sql, [str(file.path)]):
+        for row in self.database.rows(sql, [file.path]):
             found[row["doc_id"]].append(row)
         return found
 
@@ -173,7 +171,7 @@ class Samples:
             return same
         numbers = self.database.rows(
             f"SELECT file_row_number AS r FROM {SAMPLES} WHERE doc_hash = ? ORDER BY r",
-            [str(file.path), row["doc_hash"]],
+            [file.path, row["doc_hash"]],
         )
         return self.read(file, [each["r"] for each in numbers])
 
@@ -194,7 +192,7 @@ class Samples:
             return
         where, parameters = _where(file, query)
         yield from self.database.stream(
-            f"SELECT * FROM {SAMPLES} s {where} ORDER BY {_order(file, query)}", [str(file.path), *parameters]
+            f"SELECT * FROM {SAMPLES} s {where} ORDER BY {_order(file, query)}", [file.path, *parameters]
         )
 
     def _hits(
@@ -205,7 +203,7 @@ class Samples:
         if listed is not None and query.docs is not None:
             where, parameters = _where(file, replace(query, only=""))
             sql = f"SELECT file_row_number AS r FROM {SAMPLES} s {where}"
-            chosen_docs = {row["r"] for row in self.database.rows(sql, [str(file.path), *parameters])}
+            chosen_docs = {row["r"] for row in self.database.rows(sql, [file.path, *parameters])}
             listed = array("q", (n for n in listed if n in chosen_docs))
         hits: Sequence[int] = array("q") if listed is None else listed
         searched = file.rows
@@ -233,7 +231,7 @@ class Samples:
         while start < file.rows and len(hits) < MOST_HITS:
             piece = self.database.rows(
                 f"SELECT file_row_number AS r FROM {SAMPLES} s {where} AND file_row_number BETWEEN ? AND ? ORDER BY r",
-                [str(file.path), *parameters, start, start + PIECE - 1],
+                [file.path, *parameters, start, start + PIECE - 1],
             )
             hits += [row["r"] for row in piece]
             start += PIECE
@@ -264,7 +262,7 @@ class Samples:
             inner = f"SELECT doc_id FROM {SAMPLES} GROUP BY doc_id HAVING min({column}) <> max({column})"
             chosen = "AND filter = ?" if query.filter else ""
             sql = f"SELECT file_row_number AS r FROM {SAMPLES} WHERE doc_id IN ({inner}) {chosen} ORDER BY r"
-            files = [str(file.path), str(file.path)]
+            files = [file.path, file.path]
             return [row["r"] for row in self.database.rows(sql, [*files, query.filter] if chosen else files)]
         if other is None or query.metric not in other.metrics:
             return []
@@ -288,7 +286,7 @@ class Samples:
             "lost": f"({here}) AND NOT ({there})",
         }[query.only]
         chosen = "AND a.filter = ?" if query.filter else ""
-        files = [str(file.path), str(other.path)]
+        files = [file.path, other.path]
         matched = self.database.one(
             f"SELECT count(*) AS n, list(a.file_row_number) FILTER ({change}) AS rows"
             f" FROM {SAMPLES} a {join} {SAMPLES} b {where} {chosen}",
@@ -303,7 +301,7 @@ class Samples:
         rows = self.database.rows(
             f"SELECT file_row_number AS r FROM {SAMPLES} s WHERE file_row_number IN ({listed})"
             f" ORDER BY {_order(file, query)}",
-            [str(file.path)],
+            [file.path],
         )
         return [row["r"] for row in rows]
 

@@ -227,7 +227,8 @@ def filtered_of(row: SampleRecord, config: Mapping[str, Any], raw: Sequence[Show
     for chain in as_list(config.get("filter_list")):
         if isinstance(chain, Mapping) and chain.get("name", "none") == row["filter"]:
             steps = [_step(step) for step in as_list(chain.get("filter"))]
-    if rules := read_cell(row.get("other"), {}).get("read_by"):
+    other = read_cell(row.get("other"), {})
+    if rules := as_list(other.get("read_by")) if isinstance(other, dict) else []:
         steps.append(f"parsed by the rule {', '.join(dict.fromkeys(map(str, rules)))}")
     value = read_cell(row["filtered_resps"], [])
     text = as_text(value[0] if isinstance(value, list) and len(value) == 1 else value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import secrets
 import socket
 import tempfile
@@ -123,6 +124,7 @@ def create_app(
     )
 
 
+log = logging.getLogger(__name__)
 Handler = Callable[[Request], Response]
 
 
@@ -136,6 +138,12 @@ def shown(handler: Handler) -> Handler:
             return html("error.html", 404, title="Not found", message=str(error), hint=None)
         except AssayError as error:
             return html("error.html", 422, title="This cannot be shown", message=error.message, hint=error.hint)
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            if not {"run_id", "task"} & request.path_params.keys():
+                raise
+            log.exception("a page about a run")
+            message = f"A file of this run is not as Assay writes it ({type(error).__name__}: {error})."
+            return html("error.html", 422, title="This cannot be shown", message=message, hint=None)
 
     return wrapped
 
@@ -228,7 +236,8 @@ class Handlers:
 
 
 def html(template: str, status: int = 200, **context: Any) -> HTMLResponse:
-    return HTMLResponse(render(template, link=LINKS, **context), status)
+    # Half a surrogate pair is text in JSON, and nothing that can be sent.
+    return HTMLResponse(render(template, link=LINKS, **context).encode("utf-8", "replace"), status)
 
 
 def wants(request: Request) -> str | None:

@@ -30,7 +30,7 @@ class Site:
 
     def __init__(self, directories: Sequence[Path], scratch: Path) -> None:
         self.library = Library(directories, scratch)
-        self.database = Database([*self.library.roots, scratch])
+        self.database = Database([*self.library.roots, scratch], scratch)
         self.samples = Samples(self.database)
         self.statistics = TaskStatistics(self.database)
         self.background = Background()

@@ -309,4 +309,4 @@ def twin_of(site: Site, other: RunEntry, file: SampleFile, task: str, row: dict[
 
 def neighbours_by_id(site: Site, file: SampleFile, doc_id: int) -> dict[str, int | None]:
     sides = "max(doc_id) FILTER (doc_id < ?) AS previous, min(doc_id) FILTER (doc_id > ?) AS next"
-    return site.database.one(f"SELECT {sides} FROM {SAMPLES}", [doc_id, doc_id, str(file.path)])
+    return site.database.one(f"SELECT {sides} FROM {SAMPLES}", [doc_id, doc_id, file.path])

@@ -72,7 +72,7 @@ class TaskStatistics:
             numbers["is_binary"] = f"bool_and({column} IN (0, 1))"
             counts += [f"{number} FILTER (isfinite({column})) AS {name}" for name, number in numbers.items()]
         sql = f"SELECT {', '.join(counts)} FROM {SAMPLES} WHERE filter = ?"
-        return self.database.one(sql, [str(file.path), filter_name])
+        return self.database.one(sql, [file.path, filter_name])
 
     def _distribution(
         self, file: SampleFile, filter_name: str, metric: str, about: SampleRecord
@@ -88,7 +88,7 @@ class TaskStatistics:
         rows = self.database.rows(
             f"SELECT least(floor(({column} - ?) / ?), ?)::INT AS bin, count(*) AS n FROM {SAMPLES}"
             f" WHERE filter = ? AND isfinite({column}) GROUP BY bin ORDER BY bin",
-            [low, width, BINS - 1, str(file.path), filter_name],
+            [low, width, BINS - 1, file.path, filter_name],
         )
         counts = {row["bin"]: row["n"] for row in rows}
         return {
@@ -108,7 +108,7 @@ class TaskStatistics:
         places = " OR ".join(f"file_row_number BETWEEN {start} AND {start + reach - 1}" for start in starts)
         columns = ["arguments", "resps", "target", *(quoted(METRIC_COLUMN + name) for name in file.metrics)]
         return self.database.rows(
-            f"SELECT {', '.join(columns)} FROM {SAMPLES} WHERE ({places}) AND filter = ?", [str(file.path), filter_name]
+            f"SELECT {', '.join(columns)} FROM {SAMPLES} WHERE ({places}) AND filter = ?", [file.path, filter_name]
         )
 
 
