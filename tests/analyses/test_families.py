@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 from tests.analyses.made import write_run
 
+import assay
 from assay.analyses.compare import CompareOptions, compare
 from assay.analyses.compare.task_difference import compare_task
-from assay.finished import DocColumn
+from assay.analyses.gate.engine import GateCheck, gate_against
+from assay.finished import DocColumn, open_run
 from assay.results import MetricKey
+from assay.stats import non_inferiority, paired_difference
 
 EVEN = {"key": "acc,none", "aggregator": "mean", "children": {"one": 0.5, "two": 0.5}}
 
@@ -70,3 +73,56 @@ def test_labels_on_one_side_alone_give_no_verdict(given: int) -> None:
         assert found.difference.estimate.value == 0.0
         assert found.difference.p_value is None
         assert "label at least" in (found.difference.estimate.withheld_reason or "")
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two runs with the same answers, and one with others."""
+    folder = tmp_path_factory.mktemp("asked")
+    for name, seed in (("one", 1), ("again", 1), ("other", 2)):
+        assay.evaluate(
+            model="dummy",
+            model_args=f"seed={seed}",
+            tasks=["demo_arithmetic", "demo_grammar"],
+            limit=12,
+            run_dir=str(folder / name),
+        )
+    return {name: folder / name for name in ("one", "again", "other")}
+
+
+@pytest.mark.parametrize("baseline", ["one", "again"])
+def test_a_gate_against_identical_answers_passes(asked: dict[str, Path], baseline: str) -> None:
+    report = gate_against(asked["one"], asked[baseline], CompareOptions())
+    assert report.outcome == "passed"
+    assert {check.result.bound for check in report.checks if check.kind == "the same answers"} == {0.0}
+
+
+def test_answers_that_differ_are_not_identical_though_their_scores_are(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "a", {"t": {"acc,none": [1.0] * 20}})
+    assert gate_against(run, run, CompareOptions()).outcome == "cannot tell"  # it has no answers to tell by
+
+
+def test_pass_at_k_that_a_group_makes_of_draws_is_compared(asked: dict[str, Path]) -> None:
+    found = compare(asked["one"], asked["other"])
+    row = found.row("demo_arithmetic", "pass@3")
+    assert row is not None
+    assert [r for r in found.refusals if "not in both runs" in r.reason] == []
+    reported = [open_run(asked[name]).score("demo_arithmetic", row.key) for name in ("one", "other")]
+    assert (row.difference.a, row.difference.b) == pytest.approx([score.estimate.value for score in reported if score])
+
+
+def test_a_group_of_one_is_compared_as_its_member(tmp_path: Path) -> None:
+    groups = {"alone": {"key": "acc,none", "children": {"one": 1.0}}}
+    runs = [two_tasks(tmp_path, name, seed, groups=groups) for seed, name in enumerate("ab")]
+    found = compare(*runs)
+    assert found.row("alone", "acc").interval == found.row("one", "acc").interval
+
+
+def test_what_failed_shows_the_bound_that_decides() -> None:
+    worse = paired_difference(np.repeat([1.0, 0.0], [300, 100]), np.repeat([1.0, 0.0], [200, 200]))
+    result = non_inferiority(worse, 0.05)
+    assert not result.passed
+    assert not result.unclear
+    assert result.deciding_bound == result.best < -0.05
+    check = GateCheck("t", MetricKey("acc"), result, "paired", worse.b, worse.a, 400)
+    assert f"{result.best:+.4f}" in check.line()

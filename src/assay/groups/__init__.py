@@ -16,13 +16,14 @@ from assay.groups.aggregator_classes import (
     NoOpAggregator,
     PassAtKAggregator,
 )
-from assay.groups.aggregators import AGGREGATORS, ArrayAggregator, pass_at_k
+from assay.groups.aggregators import AGGREGATORS, PASS_AT, ArrayAggregator, pass_at_k
 from assay.groups.conditions import holds, names_in, read_size
 from assay.groups.group import Group, StandardGroup, TagGroup
 from assay.groups.manager import GroupManager
 
 __all__ = [
     "AGGREGATORS",
+    "PASS_AT",
     "AggMetricConfig",
     "Aggregator",
     "AggregatorFactory",

@@ -135,6 +135,13 @@ class GateResult:
     """Whether the data allow both: neither shown to be good enough nor shown not to be. More docs would tell."""
     docs_needed: int | None = None
     """Where it is unclear: docs that would tell in 80 % of cases, if the number that was seen is the true one."""
+    best: float | None = None
+    """The best value that the data allow: where even this is on the wrong side of the limit, it has failed."""
+
+    @property
+    def deciding_bound(self) -> float | None:
+        """The bound from which the outcome can be checked."""
+        return self.bound if self.passed or self.unclear or self.best is None else self.best
 
 
 def non_inferiority(
@@ -146,7 +153,7 @@ def non_inferiority(
         return GateResult(False, None, -margin, alpha, unclear=True)
     bound, best = bounds if higher_is_better else (-bounds[1], -bounds[0])
     if bound > -margin or best <= -margin:
-        return GateResult(bound > -margin, bound, -margin, alpha)
+        return GateResult(bound > -margin, bound, -margin, alpha, best=best)
     n, value = difference.estimate.n, difference.estimate.value or 0.0
     if value == 0 and difference.estimate.stderr == 0 and not difference.floor:
         needed = _docs_without_spread(-bound, margin, n)
@@ -154,7 +161,7 @@ def non_inferiority(
         distance = (value if higher_is_better else -value) + margin
         reach = normal_quantile(1 - alpha) + normal_quantile(_POWER)
         needed = _docs_to_show(distance, difference.doc_variance, n, reach, difference.floor)
-    return GateResult(False, bound, -margin, alpha, unclear=True, docs_needed=needed)
+    return GateResult(False, bound, -margin, alpha, unclear=True, docs_needed=needed, best=best)
 
 
 def above_threshold(
@@ -177,7 +184,7 @@ def above_threshold(
     bound, best = (low, high) if higher_is_better else (high, low)
     passed = bound >= threshold if higher_is_better else bound <= threshold
     if passed or (best < threshold if higher_is_better else best > threshold):
-        return GateResult(passed, bound, threshold, alpha)
+        return GateResult(passed, bound, threshold, alpha, best=best)
     needed = None
     if estimate is not None and estimate.bounded and estimate.stderr == 0 and not floor and estimate.value in (0, 1):
         far = bound if (estimate.value > threshold) == higher_is_better else best
@@ -187,7 +194,7 @@ def above_threshold(
         doc_variance = estimate.n * max(0.0, (high - low) ** 2 / (2 * one_sided) ** 2 - floor)
         reach = one_sided + normal_quantile(_POWER)
         needed = _docs_to_show(estimate.value - threshold, doc_variance, estimate.n, reach, floor)
-    return GateResult(False, bound, threshold, alpha, unclear=True, docs_needed=needed)
+    return GateResult(False, bound, threshold, alpha, unclear=True, docs_needed=needed, best=best)
 
 
 def _with_a_lost_cluster(bounds: tuple[float, float], estimate: Estimate, level: float) -> tuple[float, float]:

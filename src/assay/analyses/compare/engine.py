@@ -18,7 +18,13 @@ from assay.analyses.compare.model import (
     NotComparable,
     Refusal,
 )
-from assay.analyses.compare.task_difference import Alignments, TaskDifference, compare_task, repeatable_aggregation
+from assay.analyses.compare.task_difference import (
+    Alignments,
+    TaskDifference,
+    compare_task,
+    pass_at_k_column,
+    repeatable_aggregation,
+)
 from assay.errors import ConfigError, did_you_mean
 from assay.finished import DocColumn, Run, has_same_words, is_higher_better, named_like, perturbations_in
 from assay.results import MetricKey
@@ -140,11 +146,37 @@ class _Pair:
             if not self.options.wants(key):
                 continue
             try:
-                member = compare_group(name, key, self.a, self.b, self.members.get(key, {}), self.refused)
+                members = {**self._draws_of_members(name, key), **self.members.get(key, {})}
+                member = compare_group(name, key, self.a, self.b, members, self.refused)
             except NotComparable as error:
                 self.refusals.append(Refusal(name, f"{key}: {error}", error.kind))
                 continue
             self._add(name, "group", key, TaskDifference(member, True), is_higher_better(score))
+
+    def _draws_of_members(self, name: str, key: MetricKey) -> dict[str, MemberDifference]:
+        """Members without a number of their own under this key, from whose draws the group makes one (pass@k)."""
+        right = self.b.result.groups[name].scores.get(key) if name in self.b.result.groups else None
+        numbers = [
+            {share.name: share.value for share in score.children}
+            for score in (self.a.result.groups[name].scores[key], right)
+            if score is not None
+        ]
+        found: dict[str, MemberDifference] = {}
+        for task in numbers[0]:
+            if (
+                len(numbers) < 2
+                or task in self.members.get(key, {})
+                or task not in self.a.tasks
+                or task not in self.b.tasks
+            ):
+                continue
+            columns = [
+                pass_at_k_column(run, task, key, of.get(task))
+                for run, of in zip((self.a, self.b), numbers, strict=True)
+            ]
+            if columns[0] is not None and columns[1] is not None:
+                found[task] = compare_task(columns[0], columns[1], "mean", self.options, {}).member
+        return found
 
     def _add(
         self, name: str, kind: Literal["task", "group"], key: MetricKey, of_node: TaskDifference, higher: bool

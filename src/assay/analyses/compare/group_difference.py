@@ -42,7 +42,10 @@ def compare_group(
         raise NotComparable(left.estimate.undefined or "it is undefined", "undefined")
     without = [member for member in names if member not in members]
     if without:
+        lacking = [m for m in without if any(m not in run.result or key not in run.result[m].scores for run in (a, b))]
         why = "prompts differ" if any(member in refused for member in without) else "not in both runs"
+        if lacking and all(m in run.result for m in lacking for run in (a, b)):
+            why = f"no {key} of its own in both runs, and none that its draws give again"
         raise NotComparable(f"{', '.join(without[:3])}{' …' if len(without) > 3 else ''}: {why}")
     if not isinstance(aggregator, ArrayAggregator) or not repeatable:
         raise NotComparable(f"the aggregator {left.aggregation} cannot be repeated from the members' numbers")

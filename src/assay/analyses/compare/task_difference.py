@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.analyses.compare.model import CompareOptions, Flips, Floats, MemberDifference, NotComparable
-from assay.finished import Alignment, DocColumn, Keys, align
+from assay.finished import Alignment, DocColumn, Keys, Run, align
+from assay.groups import PASS_AT, pass_at_k
 from assay.metrics import AGGREGATIONS, Aggregation
-from assay.results import Score
+from assay.results import MetricKey, Score
 from assay.scoring import estimate
 from assay.stats import (
     FEWEST_LABELS,
@@ -91,6 +92,25 @@ def compare_task(
     member = MemberDifference(difference, len(a), units, draws, a.docs, moves)
     only_a, only_b = pairs.missing_elsewhere(0), pairs.missing_elsewhere(1)
     return TaskDifference(member, True, only_a, only_b, tuple(notes), flips)
+
+
+def pass_at_k_column(run: Run, task: str, key: MetricKey, reported: float | None) -> DocColumn | None:
+    """Each doc's pass@k, which a group makes of the draws of its tasks: from the shares of right draws, where these give the
+    number that the group reports for the task. None where no column of the task does."""
+    named, repeats = PASS_AT.fullmatch(key.metric), run.result.tasks[task].config.get("repeats", 1)
+    if named is None or not isinstance(repeats, int) or repeats < int(named[1]) or reported is None:
+        return None
+    for column in run.columns(task).values():
+        if column.key.filter != key.filter or not column.is_numeric or len(column.scored()) < len(column):
+            continue
+        right = column.values * repeats
+        if np.abs(right - np.round(right)).max(initial=0.0) > 1e-6 or not ((right >= 0) & (right <= repeats)).all():
+            continue
+        counts = np.column_stack([np.full(len(right), repeats), np.round(right)]).astype(np.int64)
+        chances = pass_at_k(counts, int(named[1]))
+        if len(chances) and math.isclose(float(chances.mean()), reported, rel_tol=1e-6, abs_tol=1e-9):
+            return replace(column, key=key, values=chances, aggregation="mean")
+    return None
 
 
 def _is_plain_mean(a: DocColumn, b: DocColumn, aggregation: str) -> bool:

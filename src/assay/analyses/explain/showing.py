@@ -36,8 +36,8 @@ def findings(explanation: Explanation) -> Findings:
 
 def _in_words(share: CauseShare) -> str:
     e = share.estimate
-    half = "" if e.half_width is None or e.low == e.high else f" ± {e.half_width:.4f}"
-    number = f"{e.value or 0.0:+.4f}{half}"
+    interval = "" if e.low is None or e.high is None or e.low == e.high else f" [{e.low:+.4f}, {e.high:+.4f}]"
+    number = f"{e.value or 0.0:+.4f}{interval}"
     if share.cause == UNEXPLAINED:
         return f"{number} {UNEXPLAINED}"
     return f"{number} from {share.cause} ({share.docs:,} docs)"

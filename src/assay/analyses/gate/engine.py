@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,7 +35,7 @@ class GateCheck:
     """None where a whole task or group could not be checked."""
     result: GateResult
     kind: str
-    """`paired`, `unpaired`, `threshold`, `newly failed`, or why there is nothing to check: then it has failed."""
+    """`paired`, `unpaired`, `the same answers`, `threshold`, `newly failed`, or why there is nothing to check: then it has failed."""
     value: float | None
     against: float | None
     n: int
@@ -58,7 +59,7 @@ class GateCheck:
     @property
     def is_measured(self) -> bool:
         """Whether there are numbers; else `kind` says why there is nothing to check."""
-        return self.kind in ("paired", "unpaired", "threshold", "newly failed")
+        return self.kind in ("paired", "unpaired", "the same answers", "threshold", "newly failed")
 
     @property
     def reason(self) -> str:
@@ -68,19 +69,21 @@ class GateCheck:
         return "; ".join(part for part in (self._numbers(), self.too_few) if part)
 
     def _numbers(self) -> str:
-        confidence = f"{1 - self.result.alpha:.0%}"
-        value = "undefined" if self.value is None else f"{self.value:.4f}"
+        result, value = self.result, "undefined" if self.value is None else f"{self.value:.4f}"
+        # Of what failed, the best that the data allow: it is this that lies beyond the limit.
+        side = ", at best" if self.outcome == "failed" and result.best is not None else ""
+
+        def bound(form: str, of: str = "") -> str:
+            found = result.deciding_bound
+            return "no error bar" if found is None else f"{1 - result.alpha:.0%} bound{of}{side} {found:{form}}"
+
         if self.kind == "newly failed":
-            bound = "no error bar" if self.result.bound is None else f"{confidence} bound {self.result.bound:.2%}"
             share = "undefined" if self.value is None else f"{self.value:.2%}"
-            return f"{share} of {self.n:,} docs newly failed, {bound}, at most {self.result.limit:.2%}"
+            return f"{share} of {self.n:,} docs newly failed, {bound('.2%')}, at most {result.limit:.2%}"
         if self.kind == "threshold":
-            bound = "no error bar" if self.result.bound is None else f"{confidence} bound {self.result.bound:.4f}"
-            return f"{value} (n = {self.n:,}), {bound}, threshold {self.result.limit:g}"
-        bound = "no error bar"
-        if self.result.bound is not None:
-            bound = f"{confidence} bound on the difference {self.result.bound:+.4f}"
-        return f"{value} vs {self.against:.4f} (n = {self.n:,}, {self.kind}), {bound}, margin {self.result.limit:+g}"
+            return f"{value} (n = {self.n:,}), {bound('.4f')}, threshold {result.limit:g}"
+        shown = bound("+.4f", " on the difference")
+        return f"{value} vs {self.against:.4f} (n = {self.n:,}, {self.kind}), {shown}, margin {result.limit:+g}"
 
     @property
     def too_few(self) -> str:
@@ -238,7 +241,27 @@ def _paired(row: ComparisonRow, new: Run, base: Run, options: CompareOptions) ->
         return GateCheck.failed(row.name, row.key, reason, options)
     result = non_inferiority(row.difference, row.margin, alpha=options.alpha, higher_is_better=row.higher_is_better)
     kind = "paired" if row.paired else "unpaired"
+    if result.unclear and row.difference.estimate.value == 0 and not row.difference.floor:
+        tasks = [name for name in (row.name, *base.result.below(row.name)) if name in base.tasks]
+        if tasks and all(_same_answers(new, base, task) for task in tasks):
+            result = GateResult(True, 0.0, -row.margin, options.alpha)
+            kind = "the same answers"
     return GateCheck(row.name, row.key, result, kind, row.difference.b, row.difference.a, row.difference.estimate.n)
+
+
+def _same_answers(new: Run, base: Run, task: str) -> bool:
+    """Whether both runs got the same answers to the same requests, doc by doc: such runs do not differ, however few docs."""
+    if task not in new.tasks or not (new.has("answers") and base.has("answers")):
+        return False
+    pairs = zip_longest(new.docs(task), base.docs(task))
+    return all(
+        a is not None
+        and b is not None
+        and a.responses
+        and (a.doc_hash, a.request_hash, a.filter, a.responses, a.filtered)
+        == (b.doc_hash, b.request_hash, b.filter, b.responses, b.filtered)
+        for a, b in pairs
+    )
 
 
 def _unusable(new: Score | None, base: Score | None) -> str | None:

@@ -45,6 +45,10 @@ GATE_SCHEMA: dict[str, Any] = {
                             "limit": {"type": "number"},
                             "alpha": {"type": "number"},
                             "unclear": {"type": "boolean"},
+                            "best": {
+                                "type": ["number", "null"],
+                                "description": "The best value that the data allow; beyond the limit, the check has failed.",
+                            },
                             "docs_needed": {"type": ["integer", "null"]},
                         },
                     },

@@ -31,7 +31,7 @@ COLUMNS: tuple[Column[GateCheck], ...] = (
     Column("metric", kinds.TEXT, lambda check: None if check.key is None else str(check.key), shrinks=True),
     Column("value", kinds.NUMBER, lambda check: check.value, rank=3, moves=True),
     Column("against", kinds.NUMBER, lambda check: check.against, rank=4),
-    Column("bound", BOUND, lambda check: (check, check.result.bound), rank=2, moves=True),
+    Column("bound", BOUND, lambda check: (check, check.result.deciding_bound), rank=2, moves=True),
     Column("limit", BOUND, lambda check: (check, check.result.limit), rank=2, moves=True),
     Column("n", kinds.COUNT, lambda check: check.n or None, rank=1),
 )
@@ -41,7 +41,7 @@ def findings(report: GateReport, title: str, summary: str) -> Findings:
     """`title` says what was held against what; `summary` is the last line of a build's log."""
     checks = sorted(report.checks, key=lambda check: list(OUTCOMES).index(check.outcome))
     alphas = {check.result.alpha for check in checks}
-    said = f"bound: the worst value, or difference from the baseline, that the data allow at {1 - max(alphas, default=0.05):.0%}; it must not pass the limit."
+    said = f"bound: the worst value, or difference from the baseline, that the data allow at {1 - max(alphas, default=0.05):.0%}; it must not pass the limit. Of what failed: the best one, which does."
     return Findings(
         title=f"{title}: {report.outcome}",
         tables=(Table.of(COLUMNS, checks, row=_about, notes_name="why"),),

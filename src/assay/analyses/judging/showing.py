@@ -55,7 +55,7 @@ def _facts(judge: CheckedJudge) -> Iterator[Fact]:
     yield from _bias(judge)
     half, more = judge.half_width, judge.half_width_with_more
     if more is not None and half is not None:
-        yield Fact("100 more labels", f"± {more:.4f} instead of ± {half:.4f}", more)
+        yield Fact("100 more labels", f"half an interval of {more:.4f} instead of {half:.4f}", more)
     if not check.is_corrected:
         yield Fact("no correction", "too few labels", note="label some answers: assay judge label RUN -n 100")
 

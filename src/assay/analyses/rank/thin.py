@@ -129,10 +129,8 @@ def _table(thinned: Thinned) -> Table:
     most = f"{thinned.runs} runs allow at most {thinned.runs / (thinned.runs + 1):.0%}"
     columns: tuple[Column[ThinDocs], ...] = (
         Column("docs", kinds.COUNT, lambda thin: len(thin.docs)),
-        Column("± half-width", kinds.NUMBER, lambda thin: thin.half_width, "half_width"),
-        Column(
-            "± of random docs", kinds.NUMBER, lambda thin: thinned.random_width(len(thin.docs)), "random_half_width"
-        ),
+        Column("half-width", kinds.NUMBER, lambda thin: thin.half_width, "half_width"),
+        Column("of random docs", kinds.NUMBER, lambda thin: thinned.random_width(len(thin.docs)), "random_half_width"),
         Column("intercept", kinds.NUMBER, lambda thin: thin.intercept, rank=1),
         Column("slope", kinds.NUMBER, lambda thin: thin.slope, rank=1),
     )
