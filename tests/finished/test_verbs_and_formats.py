@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from tests.analyses.made import write_run
 from tests.analyses.test_verbs import call
-from tests.finished.test_readers import LM_EVAL, inspect_sample, lighteval_rows, write_inspect, write_lighteval
+from tests.finished.test_genuine import GENUINE
+from tests.finished.test_readers import LM_EVAL, lighteval_rows, write_lighteval
 
 from assay.finished import RUN_FORMATS, open_run
 from assay.view.library import Library
@@ -46,14 +47,20 @@ def make_table(path: Path, scores: list[float]) -> Path:
     return path / "scores.csv"
 
 
+def copy_genuine(harness: str) -> Callable[[Path, list[float]], Path]:
+    """What the harness itself wrote for these scores."""
+
+    def copy(path: Path, scores: list[float]) -> Path:
+        shutil.copytree(GENUINE / harness / {True: "good", False: "bad"}[scores == GOOD], path)
+        return path
+
+    return copy
+
+
 MAKERS: dict[str, tuple[Callable[[Path, list[float]], Path], str, str]] = {
     "assay": (lambda path, scores: write_run(path, {"t": {"acc,none": scores}}), "t", "acc,none"),
     "lm-eval": (make_lm_eval, "mini_sums", "exact_match,strict"),
-    "inspect": (
-        lambda path, scores: write_inspect(path, [inspect_sample(i, score) for i, score in enumerate(scores)]),
-        "arith",
-        "match,none",
-    ),
+    "inspect": (copy_genuine("inspect"), "sums", "match,none"),
     "lighteval": (lambda path, scores: write_lighteval(path, lighteval_rows(scores)), "gsm8k|5", "em,none"),
     "table": (make_table, "scores", "score,none"),
 }
@@ -175,7 +182,7 @@ def test_the_viewer_lists_and_opens_it(runs: Runs, tmp_path: Path, as_file: bool
     (run,) = site.library.runs()
     summary = site.library.summary(run)
     assert (summary.problem, task in summary.tasks) == (None, True)
-    assert not scratch.exists(), "a summary needs only scores"
+    assert not [*scratch.rglob("*.parquet")], "a summary needs only scores"
     result = site.library.results(run)
     assert result is not None
     assert {key.metric: score.estimate.value for key, score in result.tasks[task].scores.items()}[
@@ -208,7 +215,8 @@ def test_links_out_of_the_directory_are_not_followed(tmp_path: Path) -> None:
     outside = make_lm_eval(tmp_path / "outside", GOOD)
     inside = tmp_path / "inside"
     inside.mkdir()
-    (inside / "log.eval").symlink_to(write_inspect(tmp_path / "logs", [inspect_sample(1, "C")]) / "arith.eval")
+    (log,) = (GENUINE / "inspect/good").glob("*.eval")
+    (inside / "log.eval").symlink_to(log)
     (results,) = outside.glob("results_*")
     shutil.copy(results, inside)
     for file in outside.glob("samples_*"):

@@ -353,6 +353,7 @@ def run_of_docs(
     date: float = 0.0,
     read_columns: ReadColumns | None = None,
     lacks: Mapping[str, str] | None = None,
+    stop_reasons: Mapping[str, str] | None = None,
 ) -> Run:
     """The run of a log that has values of docs and no scores. Its scores are their means."""
     healths = {task: Health() for task in tasks}
@@ -369,7 +370,8 @@ def run_of_docs(
         scores = {key: Score(mean, mean.n, "mean") for key, mean in means.items()}
         docs = max(map(len, of_task.values()), default=0)
         health = replace(healths[task], docs=docs)
-        found[task] = TaskResult(task, task, scores, health, sample_len=docs, original=docs)
+        stopped = (stop_reasons or {}).get(task)
+        found[task] = TaskResult(task, task, scores, health, sample_len=docs, original=docs, stop_reason=stopped)
     result = RunResult(found, roots=tuple(found), model={"name": model}, date=date, origin=origin)
     return Run(result, path, tuple(found), read_docs, columns.__getitem__, origin, lacks or {})
 
