@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.config import RunConfig, without_secrets
+from assay.config import RunConfig
 from assay.results import (
     DocIds,
     GroupResult,
@@ -32,6 +32,7 @@ from assay.scoring import (
     metric_configs,
     quietly,
 )
+from assay.secret_texts import without_secrets
 from assay.stats import Basis
 from assay.tasks import Task
 

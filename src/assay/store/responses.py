@@ -21,6 +21,7 @@ from typing import Self, TypeVar
 from assay.errors import StoreError
 from assay.instance import Response
 from assay.paths import assay_home
+from assay.secret_texts import mask
 from assay.store.codec import Row, make_row, read_row, row_is_intact
 from assay.store.database import add_facts, add_origin, exclusive, is_damage, open_or_rebuild, rebuild, write_error
 
@@ -135,7 +136,7 @@ class ResponseStore:
         """Keep a response, which must not be a failure. Returns at once; it is on disk a tenth of a second later."""
         if self._failure is not None:
             self._raise_failure()
-        row = make_row(key, response)
+        row = make_row(key, mask(response))
         with self._pending_lock:
             self._pending[key] = row, origin or self._origin
             if self._thread is None:
@@ -249,9 +250,9 @@ class ResponseStore:
             for origin in dict.fromkeys(origin for _, origin in waiting):
                 if not origin.id:
                     new.append(origin)
-                    origin.id = add_origin(self._connection, origin.run, origin.model)
+                    origin.id = add_origin(self._connection, mask(origin.run), mask(origin.model))
                     if origin.facts is not None:
-                        add_facts(self._connection, origin.id, origin.fingerprint, origin.facts)
+                        add_facts(self._connection, origin.id, origin.fingerprint, mask(origin.facts))
                 batch = [(*row[:4], origin.id, *row[5:]) for row, owner in waiting if owner is origin]
                 self._insert_rows(sorted(batch, key=itemgetter(0)), self._trusts(origin))
             connection.execute("COMMIT")
