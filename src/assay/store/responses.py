@@ -22,7 +22,7 @@ from assay.errors import StoreError
 from assay.instance import Response
 from assay.paths import assay_home
 from assay.secret_texts import mask
-from assay.store.codec import Row, make_row, read_row, row_is_intact
+from assay.store.codec import Row, make_row, parse_facts, parse_origin, parse_row, read_row
 from assay.store.database import add_facts, add_origin, exclusive, is_damage, open_or_rebuild, rebuild, write_error
 
 T = TypeVar("T")
@@ -107,13 +107,15 @@ class ResponseStore:
     def facts_of(self, fingerprint: str) -> dict[int, str]:
         """By origin, oldest first: what a model of this fingerprint was known by when it gave answers."""
         query = "SELECT origin, facts FROM facts WHERE fingerprint = ? ORDER BY origin"
-        return dict(self._guarded(lambda: self._connection.execute(query, (fingerprint,)).fetchall()))
+        rows = self._guarded(lambda: self._connection.execute(query, (fingerprint,)).fetchall())
+        return dict(parsed for row in rows if (parsed := parse_facts(row)) is not None)
 
     def dates(self, origins: Collection[int]) -> list[int]:
         """When the runs of these origins began, in seconds, sorted."""
         marks = ",".join("?" * len(origins))
-        query = f"SELECT created FROM origins WHERE id IN ({marks}) ORDER BY created"
-        return [at for (at,) in self._guarded(lambda: self._connection.execute(query, [*origins]).fetchall())]
+        query = f"SELECT * FROM origins WHERE id IN ({marks})"
+        rows = self._guarded(lambda: self._connection.execute(query, [*origins]).fetchall())
+        return sorted(origin.created for row in rows if (origin := parse_origin(row)) is not None)
 
     def get_many(self, keys: Iterable[bytes], origin: AnswerOrigin | None = None) -> dict[bytes, Response]:
         """The answers that are there. One that does not match its checksum is deleted and counts as missing."""
@@ -205,8 +207,8 @@ class ResponseStore:
             marks = ",".join("?" * len(chunk))
             rows = self._connection.execute(f"SELECT * FROM responses WHERE key IN ({marks}){only}", chunk)
             for row in rows.fetchall():
-                if row_is_intact(row):
-                    found[row[0]] = read_row(row)
+                if (response := parse_row(row)) is not None:
+                    found[row[0]] = response
                     origin.read_from[row[4]] += row[4] != origin.id
                 else:
                     spoiled.append((row[0],))
