@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from assay.config import RunConfig, Seeds, parse_settings, without_secrets
+from assay.config import RunConfig, Seeds, parse_settings
 from assay.errors import ConfigError
+from assay.secret_texts import without_secrets
 
 UNSEEDED = Seeds(python=None, numpy=None, torch=None, fewshot=None)
 

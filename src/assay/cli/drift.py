@@ -81,7 +81,7 @@ def _passages(texts: tuple[str, ...], tasks: tuple[str, ...], limit: int | None)
 
 def _label(name: str, arguments: tuple[str, ...]) -> str:
     """As it was named, with what tells it from the other: A and B are often one model in two precisions."""
-    from assay.config import without_secrets
+    from assay.secret_texts import without_secrets
 
     given = without_secrets(resolve_config({"model_args": arguments}).model_args)
     return " ".join([name, *(f"{key}={value}" for key, value in given.items())])

@@ -18,6 +18,7 @@ from typing import IO, Any
 
 import click
 
+from assay.secret_texts import mask
 from assay.terminal_text import cell_width, json_with_escapes, with_signs
 
 WIDTH_OF_FILES = 140
@@ -28,7 +29,7 @@ def echo(text: object = "", *, err: bool = False) -> None:
     """Print sentences with names, docs and messages of anybody in them. Characters that act are shown as signs; lines
     that are longer than the window is wide are wrapped between words. A file or a pipe gets them whole, unless COLUMNS
     asks for less than tables take there."""
-    shown = with_signs(str(text))
+    shown = with_signs(mask(str(text)))
     stream = sys.stderr if err else sys.stdout
     width = max(20, shutil.get_terminal_size().columns)
     if stream.isatty() or (os.environ.get("COLUMNS") and width < WIDTH_OF_FILES):
@@ -38,7 +39,7 @@ def echo(text: object = "", *, err: bool = False) -> None:
 
 def echo_as_is(text: object, *, err: bool = False, nl: bool = True) -> None:
     """Print what is copied from the window, or read by another program: a command, a file, a prompt."""
-    click.echo(with_signs(str(text)), err=err, nl=nl)
+    click.echo(with_signs(mask(str(text))), err=err, nl=nl)
 
 
 def _wrapped(line: str, width: int) -> str:
@@ -51,7 +52,7 @@ def _wrapped(line: str, width: int) -> str:
 def echo_json(value: Any, **options: Any) -> None:
     """Print a value as JSON. It stays what it is: characters that act are written as escapes."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, **options)
-    click.echo(json_with_escapes(text))
+    click.echo(json_with_escapes(mask(text)))
 
 
 class _Descriptor(io.RawIOBase):

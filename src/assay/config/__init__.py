@@ -37,7 +37,7 @@ from assay.config.options import (
 from assay.config.parse import is_well_formed, parse_text
 from assay.config.python_files import ClassOutline, add_task_root, outline
 from assay.config.run import RoleConfig, RunConfig, RunKwargs, SandboxKind, Seeds, parse_roles
-from assay.config.settings import merge_settings, parse_settings, without_secrets
+from assay.config.settings import merge_settings, parse_settings
 from assay.config.task import FewshotConfig, FilterConfig, FilterStep, MetricConfig, ScorerConfig, TaskConfig
 from assay.errors import ConfigWarning
 
@@ -100,5 +100,4 @@ __all__ = [
     "split_group",
     "texts_in",
     "untrusted",
-    "without_secrets",
 ]

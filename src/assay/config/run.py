@@ -14,9 +14,10 @@ from typing import Annotated, Any, Literal, Self, TypedDict
 from pydantic import BeforeValidator, Field, model_validator
 
 from assay.config.options import CommandFlag, Options, as_one_name, option
-from assay.config.settings import is_secret, merge_settings
+from assay.config.settings import merge_settings
 from assay.config.task import FrozenConfig
 from assay.errors import ConfigError
+from assay.secret_texts import is_secret
 
 SandboxKind = Literal["auto", "weak", "bwrap", "docker", "podman"]
 """Where programs that a model wrote may run."""

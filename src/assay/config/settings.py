@@ -1,4 +1,4 @@
-"""`key=value` settings as people type them on a command line, which of them are secrets; and the generation settings of a task file."""
+"""`key=value` settings as people type them on a command line, and the generation settings of a task file."""
 
 from __future__ import annotations
 
@@ -99,49 +99,6 @@ def merge_settings(value: Any, *, flag: str) -> Any:
             merged.update(merge_settings(item, flag=flag))
         return merged
     return value
-
-
-_SECRET = re.compile(
-    r"api_?key|secret|passw(or)?d|credential|(^|_)(auth|authorization|bearer)(_|$)|^(token|headers?)$"
-    r"|(access|private)_key$|(access|api|hf|hub|refresh|session)_token$"
-)
-
-
-def is_secret(key: str) -> bool:
-    """
-    >>> [is_secret(k) for k in ("api_key", "use_auth_token", "hf_token", "headers")]
-    [True, True, True, True]
-    >>> [is_secret(k) for k in ("pretrained", "think_end_token", "author")]
-    [False, False, False]
-    """
-    return _SECRET.search(key.lower().replace("-", "_")) is not None
-
-
-def without_secrets(value: Any) -> Any:
-    """The value with every secret left out, however deep it stands. A mask in its place would be sent to a server when
-    the recorded config is used again; where the key is missing, the environment is asked.
-    """
-    if isinstance(value, Mapping):
-        return {key: without_secrets(item) for key, item in value.items() if not is_secret(str(key))}
-    if isinstance(value, list | tuple):
-        return [without_secrets(item) for item in value]
-    if isinstance(value, str) and "://" in value and "?" in value:
-        return _without_secret_parameters(value)
-    return value
-
-
-def _without_secret_parameters(url: str) -> str:
-    """An address without the keys in its query.
-
-    >>> _without_secret_parameters("https://host/v1?api_key=abc&version=2")
-    'https://host/v1?version=2'
-    >>> _without_secret_parameters("https://host/v1?key=abc")
-    'https://host/v1'
-    """
-    base, _, query = url.partition("?")
-    names = {part: part.partition("=")[0] for part in query.split("&")}
-    kept = [part for part, name in names.items() if name.lower() != "key" and not is_secret(name)]
-    return f"{base}?{'&'.join(kept)}" if kept else base
 
 
 OWN_GENERATION = (

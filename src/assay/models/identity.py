@@ -19,7 +19,7 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
-from assay.config import without_secrets
+from assay.secret_texts import without_secrets
 
 PROBES = (
     "The capital of France is",

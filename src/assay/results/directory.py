@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from assay.config import RunConfig, without_secrets
+from assay.config import RunConfig
 from assay.errors import DISTRIBUTION, ConfigError, StoreError
 from assay.paths import parse_json, short_name, try_lock
+from assay.secret_texts import mask, without_secrets
 
 LAYOUT = 1
 """Version of the layout. A directory with a larger number was written by a newer Assay."""
@@ -147,7 +148,7 @@ class RunDirectory:
         self.write_text(name, text + "\n")
 
     def write_text(self, name: str, text: str) -> None:
-        write_whole(self.path / name, text.encode("utf-8", "surrogatepass"))
+        write_whole(self.path / name, mask(text).encode("utf-8", "surrogatepass"))
 
 
 def write_whole(path: Path, data: bytes) -> None:

@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from operator import attrgetter
 from pathlib import Path
@@ -23,6 +23,7 @@ from assay.errors import StoreError
 from assay.instance import Instance, Message, Response, context_text, is_chat
 from assay.results.columns import MetricColumn
 from assay.results.directory import plain, sync
+from assay.secret_texts import any_known, mask
 
 ROWS_PER_GROUP = 4096
 ROWS_PER_PART = 1024
@@ -222,6 +223,9 @@ class SampleWriter:
             self._append(row)
 
     def _append(self, row: SampleRow) -> None:
+        if any_known():
+            texts = {name: getattr(row, name) for name in (*TEXT_COLUMNS, "other")}
+            row = replace(row, **{name: mask(text) for name, text in texts.items()})
         self._rows.append(row)
         if len(self._rows) >= ROWS_PER_PART:
             self._end_part()

@@ -24,6 +24,7 @@ from assay.request_types import REQUEST_TYPES
 from assay.run.doc_work import DocWork, restored
 from assay.run.needs import say_what_is_too_long
 from assay.run.progress import Counts, Interrupted, Progress
+from assay.secret_texts import mask
 from assay.store import AnswerOrigin, ResponseStore, request_digest
 
 WINDOW_REQUESTS = 12_288
@@ -194,6 +195,7 @@ class ModelAnswerer:
         answered = 0
         for position, answer in stream_answers(self.lm, request_type, instances, draws, self.stop):
             key, request = items[position]
+            answer = mask(answer)  # a server may repeat what was sent with a request
             answered += 1
             if answer.failure is None and self.store is not None:
                 self.store.put(key, answer)

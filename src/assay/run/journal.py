@@ -16,11 +16,12 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from assay.config import RunConfig, without_secrets
+from assay.config import RunConfig
 from assay.errors import DISTRIBUTION, AssayError
 from assay.models import DEFAULT_TOKS, LM
 from assay.results import LAYOUT, RunDirectory, recorded
 from assay.run.progress import Counts, Interrupted
+from assay.secret_texts import without_secrets
 
 PROGRESS_SECONDS = 1.0
 

@@ -27,6 +27,7 @@ from assay.run.needs import check_needs, with_style
 from assay.run.plan import Plan, make_plan, manager_for, settle, settle_stored, with_docs
 from assay.run.progress import Progress
 from assay.scoring import ensembles_of, filters_of, idle_settings, resolve_metrics
+from assay.secret_texts import note_secrets
 from assay.store import ResponseStore
 
 if TYPE_CHECKING:
@@ -120,7 +121,9 @@ def prepare(
 
 
 def set_process(config: RunConfig) -> None:
-    """Set what is global to the process: seeds, and permission to run code."""
+    """Set what is global to the process: seeds, permission to run code, and which texts are secrets."""
+    for each in (os.environ, config.model_args, config.roles, config.metadata):
+        note_secrets(each)
     seed_everything(config.seed)
     allow_unsafe_code(config.confirm_run_unsafe_code, config.sandbox)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.config import MetricConfig, RunConfig, without_secrets
+from assay.config import MetricConfig, RunConfig
 from assay.request_types import OUTPUT_TYPES
 from assay.results import (
     DocIds,
@@ -36,6 +36,7 @@ from assay.scoring import (
     quietly,
     says_something,
 )
+from assay.secret_texts import without_secrets
 from assay.stats import Basis, Estimate
 from assay.tasks import Task, generation_settings, shuffle_of
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 from zlib import crc32
@@ -89,9 +91,46 @@ def checksum(
     return value if extras is None else crc32(extras.encode(), value)
 
 
-def row_is_intact(row: Row) -> bool:
-    """Whether the row is what was written. Anything may stand in a damaged one: no text, half a character, a number."""
+def parse_row(row: Row) -> Response | None:
+    """The answer in a row of `responses`; None unless it is what was written. Anything may stand in a damaged one: no text, half
+    a character, a number, or JSON of something else."""
     try:
-        return len(row[0]) == 32 and checksum(row[0], row[1], row[2], row[5], row[6], row[7]) == row[3]
-    except (TypeError, ValueError, AttributeError, IndexError):
-        return False
+        key, text, stop_reason, stated, origin, prompt, answer, extras = row
+        wrong = (
+            type(key) is not bytes
+            or len(key) != 32
+            or type(text) is not str
+            or type(stop_reason) not in (str, type(None))
+            or type(origin) is not int
+            or any(type(count) not in (int, type(None)) or (count or 0) < 0 for count in (prompt, answer))
+            or checksum(key, text, stop_reason, prompt, answer, extras) != stated
+        )
+        return None if wrong else read_row(row)
+    except (TypeError, ValueError, AttributeError, LookupError, RecursionError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A row of `origins`: which run of which model answers come from."""
+
+    id: int
+    run: str
+    model: str
+    created: int
+
+
+LATEST = 253_402_300_799
+"""The last second that has a date."""
+
+
+def parse_origin(row: Sequence[Any]) -> Origin | None:
+    number, run, model, created = row
+    right = type(number) is int and type(run) is str and type(model) is str and type(created) is int
+    return Origin(number, run, model, created) if right and 0 <= created <= LATEST else None
+
+
+def parse_facts(row: Sequence[Any]) -> tuple[int, str] | None:
+    """Of a row of `facts`: the origin, and what its model was known by."""
+    origin, facts = row
+    return (origin, facts) if type(origin) is int and type(facts) is str else None

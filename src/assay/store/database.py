@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from assay.errors import StoreError
-from assay.store.recovery import surviving_rows
+from assay.store.recovery import open_to_read, surviving_rows
 
 logger = logging.getLogger("assay.store")
 
@@ -85,6 +85,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     application = connection.execute("PRAGMA application_id").fetchone()[0]
+    require_plain(connection, path)
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if tables and application != APPLICATION_ID:
         raise NotAStore(
@@ -117,6 +118,17 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     size = connection.execute("PRAGMA page_count").fetchone()[0] * connection.execute("PRAGMA page_size").fetchone()[0]
     if size <= CHECK_AT_OPEN_BYTES:
         check_pages(connection)
+
+
+def require_plain(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a file that would run code of its own: views, triggers, computed columns, checks and indices, of which a store has none."""
+    connection.execute("PRAGMA trusted_schema = OFF")
+    for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_master"):
+        if sql is not None and (kind != "table" or str(sql).count("(") != 1 or "virtual" in str(sql).lower()):
+            raise NotAStore(
+                f"{path} is not a response store of Assay's: it has the {kind} {str(name)[:80]!r}, which would run code of its own",
+                hint="Choose another path with --store or ASSAY_STORE.",
+            )
 
 
 _COLUMNS = ["key", "response", "stop_reason", "checksum", "origin", "prompt_tokens", "response_tokens", "extras"]
@@ -154,6 +166,8 @@ def open_or_rebuild(path: Path) -> tuple[sqlite3.Connection, str | None]:
 
 def rebuild(path: Path, reason: str) -> tuple[sqlite3.Connection, str]:
     """Move the damaged file and its journal aside and make a new store of the readable answers."""
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(open_to_read(path)) as connection:
+        require_plain(connection, path)
     rows = surviving_rows(path)
     if rows is None and path.stat().st_size:
         with open(path, "rb") as file:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.errors import StoreError
-from assay.store.codec import decode_answer, row_is_intact
+from assay.store.codec import Origin, parse_origin, parse_row
 from assay.store.database import check_pages, connect, exclusive, is_damage, rebuild, write_error
 
 
@@ -45,11 +45,11 @@ class Verification:
 def stats(path: Path) -> Stats:
     """Answers by run and model, newest first."""
     with _Opened(path) as connection:
-        rows = connection.execute(
-            "SELECT run, model, created, n FROM (SELECT origin, count(*) AS n FROM responses GROUP BY origin) "
-            "LEFT JOIN origins ON id = origin ORDER BY created DESC"
-        ).fetchall()
-    origins = tuple(OriginStats(run or "", model or "", created or 0, n) for run, model, created, n in rows)
+        counts = connection.execute("SELECT origin, count(*) FROM responses GROUP BY origin").fetchall()
+        known = _origins(connection)
+    listed = [(known.get(origin, UNKNOWN), n) for origin, n in counts]
+    listed.sort(key=lambda each: -each[0].created)
+    origins = tuple(OriginStats(origin.run, origin.model, origin.created, n) for origin, n in listed)
     files = (Path(f"{path}{suffix}") for suffix in ("", "-wal"))
     return Stats(path, sum(f.stat().st_size for f in files if f.exists()), sum(o.responses for o in origins), origins)
 
@@ -73,9 +73,12 @@ def verify(path: Path) -> Verification:
         checked, spoiled = 0, []
         for row in rows:
             checked += 1
-            if not row_is_intact(row):
-                spoiled.append((row[0],))
-        connection.executemany("DELETE FROM responses WHERE key = ?", spoiled)
+            if parse_row(row) is None:
+                spoiled.append(row[0])
+        for key in spoiled:
+            is_text = isinstance(key, str)  # which may be no UTF-8
+            value = key.encode("utf-8", "surrogateescape") if is_text else key
+            connection.execute(f"DELETE FROM responses WHERE key = {'CAST(? AS TEXT)' if is_text else '?'}", (value,))
     finally:
         connection.close()
     return Verification(checked, len(spoiled), message)
@@ -123,25 +126,35 @@ def export_responses(path: Path, *, run: str | None = None, model: str | None = 
     """One JSON object a line: key, response, stop_reason, extras (reasoning, tool calls, …), run, model, created."""
     with _Opened(path) as connection:
         rows = connection.execute(
-            "SELECT responses.*, run, model, created FROM responses LEFT JOIN origins ON id = origin "
+            "SELECT responses.* FROM responses LEFT JOIN origins ON id = origin "
             "WHERE (?1 IS NULL OR run GLOB ?1) AND (?2 IS NULL OR model GLOB ?2)",
             (run, model),
         )
+        known = _origins(connection)
         for row in rows:
-            if not row_is_intact(row[:8]):
+            response, origin = parse_row(row), known.get(row[4])
+            if response is None:
                 continue
-            key, text, stop, *_, extras, run_name, model_name, created = row
+            extras = response.extras()
             yield json.dumps(
                 {
-                    "key": key.hex(),
-                    "response": decode_answer(text),
-                    "stop_reason": stop,
-                    **({"extras": json.loads(extras)} if extras else {}),
-                    "run": run_name,
-                    "model": model_name,
-                    "created": created,
+                    "key": row[0].hex(),
+                    "response": response.answer,
+                    "stop_reason": response.stop_reason,
+                    **({"extras": extras} if extras else {}),
+                    "run": None if origin is None else origin.run,
+                    "model": None if origin is None else origin.model,
+                    "created": None if origin is None else origin.created,
                 }
             )
+
+
+UNKNOWN = Origin(0, "", "", 0)
+
+
+def _origins(connection: sqlite3.Connection) -> dict[int, Origin]:
+    rows = map(parse_origin, connection.execute("SELECT * FROM origins"))
+    return {origin.id: origin for origin in rows if origin is not None}
 
 
 class _Opened:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from assay.store.codec import Row, row_is_intact
+from assay.store.codec import Row, parse_row
 
 RANGES = 4096
 SHELL_SECONDS = 600.0
@@ -38,7 +38,7 @@ def _read_by_ranges(path: Path) -> list[Row] | None:
     starts = [(i * 16).to_bytes(2, "big") for i in range(RANGES)]
     rows: list[Row] = []
     failed = False
-    with contextlib.closing(_open(path)) as connection:
+    with contextlib.closing(open_to_read(path)) as connection:
         # Takes a file that is shorter than its header says.
         connection.execute("PRAGMA writable_schema = ON")
         for start, end in zip(starts, [*starts[1:], b"\xff" * 33]):
@@ -65,7 +65,7 @@ def _recover(path: Path) -> list[Row] | None:
                 subprocess.run([shell, path, ".recover"], stdout=file, **limits)
             with open(script, "rb") as file:
                 subprocess.run([shell, copy], stdin=file, stdout=subprocess.DEVNULL, **limits)
-            with contextlib.closing(_open(copy)) as connection:
+            with contextlib.closing(open_to_read(copy)) as connection:
                 tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
                 rows: list[tuple[Any, ...]] = []
                 for table in tables:
@@ -78,7 +78,7 @@ def _recover(path: Path) -> list[Row] | None:
             return None
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def open_to_read(path: Path) -> sqlite3.Connection:
     """To read: closing it does not write the journal into the file, which stays as it was found."""
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
     connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
@@ -89,5 +89,5 @@ def _intact(rows: Iterable[tuple[Any, ...]]) -> Iterator[Row]:
     """Rows of earlier layouts end before the token counts, or before the extras."""
     for row in rows:
         whole: Any = (*row, None, None, None)[:8]
-        if row_is_intact(whole):
+        if parse_row(whole) is not None:
             yield whole

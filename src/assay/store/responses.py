@@ -21,7 +21,8 @@ from typing import Self, TypeVar
 from assay.errors import StoreError
 from assay.instance import Response
 from assay.paths import assay_home
-from assay.store.codec import Row, make_row, read_row, row_is_intact
+from assay.secret_texts import mask
+from assay.store.codec import Row, make_row, parse_facts, parse_origin, parse_row, read_row
 from assay.store.database import add_facts, add_origin, exclusive, is_damage, open_or_rebuild, rebuild, write_error
 
 T = TypeVar("T")
@@ -106,13 +107,15 @@ class ResponseStore:
     def facts_of(self, fingerprint: str) -> dict[int, str]:
         """By origin, oldest first: what a model of this fingerprint was known by when it gave answers."""
         query = "SELECT origin, facts FROM facts WHERE fingerprint = ? ORDER BY origin"
-        return dict(self._guarded(lambda: self._connection.execute(query, (fingerprint,)).fetchall()))
+        rows = self._guarded(lambda: self._connection.execute(query, (fingerprint,)).fetchall())
+        return dict(parsed for row in rows if (parsed := parse_facts(row)) is not None)
 
     def dates(self, origins: Collection[int]) -> list[int]:
         """When the runs of these origins began, in seconds, sorted."""
         marks = ",".join("?" * len(origins))
-        query = f"SELECT created FROM origins WHERE id IN ({marks}) ORDER BY created"
-        return [at for (at,) in self._guarded(lambda: self._connection.execute(query, [*origins]).fetchall())]
+        query = f"SELECT * FROM origins WHERE id IN ({marks})"
+        rows = self._guarded(lambda: self._connection.execute(query, [*origins]).fetchall())
+        return sorted(origin.created for row in rows if (origin := parse_origin(row)) is not None)
 
     def get_many(self, keys: Iterable[bytes], origin: AnswerOrigin | None = None) -> dict[bytes, Response]:
         """The answers that are there. One that does not match its checksum is deleted and counts as missing."""
@@ -135,7 +138,7 @@ class ResponseStore:
         """Keep a response, which must not be a failure. Returns at once; it is on disk a tenth of a second later."""
         if self._failure is not None:
             self._raise_failure()
-        row = make_row(key, response)
+        row = make_row(key, mask(response))
         with self._pending_lock:
             self._pending[key] = row, origin or self._origin
             if self._thread is None:
@@ -204,8 +207,8 @@ class ResponseStore:
             marks = ",".join("?" * len(chunk))
             rows = self._connection.execute(f"SELECT * FROM responses WHERE key IN ({marks}){only}", chunk)
             for row in rows.fetchall():
-                if row_is_intact(row):
-                    found[row[0]] = read_row(row)
+                if (response := parse_row(row)) is not None:
+                    found[row[0]] = response
                     origin.read_from[row[4]] += row[4] != origin.id
                 else:
                     spoiled.append((row[0],))
@@ -249,9 +252,9 @@ class ResponseStore:
             for origin in dict.fromkeys(origin for _, origin in waiting):
                 if not origin.id:
                     new.append(origin)
-                    origin.id = add_origin(self._connection, origin.run, origin.model)
+                    origin.id = add_origin(self._connection, mask(origin.run), mask(origin.model))
                     if origin.facts is not None:
-                        add_facts(self._connection, origin.id, origin.fingerprint, origin.facts)
+                        add_facts(self._connection, origin.id, origin.fingerprint, mask(origin.facts))
                 batch = [(*row[:4], origin.id, *row[5:]) for row, owner in waiting if owner is origin]
                 self._insert_rows(sorted(batch, key=itemgetter(0)), self._trusts(origin))
             connection.execute("COMMIT")

@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from assay.errors import ConfigError
 from assay.models.openai.wire import BYTES_OF_A_TOKEN, LARGEST_REPLY, MOST_AT_ONCE, SLOW_START, Settings
+from assay.secret_texts import note_secrets
 
 _SECRET_HEADERS = ("authorization", "api-key", "x-api-key", "cookie")
 
@@ -92,6 +93,7 @@ def request_headers(
             f"the key in {api_key_env} contains a line break or another character that is not allowed in a key",
             hint=f"Set it again: export {api_key_env}=…",
         )
+    note_secrets({"api_key": key, "headers": dict(header or {})})
     named = {"api-key": key} if azure else {"Authorization": f"Bearer {key}"}
     return {**(header or {}), **(named if key else {})}
 

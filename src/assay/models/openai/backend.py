@@ -29,6 +29,7 @@ from assay.models.openai.wire import (
     count_in,
     why_unsendable,
 )
+from assay.secret_texts import without_secrets
 
 T = TypeVar("T")
 logger = logging.getLogger("assay.models")
@@ -141,7 +142,7 @@ class ServerLM(ServerInfo):
         """
         # What the server says of its length is part of its identity.
         length = self._given_length or (self.encoder and self.encoder.max_length) or DEFAULT_LENGTH
-        parts = [type(self).__name__, self.url, self.model, self._header_hash, self.tokenized, length]
+        parts = [type(self).__name__, without_secrets(self.url), self.model, self._header_hash, self.tokenized, length]
         parts += [self.max_gen_toks, self.seed, self.eos_string, self.think_end_token]
         parts += [self.encoder.fingerprint if self.encoder else None]
         if self.enable_thinking is not None or self.reasoning_effort is not None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from assay.secret_texts import mask
+
 T = TypeVar("T")
 
 MOST_AT_ONCE = 1024
@@ -81,7 +83,7 @@ class Settings:
         """Without the key: servers repeat it in error messages, and some echo whole requests."""
         key = self.headers.get("Authorization", self.headers.get("api-key", "")).removeprefix("Bearer ").strip()
         # Servers of one's own are given keys like EMPTY or x, which are words of any message.
-        return text.replace(key, "…") if len(key) >= 6 else text
+        return str(mask(text.replace(key, "…") if len(key) >= 6 else text))
 
 
 def write_body(body: Mapping[str, Any]) -> bytes | Failed:
