@@ -205,7 +205,7 @@ def test_two_replays_only_bound_and_that_is_said(tmp_path: Path) -> None:
     assert row.most > abs(row.scores[1] - row.scores[0])
     assert "2 replays only bound the noise and do not estimate it" in measured.notes[0]
     assert measured.to_dict()["estimated"] is False
-    assert "only bounded" in row.note()
+    assert "only bounded" in row.note(row.n)
 
 
 @pytest.mark.parametrize(("count", "said"), [(3, True), (4, True), (5, False)])

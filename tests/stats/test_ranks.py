@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.stats import PairDraws, conformal_width, mean_pairs, rank_runs, thin_docs, weighted_pairs
+from assay.stats import (
+    PairDraws,
+    conformal_width,
+    mean_pairs,
+    paired_difference,
+    rank_runs,
+    thin_docs,
+    weighted_pairs,
+)
 
 
 def make_scores(
@@ -158,3 +166,14 @@ def test_in_sample_errors_would_have_promised_too_much() -> None:
 def test_too_few_runs_give_no_interval() -> None:
     assert conformal_width(np.ones(18), 0.95) is None
     assert conformal_width(np.ones(19), 0.95) == 1.0
+
+
+def test_a_dominant_cluster_leaves_the_degrees_of_freedom_that_a_comparison_of_two_has() -> None:
+    """One cluster of 300 docs and a hundred of two: units − 1 called equal runs different in 15 % of cases."""
+    rng, sizes = np.random.default_rng(0), np.array([300] + [2] * 100)
+    units = np.repeat(rng.integers(0, 2**63, len(sizes), dtype=np.uint64), sizes)
+    index = np.repeat(np.arange(len(sizes)), sizes)
+    values = (rng.random((2, len(index))) < 0.7).astype(float)
+    pairs = mean_pairs(values, units, 100)
+    assert pairs.freedom[0] == pytest.approx(paired_difference(*values, index).freedom)
+    assert pairs.freedom[0] < 2

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from assay.analyses.noise_file import ScoreNoise
 from assay.stats import (
     PairedNoise,
     ServingNoise,
@@ -169,3 +170,18 @@ def test_an_interval_of_a_variance_covers() -> None:
         low, high = variance_interval(float(rng.normal(size=5).var(ddof=1)), 4)
         inside += low <= 1 <= high
     assert 0.93 <= inside / 1000 <= 0.97
+
+
+def test_noise_measured_on_fewer_docs_than_are_compared_holds() -> None:
+    """Eight replays of 200 docs, used on 2,000: what 200 docs add by themselves is not in the interval of 2,000."""
+    rng, whole, scaled = np.random.default_rng(7), 0, 0
+    for _ in range(120):
+        table = runs(rng, 10, 2000, level=0.6, shift=0.01, own=0.01)
+        difference, noise = paired_difference(table[0], table[1]), noise_of(table[2:, :200])
+        row = ScoreNoise("t", "task", "acc,none", 200, (), noise.run_variance, noise.freedom, noise.doc_part)
+        whole += (with_serving(difference, row.serving).p_value or 0.0) < 0.05
+        scaled += (with_serving(difference, row.serving_on(2000)).p_value or 0.0) < 0.05
+    assert scaled <= 9
+    assert whole > scaled
+    assert row.serving_on(100) == row.serving
+    assert "replays of all 2,000" in row.note(2000)

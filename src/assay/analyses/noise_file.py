@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -67,6 +67,11 @@ class ScoreNoise:
     def serving(self) -> ServingNoise:
         return ServingNoise(self.run_variance, self.freedom, self.doc_part, self.most)
 
+    def serving_on(self, docs: int) -> ServingNoise:
+        """For a number of so many docs. What docs add by themselves is in its own interval, and is less where it has more docs
+        than the replays: only so much is taken away from what the replays varied."""
+        return replace(self.serving, doc_part=self.doc_part * min(1.0, self.n / max(1, docs)))
+
     @property
     def whole_run(self) -> Deviation | None:
         """What a run shares: no number of docs lowers it. None where it was only bounded."""
@@ -76,12 +81,14 @@ class ScoreNoise:
         shift = [max(0.0, end - self.doc_part) ** 0.5 for end in (self.run_variance, low, high)]
         return Deviation(*shift)
 
-    def note(self) -> str:
+    def note(self, docs: int) -> str:
+        few = f", measured on {self.n:,} docs; replays of all {docs:,} would add less" if self.n < docs else ""
         if self.most is not None:
-            return f"serving noise is only bounded ({len(self.scores)} replays): at most {self.most:.2g} is included"
-        return (
-            f"serving noise is included: ± {self.serving.floor**0.5:.2g} for two runs, from {len(self.scores)} replays"
-        )
+            return (
+                f"serving noise is only bounded ({len(self.scores)} replays): at most {self.most:.2g} is included{few}"
+            )
+        error = self.serving_on(docs).floor ** 0.5
+        return f"serving noise is included: ± {error:.2g} for two runs, from {len(self.scores)} replays{few}"
 
 
 @dataclass(frozen=True)
@@ -102,17 +109,25 @@ class NoiseFile:
         row = self.row(name, key)
         if row is None:
             return difference, f"{self.path or 'noise file'} does not have it, so no serving noise is included"
-        return with_serving(difference, row.serving), row.note()
+        docs = difference.estimate.n
+        return with_serving(difference, row.serving_on(docs)), row.note(docs)
 
     def widen(
-        self, value: float, bounds: tuple[float, float], freedom: float, name: str, key: MetricKey, level: float
+        self,
+        value: float,
+        bounds: tuple[float, float],
+        freedom: float,
+        name: str,
+        key: MetricKey,
+        level: float,
+        docs: int,
     ) -> tuple[tuple[float, float], float]:
         """The interval of one run's own score, and the part of its variance that no number of docs lowers."""
         row = self.row(name, key)
         if row is None:
             return bounds, 0.0
-        ends = widened(value, lambda _: bounds, freedom, row.serving, 1, level)
-        return ends, row.serving.floor / 2
+        serving = row.serving_on(docs)
+        return widened(value, lambda _: bounds, freedom, serving, 1, level), serving.floor / 2
 
     def to_dict(self) -> dict[str, Any]:
         return {

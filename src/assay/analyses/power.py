@@ -148,15 +148,25 @@ def _with_serving(
     row = next((row for row in rows if row.metric == metric), rows[0] if rows and metric == "accuracy" else None)
     if row is None:
         return noise, f"{source}; {serving.path or 'noise file'} does not have it"
-    return replace(noise, floor=row.serving.floor), f"{source}; {row.note()}"
+    return replace(noise, floor=row.serving.floor), f"{source}; {row.note(row.n)}"
 
 
 def plan_without_runs(task: str, n: int | None, wish: PowerOptions) -> SizePlan:
     _require_possible(wish)
     variance = wish.accuracy * (1 - wish.accuracy)
-    between = max(0.0, 2 * (1 - wish.correlation) * variance - 2 * wish.within)
+    between = max(0.0, _of_difference(variance, wish.accuracy, wish) - 2 * wish.within)
     source = f"assumed: accuracy {wish.accuracy:g}, correlation {wish.correlation:g}"
     return _make_plan(task, "accuracy", PairedNoise(between, wish.within, wish.within), source, n, wish)
+
+
+def _of_difference(variance: float, accuracy: float | None, wish: PowerOptions) -> float:
+    """The variance of a doc's difference, from that of one run's scores. Of 0/1 scores the other run has the accuracy plus or
+    minus the effect, and the worst of the three counts for it."""
+    if accuracy is None or not 0 < accuracy < 1:
+        return 2 * (1 - wish.correlation) * variance
+    others = [q for q in (accuracy - wish.effect, accuracy + wish.effect) if 0 <= q <= 1]
+    of_others = [variance, *(variance * q * (1 - q) / (accuracy * (1 - accuracy)) for q in others)]
+    return max(variance + other - 2 * wish.correlation * math.sqrt(variance * other) for other in of_others)
 
 
 def _require_possible(wish: PowerOptions) -> None:
@@ -186,7 +196,9 @@ def _from_one(column: DocColumn, repeats: int, wish: PowerOptions) -> tuple[Pair
     index = unit_index(unit_keys(column.docs, column.clusters))
     own = mean_estimate(column.values, index)
     single = (own.stderr or 0.0) ** 2 * len(column) + within * (1 - 1 / repeats)
-    between = max(0.0, 2 * (1 - wish.correlation) * single - 2 * within)
+    is_binary = bool(np.isin(column.values, (0.0, 1.0)).all())
+    accuracy = float(column.values.mean()) if is_binary else None
+    between = max(0.0, _of_difference(single, accuracy, wish) - 2 * within)
     return PairedNoise(between, within, within), f"one run, correlation {wish.correlation:g} assumed"
 
 

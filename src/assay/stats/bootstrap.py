@@ -199,4 +199,6 @@ def bootstrap_estimate(
     caution = f"{undefined}, which are left out" if len(finite) < len(replicates) else None
     df = float(units - 1)
     method = "bootstrap" if len(replicates) >= requested else f"bootstrap, {len(replicates)} replicates"
-    return Estimate(value, stderr, float(low), float(high), n, method, level=level, df=df, caution=caution)
+    estimate = Estimate(value, stderr, float(low), float(high), n, method, level=level, df=df, caution=caution)
+    # What every replicate repeats was not seen to vary, which does not mean that it cannot.
+    return estimate.without_interval("no replicate differs") if low == high else estimate

@@ -116,7 +116,11 @@ class ChildEvidence:
         """The reason why there is no error bar, where children that enter have none."""
         entering = [i for i in range(len(self.children)) if self.mask is None or self.mask[i]]
         without = [self.names[i] for i in entering if self.children[i].estimate.stderr is None]
-        return f"{', '.join(without[:3])} has no standard error" if without else None
+        if without:
+            return f"{', '.join(without[:3])} has no standard error"
+        known = [(self.names[i], self.children[i].estimate) for i in entering if self.weights[i] > 0]
+        withheld = [name for name, estimate in known if estimate.low is None and not estimate.stderr]
+        return f"{', '.join(withheld[:3])} has no interval" if withheld else None
 
 
 def estimate_from_children(evidence: ChildEvidence, level: float = 0.95) -> Estimate:

@@ -139,6 +139,8 @@ def _student(evidence: DocEvidence, level: float) -> Estimate | None:
         caution = HEAVY_TAIL if far[0] or far[1] else caution
     method = "t" if evidence.clusters is None else "clustered t"
     estimate = Estimate(value, spread.stderr, low, high, evidence.n, method, level=level, df=spread.df, caution=caution)
+    if low == high:  # no value but this one was seen, which does not mean that there is none
+        return estimate.without_interval("all docs have the same value")
     return replace(estimate, skew=spread.skew)
 
 
@@ -236,7 +238,7 @@ def rescaled(estimate: Estimate, level: float) -> tuple[float, float] | None:
         return None
     value, df = estimate.value, _df(estimate)
     if estimate.low is None or estimate.high is None:
-        known = estimate.stderr is not None and estimate.n > 1
+        known = bool(estimate.stderr) and estimate.n > 1
         return skewed_interval(value, estimate.stderr or 0.0, df, 0.0, level) if known else None
     if level == estimate.level:
         return estimate.low, estimate.high
@@ -362,6 +364,8 @@ def stratified_estimate(
     else:
         low, high = skewed_interval(value, spread.stderr, spread.df, spread.skew, level)
     estimate = Estimate(value, spread.stderr, low, high, n, "shared docs", level=level, df=spread.df, bounded=bounded)
+    if low == high:
+        return estimate.without_interval("all docs have the same value")
     return replace(estimate, caution=spread.caution("doc or cluster"))
 
 

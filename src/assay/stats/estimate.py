@@ -105,6 +105,10 @@ class Estimate:
         """A number without an error bar, and why there is none."""
         return cls(value, None, None, None, n, reason, withheld_reason=reason.removeprefix(NO_INTERVAL))
 
+    def without_interval(self, reason: str) -> Estimate:
+        """The same number and standard error; what was seen does not tell how far it may be off."""
+        return replace(self, low=None, high=None, method=f"{NO_INTERVAL}{reason}", withheld_reason=reason)
+
     def __str__(self) -> str:
         """As people write it.
 

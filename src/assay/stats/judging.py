@@ -49,11 +49,10 @@ def krippendorff(ratings: Sequence[Sequence[float]], *, replicates: int = 1000, 
     value = float(_alpha(table.sum(axis=0)[None, :])[0])
     if math.isnan(value):
         return Estimate.missing("all verdicts are the same", len(rated))
-    if not table[:, 0].any():  # every replicate would be 1 too, and say that disagreement is impossible
-        return Estimate.bare(value, len(rated), "no interval: no two verdicts on a doc differ")
     rng = np.random.default_rng(seed)
     weights = rng.multinomial(len(rated), np.full(len(rated), 1 / len(rated)), size=replicates)
-    return bootstrap_estimate(value, _alpha(weights @ table), len(rated))
+    parts = _alpha_parts(table, float(np.ptp(np.concatenate(rated))))
+    return _beyond_chance(value, parts, _alpha(weights @ table), len(rated), len(rated))
 
 
 def draw_agreement(counts: Floats, units: Keys) -> Estimate:
@@ -67,7 +66,7 @@ def draw_agreement(counts: Floats, units: Keys) -> Estimate:
     if len(drawn) < 2 or (drawn < 2).any():
         return Estimate.missing("no doc has several draws", len(drawn))
     table = np.column_stack([2 * right * (drawn - right) / (drawn - 1), drawn, right, right])
-    return _of_sums(table, _alpha, units, "all draws are the same")
+    return _of_sums(table, _alpha, _alpha_parts, units, "all draws are the same")
 
 
 def cohen_kappa(a: Floats, b: Floats, units: Keys) -> Estimate:
@@ -82,15 +81,54 @@ def cohen_kappa(a: Floats, b: Floats, units: Keys) -> Estimate:
     labels, index = np.unique(np.concatenate([a, b]), return_inverse=True)
     left, right = np.eye(len(labels))[index.reshape(2, -1)]
     table = np.column_stack([a == b, left, right]).astype(np.float64)
-    return _of_sums(table, _kappa, units, "all ratings are the same")
+    return _of_sums(table, _kappa, _kappa_parts, units, "all ratings are the same")
 
 
-def _of_sums(table: Floats, finish: Callable[[Floats], Floats], units: Keys, flat: str) -> Estimate:
+Parts = Callable[[Floats], tuple[float, float]]
+"""Rows of sums to how far ratings agree, and how far they would by chance; both between 0 and 1."""
+
+
+def _of_sums(table: Floats, finish: Callable[[Floats], Floats], parts: Parts, units: Keys, flat: str) -> Estimate:
     value = float(finish(table.sum(axis=0)[None, :])[0])
     if math.isnan(value):
         return Estimate.missing(flat, len(table))
     count = len(np.unique(units))
-    return bootstrap_estimate(value, bootstrap_replicates(table, finish, units), len(table), units=count)
+    return _beyond_chance(value, parts(table), bootstrap_replicates(table, finish, units), len(table), count)
+
+
+def _beyond_chance(
+    value: float, parts: tuple[float, float], replicates: Floats, n: int, units: int, level: float = 0.95
+) -> Estimate:
+    """The interval of (agreement − chance) / (1 − chance): the score interval of the agreement that has its standard error.
+
+    Percentiles of replicates collapse where ratings agree on nearly all docs: κ = .98 on 30 docs was held in 22 % of cases.
+    """
+    drawn = bootstrap_estimate(value, replicates, n, units=units)
+    if drawn.stderr is None:
+        return drawn
+    agreement, chance = parts
+    df, room = float(units - 1), 1 - chance
+    stderr = drawn.stderr * math.sqrt(units / df)
+    low, high = bounded_interval(agreement, stderr * room, df, level, lost=1 / units)
+    low, high = (low - chance) / room, (high - chance) / room
+    if (
+        drawn.low is not None and drawn.high is not None
+    ):  # where one answer is rare, chance itself varies and replicates know
+        low, high = min(low, drawn.low), min(1.0, max(high, drawn.high))
+    return Estimate(value, stderr, low, high, n, "agreement score", level=level, df=df, caution=drawn.caution)
+
+
+def _kappa_parts(table: Floats) -> tuple[float, float]:
+    sums = table.sum(axis=0)
+    left, right = np.split(sums[1:], 2)
+    return float(sums[0] / left.sum()), float(left @ right / left.sum() ** 2)
+
+
+def _alpha_parts(table: Floats, span: float = 1.0) -> tuple[float, float]:
+    """`span`: the largest difference of two ratings."""
+    within, n, first, second = table.sum(axis=0).tolist()
+    observed, expected = within / n, 2 * (n * second - first**2) / (n * (n - 1))
+    return 1 - observed / span**2, max(0.0, 1 - expected / span**2)
 
 
 def _kappa(sums: Floats) -> Floats:

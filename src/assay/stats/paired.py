@@ -241,7 +241,7 @@ def replicate_difference(
         bare = replace(drawn, stderr=0.0, low=None, high=None, method="no spread", withheld_reason="no spread")
         return Difference(bare, a, b, None, "none", None, freedom, None)
     reach = t_quantile((1 + level) / 2, freedom) * spread
-    estimate = replace(drawn, low=value - reach, high=value + reach, method="t on replicates")
+    estimate = replace(drawn, low=value - reach, high=value + reach, method="t on replicates", withheld_reason=None)
     p = _t_p_value(value, spread, freedom)
     return Difference(estimate, a, b, p, "t on replicates", spread, freedom, spread**2 * n)
 

@@ -111,9 +111,11 @@ def _floor_and_freedom(filled: Floats, present: NDArray[np.bool_], units: Keys) 
         if both.any():
             sizes = sums_by(index[both], np.ones(int(both.sum())))
             sizes = sizes[sizes > 0]
+            # As in a comparison of two runs: a unit that outweighs others leaves fewer degrees of freedom than units.
+            shares = sizes / float(sizes.sum())
+            freedom[p] = max(1.0, 1 / float(shares @ shares) - 1)
             # One unit of middling size, on which the two differ as far as scores can.
-            floor[p] = reach * float(sizes.mean()) / float(sizes.sum())
-            freedom[p] = max(1, len(sizes) - 1)
+            floor[p] = reach * float(shares.mean())
     return floor, freedom
 
 

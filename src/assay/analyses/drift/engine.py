@@ -131,6 +131,9 @@ def measure_drift(a: LM, b: LM, passages: Sequence[Passage], options: DriftOptio
         raise ConfigError("the texts have no tokens to compare", hint="Use longer texts with --texts.")
     parts = list(drift_parts(tokens, [passage.domain for passage in passages]))
     wide = mean_kl(tokens.kl, tokens.texts, level=0.90)
+    ends = None if wide.low is None or wide.high is None else (wide.low, wide.high)
+    # The same distributions, token by token, are the same model: that keeps every limit.
+    bounds = (0.0, 0.0) if not tokens.kl.any() else ends
     continued, first = _continuations(a, b, texts, options)
     return Drift(
         a=a.info().name,
@@ -143,7 +146,7 @@ def measure_drift(a: LM, b: LM, passages: Sequence[Passage], options: DriftOptio
         continued=continued,
         first_difference=first,
         max_kl=options.max_kl,
-        bounds=None if wide.low is None or wide.high is None else (wide.low, wide.high),
+        bounds=bounds,
     )
 
 
@@ -168,7 +171,7 @@ def mean_kl(kl: NDArray[np.float64], texts: NDArray[np.int64], level: float = 0.
     """
     shift = 2 * float(kl.max(initial=0.0))
     if shift == 0:
-        return Estimate(0.0, 0.0, 0.0, 0.0, len(kl), "no drift on any token", level=level)
+        return Estimate(0.0, 0.0, None, None, len(kl), "", level=level).without_interval("no token drifts")
     moved = mean_estimate(kl - shift, texts, level=level)
     count, worth = len(np.unique(texts)), 1 + (moved.df or 0.0)
     if moved.low is not None and worth < min(_FEW_TEXTS, _UNEVEN * count):

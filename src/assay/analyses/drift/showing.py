@@ -56,8 +56,10 @@ def _legend(drift: Drift) -> Iterator[str]:
     """What the reader must know beside the table."""
     small = kinds.small
     yield "Means over tokens; intervals treat the tokens of one text as a cluster."
-    if drift.whole.kl.low is None:
-        yield f"No interval for the mean KL: {drift.whole.kl.method}."
+    if drift.whole.kl.withheld_reason is not None:
+        yield f"No interval for the mean KL: {drift.whole.kl.withheld_reason}."
+    tokens = drift.whole.tokens
+    yield f"Tokens of a kind that is not among these may be up to {min(1.0, 3 / tokens):.2%} of all; no interval knows how they drift."
     if not drift.is_exact:
         yield "The server lists only its most likely tokens, so KL is a lower bound (all other tokens count as one); there is no upper bound."
     if drift.variation is not None and drift.variation[0].value is not None and drift.variation[1].value is not None:

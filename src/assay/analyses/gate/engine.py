@@ -373,7 +373,7 @@ def _reaches(run: Run, task: str, key: MetricKey, limit: float, options: Compare
     bounds = _own_interval(run, task, key, level)
     if options.noise is not None and bounds is not None:
         freedom = estimate.df or math.inf
-        bounds, floor = options.noise.widen(estimate.value, bounds, freedom, task, key, level)
+        bounds, floor = options.noise.widen(estimate.value, bounds, freedom, task, key, level, estimate.n)
     result = above_threshold(bounds, limit, alpha=options.alpha, higher_is_better=up, estimate=estimate, floor=floor)
     return GateCheck(task, key, result, "threshold", estimate.value, None, estimate.n)
 
