@@ -44,7 +44,6 @@ _SHORT = GenerationSettings(max_gen_toks=PROBE_TOKENS)
 _SAMPLED = replace(_SHORT, temperature=1.0)
 _SPELL = (Message("user", "Recite the alphabet: A, B, C, D, and so on."),)
 _CONTEXT = ("max_model_len", "context_length", "context_window", "meta.n_ctx", "meta.n_ctx_train")
-_NOT_THERE = "Start the server. With --offline, stored answers are scored without checking the server."
 
 
 def entry_of(listing: Any, model: str) -> dict[str, Any]:
@@ -188,10 +187,7 @@ class ServerInfo(LM):
         return self.transport.get(sibling_address(self.url, self.ENDPOINT, "/models"))
 
     def identify(self, times: int) -> Identity:
-        try:
-            listing = self.listing()
-        except ModelError as error:
-            raise ModelError(error.message, hint=_NOT_THERE) from error
+        listing = self.listing()
         builds: dict[str, None] = {}
         replies = self._probe(times, builds, with_tops=True) or self._probe(times, builds, with_tops=False)
         return Identity(entry_of(listing, self.model), tuple(builds), replies)
@@ -251,7 +247,7 @@ class ServerInfo(LM):
         """What it says to a request, or None where it declines it."""
         outcome = self.transport.send(Job(body, lambda reply: reply if reply["choices"] else None))
         if isinstance(outcome, Failed) and not outcome.refused:  # busy or broken, which says nothing of what it can do
-            raise ModelError(f"{self.url}: {outcome.reason}", hint=_NOT_THERE)
+            raise ModelError(f"{self.url}: {outcome.reason}", hint=outcome.hint)
         return None if isinstance(outcome, Failed) else outcome
 
     def _lists_tokens(self) -> bool:
