@@ -54,7 +54,7 @@ def test_results_are_made_by_hand_as_metrics_of_ones_own_need_them():
 
 def test_mutual_information_can_be_left_unused():
     doc = choice([-4.0, -3.0, -9.0, -1.0], 0, choices=["a", "b"])
-    assert MCResult.from_instances(doc).lls_mutual_info == [5.0, -2.0]
+    assert MCResult.from_instances(doc, acc_mutual_info=True).lls_mutual_info == [5.0, -2.0]
     assert MCResult.from_instances(doc, acc_mutual_info=False).lls_mutual_info == []
 
 

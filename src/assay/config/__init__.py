@@ -9,7 +9,16 @@ from assay.config.build import (
     split_group,
 )
 from assay.config.ci import Budget, CIConfig, CIRule, load_ci
-from assay.config.functions import Function, FunctionRef, import_failure, may_run, reading_only, untrusted
+from assay.config.functions import (
+    Function,
+    FunctionRef,
+    code_place,
+    import_failure,
+    may_run,
+    reading_only,
+    untrusted,
+    what_failed,
+)
 from assay.config.group import AggMetricConfig, GroupConfig, GroupFilter
 from assay.config.loader import (
     LmEvalVersion,
@@ -77,6 +86,7 @@ __all__ = [
     "as_one_name",
     "build_group_config",
     "build_task_config",
+    "code_place",
     "file_schema",
     "flag_of",
     "import_failure",
@@ -100,4 +110,5 @@ __all__ = [
     "split_group",
     "texts_in",
     "untrusted",
+    "what_failed",
 ]

@@ -10,6 +10,7 @@ this package is then read (`assay.config.python_files`) and never run, whichever
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -306,6 +307,29 @@ def _line_in(error: BaseException, file: Path) -> str:
             line = step.tb_lineno
         step = step.tb_next
     return f"{file}:{line}" if line else str(file)
+
+
+def code_place(error: BaseException) -> str | None:
+    """`file:line` of the innermost code in a traceback that is neither ours nor an installed package's."""
+    place, step = None, error.__traceback__
+    while step is not None:
+        file = step.tb_frame.f_code.co_filename
+        path = Path(file)
+        if path.suffix == ".py" and not path.is_relative_to(_PACKAGE) and not _is_installed(path):
+            place = f"{file}:{step.tb_lineno}"
+        step = step.tb_next
+    return place
+
+
+def _is_installed(path: Path) -> bool:
+    return bool({"site-packages", "dist-packages"} & {*path.parts}) or path.is_relative_to(Path(os.__file__).parent)
+
+
+def what_failed(error: BaseException) -> tuple[str, str | None]:
+    """What an error in somebody's code is, with its place, and where to see more."""
+    place = code_place(error)
+    said = f"{type(error).__name__}: {error}"
+    return (said, None) if place is None else (f"{place}: {said}", "Correct that line; --debug shows the traceback.")
 
 
 _PACKAGE = Path(__file__).resolve().parent.parent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,8 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 import yaml
 
-from assay.config.parse import Parsed, compose_file, parse_file
-from assay.errors import ConfigError
+from assay.config.parse import Parsed, Repeated, compose_file, parse_file
+from assay.errors import ConfigError, ConfigWarning
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ def _load(path: Path, above: tuple[Path, ...]) -> LoadedFile:
         circle = " → ".join(file.name for file in (*above[above.index(path) :], path))
         raise ConfigError(f"{above[-1]}: circular include: {circle}", hint="Remove one of these includes.")
     parsed = _parse_cached(path)
+    for twice in parsed.repeated:
+        _refuse_or_warn(twice, path)
     own = {key: value for key, value in parsed.data.items() if key != "include"}
     origins = {key: Origin(path, parsed.lines.get(key, 1)) for key in own}
     if "include" not in parsed.data:
@@ -64,6 +67,14 @@ def _load(path: Path, above: tuple[Path, ...]) -> LoadedFile:
         return LoadedFile({**own, "include": parsed.data["include"]}, origins)
     merged = resolve_includes(parsed.data["include"], Origin(path, parsed.lines.get("include", 1)), (*above, path))
     return LoadedFile({**merged.data, **own}, {**merged.origins, **origins})
+
+
+def _refuse_or_warn(twice: Repeated, path: Path) -> None:
+    """One of two values would be passed over. Files of lm-evaluation-harness have such keys, and mean the last."""
+    what = f"{path}:{twice.second}: the key {twice.key!r} stands here and on line {twice.first}"
+    if lm_eval_version_of(path) is None and not twice.is_same:
+        raise ConfigError(what, hint="Remove one of them.")
+    warnings.warn(f"{what}; the last counts", ConfigWarning, stacklevel=2)
 
 
 def _real_path(path: Path) -> Path:

@@ -7,9 +7,11 @@ anything is built from them.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -46,12 +48,23 @@ def _function(loader: _Loader, node: yaml.Node) -> FunctionRef:
 _Loader.add_constructor("!function", _function)
 
 
+class Repeated(NamedTuple):
+    """A key that stands twice, where, and whether it says the same both times."""
+
+    key: str
+    first: int
+    second: int
+    is_same: bool
+
+
 @dataclass(frozen=True)
 class Parsed:
     """A mapping and the line of each of its keys."""
 
     data: dict[str, Any]
     lines: dict[str, int]
+    repeated: tuple[Repeated, ...] = ()
+    """Keys that stand twice in one mapping, at any depth: YAML says that only one may, and its readers take the last."""
 
 
 def parse_file(path: Path) -> Parsed:
@@ -117,7 +130,7 @@ def parse_text(text: str, path: Path) -> Parsed:
     try:
         data = loader.construct_document(node)
     except yaml.YAMLError as error:
-        raise _explain(error, path) from None
+        raise _explain(error, path, text) from None
     except (ValueError, OverflowError) as error:  # for example the date 2024-13-45
         raise ConfigError(
             f"{path}: a value cannot be read: {error}", hint="Put it in quotes if it is meant as text."
@@ -128,7 +141,29 @@ def parse_text(text: str, path: Path) -> Parsed:
     not_text = [key for key in data if not isinstance(key, str)]
     if not_text:
         raise ConfigError(f"{path}: the key {not_text[0]!r} is not text", hint="Put it in quotes.")
-    return Parsed(data, lines)
+    return Parsed(data, lines, tuple(_repeated(node)))
+
+
+def _repeated(root: yaml.Node) -> Iterator[Repeated]:
+    seen: set[int] = set()
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+        elif isinstance(node, yaml.MappingNode):
+            known: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+            for key, value in node.value:
+                waiting.append(value)
+                if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
+                    continue
+                if (before := known.get(key.value)) is not None:
+                    lines = before[0].start_mark.line + 1, key.start_mark.line + 1
+                    yield Repeated(key.value, *lines, yaml.serialize(before[1]) == yaml.serialize(value))
+                known[key.value] = key, value
 
 
 def compose_file(path: Path) -> yaml.Node | None:
@@ -209,6 +244,9 @@ def _explain(error: yaml.YAMLError, path: Path, text: str = "") -> ConfigError:
     hint = None
     if "\t" in line[: len(line) - len(line.lstrip())]:
         problem, hint = "found a tab in front of a key", "YAML does not allow that. Indent with spaces."
+    elif "{{" in line and not re.search(r"""["'|>]""", line.partition("{{")[0]):
+        key = line.partition(":")[0].strip()
+        problem, hint = "found a template without quotes", f'Quote it: {key}: "{line.partition(":")[2].strip()}".'
     elif "mapping values are not allowed" in problem:
         hint = "A value that contains `: ` must be in quotes."
     elif "could not determine a constructor" in problem:

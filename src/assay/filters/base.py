@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from assay.config import FilterConfig, FilterStep, Function, FunctionRef, TaskConfig
+from assay.config import FilterConfig, FilterStep, Function, FunctionRef, TaskConfig, what_failed
 from assay.errors import AssayError, ConfigError, ScoringError, did_you_mean
 from assay.instance import Doc, Instance, Response
 from assay.registry import Registry
@@ -264,7 +264,8 @@ class FilterEnsemble:
             raise
         except Exception as error:  # a filter may be anybody's code
             guilty = self._first_failing(step, resps, instances)
-            raise ScoringError(f"{where}{guilty}: {type(error).__name__}: {error}") from error
+            said, hint = what_failed(error)
+            raise ScoringError(f"{where}{guilty}: {said}", hint=hint) from error
         if len(filtered) != len(resps):
             raise ScoringError(
                 f"{where}: {len(resps)} entries went in, but {len(filtered)} came out",

@@ -20,6 +20,7 @@ from assay.models.lazy import LazyLM
 from assay.models.pulling import pull
 from assay.models.registry import MODELS, check_model, load_model, load_when_asked
 from assay.models.selftest import run_checks
+from assay.models.waiting import waiting_for
 
 if TYPE_CHECKING:
     from assay.models.prefix_tree import count_distinct
@@ -61,6 +62,7 @@ __all__ = [
     "pulled",
     "run_checks",
     "to_response",
+    "waiting_for",
 ]
 
 

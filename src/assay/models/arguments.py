@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -27,9 +28,13 @@ def checked_arguments(cls: type, given: Mapping[str, Any], offered: Mapping[str,
     for name in names:
         if parameters[name].default is inspect.Parameter.empty and name not in taken:
             example = "smollm2-135m" if name == "pretrained" else "…"
+            # What a class hands on to others may be anything, so a slip is seen only where something is missing.
+            slips = difflib.get_close_matches(name, [each for each in given if each not in names], n=1)
             raise ConfigError(
                 f"the model {cls.__name__} needs {name}, which is missing",
-                hint=f"Add --model_args {name}={example}",
+                hint=f"Did you mean {name} where you wrote {slips[0]}?"
+                if slips
+                else f"Add --model_args {name}={example}",
             )
     return taken
 

@@ -21,6 +21,7 @@ from assay.run.prepare import Earlier, cost_limit, is_known, model_for, model_na
 from assay.run.progress import Counts, Observer, Progress, Quiet, StopRequest
 from assay.run.roles import Roles
 from assay.run.stored import AgainAnswerer, AskedAgain, StoredAnswerer, StoredVerdicts
+from assay.run.watching import watched
 from assay.store import ResponseStore
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def execute(
     journal = Journal(config, Counts())
     _require_free(config, name)
     with ExitStack() as stack:
+        progress = stack.enter_context(watched(progress))
         stop = stack.enter_context(StopRequest(progress.message))
 
         def load() -> LM:
@@ -123,6 +125,7 @@ def rescore(
         target.clear()
     journal.directory = target
     with ExitStack() as stack:
+        progress = stack.enter_context(watched(progress))
         prepared = prepare(config, stack, progress, manager=manager, earlier=earlier)
         journal.counts.docs_total = prepared.plan.doc_total()
         sends = bool(config.roles) and not kept_only

@@ -117,7 +117,7 @@ def without_values(collector: Collector) -> dict[MetricKey, Score]:
     Files of lm-evaluation-harness list metrics that it passes over.
     """
     config = collector.task.config
-    if config.lm_eval_version is not None or not collector.scoring:
+    if config.lm_eval_version is not None or not collector.scoring or not collector.health.docs:
         return {}
     scores: dict[MetricKey, Score] = {}
     for each in filters_of(config) if config.output_type in OUTPUT_TYPES else ():

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from assay.config import FilterConfig, TaskConfig
+from assay.config import FilterConfig, TaskConfig, what_failed
 from assay.errors import AssayError, ScoringError, WrongKind
 from assay.instance import Instance
 from assay.metrics import Reduced, noting_verdicts
@@ -298,4 +298,5 @@ def guarded(where: tuple[str, str, str, int], call: Any, *args: Any) -> Any:
     except AssayError as error:
         raise ScoringError(f"{place}: {error.message}", hint=error.hint) from error
     except Exception as error:  # a metric may be anybody's code
-        raise ScoringError(f"{place}: {type(error).__name__}: {error}") from error
+        said, hint = what_failed(error)
+        raise ScoringError(f"{place}: {said}", hint=hint) from error

@@ -76,6 +76,9 @@ EVALUATE_METRICS = frozenset(
 )
 """What the `evaluate` library fetches by name. Task files name them without saying where they are from."""
 
+USUAL_NAMES = {"accuracy": "acc", "accuracy_norm": "acc_norm", "normalized_accuracy": "acc_norm"}
+"""What people call metrics that have another name here."""
+
 _ENTRY_KEYS = ("metric", "aggregation", "higher_is_better", "hf_evaluate", "reducer", "reduction", "kwargs")
 """Keys of an entry of `metric_list` that are not the metric's arguments."""
 
@@ -119,7 +122,10 @@ def check_metric(metric: MetricConfig, task: TaskConfig) -> None:
     if metric.metric in METRICS or metric.metric in OFFLINE_METRICS:
         return
     if not metric.hf_evaluate and metric.metric not in EVALUATE_METRICS:
-        hint = did_you_mean(metric.metric, METRICS) or "A metric of the `evaluate` library needs `hf_evaluate: true`."
+        near = did_you_mean(metric.metric, [*METRICS, *USUAL_NAMES])
+        for usual, ours in USUAL_NAMES.items():
+            near = near if near is None else re.sub(rf"\b{usual}\b", ours, near)
+        hint = near or "A metric of the `evaluate` library needs `hf_evaluate: true`."
         raise UnknownName(f"unknown metric {metric.metric!r}", hint=hint)
     if importlib.util.find_spec("evaluate") is None:
         raise MissingPackage(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.config import what_failed
 from assay.errors import AssayError, ScoringError
 from assay.metrics import AGGREGATIONS, Aggregation, is_right_or_wrong
 from assay.results import Chance, Numbers, Score
@@ -145,7 +146,7 @@ def aggregate(values: Sequence[Any], aggregation: Aggregation) -> float | None:
     except Exception as error:  # an aggregation may be anybody's code
         shown = str(values[0])[:120]
         raise ScoringError(
-            f"aggregation {aggregation.name} of {len(values)} values: {type(error).__name__}: {error}",
+            f"aggregation {aggregation.name} of {len(values)} values: {what_failed(error)[0]}",
             hint=f"The first value is {shown}. The metric and the aggregation may not belong together.",
         ) from error
     if value is None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from assay.config import FilterConfig, TaskConfig
+from assay.config import FilterConfig, TaskConfig, what_failed
 from assay.data import NUMPY_SEED, RANDOM_SEED, doc_hash, iter_docs, mirror_dir
 from assay.errors import AssayError, ConfigError, DataError
 from assay.instance import Doc, Instance
@@ -197,7 +197,9 @@ class Task(TaskScores):
         where = f"{'' if self.task_file is None else f'{self.task_file}: '}task {self.task_name}, doc {doc_id}"
         if isinstance(error, AssayError):
             return type(error)(f"{where}: {error.message}", hint=error.hint)
-        return DataError(f"{where}: {type(error).__name__}: {error}", hint=f"Columns: {', '.join(map(str, doc))}.")
+        said, hint = what_failed(error)
+        more = "" if hint is None else f" {hint}"
+        return DataError(f"{where}: {said}", hint=f"Columns: {', '.join(map(str, doc))}.{more}")
 
     def _requests_of(self, doc_id: int, doc: Doc, shots: Sequence[Shot], options: RequestOptions) -> DocRequests:
         context = self._context(doc, shots, options) if self.NEEDS_CONTEXT else ""

@@ -9,6 +9,7 @@ an `UntrustedCode` among what is returned.
 from __future__ import annotations
 
 import random
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,7 +20,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from assay.config import FILE_FORMATS, FunctionRef, MetricConfig, Origin, TaskConfig, locate
+from assay.config import FILE_FORMATS, FunctionRef, MetricConfig, Origin, TaskConfig, locate, what_failed
 from assay.data import iter_docs, mirror_dir
 from assay.errors import AssayError, ConfigError, ConfigWarning, UnknownName, UntrustedCode, did_you_mean
 from assay.instance import Doc
@@ -107,7 +108,8 @@ def code_of_task() -> Iterator[None]:
     except AssayError as error:
         raise ConfigError(error.message, hint=error.hint) from error
     except Exception as error:
-        raise ConfigError(f"{type(error).__name__}: {error}") from error
+        said, hint = what_failed(error)
+        raise ConfigError(said, hint=hint) from error
 
 
 def check_docs(
@@ -132,12 +134,16 @@ def check_docs(
                 with code_of_task():
                     look()
             except ConfigError as error:
-                raise _placed(error, location, task.config, origins or {}) from error
+                # Later looks say themselves which doc it was.
+                named = error if re.search(r"\bdocs?\b", error.message) else error.reworded(f"doc 0: {error.message}")
+                raise _placed(named, location, task.config, origins or {}) from error
     return remarks
 
 
 def _doc_looks(task: Task, first: Doc, options: RequestOptions, remarks: list[str], *, count: bool) -> Iterator[Look]:
     """The fields one by one, so that the one at fault is known, then the whole request."""
+    for name in ("doc_to_text", "doc_to_target"):
+        yield (name,), partial(_check_word, task, first, name, remarks)
     yield ("doc_to_text",), lambda: task.multiple_input or (task.NEEDS_CONTEXT and task.doc_to_text(first))
     if task.has_choices:
         yield ("doc_to_choice",), lambda: _check_choices(task.doc_to_choice(first))
@@ -150,6 +156,22 @@ def _doc_looks(task: Task, first: Doc, options: RequestOptions, remarks: list[st
         yield ("num_fewshot",), lambda: next(task.iter_requests(replace(options, samples=None, limit=1, only=None)))
     else:
         yield ("doc_to_text",), lambda: next(task.iter_requests(replace(options, samples=None, limit=1, only=None)))
+
+
+def _check_word(task: Task, first: Doc, field: str, remarks: list[str]) -> None:
+    """A word that is no column is text, the same for every doc: a column that was misspelt, as a rule."""
+    word = getattr(task.config, field)
+    is_word = isinstance(word, str) and re.fullmatch(r"[^\W\d]\w*", word) is not None
+    if not is_word or word in task.features or (field == "doc_to_text" and not task.NEEDS_CONTEXT):
+        return
+    if field == "doc_to_target" and task.has_choices and word in map(str, task.doc_to_choice(first)):
+        return
+    near = did_you_mean(word, task.features)
+    what = f"there is no column {word!r}, so {field} is that word for every doc"
+    if near is not None and task.config.has_own_defaults:
+        raise ConfigError(what, hint=near)
+    listed = ", ".join(task.features)
+    remarks.append(f"{what}. {near or f'Columns: {listed}.'}")
 
 
 def _check_choices(choices: Any) -> None:
@@ -173,7 +195,11 @@ def _check_gold(task: Task, *, every: bool) -> Iterator[str]:
     gold, total = Gold(written if isinstance(written, str) and written.isidentifier() else "label"), task.doc_count
     step = 1 if every or task.config.has_own_defaults else max(1, total // LOOKED_AT)
     for doc_id in range(0, total, step):
-        gold.look(task, doc_id, cast(Doc, task.eval_docs[doc_id]))
+        try:
+            with code_of_task():
+                gold.look(task, doc_id, cast(Doc, task.eval_docs[doc_id]))
+        except ConfigError as error:
+            raise error.reworded(f"doc {doc_id}: {error.message}") from error
     if gold.misplaced and task.config.has_own_defaults:
         doc_id, label, choices = gold.misplaced[0]
         raise ConfigError(

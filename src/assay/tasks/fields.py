@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection
 from typing import Any, TypeAlias, cast
 
 from assay.config import FunctionRef
-from assay.errors import ConfigError, DataError
+from assay.errors import ConfigError, DataError, did_you_mean
 from assay.instance import Doc
 from assay.templates import Template, compile_template
 
@@ -151,7 +151,9 @@ def _column(name: str) -> Field:
         try:
             return doc[name]
         except KeyError:
-            raise DataError(f"there is no column {name!r}", hint=f"Columns: {', '.join(map(str, doc))}.") from None
+            near = did_you_mean(name, map(str, doc))
+            hint = f"{near + ' ' if near else ''}Columns: {', '.join(map(str, doc))}."
+            raise DataError(f"there is no column {name!r}", hint=hint) from None
 
     return column
 

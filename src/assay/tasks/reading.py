@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from assay.config import TaskConfig
+from assay.config import TaskConfig, what_failed
 from assay.data import DataSource, Docs, as_dataset, columns_of, iter_docs, seeded_globals
 from assay.errors import AssayError, ConfigError, DataError
 from assay.instance import Doc
@@ -63,9 +63,10 @@ class TaskDocs:
         except AssayError:
             raise
         except Exception as error:  # code of a task file may raise anything
+            said, hint = what_failed(error)
             raise DataError(
-                f"task {self.task_name}: process_docs failed on the split {split!r}: {type(error).__name__}: {error}",
-                hint=f"Columns: {', '.join(columns_of(docs))}.",
+                f"task {self.task_name}: process_docs failed on the split {split!r}: {said}",
+                hint=f"Columns: {', '.join(columns_of(docs))}.{'' if hint is None else f' {hint}'}",
             ) from error
         return processed
 

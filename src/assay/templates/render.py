@@ -6,6 +6,7 @@ sandbox bounds ranges and whatever else makes much of little.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
@@ -14,7 +15,7 @@ from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefine
 from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
 
-from assay.errors import ConfigError, DataError
+from assay.errors import ConfigError, DataError, did_you_mean
 from assay.instance import Doc
 from assay.templates.sandbox import Counting, LimitedEnvironment, TemplateLimit, begin_rendering, join_at_once, spend
 from assay.timelimit import MatchTimeout, TimedPattern
@@ -182,9 +183,12 @@ class Template:
     def _explain(self, error: Exception, doc: Doc) -> Exception:
         what = f"the template {_short(self.source)}"
         if isinstance(error, UndefinedError):
+            columns = [str(name) for name in doc]
+            missing = re.match("'(.*?)' is undefined", error.message or "")
+            near = None if missing is None else did_you_mean(missing[1], columns)
             return DataError(
                 f"{what} needs something that the doc does not have: {error.message}",
-                hint=f"Columns: {', '.join(map(str, doc))}.",
+                hint=f"{near + ' ' if near else ''}Columns: {', '.join(columns)}.",
             )
         if isinstance(error, TemplateLimit | MatchTimeout | OverflowError | RecursionError | MemoryError):
             return DataError(

@@ -12,7 +12,7 @@ from typing import Any
 
 from assay.data import hub_or_cache
 from assay.errors import AssayError, ConfigError, MissingPackage, ModelError, ModelFileError, did_you_mean
-from assay.models.catalog import resolve
+from assay.models.catalog import CATALOG, resolve
 from assay.models.hf.files import check_config, check_gguf, check_weights
 
 logger = logging.getLogger(__name__)
@@ -291,8 +291,18 @@ def _to_device(model: Any, device: str) -> Any:
     except (RuntimeError, AssertionError, ValueError) as error:
         raise ModelError(
             f"the model cannot be moved to device {device!r}: {_one_line(error)}",
-            hint=f"Load it there at once: --model_args device_map={device}.",
+            hint=f"Load it there at once: --model_args device_map={device}." if is_there(device) else None,
         ) from error
+
+
+def is_there(device: str) -> bool:
+    """Whether this machine has such a device, as far as PyTorch can tell."""
+    import torch
+
+    kind = device.partition(":")[0]
+    if kind == "mps":
+        return bool(torch.backends.mps.is_available())
+    return kind != "cuda" or bool(torch.cuda.is_available())
 
 
 def choose_device(device: str | None) -> str:
@@ -300,6 +310,11 @@ def choose_device(device: str | None) -> str:
     import torch
 
     if device is not None:
+        if not is_there(device):
+            raise ConfigError(
+                f"device {device!r}: PyTorch finds no such device on this machine",
+                hint="Use --device cpu, or install PyTorch with support for it.",
+            )
         return device
     if torch.cuda.is_available():
         return "cuda"
@@ -335,7 +350,9 @@ def _explain(what: str, source: Source, error: Exception) -> AssayError:
     elif source.directory is not None:
         hint = "Is the download complete? Compare file sizes with the source, or download the model again."
     else:
-        hint = "A hub name needs network access (and a login for gated models); a local model needs its directory."
+        usual = "A hub name needs network access (and a login for gated models); a local model needs its directory."
+        near = did_you_mean(source.pretrained, CATALOG)
+        hint = f"{near} {usual}" if near else usual
     kind = ModelError if source.directory is None else ModelFileError
     return kind(f"{what} {name} cannot be read: {text}", hint=hint)
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 from assay.errors import ModelError
 from assay.models.base import Stop
 from assay.models.openai.http import HttpClient, Reply, TooLarge, read_refusal
-from assay.models.openai.pacing import AdaptiveLimit, RetryPolicy, Tries
-from assay.models.openai.wire import Failed, Job, Retry, Settings, Unusable, in_order, write_body
+from assay.models.openai.pacing import LONGEST_BACKOFF, AdaptiveLimit, RetryPolicy, Tries
+from assay.models.openai.wire import NOT_AN_API, NOT_THERE, Failed, Job, Retry, Settings, Unusable, in_order, write_body
+from assay.models.waiting import rounded_seconds, told_while
 
 if TYPE_CHECKING:
     import aiohttp
@@ -31,6 +32,8 @@ _SMALL = 2**16
 _SOON, _SOON_TRIES = 1 / 8, 2
 """Share of the usual wait, and how many tries of a request come that soon while failures are rare."""
 _FIRST = Tries()
+_WORTH_A_WORD, _LONG_SILENCE = 1.0, 30.0
+"""Seconds after which those who wait are told what for: while nothing has been answered, and later."""
 _STORED = "All answers so far are stored. Check the server, then run the same command again."
 
 
@@ -55,6 +58,14 @@ class UnreadReply(NamedTuple, Generic[T]):
     tries: Tries
     epoch: int
     reply: Reply
+
+
+class Vain(NamedTuple):
+    """Tries that fail: why, since when, and until when they go on."""
+
+    reason: str
+    since: float
+    until: float
 
 
 class InFlight(NamedTuple):
@@ -89,6 +100,10 @@ class Dispatch(Generic[T]):
         self._again: list[tuple[float, int, Job[T], Tries]] = []  # a heap, by when they are due
         self._in_flight: dict[int, InFlight] = {}  # oldest first
         self._late: set[int] = set()
+        self._last_failure: Vain | None = None
+        """The last try that failed, where no answer came after it."""
+        self._last_answer = time.monotonic()
+        self._answered = 0
         self._unread: list[UnreadReply[T]] = []
         self._outcomes: list[tuple[int, T | Failed]] = []
         self._is_gathering = False
@@ -99,6 +114,34 @@ class Dispatch(Generic[T]):
 
     async def run(self) -> None:
         """Raises the first error that concerns all requests; the others are then cancelled."""
+        with told_while(self.waits_for):
+            await self._run()
+
+    def waits_for(self, now: float) -> str | None:
+        """Who is being tried, since when in vain, and for how much longer; None while answers come."""
+        url, last = self.settings.url, self._last_failure
+        if last is not None and now - last.since > _WORTH_A_WORD:
+            left = rounded_seconds(last.until - now)
+            return f"waiting for {url}: {last.reason}; trying again for about {left}"
+        silence = now - self._last_answer
+        if self._in_flight and silence > (_WORTH_A_WORD if not self._answered else _LONG_SILENCE):
+            left = rounded_seconds(self.settings.timeout - silence)
+            return f"waiting for {url}: {len(self._in_flight)} requests under way, no answer yet; {left} left for each"
+        return None
+
+    def _note_failure(self, reason: str, tries: Tries, now: float) -> None:
+        """What is tried again, since when, and until when if nothing changes."""
+        later = range(tries.errors, self.settings.max_retries + 1)
+        left = sum(0.75 * min(LONGEST_BACKOFF, self.settings.backoff * 2.0**number) for number in later)
+        since = now if self._last_failure is None else self._last_failure.since
+        until = now + left
+        if self.refused_since is not None:
+            until = min(until, self.refused_since + self.settings.gone_after)
+        # Of a connection that failed, what it was to; the rest is how Python says it.
+        said = reason.partition(" ssl:")[0].replace("ClientConnectorError ", "").replace("ClientConnectorDNSError ", "")
+        self._last_failure = Vain(said[:120], since, until)
+
+    async def _run(self) -> None:
         self.line.batches.append(self)
         self._create_task = asyncio.get_running_loop().create_task
         try:
@@ -234,6 +277,7 @@ class Dispatch(Generic[T]):
             self._keep(position, self._give_up(last, tries.total))
             return
         now = time.monotonic()
+        self._note_failure(last.reason, tries, now)
         self.limit.pause(now + wait.everyone)
         # One failure among many answers says little about the server: that request need not hold up the end of the run.
         soon = tries.total <= _SOON_TRIES and not wait.everyone and self.limit.complaints_are_rare
@@ -308,10 +352,15 @@ class Dispatch(Generic[T]):
             return Failed(reason)
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             began = self.settings.redact(reply.text)[:120]
+            if reply.is_page:
+                return Retry(f"the reply is a web page (HTML), not JSON; it began {began!r}", hint=NOT_AN_API)
+            if isinstance(error, KeyError) and error.args == ("choices",):
+                return Retry(f"the reply has no `choices`; it began {began!r}", hint=NOT_AN_API)
             why = self.settings.redact(f"{type(error).__name__}: {error}")[:300]
             return Retry(f"malformed reply: {why}; it began {began!r}")
         self.limit.succeeded()
         self.lost_in_a_row = 0
+        self._last_failure, self._last_answer, self._answered = None, time.monotonic(), self._answered + 1
         return value
 
     def _broken(self, error: aiohttp.ClientError) -> Retry:
@@ -325,6 +374,7 @@ class Dispatch(Generic[T]):
             )
         if isinstance(error, aiohttp.ClientConnectorError):
             self._check_still_there(reason)
+            return Retry(reason, hint=NOT_THERE)
         return Retry(reason)
 
     def _check_still_there(self, reason: str) -> None:
@@ -343,6 +393,6 @@ class Dispatch(Generic[T]):
         if self.lost_in_a_row >= _LOST_IN_A_ROW:
             raise ModelError(
                 f"{self.settings.url} does not answer: {self.lost_in_a_row} requests in a row were {reason}",
-                hint=_STORED,
+                hint=f"{_STORED} {last.hint}" if last.hint not in (None, NOT_THERE) else _STORED,
             )
-        return Failed(reason)
+        return Failed(reason, hint=last.hint)

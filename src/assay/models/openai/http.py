@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from assay.errors import ConfigError, ModelError
-from assay.models.openai.wire import Failed, Retry, Settings, read_json
+from assay.models.openai.wire import TOO_OFTEN, Failed, Retry, Settings, read_json
 
 if TYPE_CHECKING:
     import aiohttp
@@ -33,6 +33,7 @@ _FILES_OF_A_RUN = 1024
 _RETRIED = frozenset({408, 409, 425, 429})
 _THROTTLED = frozenset({429, 503})
 _NOT_IMPLEMENTED = 501
+_TOO_MANY = 429
 _NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
 _DECLINES = re.compile(r"\bnot supported\b|\bunsupported\b|\bdoes not support\b", re.IGNORECASE)
 _HOPELESS = {
@@ -64,6 +65,11 @@ class Reply(NamedTuple):
 
     def json(self) -> Any:
         return read_json(self.body)
+
+    @property
+    def is_page(self) -> bool:
+        """Whether it is a web page, as proxies and wrong addresses answer with."""
+        return self.body.lstrip()[:1] == b"<"
 
 
 class HttpClient:
@@ -209,7 +215,8 @@ def read_refusal(url: str, reply: Reply, redact: Callable[[str], str]) -> Failed
     if status >= 500 and _DECLINES.search(text):  # llama.cpp answers so to an image that its model cannot see
         return Failed(text, refused=True)
     if status in _RETRIED or (status >= 500 and status != _NOT_IMPLEMENTED):
-        return Retry(text, retry_after_seconds(reply.retry_after), throttled=status in _THROTTLED)
+        hint = TOO_OFTEN if status == _TOO_MANY else None
+        return Retry(text, retry_after_seconds(reply.retry_after), throttled=status in _THROTTLED, hint=hint)
     return Failed(text, refused=True)
 
 

@@ -47,7 +47,6 @@ _BEGINNING = "Letter by letter: A, B,"
 """The beginning of an answer that no model would write by itself."""
 BEGUN = (*_SPELL, Message("assistant", _BEGINNING))
 _CONTEXT = ("max_model_len", "context_length", "context_window", "meta.n_ctx", "meta.n_ctx_train")
-_NOT_THERE = "Start the server. With --offline, stored answers are scored without checking the server."
 
 
 def entry_of(listing: Any, model: str) -> dict[str, Any]:
@@ -198,10 +197,7 @@ class ServerInfo(LM):
         return self.transport.get(sibling_address(self.url, self.ENDPOINT, "/models"))
 
     def identify(self, times: int) -> Identity:
-        try:
-            listing = self.listing()
-        except ModelError as error:
-            raise ModelError(error.message, hint=_NOT_THERE) from error
+        listing = self.listing()
         builds: dict[str, None] = {}
         replies = self._probe(times, builds, with_tops=True) or self._probe(times, builds, with_tops=False)
         return Identity(entry_of(listing, self.model), tuple(builds), replies)
@@ -261,7 +257,7 @@ class ServerInfo(LM):
         """What it says to a request, or None where it declines it."""
         outcome = self.transport.send(Job(body, lambda reply: reply if reply["choices"] else None))
         if isinstance(outcome, Failed) and not outcome.refused:  # busy or broken, which says nothing of what it can do
-            raise ModelError(f"{self.url}: {outcome.reason}", hint=_NOT_THERE)
+            raise ModelError(f"{self.url}: {outcome.reason}", hint=outcome.hint)
         return None if isinstance(outcome, Failed) else outcome
 
     def _lists_tokens(self) -> bool:

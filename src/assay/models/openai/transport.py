@@ -21,7 +21,8 @@ from assay.models.base import Stop, never
 from assay.models.openai.dispatch import Dispatch
 from assay.models.openai.http import HttpClient, Reply, TooLarge, allow_connections, read_refusal
 from assay.models.openai.pacing import TRUST, AdaptiveLimit
-from assay.models.openai.wire import Failed, Job, Settings, write_body
+from assay.models.openai.wire import NOT_AN_API, NOT_THERE, Failed, Job, Settings, write_body
+from assay.models.waiting import rounded_seconds, told_while
 
 T = TypeVar("T")
 
@@ -76,6 +77,8 @@ class Transport:
 
         async def fetch() -> Any:
             reply = await self.http().get(url)
+            if reply.status == 200 and reply.is_page:
+                raise ModelError(f"{url} answers with a web page (HTML), not JSON", hint=NOT_AN_API)
             return reply.json() if reply.status == 200 else None
 
         return self._await(fetch())
@@ -132,13 +135,27 @@ class Transport:
         loop = self._started()
         import aiohttp
 
+        began, longest = time.monotonic(), self.settings.timeout
+
+        def tell(now: float) -> str | None:
+            left = rounded_seconds(longest - (now - began))
+            return f"waiting for {self.settings.url}: no answer yet; {left} left" if now - began > 1 else None
+
         try:
-            return asyncio.run_coroutine_threadsafe(work, loop).result()
+            with told_while(tell):
+                return asyncio.run_coroutine_threadsafe(work, loop).result()
         except AssayError:
             raise
         except (aiohttp.ClientError, TooLarge, TimeoutError, ValueError, RecursionError) as error:
             reason = self.settings.redact(f"{type(error).__name__}: {error}")
-            raise ModelError(f"{self.settings.url} does not answer: {reason}") from error
+            if isinstance(error, ValueError | RecursionError) and not isinstance(error, TimeoutError | OSError):
+                raise ModelError(
+                    f"{self.settings.url} answers with what is not JSON: {reason}", hint=NOT_AN_API
+                ) from error
+            is_there = isinstance(error, TooLarge)
+            raise ModelError(
+                f"{self.settings.url} does not answer: {reason}", hint=None if is_there else NOT_THERE
+            ) from error
 
     def _started(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:

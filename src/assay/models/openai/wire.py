@@ -33,6 +33,8 @@ class Failed:
     reason: str
     refused: bool = False
     """Whether the server declined this very request, rather than being busy, broken or gone."""
+    hint: str | None = None
+    """What to do about it, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,12 @@ class Retry:
     reason: str
     retry_after: float | None = None
     throttled: bool = False
+    hint: str | None = None
+
+
+NOT_THERE = "Start the server. With --offline, stored answers are scored without checking the server."
+NOT_AN_API = "Check base_url, which is the server's address up to /v1: something else answers there, or a proxy does."
+TOO_OFTEN = "The server limits how often it is asked: wait, or lower num_concurrent in --model_args."
 
 
 def read_json(content: bytes) -> Any:
