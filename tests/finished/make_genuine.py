@@ -19,12 +19,15 @@ ENVIRONMENTS = Path(tempfile.gettempdir()) / "assay-genuine"
 
 
 class Maker(NamedTuple):
-    packages: tuple[str, ...]
+    package: str
     python: str = "python3.11"
+    unpinned: tuple[str, ...] = ()
+    """Requirements whose pins are newer than what can be had everywhere: any version does for writing a log."""
 
 
 MAKERS = {
-    "inspect": Maker(("inspect-ai==0.3.285", "openai")),
+    "harbor": Maker("harbor==0.25.0", "python3.12", unpinned=("certifi",)),
+    "inspect": Maker("inspect-ai==0.3.285"),
 }
 
 
@@ -34,7 +37,13 @@ def interpreter(name: str, maker: Maker) -> Path:
     python = folder / "bin" / "python"
     if not (folder / ".installed").exists():
         subprocess.run([maker.python, "-m", "venv", str(folder)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "-q", *maker.packages], check=True)
+        install = [str(python), "-m", "pip", "install", "-q"]
+        subprocess.run([*install, "--no-deps", maker.package], check=True)
+        listing = f"from importlib.metadata import requires; print(*requires({maker.package.split('==')[0]!r}) or (), sep='\\n')"
+        listed = subprocess.run([str(python), "-c", listing], check=True, capture_output=True, text=True).stdout
+        needed = [line for line in listed.splitlines() if "extra ==" not in line]
+        needed = [line for line in needed if not line.startswith(maker.unpinned or ("-",))]
+        subprocess.run([*install, *needed, *maker.unpinned], check=True)
         (folder / ".installed").touch()
     return python
 
@@ -48,7 +57,7 @@ def make(name: str) -> None:
         target = HERE / name
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(made, target)
-        (target / "VERSION").write_text("\n".join(maker.packages) + "\n")
+        (target / "VERSION").write_text(f"{maker.package}\n")
 
 
 if __name__ == "__main__":

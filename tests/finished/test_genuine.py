@@ -100,9 +100,31 @@ def test_large_samples_in_parts_are_the_same_samples() -> None:
     assert said[0][2].content == "k0 is 42"
 
 
+# -- Harbor -----------------------------------------------------------------------------------------------------------
+
+
+def test_trials_of_harbor_are_tries_and_exceptions_are_failed_requests() -> None:
+    run = opened("harbor/attempts")
+    assert run.result.model_name == "scripted m"
+    assert values(run, "adhoc", "reward") == [1, None, 1, 0]
+    assert values(run, "adhoc", "pass^2(reward)") == [1, None, 1, 0]
+    health = run.result.tasks["adhoc"].health
+    assert (health.failed, health.reasons) == (1, {"error: RuntimeError: the agent could not be reached": 2})
+    assert health.bounds["reward", "none"] == (0.5, 0.75)  # type: ignore[index]
+
+
+def test_trajectories_of_harbor_are_conversations() -> None:
+    doc = next(iter(opened("harbor/good").docs("adhoc")))
+    (said,) = doc.conversations
+    assert [turn.role for turn in said] == ["user", "assistant", "tool", "assistant"]
+    assert said[1].tool_calls[0]["arguments"] == {"text": "2"}
+    assert doc.responses == (("It is 2.",),)
+
+
 # -- files that somebody damaged --------------------------------------------------------------------------------------
 
-LOGS = sorted(file for file in GENUINE.rglob("*") if file.suffix in (".eval", ".json"))
+LOGS = sorted(file for file in (GENUINE / "inspect").rglob("*") if file.suffix in (".eval", ".json"))
+LOGS += sorted((GENUINE / "harbor" / "attempts").glob("*/*.json"))
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -116,7 +138,12 @@ def test_a_damaged_file_is_an_error_or_a_run_and_never_a_traceback(data: st.Data
         if content:
             content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     damaged = tmp_path / source.name
-    damaged.write_bytes(content)
+    if "harbor" in source.parts:
+        damaged = tmp_path / "job"
+        shutil.copytree(source.parents[1], damaged, dirs_exist_ok=True)
+        (damaged / source.relative_to(source.parents[1])).write_bytes(content)
+    else:
+        damaged.write_bytes(content)
     with suppress(AssayError):
         run = open_run(damaged)
         assert all(isinstance(doc.doc_hash, str) for task in run.tasks for doc in run.docs(task))

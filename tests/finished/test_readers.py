@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from tests.analyses.made import digest
@@ -16,7 +17,7 @@ from tests.analyses.made import digest
 from assay.analyses.compare import CompareOptions, compare_runs
 from assay.errors import ConfigError, DataError
 from assay.evaluation import evaluate
-from assay.finished import open_run
+from assay.finished import align, open_run, open_runs
 from assay.finished.own import keys_of_column
 from assay.stats import doc_keys
 
@@ -185,6 +186,34 @@ def write_inspect(path: Path, samples: list[dict[str, Any]], task: str = "arith"
         for sample in samples:
             archive.writestr(f"samples/{sample['id']}_epoch_{sample['epoch']}.json", json.dumps(sample))
     return path
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_a_table_with_draws_has_their_mean_pass_at_k_pass_hat_k_and_its_clusters(tmp_path: Path, form: str) -> None:
+    drawn = {"d1": [1, 0, 1], "d2": [1, 1, 1], "d3": [0, 0, 0]}
+    rows = [
+        {"run": run, "doc": doc, "draw": draw, "score": score, "cluster": "x" if doc < "d3" else None}
+        for run in ("a", "b")
+        for doc, scores in drawn.items()
+        for draw, score in enumerate(scores)
+    ]
+    table = pa.Table.from_pylist(rows)
+    path = tmp_path / f"t.{form}"
+    if form == "csv":
+        pyarrow.csv.write_csv(table, path)
+    elif form == "parquet":
+        pq.write_table(table, path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    first, second = open_runs(path)
+    columns = first.columns("t")
+    assert columns["score", "none"].values.tolist() == pytest.approx([2 / 3, 1, 0])
+    assert columns["pass@3(score)", "none"].values.tolist() == [1, 1, 0]
+    assert columns["pass^3(score)", "none"].values.tolist() == [0, 1, 0]
+    clusters = columns["score", "none"].clusters
+    assert clusters is not None
+    assert len(set(clusters.tolist())) == 2
+    assert len(align(columns["score", "none"], second.columns("t")["score", "none"])) == 3
 
 
 def test_inspect_logs_with_grades_epochs_and_unscored_samples(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ def copy_genuine(harness: str) -> Callable[[Path, list[float]], Path]:
 MAKERS: dict[str, tuple[Callable[[Path, list[float]], Path], str, str]] = {
     "assay": (lambda path, scores: write_run(path, {"t": {"acc,none": scores}}), "t", "acc,none"),
     "lm-eval": (make_lm_eval, "mini_sums", "exact_match,strict"),
+    "harbor": (copy_genuine("harbor"), "adhoc", "reward,none"),
     "inspect": (copy_genuine("inspect"), "sums", "match,none"),
     "lighteval": (lambda path, scores: write_lighteval(path, lighteval_rows(scores)), "gsm8k|5", "em,none"),
     "table": (make_table, "scores", "score,none"),

@@ -48,6 +48,7 @@ RUN_FORMATS = Registry[RunFormat](
         "csv": "assay.finished.plain_files:CSV",
         "eee": "assay.finished.publishing:EVERY_EVAL_EVER",
         "eval-results": "assay.finished.publishing:EVAL_RESULTS",
+        "harbor": "assay.finished.harbor:FORMAT",
         "inspect": "assay.finished.inspect_ai:FORMAT",
         "jsonl": "assay.finished.plain_files:JSONL",
         "lighteval": "assay.finished.lighteval:FORMAT",

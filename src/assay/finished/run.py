@@ -20,7 +20,7 @@ from assay.instance import Message
 from assay.metrics import METRICS
 from assay.request_types import OUTPUT_TYPES
 from assay.results import Health, MetricKey, RunResult, Score, TaskResult, matching, plain
-from assay.stats import doc_keys, mean_estimate, unit_index, unit_keys
+from assay.stats import cluster_key, doc_keys, mean_estimate, unit_index, unit_keys
 
 Keys = NDArray[np.uint64]
 
@@ -309,6 +309,7 @@ class _Rows:
 
     def __init__(self) -> None:
         self.docs, self.requests, self.ids = array("Q"), array("Q"), array("q")
+        self.clusters, self.has_clusters = array("Q"), False
         self.metrics: dict[str, list[Any]] = {}
 
     def add(self, doc: AnsweredDoc) -> None:
@@ -318,6 +319,8 @@ class _Rows:
         for name, values in self.metrics.items():
             values.append(doc.metrics.get(name))
         self.docs.append(int(doc_keys([doc.doc_hash])[0]))
+        self.clusters.append(self.docs[-1] if doc.cluster is None else int(cluster_key("cluster", doc.cluster)))
+        self.has_clusters |= doc.cluster is not None
         if doc.request_hash is not None:
             self.requests.append(int(doc_keys([doc.request_hash])[0]))
         self.ids.append(doc.doc_id)
@@ -325,9 +328,10 @@ class _Rows:
     def columns(self, filter_name: str) -> Iterator[tuple[MetricKey, DocColumn]]:
         docs, ids = np.array(self.docs, dtype=np.uint64), np.array(self.ids, dtype=np.int64)
         requests = np.array(self.requests, dtype=np.uint64) if len(self.requests) == len(docs) else None
+        clusters = np.array(self.clusters, dtype=np.uint64) if self.has_clusters else None
         for name, values in self.metrics.items():
             key = MetricKey(name, filter_name)
-            yield key, DocColumn(key, docs, requests, as_array(values), ids)
+            yield key, DocColumn(key, docs, requests, as_array(values), ids, clusters)
 
 
 def as_array(values: list[Any]) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Runs from a plain table of scores: a CSV or Parquet file, or arrays in an npz file.
+"""Runs from a plain table of scores: a CSV, Parquet or JSON lines file, or arrays in an npz file.
 
 Three forms, told apart by the names of the columns:
 
@@ -6,7 +6,8 @@ Three forms, told apart by the names of the columns:
 - wide: a row for each doc, with `doc` and one column of scores a run;
 - arrays: `scores` [runs, docs], `runs` and `docs`.
 
-Each may also have `task` and `cluster`. An empty cell, NaN, and 255 among bytes are a score that is missing.
+Each may also have `task` and `cluster`, and the long form `draw`: several rows of one run and doc are then tries at it, whose
+mean is its score, with pass@k and pass^k beside it where they are right or wrong. An empty cell, NaN, and 255 among bytes are a score that is missing.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from numpy.typing import NDArray
 from assay.errors import ConfigError, DataError
 from assay.finished.formats import RunFormat
 from assay.finished.run import AnsweredDoc, Columns, DocColumn, Keys, Run, run_of_docs
+from assay.finished.trials import Trial, metrics_of
 from assay.results import MetricKey
 from assay.stats import cluster_key, doc_keys, is_missing_label
 
-FORMS = (".csv", ".parquet", ".npz")
+FORMS = (".csv", ".parquet", ".jsonl", ".npz")
 
 _NAMES = {
     "run": ("run", "runs", "model", "models"),
@@ -33,6 +35,7 @@ _NAMES = {
     "score": ("score", "scores", "value", "right", "correct"),
     "task": ("task", "tasks"),
     "cluster": ("cluster", "clusters"),
+    "draw": ("draw", "draws", "epoch", "trial", "sample"),
 }
 KEY = MetricKey("score", "none")
 
@@ -79,8 +82,45 @@ def _of_long(file: Path, named: Mapping[str, NDArray[Any] | None]) -> list[Run]:
     for run in dict.fromkeys(run_names.tolist()):
         rows = np.flatnonzero(run_names == run)
         task, cluster = (None if (each := named[word]) is None else each[rows] for word in ("task", "cluster"))
-        runs += _runs(file, {str(run): scores[rows]}, docs[rows], task, cluster)
+        if named["draw"] is None:
+            runs += _runs(file, {str(run): scores[rows]}, docs[rows], task, cluster)
+        else:
+            runs.append(_of_draws(file, str(run), _values(file, str(run), scores[rows]), docs[rows], task, cluster))
     return runs
+
+
+def _of_draws(
+    file: Path,
+    run: str,
+    values: NDArray[np.float64],
+    docs: NDArray[Any],
+    tasks: NDArray[Any] | None,
+    clusters: NDArray[Any] | None,
+) -> Run:
+    """One run whose docs have several rows each."""
+    names = [file.stem] * len(docs) if tasks is None else tasks.astype(str).tolist()
+    labels = [None] * len(docs) if clusters is None else clusters.tolist()
+    trials: dict[str, dict[Any, list[Trial]]] = {}
+    groups: dict[tuple[str, Any], Any] = {}
+    for name, doc, label, value in zip(names, docs.tolist(), labels, values.tolist(), strict=True):
+        trials.setdefault(name, {}).setdefault(doc, []).append(Trial({KEY.metric: value}))
+        groups.setdefault((name, doc), label)
+
+    def answered(task: str, ids: Sequence[int] | None) -> Iterator[AnsweredDoc]:
+        for number, (doc, of_doc) in enumerate(trials[task].items()):
+            label, [key] = groups[task, doc], doc_keys([f"{task}\0{doc}"])
+            yield AnsweredDoc(
+                doc_id=number,
+                doc_hash=f"{int(key):016x}",
+                doc={"doc": str(doc)},
+                target=None,
+                metrics=metrics_of(of_doc),
+                cluster=None if is_missing_label(label) else str(label),
+                tries=len(of_doc),
+            )
+
+    lacks = {name: why for name, why in LACKS.items() if name != "draws"}
+    return run_of_docs(list(trials), answered, path=file, model=run, origin="table", lacks=lacks)
 
 
 def _runs(
@@ -165,10 +205,12 @@ def _arrays(file: Path) -> dict[str, NDArray[Any]]:
 def _columns(file: Path) -> dict[str, NDArray[Any]]:
     import pyarrow as pa
     import pyarrow.csv
+    import pyarrow.json
     import pyarrow.parquet as pq
 
+    read = {".parquet": pq.read_table, ".jsonl": pyarrow.json.read_json}.get(file.suffix.lower(), pyarrow.csv.read_csv)
     try:
-        table = pq.read_table(file) if file.suffix.lower() == ".parquet" else pyarrow.csv.read_csv(file)
+        table = read(file)
     except (OSError, pa.ArrowException) as error:
         raise DataError(
             f"{file} cannot be read: {error}", hint="The file is cut off, damaged, or not a table."
@@ -179,7 +221,7 @@ def _columns(file: Path) -> dict[str, NDArray[Any]]:
 def _unknown_form(file: Path, columns: Sequence[str] | Mapping[str, Any]) -> DataError:
     return DataError(
         f"{file}: not a table of scores; its columns are {', '.join(columns)}",
-        hint="Expected run, doc and score; or doc and a column of numbers for each run; or, in an npz file, runs, docs and scores.",
+        hint="Expected run, doc and score, with draw where a doc has several; or doc and a column of numbers for each run; or, in an npz file, runs, docs and scores.",
     )
 
 

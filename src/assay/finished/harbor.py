@@ -1,0 +1,171 @@
+"""Jobs of Harbor: a directory with `result.json` of the job, and one below it for each trial.
+
+Trials of a task are tries at one doc, their rewards its metrics. A trial that ended with an exception, Harbor's own or the
+agent's, or out of its budget, is a failed request and never a wrong answer. What was said and called comes from the
+trajectory (ATIF) where the agent wrote one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from assay.errors import ConfigError, DataError
+from assay.finished.formats import RunFormat
+from assay.finished.run import AnsweredDoc, Run, SentRequest, run_of_docs, timestamp
+from assay.finished.trials import Trial, failures_of, metrics_of
+from assay.instance import Message
+
+_MOST = 256 << 20
+"""Bytes of one file of a job."""
+_BUDGET = frozenset(
+    {
+        "AgentTimeoutError",
+        "ContextLengthExceededError",
+        "ContextWindowExceededError",
+        "OutputLengthExceededError",
+        "OutputTokenExceededError",
+    }
+)
+"""What Harbor calls an agent that exhausted its budget."""
+ADHOC = "adhoc"
+"""How Harbor names a set of tasks that are of no dataset."""
+
+
+def is_job(path: Path) -> bool:
+    """Whether a directory has the results of a job, or is below one that has: a single trial."""
+    return path.is_dir() and any(True for _ in _trial_files(path))
+
+
+def _trial_files(path: Path) -> Iterator[Path]:
+    """The results of trials: each below a directory of its own, beside its config."""
+    for file in sorted(path.glob("*/result.json")):
+        if (file.parent / "config.json").is_file() or (file.parent / "agent").is_dir():
+            yield file
+
+
+def read_job(path: Path) -> Run:
+    """The only agent of a job."""
+    runs = read_jobs(path)
+    if len(runs) > 1:
+        names = ", ".join(run.result.model_name for run in runs[:5])
+        raise ConfigError(
+            f"{path} has {len(runs)} agents: {names}{', …' if len(runs) > 5 else ''}",
+            hint="`assay rank` takes all of them; elsewhere use a job of one agent.",
+        )
+    return runs[0]
+
+
+def read_jobs(path: Path) -> list[Run]:
+    """A run for each agent and model of a job; a task for each dataset."""
+    trials: dict[str, dict[str, dict[str, list[Path]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    began: dict[Path, str] = {}
+    for file in _trial_files(path):
+        result = _load(file)
+        agent = result["agent_info"]
+        model = (agent.get("model_info") or {}).get("name")
+        name = f"{agent['name']} {model}" if model else str(agent["name"])
+        trials[name][str(result.get("source") or ADHOC)][str(result["task_name"])].append(file)
+        began[file] = str(result.get("started_at") or "")
+    if not trials:
+        raise DataError(f"{path} has no finished trials", hint="Expected the directory of a job that Harbor ran.")
+    return [
+        run_of_docs(
+            list(of_agent),
+            partial(_answered, of_agent, began),
+            path=path,
+            model=name,
+            date=timestamp(min(began.values())),
+            origin="harbor",
+            lacks=LACKS,
+        )
+        for name, of_agent in trials.items()
+    ]
+
+
+def _answered(
+    trials: Mapping[str, Mapping[str, Sequence[Path]]], began: Mapping[Path, str], task: str, ids: Sequence[int] | None
+) -> Iterator[AnsweredDoc]:
+    for number, (name, files) in enumerate(sorted(trials[task].items())):
+        ordered = sorted(files, key=began.__getitem__)
+        results = [_load(file) for file in ordered]
+        tries = [_trial(result, file.parent) for result, file in zip(results, ordered)]
+        said = next((each.conversation for each in tries if each.conversation), ())
+        asked = next((turn.content for turn in said if turn.role == "user"), None)
+        content = [name, results[0].get("task_checksum")]
+        broken = failures_of(tries)
+        yield AnsweredDoc(
+            doc_id=number,
+            doc_hash=_sha(content),
+            doc={"task": name, "instruction": asked},
+            target=None,
+            requests=(SentRequest(asked if isinstance(asked, str) else name),),
+            responses=(tuple(each.answer for each in tries),),
+            filtered=[each.answer for each in tries],
+            request_hash=_sha(content),
+            metrics=metrics_of(tries),
+            failure=broken[0] if len(broken) == len(tries) else None,
+            conversations=tuple(each.conversation for each in tries),
+            broken_off=broken,
+            tries=len(tries),
+        )
+
+
+def _trial(result: Mapping[str, Any], folder: Path) -> Trial:
+    raised = result.get("exception_info") or next(
+        (step["exception_info"] for step in result.get("step_results") or () if step.get("exception_info")), None
+    )
+    failure = None
+    if raised is not None:
+        kind = "limit" if raised.get("exception_type") in _BUDGET else "error"
+        failure = f"{kind}: {raised.get('exception_type')}: {raised.get('exception_message')}"
+    rewards = (result.get("verifier_result") or {}).get("rewards") or {}
+    if failure is None and not rewards:
+        failure = "error: the verifier gave no reward"
+    conversation = tuple(_turns(folder / "agent" / "trajectory.json"))
+    answer = next((turn.content for turn in reversed(conversation) if turn.role == "assistant"), None)
+    return Trial({name: float(value) for name, value in rewards.items()}, answer, failure, conversation)
+
+
+def _turns(file: Path) -> Iterator[Message]:
+    """The steps of a trajectory: what user, system and agent said, and after each call what came of it."""
+    if not file.is_file():
+        return
+    for step in _load(file).get("steps") or ():
+        role = {"agent": "assistant"}.get(str(step.get("source")), str(step.get("source")))
+        calls = tuple(
+            {"id": call.get("tool_call_id"), "name": call.get("function_name"), "arguments": call.get("arguments")}
+            for call in step.get("tool_calls") or ()
+        )
+        yield Message(role, _text(step.get("message")), calls)
+        for result in (step.get("observation") or {}).get("results") or ():
+            yield Message("tool", _text(result.get("content")), tool_call_id=result.get("source_call_id"))
+
+
+def _load(file: Path) -> dict[str, Any]:
+    try:
+        if file.stat().st_size > _MOST:
+            raise ValueError(f"it has more than {_MOST >> 20} MB")
+        found = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{file}: {error}", hint="The file is cut off or damaged.") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{file}: not an object", hint="Expected what Harbor writes.")
+    return found
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _sha(value: Any) -> str:
+    return sha256(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+LACKS = {"groups": "Harbor has no groups of tasks."}
+FORMAT = RunFormat(finds=is_job, read=read_job, read_all=read_jobs, lacks=LACKS)
