@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from assay.errors import ConfigError, UnknownName, did_you_mean
+from assay.errors import AssayError, ConfigError, UnknownName, did_you_mean
 from assay.finished.run import Run, blaming
 from assay.registry import Registry
 from assay.results import RunResult
@@ -106,14 +107,28 @@ def export_run(run: str | Path | Run, to: str, output: str | Path, **settings: A
     opened = run if isinstance(run, Run) else open_run(run)
     opened.require(*row.needs)
     folder = Path(output)
+    new = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         assert row.write is not None
         return row.write(opened, folder, **settings)
+    except AssayError:
+        _remove_empty(new)
+        raise
     except OSError as error:
+        _remove_empty(new)
         raise ConfigError(
             f"cannot write to {folder}: {error.strerror or error}", hint="Choose another directory with -o."
         ) from error
+
+
+def _remove_empty(made: Sequence[Path]) -> None:
+    """Directories that were made for files that were not written, the innermost first."""
+    for place in made:
+        inside = sorted((each for each in place.rglob("*") if each.is_dir()), reverse=True) if place.is_dir() else []
+        for each in (*inside, place):
+            with suppress(OSError):  # it holds something, or was never made
+                each.rmdir()
 
 
 def writable_format(to: str, settings: Mapping[str, Any]) -> RunFormat:

@@ -1,0 +1,161 @@
+"""Slips in files and flags: what is wrong, where, and what was probably meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.own_files import Told, command, function, run, write_task
+
+from assay.config import load_yaml
+from assay.errors import AssayError, ConfigError, MissingPackage
+from assay.finished import export_run
+from assay.models import load_model
+
+SUMS = [{"question": f"{i}+1=", "answer": str(i + 1)} for i in range(4)]
+GENERATION: dict[str, Any] = {"output_type": "generate_until", "doc_to_text": "question", "doc_to_target": "answer"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"doc_to_target": function("u.broken")}, "def broken(doc):\n    return doc['x']\n"),
+        ({"doc_to_text": function("u.broken")}, "def broken(doc):\n    return doc['x']\n"),
+        ({"process_docs": function("u.broken")}, "def broken(docs):\n    return docs.map(lambda d: {'y': d['x']})\n"),
+        (
+            {"metric_list": [{"metric": function("u.broken")}]},
+            "def broken(predictions, references):\n    return {}['x']\n",
+        ),
+        ({"process_results": function("u.broken")}, "def broken(doc, results):\n    return doc['x']\n"),
+    ],
+)
+def test_errors_in_somebodys_code_give_file_line_and_doc(tmp_path, fields, code):
+    file = write_task(tmp_path, SUMS, code, **{**GENERATION, **fields})
+    with pytest.raises(AssayError) as caught:
+        run(file)
+    said = str(caught.value)
+    assert f"{tmp_path}/u.py:2" in said
+    assert "--debug" in said
+    assert "doc 0" in said or "process_docs" in said
+
+
+def test_the_doc_that_breaks_a_function_is_named(tmp_path):
+    code = "def target(doc):\n    return doc['gold'][0]\n"
+    choice = {
+        "output_type": "multiple_choice",
+        "doc_to_text": "q",
+        "doc_to_choice": ["a", "b"],
+        "doc_to_target": function("u.target"),
+    }
+    docs = [{"q": f"{i}", "gold": [i % 2] if i != 5 else []} for i in range(8)]
+    model = Told()
+    with pytest.raises(AssayError, match=r"doc 5.*u\.py:2") as caught:
+        run(write_task(tmp_path, docs, code, **choice), model)
+    assert "--debug" in str(caught.value)
+    assert model.sent == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("task: a\ndoc_to_text: x\ndoc_to_text: y\n", (3, 2)),
+        ("task: a\ngeneration_kwargs:\n  until: [a]\n  until: [b]\n", (4, 3)),
+        ("task: a\nmetric_list:\n  - metric: acc\n    metric: f1\n", (4, 3)),
+    ],
+)
+def test_a_key_that_stands_twice_is_an_error_with_both_lines(tmp_path, text, lines):
+    file = tmp_path / "t.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_yaml(file)
+    assert f"t.yaml:{lines[0]}" in caught.value.message
+    assert f"line {lines[1]}" in caught.value.message
+
+
+def test_a_key_that_says_the_same_twice_is_told(tmp_path):
+    file = tmp_path / "t.yaml"
+    file.write_text("task: a\nnum_fewshot: 0\nnum_fewshot: 0\n")
+    with pytest.warns(UserWarning, match="stands here and on line 2"):
+        assert load_yaml(file).data["num_fewshot"] == 0
+
+
+@pytest.mark.parametrize("written", ["{{answer}}", "{{answer}} and more", "So {{answer}}: yes"])
+def test_a_template_without_quotes_is_told_to_be_quoted(tmp_path, written):
+    file = tmp_path / "t.yaml"
+    file.write_text(f"task: a\ndoc_to_target: {written}\n")
+    with pytest.raises(ConfigError, match=r"t\.yaml:2") as caught:
+        load_yaml(file)
+    assert "uote" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("fields", "meant"),
+    [
+        ({"doc_to_text": "{{qestion}}"}, "question"),
+        ({"doc_to_text": "qestion", "language": "en"}, "question"),
+        ({"doc_to_target": "anwser", "language": "en"}, "answer"),
+        ({"metric_list": ["accuracyy"]}, "acc"),
+        ({"metric_list": ["exact_mach"]}, "exact_match"),
+    ],
+)
+def test_a_slip_gets_a_suggestion_before_anything_is_sent(tmp_path, fields, meant):
+    model = Told()
+    with pytest.raises(AssayError) as caught:
+        run(write_task(tmp_path, SUMS, **{**GENERATION, **fields}), model)
+    assert (model.sent, meant in str(caught.value.hint)) == (0, True)
+
+
+def test_a_word_that_is_no_column_is_told_in_files_of_the_harness(tmp_path):
+    found = run(write_task(tmp_path, SUMS, **{**GENERATION, "doc_to_text": "qestion"}))
+    assert any("'qestion'" in note and "question" in note for note in found.notes)
+
+
+def test_an_argument_of_a_model_gets_a_suggestion():
+    with pytest.raises(ConfigError) as caught:
+        load_model("hf", {"pretained": "gpt2"})
+    assert not isinstance(caught.value, MissingPackage)
+    assert "pretrained" in str(caught.value.hint)
+
+
+def test_a_small_model_gets_a_suggestion(monkeypatch):
+    pytest.importorskip("transformers")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(AssayError) as caught:
+        load_model("hf", {"pretrained": "smolm2-135m"}).loglikelihood([])
+    assert "smollm2-135m" in str(caught.value.hint)
+
+
+def test_a_device_that_is_not_there_is_not_proposed_again():
+    torch = pytest.importorskip("torch")
+    from assay.models.hf.loading import choose_device
+
+    if torch.cuda.is_available():
+        pytest.skip("there is such a device here")
+    with pytest.raises(ConfigError) as caught:
+        choose_device("cuda")
+    assert "device_map" not in str(caught.value)
+
+
+def test_a_plot_is_an_svg_or_refused(tmp_path):
+    found = run(write_task(tmp_path, SUMS, **GENERATION))
+    with pytest.raises(ConfigError, match="SVG"):
+        found.plot().save(tmp_path / "a.png")
+    assert not (tmp_path / "a.png").exists()
+    assert found.plot().save(tmp_path / "a.svg").read_text().startswith("<svg")
+
+
+def test_an_export_that_fails_leaves_nothing(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("ASSAY_STORE", str(tmp_path / "store.db"))
+    file, place = write_task(tmp_path, SUMS, **GENERATION), tmp_path / "run"
+    command(capsys, "run", "--model", "dummy", "--tasks", file, "--run_dir", place)
+    from assay.finished import formats
+
+    def fails(run: Any, folder: Any, **settings: Any) -> Any:
+        (folder / "inner").mkdir()
+        raise ConfigError("no")
+
+    row = formats.RUN_FORMATS["csv"]
+    monkeypatch.setattr(formats, "writable_format", lambda to, settings: type(row)(**{**vars(row), "write": fails}))
+    with pytest.raises(ConfigError):
+        export_run(place, "csv", tmp_path / "out" / "deep")
+    assert not (tmp_path / "out").exists()
