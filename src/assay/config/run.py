@@ -169,6 +169,11 @@ class RunConfig(Options):
     limit: int | float | None = option(
         None, "Docs per task: a number, or a fraction below 1.", flag=CommandFlag("-L", decides=True)
     )
+    sample: Literal["first", "random"] = option(
+        "first",
+        "Which docs --limit takes: the first, as lm-evaluation-harness does, or a random sample of each task.",
+        flag=CommandFlag(section=_PROMPTS, decides=True),
+    )
     samples: dict[str, list[int]] | None = option(
         None,
         'Docs to send: {"task": [ids]}, or a file with that content.',
@@ -358,6 +363,10 @@ class RunConfig(Options):
             )
         if self.offline and self.fresh:
             raise ConfigError("offline and fresh cannot be combined", hint="Leave one of them out.")
+        if self.sample == "random" and self.limit is None:
+            raise ConfigError(
+                "sample: random needs a limit", hint="Add --limit N: so many docs of each task are drawn."
+            )
         if self.limit is not None and self.samples is not None:
             raise ConfigError("limit and samples cannot be combined", hint="Leave one of them out.")
         if self.fewshot_as_multiturn and not self.apply_chat_template:
@@ -388,6 +397,7 @@ class RunKwargs(TypedDict, total=False):
     batch_size: int | str
     device: str | None
     limit: int | float | None
+    sample: Literal["first", "random"]
     samples: Mapping[str, Sequence[int]] | None
     gen_kwargs: Settings
     repeats: int | None

@@ -61,6 +61,7 @@ class Collector:
         self.columns: dict[MetricKey, MetricColumn] = {}
         self.health = Health()
         self.unparsed_docs: dict[str, array[int]] = {}
+        self.truncated_docs: set[int] = set()
         """By filter."""
         self.no_gold_docs: set[int] = set()
         self.doc_ids = DocIds()
@@ -186,6 +187,8 @@ class Collector:
         self.health.note(flags)
         if "no_gold" in names:
             self.no_gold_docs.add(doc.doc_id)
+        if "truncated" in names:
+            self.truncated_docs.add(doc.doc_id)
         if "failed" in names:
             self.health.note_failure(failure or "no reason is known")
         for flag in flags:

@@ -50,12 +50,20 @@ def summarize(
         scores = {key: with_own_size(score, planned, collectors[name], config) for key, score in scores.items()}
         watch = watches.get(name)
         tasks[name] = task_result(planned, collectors[name], config, directory, anytime(scores, watch), watch)
-        notes += remarks
+        notes += [*remarks, *first_docs_note(planned, collectors[name], config)]
         notes += [note for note in [tasks[name].data.get("note")] if note and note not in notes]
     mark_chance(tasks, collectors)
     scores_of_groups = plan.groups.score_groups({name: task.scores for name, task in tasks.items()})
     groups = {name: group.result(scores_of_groups.get(name, {})) for name, group in plan.groups.groups.items()}
     return tasks, groups, notes + [note for group in groups.values() for note in other_numbers(group)]
+
+
+def first_docs_note(planned: PlannedTask, collector: Collector, config: RunConfig) -> list[str]:
+    """`--limit` takes the first docs, as lm-evaluation-harness does; an interval treats them as if they had been drawn."""
+    sent, drawn = collector.health.docs, config.until is not None or config.control is not None
+    if config.sample == "random" or drawn or planned.size is None or sent >= planned.size:
+        return []
+    return [f"{planned.name}: first {sent:,} of {planned.size:,}: not a sample; --sample random draws one"]
 
 
 def with_own_size(score: Score, planned: PlannedTask, collector: Collector, config: RunConfig) -> Score:
@@ -117,6 +125,10 @@ def anytime(scores: dict[MetricKey, Score], watch: Watch | None) -> dict[MetricK
         return scores
     low, high = watch.interval
     watched = scores[watch.key]
+    # Where all docs were asked, the part of the error rate that was kept for this look adds an interval for their number.
+    last = watched.bounds(1 - watch.rule.last_look) if watch.asked_all and watch.rule.last_look else None
+    if last is not None:
+        low, high = max(low, last[0]), min(high, last[1])
     held = replace(
         watched.estimate,
         low=low,
@@ -216,11 +228,12 @@ def finish_health(collector: Collector, config: RunConfig) -> None:
 
 
 def bounds_of(collector: Collector) -> dict[MetricKey, tuple[float, float]]:
-    """For means of 0/1 metrics: the score if every unparsed answer were wrong, and if every one were right."""
+    """For means of values from 0 to 1: the score if every truncated or unparsed answer were wrong, and if every one were right."""
     bounds = {}
     for key, column in collector.columns.items():
-        lost = set(collector.unparsed_docs.get(key.filter, ()))
-        if not lost or not column.is_numeric or not set(column.values) <= {0.0, 1.0}:
+        lost = collector.truncated_docs.union(collector.unparsed_docs.get(key.filter, ()))
+        is_mean = column.aggregation.name == "mean" and column.is_numeric and column.higher_is_better is not False
+        if not lost or not is_mean or not all(0 <= value <= 1 for value in column.values):
             continue
         parsed = sum(value for doc_id, value in zip(column.doc_ids, column.values) if doc_id not in lost)
         unparsed = sum(1 for doc_id in column.doc_ids if doc_id in lost)
