@@ -10,7 +10,7 @@ import pytest
 import assay
 from assay.errors import ConfigError
 from assay.results import Health, MetricKey
-from assay.stats import ConfidenceSequence, StoppingRule, mean_estimate
+from assay.stats import ConfidenceSequence, StoppingRule, docs_or_draws, mean_estimate
 
 TASKS = ["demo_agreement", "demo_reflexives"]
 
@@ -71,3 +71,33 @@ def test_answers_that_were_not_read_are_shown_as_bounds_where_they_matter() -> N
     assert health.bound_marks(key, 0.39) == ["0.5000 if those are all wrong, 0.6000 if all are right"]
     assert health.bound_marks(key, 0.41) == []
     assert health.bound_marks(key, None) != []
+
+
+def test_a_repeated_score_says_how_much_of_its_error_is_docs_and_how_much_draws() -> None:
+    """Half of the docs are always right, and the others by the toss of a coin."""
+    rng = np.random.default_rng(0)
+    right = np.concatenate([np.full(400, 4), rng.binomial(4, 0.5, 400)])
+    counts = np.column_stack([np.full(800, 4), right])
+    found = docs_or_draws(counts, mean_estimate(right / 4).stderr)
+    assert found is not None
+    # Docs vary by 1/16, and the mean of four draws by 1/16 on half of the docs.
+    assert found.draw_share == pytest.approx((1 / 32) / (1 / 16 + 1 / 32), abs=0.04)
+    assert found.draws_for_half is None
+    assert found.docs_for_half == 3200
+    coins = rng.binomial(4, 0.5, 800)
+    tossed = docs_or_draws(np.column_stack([np.full(800, 4), coins]), mean_estimate(coins / 4).stderr)
+    assert tossed is not None
+    assert tossed.draw_share > 0.9
+    assert tossed.draws_for_half is not None
+    assert 12 <= tossed.draws_for_half <= 40
+    assert docs_or_draws(np.column_stack([np.ones(9), np.ones(9)]), 0.1) is None
+
+
+def test_draws_and_docs_are_told_apart_in_a_run_and_for_its_own_docs(tmp_path: Path) -> None:
+    result = assay.evaluate(
+        model="dummy", tasks=["demo_subtraction"], limit=40, population="docs", run_dir=str(tmp_path / "r")
+    )
+    key = next(key for key, score in result["demo_subtraction"].scores.items() if key.filter == "flexible")
+    notes = [note for note in result.remarks if note.startswith(f"demo_subtraction {key}")]
+    assert any("draws" in note and "variance" in note for note in notes) or all("own mean" in note for note in notes)
+    assert any("own mean" in note for note in notes)

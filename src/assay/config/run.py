@@ -227,6 +227,11 @@ class RunConfig(Options):
     bootstrap_iters: int = option(
         1000, "Bootstrap replicates; 0 turns error bars off.", ge=0, flag=CommandFlag(section=_SCORES)
     )
+    population: Literal["kind", "docs"] = option(
+        "kind",
+        "What intervals are about: docs of this kind; docs adds, in the notes, that of exactly these docs' own mean.",
+        flag=CommandFlag(section=_SCORES),
+    )
     metadata: Annotated[dict[str, Any], _settings("metadata")] = option(
         dict, "Passed to tasks and custom datasets.", flag=CommandFlag(metavar="JSON", section=_FILES, decides=True)
     )
@@ -411,6 +416,7 @@ class RunKwargs(TypedDict, total=False):
     data_dir: str | None
     seed: Seeds | int | str | Sequence[int | None] | Mapping[str, int | None] | None
     bootstrap_iters: int
+    population: Literal["kind", "docs"]
     metadata: Settings
     trust_remote_code: bool
     confirm_run_unsafe_code: bool

@@ -32,7 +32,7 @@ from assay.scoring import (
     metric_configs,
     quietly,
 )
-from assay.stats import Basis
+from assay.stats import Basis, DocsOrDraws, docs_or_draws, normal_quantile
 from assay.tasks import Task
 
 
@@ -51,6 +51,7 @@ def summarize(
         watch = watches.get(name)
         tasks[name] = task_result(planned, collectors[name], config, directory, anytime(scores, watch), watch)
         notes += [*remarks, *first_docs_note(planned, collectors[name], config)]
+        notes += draw_notes(name, scores, config)
         notes += [note for note in [tasks[name].data.get("note")] if note and note not in notes]
     mark_chance(tasks, collectors)
     scores_of_groups = plan.groups.score_groups({name: task.scores for name, task in tasks.items()})
@@ -64,6 +65,34 @@ def first_docs_note(planned: PlannedTask, collector: Collector, config: RunConfi
     if config.sample == "random" or drawn or planned.size is None or sent >= planned.size:
         return []
     return [f"{planned.name}: first {sent:,} of {planned.size:,}: not a sample; --sample random draws one"]
+
+
+def draw_notes(name: str, scores: Mapping[MetricKey, Score], config: RunConfig) -> list[str]:
+    """Of every repeated score: how much of its error is docs and how much draws. With `--population docs`: how far the mean of
+    exactly these docs may be off, which draws alone decide."""
+    notes = []
+    for key, score in scores.items():
+        estimate, counts = score.estimate, score.draw_counts
+        if estimate.value is None or not estimate.is_recomputable:
+            continue
+        # The counts of a task belong to its own metric; a pass@k is another function of them.
+        counted = counts is not None and abs(float((counts[:, 1] / counts[:, 0]).mean()) - estimate.value) < 1e-9
+        found = docs_or_draws(counts, estimate.stderr) if counted and counts is not None else None
+        if found is not None:
+            notes.append(f"{name} {key}: {found}")
+        if config.population == "docs":
+            repeated = counts is not None and bool((counts[:, 0] > 1).all())
+            notes.append(f"{name} {key}, these docs' own mean: {_of_these_docs(estimate.value, found, repeated)}")
+    return notes
+
+
+def _of_these_docs(value: float, found: DocsOrDraws | None, repeated: bool) -> str:
+    if not repeated:
+        return f"{value:.4f}; with one draw a doc, nothing is known of how draws vary"
+    if found is None or not found.draw_variance:
+        return f"{value:.4f}; no interval: no two draws of a doc differ"
+    reach = normal_quantile(0.975) * found.of_these_docs
+    return f"{value:.4f} [{max(0.0, value - reach):.4f}, {min(1.0, value + reach):.4f}], only draws vary"
 
 
 def with_own_size(score: Score, planned: PlannedTask, collector: Collector, config: RunConfig) -> Score:
