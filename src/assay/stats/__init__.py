@@ -93,6 +93,7 @@ from assay.stats.ranks import (
     weighted_pairs,
 )
 from assay.stats.sequential import ConfidenceSequence, DiscordantEvidence, StoppingRule
+from assay.stats.shrinkage import FEWEST_TO_SHRINK, shrunken
 from assay.stats.units import (
     cluster_index,
     cluster_key,
@@ -133,6 +134,7 @@ __all__ = [
     "FEWEST_LABELS",
     "FEWEST_REPLAYS",
     "FEWEST_RUNS",
+    "FEWEST_TO_SHRINK",
     "INTERVAL_METHODS",
     "Aggregation",
     "Basis",
@@ -223,6 +225,7 @@ __all__ = [
     "replicate_spread",
     "rescaled",
     "share_docs",
+    "shrunken",
     "simultaneous_reach",
     "smallest_seen",
     "stratified_estimate",
