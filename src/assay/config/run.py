@@ -169,10 +169,10 @@ class RunConfig(Options):
     limit: int | float | None = option(
         None, "Docs per task: a number, or a fraction below 1.", flag=CommandFlag("-L", decides=True)
     )
-    sample: Literal["first", "random"] = option(
-        "first",
-        "Which docs --limit takes: the first, as lm-evaluation-harness does, or a random sample of each task.",
-        flag=CommandFlag(section=_PROMPTS, decides=True),
+    sample: Literal["random"] | None = option(
+        None,
+        "random: --limit draws docs at random from each task; otherwise it takes the first, as lm-evaluation-harness does.",
+        flag=CommandFlag(metavar="random", section=_PROMPTS, decides=True),
     )
     samples: dict[str, list[int]] | None = option(
         None,
@@ -227,10 +227,10 @@ class RunConfig(Options):
     bootstrap_iters: int = option(
         1000, "Bootstrap replicates; 0 turns error bars off.", ge=0, flag=CommandFlag(section=_SCORES)
     )
-    population: Literal["kind", "docs"] = option(
-        "kind",
-        "What intervals are about: docs of this kind; docs adds, in the notes, that of exactly these docs' own mean.",
-        flag=CommandFlag(section=_SCORES),
+    population: Literal["docs"] | None = option(
+        None,
+        "docs: the notes also have the interval of exactly these docs' own mean, in which only draws vary.",
+        flag=CommandFlag(metavar="docs", section=_SCORES),
     )
     metadata: Annotated[dict[str, Any], _settings("metadata")] = option(
         dict, "Passed to tasks and custom datasets.", flag=CommandFlag(metavar="JSON", section=_FILES, decides=True)
@@ -402,7 +402,7 @@ class RunKwargs(TypedDict, total=False):
     batch_size: int | str
     device: str | None
     limit: int | float | None
-    sample: Literal["first", "random"]
+    sample: Literal["random"] | None
     samples: Mapping[str, Sequence[int]] | None
     gen_kwargs: Settings
     repeats: int | None
@@ -416,7 +416,7 @@ class RunKwargs(TypedDict, total=False):
     data_dir: str | None
     seed: Seeds | int | str | Sequence[int | None] | Mapping[str, int | None] | None
     bootstrap_iters: int
-    population: Literal["kind", "docs"]
+    population: Literal["docs"] | None
     metadata: Settings
     trust_remote_code: bool
     confirm_run_unsafe_code: bool
