@@ -262,7 +262,8 @@ def bounds_of(collector: Collector) -> dict[MetricKey, tuple[float, float]]:
     for key, column in collector.columns.items():
         lost = collector.truncated_docs.union(collector.unparsed_docs.get(key.filter, ()))
         is_mean = column.aggregation.name == "mean" and column.is_numeric and column.higher_is_better is not False
-        if not lost or not is_mean or not all(0 <= value <= 1 for value in column.values):
+        is_share = len(column) > 0 and is_mean and all(0 <= value <= 1 for value in column.values)
+        if not lost or not is_share:
             continue
         parsed = sum(value for doc_id, value in zip(column.doc_ids, column.values) if doc_id not in lost)
         unparsed = sum(1 for doc_id in column.doc_ids if doc_id in lost)
