@@ -43,7 +43,9 @@ class Leaf:
         self.task_name = name
 
 
-def tree(leaves: list[str], groups: dict[str, list[str]], entry: dict[str, Any]) -> GroupManager:
+def tree(
+    leaves: list[str], groups: dict[str, list[str]], entry: dict[str, Any], rules: list[dict[str, Any]] | None = None
+) -> GroupManager:
     manager = GroupManager()
     for name in leaves:
         manager.register_task(Leaf(name))
@@ -51,6 +53,7 @@ def tree(leaves: list[str], groups: dict[str, list[str]], entry: dict[str, Any])
     for name, body in bodies.items():
         if name == "root" or entry.get("over") == "subgroups":
             body["aggregate_metric_list"] = [{"metric": "acc", **entry}]
+            body |= {"group_filter": rules} if rules else {}
     manager.build_hierarchy(bodies)
     return manager
 

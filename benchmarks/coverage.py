@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from _coverage_cell import Cell, Outcome, held, keys, run
+from _coverage_ends import end_cells
 from _coverage_features import settings
 from _coverage_groups import CANDIDATES as CANDIDATES
 from _coverage_groups import group_cells
@@ -464,6 +465,7 @@ CELLS: list[Cell] = [
     *settings(),
     *group_cells(),
     *row_cells(),
+    *end_cells(),
 ]
 
 

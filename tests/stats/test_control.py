@@ -61,3 +61,11 @@ def test_control_without_spread_or_docs_helps_nothing_and_says_so() -> None:
     assert control_estimate(y, y, y[:4]).estimate.undefined == "the earlier run has fewer docs"
     with pytest.raises(ValueError, match="do not form pairs"):
         control_estimate(y, y[:3], y)
+
+
+def test_few_skewed_scores_take_no_control() -> None:
+    rng = np.random.default_rng(0)
+    scores, control = np.exp(rng.standard_normal((2, 200)))
+    found = control_estimate(scores[:20], control[:20], control)
+    assert found.estimate == found.plain
+    assert control_estimate(scores[:60], control[:60], control).estimate != found.plain

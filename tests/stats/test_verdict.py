@@ -267,3 +267,15 @@ def test_the_docs_needed_have_the_power_that_was_asked_for(effect: float, repeat
     n = docs_needed(effect, noise, repeats_a=repeats, repeats_b=repeats, power=power)
     seen = rate([paired_difference(*draw(n)[2:]).p_value < 0.05 for _ in range(REPETITIONS)])
     assert seen == pytest.approx(power, abs=0.05)
+
+
+@pytest.mark.parametrize("n", [3, 10, 60])
+def test_a_threshold_gate_on_right_and_wrong_docs_errs_at_most_as_often_as_it_says(n: int) -> None:
+    """With a score interval: 12.5 % for three docs, 8 to 9 % for ten."""
+    for limit in (0.1, 0.5, 0.75, 0.9, 0.95):
+        wrong = 0.0
+        for right in range(n + 1):
+            found = mean_estimate(np.repeat([1.0, 0.0], [right, n - right]))
+            passed = above_threshold((found.low, found.high), limit - 1e-9, estimate=found).passed
+            wrong += passed * math.comb(n, right) * limit**right * (1 - limit) ** (n - right)
+        assert wrong <= 0.05

@@ -128,6 +128,9 @@ def _make_plan(task: str, metric: str, noise: PairedNoise, source: str, n: int |
     if wish.noise is not None:
         noise, source = _with_serving(noise, source, task, metric, wish.noise)
     varies = noise.within_a + noise.within_b > 0
+    if varies:
+        share = (noise.within_a + noise.within_b) / noise.per_doc()
+        source += f"; of one draw a doc, {1 - share:.0%} of it is docs and {share:.0%} draws"
     return SizePlan(
         task,
         metric,

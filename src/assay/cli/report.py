@@ -15,9 +15,10 @@ from assay.cli.output import echo_as_is
 @click.command("report")
 @click.argument("run", type=click.Path(exists=True))
 @click.option("--agreement", is_flag=True, help="Show instead how far the filters, and the draws of a doc, agree.")
+@click.option("--shrunken", is_flag=True, help="Also show tasks drawn towards their group's mean (many small tasks).")
 @option_flags(AgreementOptions, verb="report")
 @output_flags()
-def command(run: str, agreement: bool, options: AgreementOptions, outputs: Outputs) -> None:
+def command(run: str, agreement: bool, shrunken: bool, options: AgreementOptions, outputs: Outputs) -> None:
     """Show a finished run again, of any harness, in any format.
 
     \b
@@ -39,9 +40,8 @@ def command(run: str, agreement: bool, options: AgreementOptions, outputs: Outpu
 
         emit(findings(agree(open_run(run), options)), outputs)
         return
-    found = run_findings(
-        with_our_estimates(open_run(run)), RunDirectory(run).read_json("run.json") if Path(run).is_dir() else None
-    )
+    about = RunDirectory(run).read_json("run.json") if Path(run).is_dir() else None
+    found = run_findings(with_our_estimates(open_run(run)), about, shrink=shrunken)
     if outputs.form == "html" and not outputs.files:
         place = found.save(Path(run) / "report.html" if Path(run).is_dir() else Path(f"{run}.html"))
         echo_as_is(str(place))

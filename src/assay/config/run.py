@@ -176,6 +176,11 @@ class RunConfig(Options):
     limit: int | float | None = option(
         None, "Docs per task: a number, or a fraction below 1.", flag=CommandFlag("-L", decides=True)
     )
+    sample: Literal["random"] | None = option(
+        None,
+        "random: --limit draws docs at random from each task; otherwise it takes the first, as lm-evaluation-harness does.",
+        flag=CommandFlag(metavar="random", section=_PROMPTS, decides=True),
+    )
     samples: dict[str, list[int]] | None = option(
         None,
         'Docs to send: {"task": [ids]}, or a file with that content.',
@@ -228,6 +233,11 @@ class RunConfig(Options):
     )
     bootstrap_iters: int = option(
         1000, "Bootstrap replicates; 0 turns error bars off.", ge=0, flag=CommandFlag(section=_SCORES)
+    )
+    population: Literal["docs"] | None = option(
+        None,
+        "docs: the notes also have the interval of exactly these docs' own mean, in which only draws vary.",
+        flag=CommandFlag(metavar="docs", section=_SCORES),
     )
     metadata: Annotated[dict[str, Any], _settings("metadata")] = option(
         dict, "Passed to tasks and custom datasets.", flag=CommandFlag(metavar="JSON", section=_FILES, decides=True)
@@ -372,6 +382,10 @@ class RunConfig(Options):
             )
         if self.offline and self.fresh:
             raise ConfigError("offline and fresh cannot be combined", hint="Leave one of them out.")
+        if self.sample == "random" and self.limit is None:
+            raise ConfigError(
+                "sample: random needs a limit", hint="Add --limit N: so many docs of each task are drawn."
+            )
         if self.limit is not None and self.samples is not None:
             raise ConfigError("limit and samples cannot be combined", hint="Leave one of them out.")
         if self.fewshot_as_multiturn and not self.apply_chat_template:
@@ -402,6 +416,7 @@ class RunKwargs(TypedDict, total=False):
     batch_size: int | str
     device: str | None
     limit: int | float | None
+    sample: Literal["random"] | None
     samples: Mapping[str, Sequence[int]] | None
     gen_kwargs: Settings
     repeats: int | None
@@ -415,6 +430,7 @@ class RunKwargs(TypedDict, total=False):
     data_dir: str | None
     seed: Seeds | int | str | Sequence[int | None] | Mapping[str, int | None] | None
     bootstrap_iters: int
+    population: Literal["docs"] | None
     metadata: Settings
     trust_remote_code: bool
     confirm_run_unsafe_code: bool

@@ -146,6 +146,8 @@ class Select:
     choose: Callable[[bool], Mask]
     by_rank: Callable[[Floats], Mask] | None = None
     """Whom it would choose if the children had these values; only where the best or worst k by their own number enter."""
+    threshold: float | None = None
+    """Where those enter whose own number is as good as this, and nothing else is asked of them."""
 
     def __call__(self, in_replicates: bool) -> Mask:
         return self.choose(in_replicates)
@@ -178,7 +180,9 @@ def selection(
         return choose([draw_table(by) if in_replicates else np.array([m.value for m in by]) for by in sides])
 
     ranks = all(rule.metric is None and rule.function in ("top_k", "bottom_k") for rule in filters)
-    return Select(select, (lambda values: choose([values] * len(ranked))) if ranks else None)
+    only = filters[0] if len(filters) == 1 and filters[0].metric is None else None
+    threshold = only.threshold if only is not None and only.function == "threshold" else None
+    return Select(select, (lambda values: choose([values] * len(ranked))) if ranks else None, threshold)
 
 
 def _by_metric(metric: str, key: MetricKey, members: Sequence[Member], scores: Scores) -> list[Member]:

@@ -225,6 +225,7 @@ def lift(
         draw,
         None if select is None else select(False),
         None if select is None else select.by_rank,
+        None if select is None else select.threshold,
     )
     is_linear = aggregator.linear and select is None
     return Lifted(

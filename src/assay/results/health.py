@@ -128,7 +128,7 @@ class Health:
     filters_disagree: dict[str, int] = field(default_factory=dict)
     """By metric: docs that two filters score differently."""
     bounds: dict[MetricKey, tuple[float, float]] = field(default_factory=dict)
-    """The score if all unparsed and unjudged answers were wrong, and if all were right."""
+    """The score if all truncated, unparsed and unjudged answers were wrong, and if all were right."""
     without_no_gold: dict[MetricKey, float] = field(default_factory=dict)
     """Where docs without gold count as wrong: the score without them."""
     chance: Chance | None = None
@@ -202,12 +202,21 @@ class Health:
         ['0.7500 without them']
         """
         marks = [f"{self.without_no_gold[key]:.4f} without them"] if key in self.without_no_gold else []
-        if key in self.bounds and self.count("unjudged", key.filter):
-            low, high = self.bounds[key]
-            marks.append(f"{low:.4f} to {high:.4f} with them")
         if key in self.stripped:
             marks.append(f"{self.stripped[key]:.4f} if white space around answers did not count")
         return marks
+
+    def bound_marks(self, key: MetricKey, width: float | None) -> list[str]:
+        """The score with all truncated, unparsed and unjudged answers wrong, and right, where that is more than a quarter of its interval.
+
+        >>> health = Health(bounds={MetricKey("acc", "none"): (0.5, 0.6)})
+        >>> health.bound_marks(MetricKey("acc", "none"), 0.2), health.bound_marks(MetricKey("acc", "none"), 0.8)
+        (['0.5000 if those are all wrong, 0.6000 if all are right'], [])
+        """
+        low, high = self.bounds.get(key, (0.0, 0.0))
+        if high - low <= _NOTABLE * (width or 0.0):
+            return []
+        return [f"{low:.4f} if those are all wrong, {high:.4f} if all are right"]
 
     def filter_marks(self, filter_name: str) -> list[str]:
         """
@@ -396,3 +405,7 @@ for _row in (
     ),
 ):
     HEALTH_COUNTERS.add(_row.name, _row)
+
+
+_NOTABLE = 0.25
+"""Part of an interval's width from which answers that were not read are worth a word."""

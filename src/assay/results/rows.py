@@ -129,7 +129,9 @@ def _rows_of_node(node: TaskResult | GroupResult, depth: int, num_fewshot: int |
         if health is not None and key.filter not in filters:
             marks = tuple(health.filter_marks(key.filter) if position else health.marks(key.filter))
         filters.add(key.filter)
-        marks += () if health is None else tuple(health.score_marks(key))
+        if health is not None:
+            half = score.estimate.half_width
+            marks += (*health.score_marks(key), *health.bound_marks(key, None if half is None else 2 * half))
         marks += () if score.judge is None else (score.judge.mark,)
         yield TableRow(
             depth=depth,

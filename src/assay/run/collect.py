@@ -65,6 +65,7 @@ class Collector:
         """Values that would be others if white space around answers did not count."""
         self.health = Health()
         self.unparsed_docs: dict[str, array[int]] = {}
+        self.truncated_docs: set[int] = set()
         """By filter."""
         self.no_gold_docs: set[int] = set()
         self.doc_ids = DocIds()
@@ -193,6 +194,8 @@ class Collector:
         self.health.note(flags)
         if "no_gold" in names:
             self.no_gold_docs.add(doc.doc_id)
+        if "truncated" in names:
+            self.truncated_docs.add(doc.doc_id)
         if "failed" in names:
             self.health.note_failure(failure or "no reason is known")
         for flag in flags:

@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -232,7 +233,8 @@ def settle(plan: Plan, config: RunConfig) -> Plan:
 
 
 def _settled(planned: PlannedTask, config: RunConfig) -> PlannedTask:
-    """`--until`, and a limit with `--control`, take docs at random: the first ones are no sample of the whole.
+    """`--until`, a limit with `--control` and one with `--sample random` take docs at random: the first ones are no sample of the
+    whole. Every task has its own draw, so a group's tasks are strata; a larger limit draws the same docs and more.
 
     Shots are then those of a run over all docs, so that answers are shared with it.
     """
@@ -241,6 +243,9 @@ def _settled(planned: PlannedTask, config: RunConfig) -> PlannedTask:
         return replace(planned, doc_ids=ids)
     options, seed = replace(planned.options, limit=None), f"{config.seed.fewshot}:{planned.name}"
     all_ids = planned.task.select_ids(options)
+    if config.until is None and config.sample == "random":
+        by_hash = sorted(all_ids, key=lambda doc_id: sha256(f"{seed}:{doc_id}".encode()).digest())
+        return replace(planned, options=options, doc_ids=sorted(by_hash[: len(ids)]), size=len(all_ids))
     if config.until is None and config.control is None:
         return replace(planned, doc_ids=ids, size=len(all_ids))
     if config.until is None:

@@ -37,7 +37,7 @@ from assay.scoring import (
     says_something,
 )
 from assay.secret_texts import without_secrets
-from assay.stats import Basis, Estimate
+from assay.stats import Basis, DocsOrDraws, Estimate, docs_or_draws, normal_quantile
 from assay.tasks import Task, generation_settings, shuffle_of
 
 
@@ -55,7 +55,8 @@ def summarize(
         scores = {key: with_own_size(score, planned, collectors[name], config) for key, score in scores.items()}
         watch = watches.get(name)
         tasks[name] = task_result(planned, collectors[name], config, directory, anytime(scores, watch), watch)
-        notes += remarks
+        notes += [*remarks, *first_docs_note(planned, collectors[name], config)]
+        notes += draw_notes(name, scores, config)
         notes += [note for note in [tasks[name].data.get("note")] if note and note not in notes]
     mark_chance(tasks, collectors)
     if config.predict_only:
@@ -64,6 +65,42 @@ def summarize(
     scores_of_groups = {} if config.predict_only else plan.groups.score_groups(of_tasks)
     groups = {name: group.result(scores_of_groups.get(name, {})) for name, group in plan.groups.groups.items()}
     return tasks, groups, notes + [note for group in groups.values() for note in other_numbers(group)]
+
+
+def first_docs_note(planned: PlannedTask, collector: Collector, config: RunConfig) -> list[str]:
+    """`--limit` takes the first docs, as lm-evaluation-harness does; an interval treats them as if they had been drawn."""
+    sent, drawn = collector.health.docs, config.until is not None or config.control is not None
+    if config.sample == "random" or drawn or planned.size is None or sent >= planned.size:
+        return []
+    return [f"{planned.name}: first {sent:,} of {planned.size:,}: not a sample; --sample random draws one"]
+
+
+def draw_notes(name: str, scores: Mapping[MetricKey, Score], config: RunConfig) -> list[str]:
+    """Of every repeated score: how much of its error is docs and how much draws. With `--population docs`: how far the mean of
+    exactly these docs may be off, which draws alone decide."""
+    notes = []
+    for key, score in scores.items():
+        estimate, counts = score.estimate, score.draw_counts
+        if estimate.value is None or not estimate.is_recomputable:
+            continue
+        # The counts of a task belong to its own metric; a pass@k is another function of them.
+        counted = counts is not None and abs(float((counts[:, 1] / counts[:, 0]).mean()) - estimate.value) < 1e-9
+        found = docs_or_draws(counts, estimate.stderr) if counted and counts is not None else None
+        if found is not None:
+            notes.append(f"{name} {key}: {found}")
+        if config.population == "docs":
+            repeated = counts is not None and bool((counts[:, 0] > 1).all())
+            notes.append(f"{name} {key}, these docs' own mean: {_of_these_docs(estimate.value, found, repeated)}")
+    return notes
+
+
+def _of_these_docs(value: float, found: DocsOrDraws | None, repeated: bool) -> str:
+    if not repeated:
+        return f"{value:.4f}; with one draw a doc, nothing is known of how draws vary"
+    if found is None or not found.draw_variance:
+        return f"{value:.4f}; no interval: no two draws of a doc differ"
+    reach = normal_quantile(0.975) * found.of_these_docs
+    return f"{value:.4f} [{max(0.0, value - reach):.4f}, {min(1.0, value + reach):.4f}], only draws vary"
 
 
 def with_own_size(score: Score, planned: PlannedTask, collector: Collector, config: RunConfig) -> Score:
@@ -155,6 +192,10 @@ def anytime(scores: dict[MetricKey, Score], watch: Watch | None) -> dict[MetricK
         return scores
     low, high = watch.interval
     watched = scores[watch.key]
+    # Where all docs were asked, the part of the error rate that was kept for this look adds an interval for their number.
+    last = watched.bounds(1 - watch.rule.last_look) if watch.asked_all and watch.rule.last_look else None
+    if last is not None:
+        low, high = max(low, last[0]), min(high, last[1])
     held = replace(
         watched.estimate,
         low=low,
@@ -266,13 +307,15 @@ def finish_health(collector: Collector, config: RunConfig) -> None:
 
 
 def bounds_of(collector: Collector) -> dict[MetricKey, tuple[float, float]]:
-    """For means of 0/1 metrics: the score if every answer that is unparsed or unjudged were wrong, and if every one were
-    right. What is unparsed has a score, and what is unjudged has none."""
+    """For means of values from 0 to 1: the score if every answer that is truncated, unparsed or unjudged were wrong, and if
+    every one were right. What is unjudged has no score, the others have one."""
     bounds = {}
     for key, column in collector.columns.items():
-        lost = set(collector.unparsed_docs.get(key.filter, ()))
+        lost = collector.truncated_docs.union(collector.unparsed_docs.get(key.filter, ()))
         unjudged = collector.health.count("unjudged", key.filter) if column.labels is not None else 0
-        if not (lost or unjudged) or not column.is_numeric or not set(column.values) <= {0.0, 1.0}:
+        is_mean = column.aggregation.name == "mean" and column.is_numeric and column.higher_is_better is not False
+        is_share = len(column) > 0 and is_mean and all(0 <= value <= 1 for value in column.values)
+        if not (lost or unjudged) or not is_share:
             continue
         known = sum(value for doc_id, value in zip(column.doc_ids, column.values) if doc_id not in lost)
         open_ = unjudged + sum(1 for doc_id in column.doc_ids if doc_id in lost)

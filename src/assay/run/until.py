@@ -52,6 +52,8 @@ class Watch:
     rule: StoppingRule
     key: MetricKey | None = None
     reason: str | None = None
+    asked_all: bool = False
+    """Whether the docs ended before the rule was satisfied."""
     _baseline: dict[str, StoredScore] | None = None
     _turned: bool = False
     """Whether the rule was fed `1 - score`: it speaks of better and worse, and takes higher for better."""
@@ -87,6 +89,7 @@ class Watch:
             self.reason = self.rule.update(values, baseline, units)
             if self.reason is not None and not to_the_end:
                 return
+        self.asked_all = self.reason is None
         self.reason = self.reason or "all docs were asked before the rule was satisfied"
 
     def _batches(self) -> Iterator[list[DocWork]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.errors import ConfigError, did_you_mean
 from assay.registry import Registry
-from assay.results import Health, RunResult, TableRow, assay_version, health_counters, rows_of
+from assay.results import Health, MetricKey, RunResult, TableRow, assay_version, health_counters, rows_of
 from assay.show.axes import Axis, Whisker
 from assay.show.facts import command_of, marks_of
 from assay.show.failures import worst_failures
@@ -17,6 +17,7 @@ from assay.show.findings import Column, Findings, Table
 from assay.show.html import Html, page_template
 from assay.show.kinds import COUNT, INTERVAL, METHOD, NAME, STDERR, TEXT, WHISKER, Kind, Link, Name
 from assay.show.plots import ForestPlot
+from assay.stats import FEWEST_TO_SHRINK, Estimate, shrunken
 
 FILTER = Kind(lambda name: "" if name == "none" else str(name))
 DIRECTION = Kind(lambda up: "↑" if up else "↓")
@@ -66,10 +67,39 @@ def _about_row(row: TableRow) -> dict[str, Any]:
     }
 
 
-def score_table(result: RunResult) -> Table:
-    """Names indented by depth, groups bold, a note where a score needs a second look."""
+def score_table(result: RunResult, shrink: bool = False) -> Table:
+    """Names indented by depth, groups bold, a note where a score needs a second look; with `shrink`, tasks also drawn towards the
+    mean of their group."""
     rows = list(rows_of(result))
-    return Table.of(score_columns(rows, str(result.path or "")), rows, row=_about_row)
+    columns = score_columns(rows, str(result.path or ""))
+    if shrink:
+        drawn = shrunken_scores(result)
+        columns += (Column("shrunken", SHRUNKEN, lambda row: drawn.get((row.name, row.key)), "shrunken"),)
+    return Table.of(columns, rows, row=_about_row, notes=(_SHRUNKEN_MEANS,) if shrink else ())
+
+
+SHRUNKEN = Kind(
+    lambda e: f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]",
+    ("shrunken", "shrunken_low", "shrunken_high"),
+    lambda e: (e.value, e.low, e.high),
+    right=True,
+)
+_SHRUNKEN_MEANS = (
+    f"shrunken: tasks of a group drawn towards its mean, as far as they are alike, where {FEWEST_TO_SHRINK} or more have the "
+    "metric; these intervals hold on average over the tasks. Gates and comparisons do not use them."
+)
+
+
+def shrunken_scores(result: RunResult) -> dict[tuple[str, MetricKey | None], Estimate]:
+    """By task and metric, for the tasks of groups that have enough of them."""
+    found: dict[tuple[str, MetricKey | None], Estimate] = {}
+    for group in result.groups.values():
+        tasks = [result.tasks[name] for name in group.children if name in result.tasks]
+        for key in dict.fromkeys(key for task in tasks for key in task.scores):
+            having = [task for task in tasks if key in task.scores and not task.scores[key].withheld]
+            for task, drawn in zip(having, shrunken([task.scores[key].estimate for task in having]) or ()):
+                found.setdefault((task.name, key), drawn)
+    return found
 
 
 HealthRow = tuple[str, Health]
@@ -103,7 +133,7 @@ def title_of(result: RunResult) -> str:
     return " · ".join(words)
 
 
-def run_findings(result: RunResult, run: Mapping[str, Any] | None = None) -> Findings:
+def run_findings(result: RunResult, run: Mapping[str, Any] | None = None, *, shrink: bool = False) -> Findings:
     """A result and, if available, the run file with timings and environment, which its page shows."""
     health = {name: task.health for name, task in result.tasks.items()}
     reasons = [
@@ -111,7 +141,7 @@ def run_findings(result: RunResult, run: Mapping[str, Any] | None = None) -> Fin
     ]
     return Findings(
         title=title_of(result),
-        tables=(score_table(result),),
+        tables=(score_table(result, shrink),),
         details=lambda: (health_table(health),) if health else (),
         notes=(*result.remarks, *reasons, *((f"Answers: {result.answers_from}",) if result.answers_from else ())),
         result=result,

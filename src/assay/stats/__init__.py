@@ -93,6 +93,7 @@ from assay.stats.ranks import (
     weighted_pairs,
 )
 from assay.stats.sequential import ConfidenceSequence, DiscordantEvidence, StoppingRule
+from assay.stats.shrinkage import FEWEST_TO_SHRINK, shrunken
 from assay.stats.units import (
     cluster_index,
     cluster_key,
@@ -108,8 +109,10 @@ from assay.stats.variation import (
     ENOUGH_REPLAYS,
     FEWEST_REPLAYS,
     Components,
+    DocsOrDraws,
     ServingNoise,
     bound_of_two,
+    docs_or_draws,
     replay_variance,
     variance_components,
     variance_interval,
@@ -131,6 +134,7 @@ __all__ = [
     "FEWEST_LABELS",
     "FEWEST_REPLAYS",
     "FEWEST_RUNS",
+    "FEWEST_TO_SHRINK",
     "INTERVAL_METHODS",
     "Aggregation",
     "Basis",
@@ -142,6 +146,7 @@ __all__ = [
     "Difference",
     "DiscordantEvidence",
     "DocEvidence",
+    "DocsOrDraws",
     "Estimate",
     "Floats",
     "Games",
@@ -182,6 +187,7 @@ __all__ = [
     "doc_key",
     "doc_keys",
     "docs_needed",
+    "docs_or_draws",
     "draw_agreement",
     "drawn_pairs",
     "ends",
@@ -219,6 +225,7 @@ __all__ = [
     "replicate_spread",
     "rescaled",
     "share_docs",
+    "shrunken",
     "simultaneous_reach",
     "smallest_seen",
     "stratified_estimate",

@@ -81,6 +81,10 @@ class Controlled:
     slope: float
 
 
+_FEW_TO_REGRESS = 30
+"""Scores without bounds may be skewed, which fewer residuals than this do not show: the earlier run is then left aside."""
+
+
 def control_estimate(
     scores: Floats,
     control: Floats,
@@ -95,7 +99,8 @@ def control_estimate(
     ρ the variance is σ²(1−ρ²)/n + σ²ρ²/N, that of the docs as a sample of the docs there could be, as everywhere else.
     The docs of the part must be drawn at random; the first so many of a sorted data set are no sample of it. Residuals are
     summed by `clusters`, and one more counts that is as large as scores can differ: where all but a few docs are right,
-    the few that are not decide, and a small part may hold none of them.
+    the few that are not decide, and a small part may hold none of them. With few docs and scores without bounds, the mean of
+    the part stands as it is.
     """
     y, f = np.asarray(scores, dtype=np.float64), np.asarray(control, dtype=np.float64)
     everything = np.asarray(control_all, dtype=np.float64)
@@ -109,7 +114,7 @@ def control_estimate(
     plain = mean_estimate(y, clusters, level=level)
     variance = (plain.stderr or 0.0) ** 2 * n
     spread = float(f.var(ddof=1))
-    if spread == 0 or variance == 0 or plain.stderr is None:
+    if spread == 0 or variance == 0 or plain.stderr is None or (not plain.bounded and n < _FEW_TO_REGRESS):
         return Controlled(plain, plain, float(n), 0.0, 0.0)
     slope = float(np.cov(y, f)[0, 1]) / spread
     value = float(y.mean() - slope * (f.mean() - everything.mean()))

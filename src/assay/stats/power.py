@@ -134,8 +134,8 @@ def odd_one_out(kept_odd: int, odd: int, replays: int) -> float:
 #
 # Docs chosen because they separated the runs at hand look better than they are: the choice and the calibration fit those
 # runs. So each run in turn is left out of both, and its error is what a new run's would be. If a new run is to the earlier
-# ones as they are to each other (exchangeable), the interval from those errors holds at its level, whatever the choice was
-# (cross-conformal; Vovk 2015, Barber et al. 2021).
+# ones as they are to each other (exchangeable), the interval from those errors holds about at its level. It is a jackknife: what is
+# proven for every way to choose is only 1 − 2α (cross-conformal; Vovk 2015, Barber et al. 2021).
 
 SHARES = (1.0, 0.7, 0.4)
 """Of the docs by how well they separate runs: the shares from which to choose. Which is best, the runs decide."""

@@ -29,6 +29,8 @@ _WIDEST = 0.1
 """Half-width for which the largest bets are made."""
 _ASIDE = 0.1
 """Part of the wealth that is played for wider intervals than the one requested; it costs the others about 3 % more docs."""
+_LAST_LOOK = 0.5
+"""Part of the error rate that is kept for a last look at all docs, where they are in clusters."""
 _CI = re.compile(r"ci\s*=\s*±?(?P<width>[0-9.eE+-]+)\s*(?P<percent>%|pt)?")
 _DECIDED = re.compile(r"decided\s+vs\s+(?P<run>.+?)(?:\s+margin\s*=\s*(?P<margin>[0-9.eE+-]+))?")
 
@@ -197,6 +199,12 @@ class StoppingRule:
         )
 
     @property
+    def last_look(self) -> float:
+        """The part of the error rate kept for one look at a fixed number of docs, all there are. Bets on whole clusters are few and
+        careful, and a few hundred docs in clusters would end with an interval from 0 to 1."""
+        return self.alpha * _LAST_LOOK if self.largest > 1 else 0.0
+
+    @property
     def interval(self) -> tuple[float, float] | None:
         """Of the score, valid whenever one looks; a fixed-n interval is not, after a stop. None before the first doc."""
         watched = self._interval if self.width is not None else self._score
@@ -229,7 +237,9 @@ class StoppingRule:
     def _until_narrow(self, values: Floats, sizes: Floats) -> str | None:
         assert self.width is not None
         if self._interval is None:
-            self._interval = ConfidenceSequence(width=self.width, level=1 - self.alpha, largest=self.largest)
+            self._interval = ConfidenceSequence(
+                width=self.width, level=1 - self.alpha + self.last_look, largest=self.largest
+            )
         self._interval.update(values, sizes)
         self.n += int(sizes.sum())
         if self._interval.half_width > self.width:
@@ -248,7 +258,7 @@ class StoppingRule:
             level = 1 - self.alpha / (2 if self.margin else 1)
             self._interval = ConfidenceSequence(width=wanted / 2, level=level, largest=self.largest)
             self._flips = DiscordantEvidence()
-            self._score = ConfidenceSequence(width=0.05, level=1 - self.alpha, largest=self.largest)
+            self._score = ConfidenceSequence(width=0.05, level=1 - self.alpha + self.last_look, largest=self.largest)
         assert self._score is not None
         self._score.update(b, sizes)
         if not binary and self._flips is not None:

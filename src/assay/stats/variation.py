@@ -142,6 +142,60 @@ def widened(
     return value - math.sqrt((value - docs[0]) ** 2 + added), value + math.sqrt((docs[1] - value) ** 2 + added)
 
 
+# Docs and draws
+
+
+@dataclass(frozen=True)
+class DocsOrDraws:
+    """Where the error of a mean of repeated draws comes from, and what half its interval would take."""
+
+    docs: int
+    draws: float
+    """Of a doc, on average."""
+    stderr: float
+    draw_variance: float
+    """The part of the squared standard error that draws add; the rest is docs."""
+
+    @property
+    def draw_share(self) -> float:
+        return min(1.0, self.draw_variance / self.stderr**2) if self.stderr else 0.0
+
+    @property
+    def docs_for_half(self) -> int:
+        return 4 * self.docs
+
+    @property
+    def draws_for_half(self) -> int | None:
+        """Draws of each doc; None where no number of draws halves the interval, for docs alone add more."""
+        room = self.stderr**2 / 4 - (self.stderr**2 - self.draw_variance)
+        return math.ceil(self.draws * self.draw_variance / room) if room > 0 else None
+
+    @property
+    def of_these_docs(self) -> float:
+        """The standard error of the mean over exactly these docs: only draws vary."""
+        return math.sqrt(self.draw_variance)
+
+    def __str__(self) -> str:
+        """
+        >>> print(DocsOrDraws(100, 4, 0.04, 0.0004))
+        variance: 75% docs, 25% draws; half the interval takes 400 docs, and no number of draws would do
+        """
+        more = f"or {self.draws_for_half:,} draws a doc" if self.draws_for_half else "and no number of draws would do"
+        share = self.draw_share
+        return f"variance: {1 - share:.0%} docs, {share:.0%} draws; half the interval takes {self.docs_for_half:,} docs, {more}"
+
+
+def docs_or_draws(counts: NDArray[np.int64], stderr: float | None) -> DocsOrDraws | None:
+    """From rows of (draws, right draws) of each doc; None unless every doc was drawn twice or more, and without a spread."""
+    drawn, right = np.asarray(counts, dtype=np.float64).T if len(counts) else np.empty((2, 0))
+    if not stderr or not len(drawn) or (drawn < 2).any():
+        return None
+    share = right / drawn
+    # The variance of a doc's mean is p(1 − p)/m, and p̂(1 − p̂)/(m − 1) has it as its mean.
+    variance = float((share * (1 - share) / (drawn - 1)).sum()) / len(drawn) ** 2
+    return DocsOrDraws(len(drawn), float(drawn.mean()), stderr, min(variance, stderr**2))
+
+
 # Where scores of a crossed design (docs × wordings × shots) vary: analysis of variance with random effects.
 
 Effect = tuple[str, ...]

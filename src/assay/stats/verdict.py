@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from assay.stats.estimate import Estimate
+from assay.stats.estimate import Basis, Estimate
 from assay.stats.intervals import normal_quantile, t_quantile
 from assay.stats.paired import Difference
 
@@ -181,20 +181,41 @@ def above_threshold(
     if bounds is None:
         return GateResult(False, None, threshold, alpha, unclear=True)
     low, high = bounds if estimate is None else _with_a_lost_cluster(bounds, estimate, 1 - 2 * alpha)
+    if estimate is not None and estimate.basis is Basis.COUNTS and not floor:
+        low, high = exact_bounds(estimate, 1 - 2 * alpha)
     bound, best = (low, high) if higher_is_better else (high, low)
     passed = bound >= threshold if higher_is_better else bound <= threshold
     if passed or (best < threshold if higher_is_better else best > threshold):
         return GateResult(passed, bound, threshold, alpha, best=best)
     needed = None
     if estimate is not None and estimate.bounded and estimate.stderr == 0 and not floor and estimate.value in (0, 1):
-        far = bound if (estimate.value > threshold) == higher_is_better else best
-        needed = _docs_without_spread(abs(estimate.value - far), abs(estimate.value - threshold), estimate.n)
+        allowed = abs(estimate.value - threshold)
+        if estimate.basis is Basis.COUNTS and 0 < allowed < 1:
+            needed = max(estimate.n + 1, math.ceil(math.log(alpha) / math.log(1 - allowed)))
+        else:
+            far = bound if (estimate.value > threshold) == higher_is_better else best
+            needed = _docs_without_spread(abs(estimate.value - far), allowed, estimate.n)
     elif estimate is not None and estimate.value is not None:
         one_sided = normal_quantile(1 - alpha)
-        doc_variance = estimate.n * max(0.0, (high - low) ** 2 / (2 * one_sided) ** 2 - floor)
+        width = bounds[1] - bounds[0] if estimate.basis is Basis.COUNTS else high - low
+        doc_variance = estimate.n * max(0.0, width**2 / (2 * one_sided) ** 2 - floor)
         reach = one_sided + normal_quantile(_POWER)
         needed = _docs_to_show(estimate.value - threshold, doc_variance, estimate.n, reach, floor)
     return GateResult(False, bound, threshold, alpha, unclear=True, docs_needed=needed, best=best)
+
+
+def exact_bounds(estimate: Estimate, level: float) -> tuple[float, float]:
+    """Of a share of docs (Clopper and Pearson 1934): each end errs at most as often as it says. A score interval keeps its level
+    on average over both sides; by its lower end, three of three docs pass a threshold of .5 in 12.5 % of cases instead of 5.
+    """
+    from scipy.special import betaincinv
+
+    assert estimate.value is not None
+    n, tail = estimate.n if estimate.df is None else round(estimate.df) + 1, (1 - level) / 2
+    right = round(estimate.value * n)
+    low = 0.0 if right == 0 else float(betaincinv(right, n - right + 1, tail))
+    high = 1.0 if right == n else float(betaincinv(right + 1, n - right, 1 - tail))
+    return low, high
 
 
 def _with_a_lost_cluster(bounds: tuple[float, float], estimate: Estimate, level: float) -> tuple[float, float]:

@@ -361,7 +361,7 @@ def gate_thresholds(run: str | Path, thresholds: Thresholds, options: CompareOpt
 
 
 def _reaches(run: Run, task: str, key: MetricKey, limit: float, options: CompareOptions) -> GateCheck:
-    """A one-sided bound; Wilson's for 0/1 scores."""
+    """A one-sided bound; the exact one for docs that are right or wrong."""
     score = run.result[task].scores[key]
     if score.withheld:
         return GateCheck.failed(task, key, f"withheld: {score.withheld}", options)
