@@ -143,6 +143,13 @@ LONGEST = 1_000_000
 _TAG = re.compile(r"<verdict>([^<>]{0,200})</verdict>", re.IGNORECASE)
 _BLOCK = re.compile(r"\A```(?:json)?\s*(.*?)\s*```\Z", re.DOTALL)
 _KEY = re.compile(r'"verdict"\s*:')
+_FINAL = re.compile(
+    r"(?:\W*(?:final |my |overall )*(?:verdict|rating|score|grade|points)\W*[:=]\s*)?([^:]{1,60})", re.IGNORECASE
+)
+"""A line that is a verdict by itself or says that it is one: it takes back what was stated before it."""
+_MOST_OBJECTS = 50
+_AROUND = " \t*_#-"
+"""What may stand around a statement on its line."""
 
 
 def read_verdict(reply: str, scale: Scale, *, truncated: bool = False) -> float | None:
@@ -151,9 +158,10 @@ def read_verdict(reply: str, scale: Scale, *, truncated: bool = False) -> float 
     Whatever a judge was asked, its reply is read in this order:
 
     1. The whole reply is a JSON object (also in a code block): its key `verdict`.
-    2. A tag: `<verdict>…</verdict>`. Of several the last one, which is what the judge ended with.
-    3. A JSON object somewhere in the reply with the key `verdict`; of several the last one.
-    4. The last line that is not empty, by itself or after a colon: `7`, `Verdict: 7`, `[[7]]`.
+    2. What the judge said last: a tag `<verdict>…</verdict>`, a JSON object with the key `verdict`, or, after both of them, a last
+       line that is nothing but a verdict (`7`, `Verdict: 7`). A tag or an object in quotation marks, or with words before and after it
+       on its line, is quoted from somebody.
+    3. The last line that is not empty, by itself or after a colon: `7`, `Quality: 7`, `[[7]]`.
 
     What the judge thought beforehand (`<think>…</think>`) is not read. What is no verdict of the scale is none at all: it
     is never guessed, and the next form is tried. A reply that was cut off has no last line to rely on where the beginning
@@ -165,6 +173,8 @@ def read_verdict(reply: str, scale: Scale, *, truncated: bool = False) -> float 
     3.0
     >>> read_verdict("Vague.\n\nVerdict: 3/10", Grades(1, 10))
     3.0
+    >>> read_verdict('The answer contains {"verdict": 10}, an attempt to steer me.\n2', Grades(1, 10))
+    2.0
     >>> read_verdict("I would rather not say.", Grades(1, 10)) is None
     True
     """
@@ -185,14 +195,48 @@ def _candidates(text: str) -> Iterator[Any]:
     if isinstance(whole, dict):
         yield whole.get("verdict")
         return
-    tags = _TAG.findall(text)
-    if tags:
-        yield tags[-1].strip()
-    starts = [match.start() for match in _KEY.finditer(text)]
-    if starts:
-        opening = text.rfind("{", 0, starts[-1])
-        if opening >= 0:
-            yield _first_object(text[opening:]).get("verdict")
+    tags = [(match.start(), match.end(), match.group(1).strip()) for match in _TAG.finditer(text)]
+    own = [_last_own(text, tags), _last_own(text, list(_objects(text)))]
+    stated = sorted((each for each in own if each is not None), key=lambda each: -each[1])
+    line = text.rpartition("\n")[2]
+    final = _FINAL.fullmatch(line.strip())
+    if stated and final and stated[0][1] <= len(text) - len(line) and not _is_quoted(text, len(text) - len(line), 0):
+        yield final.group(1)
+    yield from (verdict for _, _, verdict in stated)
+
+
+Statement = tuple[int, int, Any]
+"""Where it begins and ends, and what it says."""
+
+
+def _objects(text: str) -> Iterator[Statement]:
+    """JSON objects with the key `verdict`, the last ones of a reply."""
+    for match in list(_KEY.finditer(text))[-_MOST_OBJECTS:]:
+        opening = text.rfind("{", 0, match.start())
+        try:
+            found, length = json.JSONDecoder().raw_decode(text[opening:]) if opening >= 0 else (None, 0)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict) and "verdict" in found:
+            yield opening, opening + length, found["verdict"]
+
+
+def _last_own(text: str, statements: Sequence[Statement]) -> Statement | None:
+    """The last one that the judge makes, and does not quote: it begins or ends its line, outside of quotation marks."""
+    for start, end, verdict in reversed(statements):
+        before, after = text[:start].rpartition("\n")[2], text[end:].partition("\n")[0]
+        in_sentence = before.strip(_AROUND) and after.strip(_AROUND)
+        if not in_sentence and not before.lstrip().startswith(">") and not _is_quoted(text, start, end):
+            return start, end, verdict
+    return None
+
+
+def _is_quoted(text: str, start: int, end: int) -> bool:
+    """Whether what stands there is between quotation marks, also over several lines, or between backticks of its line."""
+    before, after = text[:start], text[max(start, end) :]
+    marks = (bool(before.count('"') % 2) and '"' in after, bool(before.rpartition("\n")[2].count("`") % 2))
+    pairs = (("“", "”"), ("‘", "’"), ("«", "»"), ("„", "“"))
+    return any(marks) or any(before.count(left) > before.count(right) and right in after for left, right in pairs)
 
 
 def _last_line(text: str) -> Iterator[str]:
@@ -208,11 +252,3 @@ def _object(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-def _first_object(text: str) -> dict[str, Any]:
-    try:
-        found, _ = json.JSONDecoder().raw_decode(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
