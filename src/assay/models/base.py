@@ -278,6 +278,10 @@ class LM(ABC):
         """Checks of `assay selftest` that only this backend can make."""
         return ()
 
+    def notes(self) -> list[str]:
+        """What a reader of the scores should know of how the model answered."""
+        return []
+
     def cancel(self) -> None:  # noqa: B027  most backends have one stream, which is closed
         """Give up what all streams have under way."""
 

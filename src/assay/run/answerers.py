@@ -144,7 +144,7 @@ class ModelAnswerer:
         pass
 
     def notes(self) -> list[str]:
-        return []
+        return [str(mask(note)) for note in self.lm.notes()]
 
     def cancel(self) -> None:
         self.lm.cancel()
