@@ -156,6 +156,23 @@ class LM(ABC):
             for position, response in enumerate(responses, start):
                 yield position, to_response(request_type, response, self.class_name)
 
+    def stream_missing(
+        self,
+        request_type: str,
+        instances: Sequence[Instance],
+        draws: Sequence[int],
+        missing: Sequence[int],
+        stop: Stop = never,
+    ) -> Iterator[tuple[int, Response]]:
+        """`stream` for the requests at these positions of a window, of which the others have been answered before.
+
+        A backend whose answers depend in their last bits on what is computed with them overrides it, and computes them in the
+        company that they would have had.
+        """
+        chosen = [instances[position] for position in missing]
+        for index, response in self.stream(request_type, chosen, [draws[position] for position in missing], stop):
+            yield missing[index], response
+
     def method_for(self, request_type: str) -> Callable[[Sequence[Instance]], Sequence[Any]]:
         """The method that answers requests of a type; raises where this model has none."""
         method = getattr(self, request_type, None)
@@ -277,6 +294,10 @@ class LM(ABC):
     def own_checks(self, tolerance: float) -> Iterable[Check]:
         """Checks of `assay selftest` that only this backend can make."""
         return ()
+
+    def notes(self) -> list[str]:
+        """What a reader of the scores should know of how the model answered."""
+        return []
 
     def cancel(self) -> None:  # noqa: B027  most backends have one stream, which is closed
         """Give up what all streams have under way."""

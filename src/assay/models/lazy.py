@@ -86,6 +86,19 @@ class LazyLM(StreamingLM):
     ) -> Iterator[tuple[int, Response]]:
         return self.real.stream(request_type, instances, draws, stop)
 
+    def stream_missing(
+        self,
+        request_type: str,
+        instances: Sequence[Instance],
+        draws: Sequence[int],
+        missing: Sequence[int],
+        stop: Stop = never,
+    ) -> Iterator[tuple[int, Response]]:
+        return self.real.stream_missing(request_type, instances, draws, missing, stop)
+
+    def notes(self) -> list[str]:
+        return [] if self._real is None else self._real.notes()
+
     def count_tokens(self, request_type: str, instances: Sequence[Instance]) -> int | None:
         return self.real.count_tokens(request_type, instances)
 

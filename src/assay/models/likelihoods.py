@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from assay.errors import ConfigError
@@ -60,14 +60,21 @@ def label_pairs(instances: Sequence[Instance]) -> tuple[list[tuple[Any, str]], l
 
 
 def label_logprobs_by_likelihood(
-    score: Callable[[list[tuple[Any, str]]], Iterable[tuple[int, Response]]], instances: Sequence[Instance]
+    score: Callable[..., Iterable[tuple[int, Response]]],
+    instances: Sequence[Instance],
+    wanted: Collection[int] | None = None,
 ) -> Iterator[tuple[int, Response]]:
-    """The same from a model that gives likelihoods: every form of every label is scored, by `score`."""
+    """The same from a model that gives likelihoods: every form of every label is scored, by `score`.
+
+    With `wanted`, only of the questions at these positions; `score` is then told which of its pairs are theirs.
+    """
     pairs, owners = label_pairs(instances)
     missing = Counter(position for position, _ in owners)
+    chosen = None if wanted is None else set(wanted)
+    places = [place for place, (position, _) in enumerate(owners) if chosen is None or position in chosen]
     found: dict[tuple[int, str], list[float]] = defaultdict(list)
     failures: dict[int, str] = {}
-    for place, response in score(pairs):
+    for place, response in score(pairs) if chosen is None else score(pairs, places):
         position, label = owners[place]
         missing[position] -= 1
         if response.failure is not None:

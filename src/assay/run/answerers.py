@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -104,7 +104,7 @@ class ModelAnswerer:
             raise self._interrupted()
         requests = self._collect(docs)
         with self._alone(requests):
-            self._find(docs, requests, done)
+            self._find(docs, requests, dict(requests), done)
 
     @contextmanager
     def _alone(self, requests: dict[bytes, _Request]) -> Iterator[None]:
@@ -121,7 +121,13 @@ class ModelAnswerer:
                 self._in_flight -= keys
                 self._found.notify_all()
 
-    def _find(self, docs: Sequence[DocWork], requests: dict[bytes, _Request], done: Callable[[DocWork], None]) -> None:
+    def _find(
+        self,
+        docs: Sequence[DocWork],
+        requests: dict[bytes, _Request],
+        window: Mapping[bytes, _Request],
+        done: Callable[[DocWork], None],
+    ) -> None:
         for work in docs:
             if not work.pending:
                 done(work)
@@ -134,17 +140,17 @@ class ModelAnswerer:
             self._refuse(requests, done)
             return
         by_type: dict[str, list[tuple[bytes, _Request]]] = {}
-        for key, request in requests.items():
+        for key, request in window.items():
             by_type.setdefault(request.instance.request_type, []).append((key, request))
         say_what_is_too_long(self.lm, [request.instance for request in requests.values()], self.progress.message)
         for request_type, items in by_type.items():
-            self._compute(request_type, items, done)
+            self._compute(request_type, items, requests.keys(), done)
 
     def check(self, docs: Sequence[DocWork]) -> None:
         pass
 
     def notes(self) -> list[str]:
-        return []
+        return [str(mask(note)) for note in self.lm.notes()]
 
     def cancel(self) -> None:
         self.lm.cancel()
@@ -187,13 +193,23 @@ class ModelAnswerer:
             for request in requests.values():
                 self._deliver(request, missing, done)
 
-    def _compute(self, request_type: str, items: list[tuple[bytes, _Request]], done: Callable[[DocWork], None]) -> None:
+    def _compute(
+        self,
+        request_type: str,
+        items: list[tuple[bytes, _Request]],
+        keys: Collection[bytes],
+        done: Callable[[DocWork], None],
+    ) -> None:
+        """Compute the answers with these keys, of all requests of a type in a window."""
         if self.shuffle is not None:
             items = random.Random(self.shuffle).sample(items, len(items))
+        missing = [position for position, (key, _) in enumerate(items) if key in keys]
+        if not missing:
+            return
         instances = [request.instance for _, request in items]
         draws = [request.draw for _, request in items]
         answered = 0
-        for position, answer in stream_answers(self.lm, request_type, instances, draws, self.stop):
+        for position, answer in stream_answers(self.lm, request_type, instances, draws, self.stop, missing):
             key, request = items[position]
             answer = mask(answer)  # a server may repeat what was sent with a request
             answered += 1
@@ -205,10 +221,10 @@ class ModelAnswerer:
                 else:
                     self.counts.failed += 1
                 self._deliver(request, answer, done)
-        if answered < len(items):
+        if answered < len(missing):
             if self.stop():
                 raise self._interrupted()
-            raise ModelError(f"the model answered {answered} of {len(items)} {request_type} requests")
+            raise ModelError(f"the model answered {answered} of {len(missing)} {request_type} requests")
 
     def _interrupted(self) -> Interrupted:
         hint = "Run the same command again to continue from here."
@@ -235,22 +251,34 @@ AT_ONCE = 256
 
 
 def stream_answers(
-    lm: LM, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Callable[[], bool]
+    lm: LM,
+    request_type: str,
+    instances: Sequence[Instance],
+    draws: Sequence[int],
+    stop: Callable[[], bool],
+    missing: Sequence[int] | None = None,
 ) -> Iterator[tuple[int, Response]]:
-    """Each answer as it is ready: from the model, or as the request type makes it of what the model can do."""
+    """Each answer as it is ready: from the model, or as the request type makes it of what the model can do.
+
+    `missing` are the positions to be answered, where others of the same window have their answers.
+    """
     answer = REQUEST_TYPES[request_type].answer
     if answer is None or callable(getattr(lm, request_type, None)):
-        yield from lm.stream(request_type, instances, draws, stop)
+        if missing is None or len(missing) == len(instances):
+            yield from lm.stream(request_type, instances, draws, stop)
+        else:
+            yield from lm.stream_missing(request_type, instances, draws, missing, stop)
         return
-    for start in range(0, len(instances), AT_ONCE):
+    places = range(len(instances)) if missing is None else missing
+    for start in range(0, len(places), AT_ONCE):
         if stop():
             return
-        piece = instances[start : start + AT_ONCE]
+        piece = [instances[place] for place in places[start : start + AT_ONCE]]
         given = answer(lm, piece)
         if len(given) != len(piece):
             raise ModelError(f"{request_type}: {len(given)} answers to {len(piece)} requests")
-        for position, each in enumerate(given, start):
-            yield position, to_response(request_type, each, request_type)
+        for index, each in enumerate(given, start):
+            yield places[index], to_response(request_type, each, request_type)
 
 
 def is_sampled(instance: Instance) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 import torch
@@ -23,25 +23,32 @@ class LogLikelihoods:
     def __init__(self, engine: HFEngine) -> None:
         self.engine = engine
 
-    def stream(self, requests: Sequence[tuple[str, str]]) -> Iterator[tuple[int, Response]]:
-        """For (context, continuation) texts."""
+    def stream(
+        self, requests: Sequence[tuple[str, str]], missing: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, Response]]:
+        """For (context, continuation) texts; with `missing`, the answers at these positions alone."""
         pairs = self.encode(requests)
+        wanted = set(range(len(pairs)) if missing is None else missing)
         fitting = []
         for position, pair in enumerate(pairs):
-            if failure := self._why_unscorable(pair):
-                yield position, Response(None, failure=failure)
-            else:
+            if not (failure := self._why_unscorable(pair)):
                 fitting.append(position)
-        for index, value in self._score([pairs[position] for position in fitting]):
+            elif position in wanted:
+                yield position, Response(None, failure=failure)
+        places = {index for index, position in enumerate(fitting) if position in wanted}
+        for index, value in self._score([pairs[position] for position in fitting], places):
             pair = pairs[fitting[index]]
             yield fitting[index], Response(value, tokens=(len(pair.context), len(pair.continuation)))
 
-    def stream_rolling(self, texts: Sequence[str]) -> Iterator[tuple[int, Response]]:
-        """For whole texts; an answer is ready when all of its windows are."""
+    def stream_rolling(
+        self, texts: Sequence[str], missing: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, Response]]:
+        """For whole texts; an answer is ready when all of its windows are. With `missing`, those at these positions alone."""
         windows, owners = self.windows(texts)
         sums = WindowSums(owners)
-        yield from ((empty, Response(0.0, tokens=(0, 0))) for empty in sorted(set(range(len(texts))) - set(owners)))
-        for index, value in self._score(windows):
+        wanted = set(range(len(texts)) if missing is None else missing)
+        yield from ((empty, Response(0.0, tokens=(0, 0))) for empty in sorted(wanted - set(owners)))
+        for index, value in self._score(windows, {index for index, owner in enumerate(owners) if owner in wanted}):
             if whole := sums.add(index, Response(value, tokens=(0, len(windows[index].continuation)))):
                 yield whole
 
@@ -71,24 +78,28 @@ class LogLikelihoods:
             )
         return None
 
-    def _score(self, pairs: list[Pair]) -> Iterator[tuple[int, LogLikelihood]]:
-        """Out of memory: halve the budget and go on with the requests that have no answer yet."""
-        self.engine.usage.prompt_tokens += sum(len(pair.context) + len(pair.continuation) - 1 for pair in pairs)
+    def _score(self, pairs: list[Pair], pending: set[int]) -> Iterator[tuple[int, LogLikelihood]]:
+        """The answers that are pending. Passes are made of all pairs, and those that hold none of these are left out.
+
+        Out of memory: halve the budget and go on with the requests that have no answer yet.
+        """
+        chosen = (pairs[index] for index in pending)
+        self.engine.usage.prompt_tokens += sum(len(pair.context) + len(pair.continuation) - 1 for pair in chosen)
         self.engine.budget.grow()
-        pending = list(range(len(pairs)))
         while pending:
-            answered = set()
             try:
-                for index, value in self._score_once([pairs[place] for place in pending]):
-                    answered.add(index)
-                    yield pending[index], value
+                for index, value in self._score_once(pairs, frozenset(pending)):
+                    if index in pending:
+                        pending.remove(index)
+                        yield index, value
             except Exception as error:  # raised again there, unless memory ran out
                 self.engine.recover(error)
-            pending = [place for index, place in enumerate(pending) if index not in answered]
 
-    def _score_once(self, pairs: list[Pair]) -> Iterator[tuple[int, LogLikelihood]]:
+    def _score_once(self, pairs: list[Pair], wanted: Set[int]) -> Iterator[tuple[int, LogLikelihood]]:
         if self.engine.seq2seq:
-            yield from score_seq2seq(self.engine.model, pairs, self.engine.max_length)
+            places = sorted(wanted)
+            for index, value in score_seq2seq(self.engine.model, [pairs[i] for i in places], self.engine.max_length):
+                yield places[index], value
             return
         engine = self.engine
         scored = [to_scored(pair, engine.max_length) for pair in pairs]
@@ -98,23 +109,25 @@ class LogLikelihoods:
         shared = short if runner else []
         if runner is not None and shared:
             before = runner.computed
-            for index, value in self._score_shared([scored[i] for i in shared]):
+            asked = {index for index, place in enumerate(shared) if place in wanted}
+            for index, value in self._score_shared([scored[i] for i in shared], asked):
                 yield shared[index], value
             engine.usage.computed_tokens += runner.computed - before
         plain = sorted(set(range(len(scored))) - set(shared))
         alone = [scored[i] for i in plain]
-        for index, value in score_plainly(engine.model, alone, engine.budget.tokens, LinearMode.SCORING):
+        asked = {index for index, place in enumerate(plain) if place in wanted}
+        for index, value in score_plainly(engine.model, alone, engine.budget.tokens, LinearMode.SCORING, asked):
             yield plain[index], value
-        engine.usage.computed_tokens += sum(map(len, {tuple(scored[i].tokens) for i in plain}))
+        engine.usage.computed_tokens += sum(map(len, {tuple(alone[i].tokens) for i in asked}))
 
-    def _score_shared(self, scored: list[Scored]) -> Iterator[tuple[int, LogLikelihood]]:
+    def _score_shared(self, scored: list[Scored], wanted: Set[int]) -> Iterator[tuple[int, LogLikelihood]]:
         engine = self.engine
         if engine.runner is not None:
-            # Whoever has just started it waits for a first answer, and is told sooner if something is wrong.
-            first = None if engine.usage.computed_tokens else engine.budget.tokens // 4
-            return score_by_tree(engine.runner, scored, engine.budget.tokens, first)
+            # Whoever has just started it waits for a first answer, and is told sooner if something is wrong. In every window, so
+            # that its passes do not depend on whether it was the first of a process.
+            return score_by_tree(engine.runner, scored, engine.budget.tokens, engine.budget.tokens // 4, wanted)
         assert engine.states is not None
-        return score_by_state(engine.states, scored, engine.budget.tokens)
+        return score_by_state(engine.states, scored, engine.budget.tokens, wanted)
 
 
 def score_seq2seq(model: Any, pairs: Sequence[Pair], max_length: int) -> Iterator[tuple[int, LogLikelihood]]:

@@ -196,6 +196,18 @@ class HFLM(StreamingLM):
         self, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Stop = never
     ) -> Iterator[tuple[int, Response]]:
         """Ends early, after the answers of the pass under way, when `stop` says so."""
+        yield from self.stream_missing(request_type, instances, draws, range(len(instances)), stop)
+
+    def stream_missing(
+        self,
+        request_type: str,
+        instances: Sequence[Instance],
+        draws: Sequence[int],
+        missing: Sequence[int],
+        stop: Stop = never,
+    ) -> Iterator[tuple[int, Response]]:
+        """Likelihoods are packed from the whole window, whether an answer is stored or not: a pass with a missing one is computed
+        whole, and gives the bits that it gave when none was stored. Generations are computed in each other's company."""
         arguments: list[Any] = [instance.args for instance in instances]
         if self.enable_thinking and request_type != "generate_until":
             raise ConfigError(
@@ -211,13 +223,15 @@ class HFLM(StreamingLM):
         watch = self.model.get_input_embeddings().register_forward_pre_hook(refuse_when_stopped)
         try:
             if request_type == "generate_until":
-                yield from self.generations.stream(arguments, draws)
+                chosen = [arguments[position] for position in missing]
+                for index, response in self.generations.stream(chosen, [draws[position] for position in missing]):
+                    yield missing[index], response
             elif request_type == "loglikelihood":
-                yield from self.loglikelihoods.stream(arguments)
+                yield from self.loglikelihoods.stream(arguments, missing)
             elif request_type == "letters":
-                yield from label_logprobs_by_likelihood(self.loglikelihoods.stream, instances)
+                yield from label_logprobs_by_likelihood(self.loglikelihoods.stream, instances, missing)
             elif request_type == "loglikelihood_rolling":
-                yield from self.loglikelihoods.stream_rolling([text for (text,) in arguments])
+                yield from self.loglikelihoods.stream_rolling([text for (text,) in arguments], missing)
             else:
                 raise self.cannot_answer(request_type)
         except _Stopped:

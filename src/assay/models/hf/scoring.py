@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -48,19 +48,44 @@ class Tally:
 
 
 def score_by_tree(
-    runner: TreeRunner, requests: Sequence[Scored], budget: int, first: int | None = None
+    runner: TreeRunner,
+    requests: Sequence[Scored],
+    budget: int,
+    first: int | None = None,
+    asked: Set[int] | None = None,
 ) -> Iterator[tuple[int, LogLikelihood]]:
-    """Yield `(position, (log-likelihood, is_greedy))` as the steps that hold the last target of a request finish."""
+    """Yield `(position, (log-likelihood, is_greedy))` as the steps that hold the last target of a request finish.
+
+    With `asked`, steps that none of those requests needs are left out; the others are what they are without it.
+    """
     tree = PrefixTree([request.tokens for request in requests])
     wanted = wanted_by_node(tree, requests)
     tally = Tally(requests)
+    steps: Iterable[Step] = tree.schedule(budget, first)
+    if asked is not None and len(asked) < len(requests):
+        nodes = {node for node, listed in wanted.items() if any(want.request in asked for want in listed)}
+        steps = needed_steps(list(steps), nodes)
     runner.path.cut(0)
-    for step in tree.schedule(budget, first):
+    for step in steps:
         places, targets, owners = _lookups(tree, step, wanted, requests)
         distinct, rows = np.unique(places, return_inverse=True)
         logits, _ = runner.run(step, distinct)
         if len(places):
             yield from tally.add(owners, *log_probabilities(logits, rows, targets))
+
+
+def needed_steps(steps: Sequence[Step], nodes: Set[int]) -> list[Step]:
+    """The steps that compute tokens of these nodes, and those whose chains are the path that they hang from."""
+    needed: set[int] = set()
+    path: list[int] = []
+    for index, step in enumerate(steps):
+        while path and steps[path[-1]].depth >= step.depth:
+            path.pop()
+        if any(piece.node in nodes for piece in step.pieces):
+            needed.update(path, [index])
+        if step.keep:
+            path.append(index)
+    return [steps[index] for index in sorted(needed)]
 
 
 def wanted_by_node(tree: PrefixTree, requests: Sequence[Scored]) -> dict[int, list[Wanted]]:
@@ -120,17 +145,23 @@ def log_probabilities(logits: Any, rows: Any, targets: Any) -> tuple[Any, Any]:
 
 
 def score_plainly(
-    model: Any, requests: Sequence[Scored], budget: int, mode: LinearMode = LinearMode.USUAL
+    model: Any,
+    requests: Sequence[Scored],
+    budget: int,
+    mode: LinearMode = LinearMode.USUAL,
+    asked: Set[int] | None = None,
 ) -> Iterator[tuple[int, LogLikelihood]]:
     """The reference: whole sequences, padded on the right, through the model as it is.
 
     Works for every causal model, recurrent ones too: padding comes after all that is scored. Requests that read the same
-    tokens share a row.
+    tokens share a row. With `asked`, batches that hold none of those requests are left out.
     """
     readers: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for index, request in enumerate(requests):
         readers[tuple(request.tokens)].append(index)
     for batch in _batches(sorted(readers, key=lambda tokens: (-len(tokens), tokens)), budget):
+        if asked is not None and not any(index in asked for tokens in batch for index in readers[tokens]):
+            continue
         wanted = max(
             len(batch[0]) - len(tokens) + len(requests[index].targets) for tokens in batch for index in readers[tokens]
         )

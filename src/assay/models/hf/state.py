@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -181,20 +181,36 @@ def _ends_below(tree: PrefixTree, ends: set[int]) -> list[int]:
     return counts
 
 
-def score_by_state(runner: StateRunner, requests: Sequence[Scored], budget: int) -> Iterator[tuple[int, LogLikelihood]]:
-    """Yield `(position, (log-likelihood, is_greedy))` as passes that hold the last target of a request finish."""
+def score_by_state(
+    runner: StateRunner, requests: Sequence[Scored], budget: int, asked: Set[int] | None = None
+) -> Iterator[tuple[int, LogLikelihood]]:
+    """Yield `(position, (log-likelihood, is_greedy))` as passes that hold the last target of a request finish.
+
+    With `asked`, passes that none of those requests needs are left out.
+    """
     tree = PrefixTree([request.tokens for request in requests])
-    pass_ = _Pass(runner, tree, requests, wanted_by_node(tree, requests))
+    wanted = wanted_by_node(tree, requests)
+    nodes = {n for n, listed in wanted.items() if asked is None or any(want.request in asked for want in listed)}
+    pass_ = _Pass(runner, tree, requests, wanted)
     stack: list[tuple[Stem, Any]] = [(plan_stems(tree, set(tree.ends)), None)]
     while stack:
         stem, above = stack.pop()
+        if not _holds(stem, nodes):
+            continue
         cache = None
         if stem.path:
             cache = runner.fresh() if above is None else branch(above, 1)
             yield from pass_.stem(stem.path, cache, budget)
         for rows in _batches(tree, stem.rows, budget):
-            yield from pass_.rows(rows, runner.fresh() if cache is None else branch(cache, len(rows)))
+            if any(node in nodes for row in rows for node in row):
+                yield from pass_.rows(rows, runner.fresh() if cache is None else branch(cache, len(rows)))
         stack.extend((below, cache) for below in stem.stems)
+
+
+def _holds(stem: Stem, nodes: Set[int]) -> bool:
+    """Whether one of these nodes is in the stem or hangs from it."""
+    own = any(node in nodes for way in (stem.path, *stem.rows) for node in way)
+    return own or any(_holds(below, nodes) for below in stem.stems)
 
 
 def _batches(tree: PrefixTree, rows: Sequence[tuple[int, ...]], budget: int) -> Iterator[list[tuple[int, ...]]]:

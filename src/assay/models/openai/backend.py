@@ -17,6 +17,7 @@ from assay.models.generation import DEFAULT_TOKS, GenerationSettings, draw_seed,
 from assay.models.likelihoods import label_logprobs_of
 from assay.models.openai.arguments import ServerArguments, endpoint_address, prompts_together
 from assay.models.openai.batch import Batches
+from assay.models.openai.echo import require_logprobs
 from assay.models.openai.reading import read_response
 from assay.models.openai.sending import send_by_prefix
 from assay.models.openai.server_info import LISTED, ServerInfo, read_tops
@@ -135,6 +136,15 @@ class ServerLM(ServerInfo):
         said = [length for length in (self.context_length(), self.encoder.max_length) if length]
         return min(said, default=DEFAULT_LENGTH)
 
+    def notes(self) -> list[str]:
+        """Whether replies name another model than was asked for, or several. A more exact name is the same model."""
+        asked, named = _bare_name(self.model), self.transport.named
+        others = [name for name in named if asked not in _bare_name(name) and _bare_name(name) not in asked]
+        if len(named) > 1:
+            counts = ", ".join(f"{name} ({n:,})" for name, n in named.most_common(5))
+            return [f"{len(named)} models answered in turn at one address: {counts}"]
+        return [f"{self.model} was asked for, but the replies name {others[0]}"] if others else []
+
     def fingerprint(self) -> str:
         """The address, the name and how it is reached. Whether it is still the same model is what `identify` tells.
 
@@ -230,6 +240,7 @@ class ServerLM(ServerInfo):
         places = read_tops(reply["choices"][0])
         if not places or not places[0]:
             raise Unusable("it does not list its most likely tokens (top_logprobs)", again=False)
+        require_logprobs(places[0].values())
         return Response(label_logprobs_of(places[0], instance.args[1]), tokens=self.count(reply))
 
     def likeliest_tokens(self, prompts: Sequence[str]) -> list[dict[str, float]]:
@@ -306,3 +317,12 @@ class ServerLM(ServerInfo):
         if response.reasoning and response.reasoning_tokens is None and self.encoder is not None:
             return response._replace(reasoning_tokens=len(self.encoder.encode(response.reasoning)))
         return response
+
+
+def _bare_name(model: str) -> str:
+    """A model's name without the place that it comes from: `openai/gpt-4o`, `/models/qwen.gguf`.
+
+    >>> _bare_name("openai/GPT-4o"), _bare_name("/models/Qwen-3.gguf")
+    ('gpt-4o', 'qwen-3')
+    """
+    return model.rstrip("/").rpartition("/")[2].casefold().removesuffix(".gguf")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
@@ -43,6 +44,7 @@ class Line(Protocol):
     settings: Settings
     limit: AdaptiveLimit
     chance: Callable[[], float]
+    named: Counter[str]
     retries: int
     batches: list[Dispatch[Any]]
     """Those that are not over, oldest first: it is sent before the next."""
@@ -343,7 +345,8 @@ class Dispatch(Generic[T]):
 
     def _read(self, job: Job[T], reply: Reply) -> T | Failed | Retry:
         try:
-            value = job.read(in_order(reply.json()))
+            said = in_order(reply.json())
+            value = job.read(said)
         except Unusable as error:
             reason = self.settings.redact(f"unusable reply: {error}")
             if error.again:
@@ -361,6 +364,8 @@ class Dispatch(Generic[T]):
         self.limit.succeeded()
         self.lost_in_a_row = 0
         self._last_failure, self._last_answer, self._answered = None, time.monotonic(), self._answered + 1
+        if isinstance(named := said.get("model"), str):
+            self.line.named[named] += 1
         return value
 
     def _broken(self, error: aiohttp.ClientError) -> Retry:

@@ -21,7 +21,7 @@ prompt:
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import isnan
@@ -99,11 +99,22 @@ def sum_score(scored: Sequence[EchoedToken]) -> tuple[float, bool]:
     return sum(token.logprob for token in scored), all(token.logprob >= token.best for token in scored)
 
 
+ABOVE_ZERO = 1e-3
+"""What rounding in half precision may do to the logarithm of 1."""
+
+
+def require_logprobs(values: Iterable[float]) -> None:
+    """Refuse what cannot be the logarithm of a probability."""
+    if impossible := [value for value in values if value > ABOVE_ZERO]:
+        raise Unusable(f"it has a log-probability of {impossible[0]:g}, which is above 0", again=False)
+
+
 def _token(value: Any, top: Any) -> EchoedToken:
     if value is None or isnan(value):
         raise Unusable("a token of the continuation has no log-probability")
     if not top:
         raise Unusable("a token of the continuation has no top_logprobs")
+    require_logprobs([value, *top.values()])
     return EchoedToken(float(value), float(max(top.values())))
 
 

@@ -11,6 +11,7 @@ import queue
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from importlib.util import find_spec
@@ -34,6 +35,8 @@ class Transport:
         self.settings = settings
         self.limit = AdaptiveLimit(settings.ceiling, limit=settings.begin_with, answers=TRUST)
         self.retries = 0
+        self.named: Counter[str] = Counter()
+        """Replies by the model that they name."""
         self.batches: list[Dispatch[Any]] = []
         self.chance = random.SystemRandom().random
         """The system's: processes that are throttled together would come back together with a seed of their own."""
