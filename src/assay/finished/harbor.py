@@ -168,4 +168,10 @@ def _sha(value: Any) -> str:
 
 
 LACKS = {"groups": "Harbor has no groups of tasks."}
-FORMAT = RunFormat(finds=is_job, read=read_job, read_all=read_jobs, lacks=LACKS)
+FORMAT = RunFormat(
+    finds=is_job,
+    read=read_job,
+    read_all=read_jobs,
+    lacks=LACKS,
+    places=lambda folder, names: iter([folder] if "result.json" in names and is_job(folder) else []),
+)
