@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,14 @@ def test_every_eval_ever_holds_every_number_with_its_interval_and_every_answer(f
     path, samples = export_run(finished, "eee", finished / "out", **words)
     record = json.loads(path.read_text())
     jsonschema.validate(record, AGGREGATE)
+    place = record["detailed_evaluation_results"]["file_path"]
+    assert re.fullmatch(
+        r"data/assay/unknown/Echo/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}_samples.jsonl",
+        place,
+    )
+    assert (finished / "out" / place).read_bytes() == samples.read_bytes()
+    about = record["model_info"]["additional_details"]
+    assert (about["deployment_type"], about["model_availability"]) == ("unknown", "unknown")
     by_name = {each["evaluation_name"]: each for each in record["evaluation_results"]}
     assert {"colours/acc", "sums/exact_match/number", "sums/exact_match/raw", "both/acc"} <= by_name.keys()
     interval = by_name["colours/acc"]["score_details"]["uncertainty"]["confidence_interval"]

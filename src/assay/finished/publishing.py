@@ -33,7 +33,7 @@ from assay.results import (
     unpack_arguments,
 )
 
-SCHEMA = "0.2.1"
+SCHEMA = "0.3.0"
 """Of Every Eval Ever; its samples are `instance_level_eval_0.2.1`."""
 
 
@@ -133,12 +133,15 @@ def _write_yaml(path: Path, data: Any) -> Path:
 def to_every_eval_ever(
     run: Run, folder: Path, *, organization: str = "unknown", relationship: str = "other"
 ) -> list[Path]:
-    """`<model>/<id>.json` with every number, and `<id>_samples.jsonl` with every answer, in schema 0.2.1."""
+    """`data/assay/<developer>/<model>/<id>.json` with every number, and `<id>_samples.jsonl` with every answer."""
     result = run.result
     identity = f"{result.model_name}/{result.model.get('fingerprint')}/{result.date}/{','.join(result.tasks)}"
-    name = str(uuid.uuid5(uuid.NAMESPACE_OID, identity))
-    place = folder / sanitize(result.model_name or "model")
+    # The schema wants the form of a random id; this one is the same each time.
+    name = str(uuid.UUID(bytes=uuid.uuid5(uuid.NAMESPACE_OID, identity).bytes, version=4))
+    developer, _, model = result.model_name.strip("/").rpartition("/")
+    place = folder / "data" / "assay" / sanitize(developer or "unknown") / sanitize(model or "model")
     place.mkdir(parents=True, exist_ok=True)
+    computed_here = result.model.get("backend") in ("hf", "vllm", "gguf")
     evaluation = f"{','.join(result.roots)}/{result.model_name}/{result.date}"
     samples = write_jsonl(place / f"{name}_samples.jsonl", eee_samples(run, evaluation))
     record: dict[str, Any] = {
@@ -156,21 +159,27 @@ def to_every_eval_ever(
         "model_info": {
             "name": result.model_name,
             "id": result.model_name,
+            "developer": developer or "unknown",
             "inference_engine": {"name": str(result.model.get("backend"))},
-            "additional_details": {"fingerprint": str(result.model.get("fingerprint"))},
+            "additional_details": {
+                "fingerprint": str(result.model.get("fingerprint")),
+                "deployment_type": "self_deployed" if computed_here else "unknown",
+                "model_availability": "open_weights" if computed_here else "unknown",
+            },
         },
         "evaluation_results": [*eee_results(result)],
-        "detailed_evaluation_results": _described(samples),
+        "detailed_evaluation_results": _described(samples, folder),
     }
     path = place / f"{name}.json"
     path.write_text(json.dumps(record, ensure_ascii=False, indent=2) + "\n", encoding="utf-8", errors="replace")
     return [path, samples]
 
 
-def _described(samples: Path) -> dict[str, Any]:
+def _described(samples: Path, folder: Path) -> dict[str, Any]:
     data = samples.read_bytes()
     checksum = hashlib.sha256(data).hexdigest()
-    what = {"format": "jsonl", "file_path": samples.name, "hash_algorithm": "sha256", "checksum": checksum}
+    place = samples.relative_to(folder).as_posix()
+    what = {"format": "jsonl", "file_path": place, "hash_algorithm": "sha256", "checksum": checksum}
     return {**what, "total_rows": data.count(b"\n")}
 
 
