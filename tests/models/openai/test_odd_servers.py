@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.models.openai.asking import connect, generations
+from tests.models.openai.faulty_server import FaultyServer
 
 import assay
 from assay.models.openai.echo import EchoRequest, require_logprobs, scored_tokens
@@ -104,3 +107,16 @@ def test_a_log_probability_above_zero_is_an_error(value: float, top: float) -> N
 
 def test_rounding_is_not_an_error() -> None:
     require_logprobs([0.0, -0.0, 1e-5, -3.0, float("-inf")])
+
+
+def test_a_server_that_was_away_for_a_while_is_told_in_the_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.models.openai.dispatch._OUTAGE", 0.3)
+    began = time.monotonic()
+    with FaultyServer(lambda seen, body: "503" if time.monotonic() - began < 1.0 else None) as server:
+        model = connect(server, backoff=0.1, max_retries=30)
+        assert all(model.generate_until(generations(3)))
+        (note,) = model.notes()
+        assert note.startswith(f"{model.url} did not answer")
+        assert all(model.generate_until(generations(3)))
+        assert model.notes() == [note]
+        model.close()

@@ -137,7 +137,16 @@ class ServerLM(ServerInfo):
         return min(said, default=DEFAULT_LENGTH)
 
     def notes(self) -> list[str]:
-        """Whether replies name another model than was asked for, or several. A more exact name is the same model."""
+        """Whether the server was away, and whether its replies name another model."""
+        away = self.transport.outages
+        times = f"{len(away)} times, {sum(away):.0f} s in all" if len(away) > 1 else f"for {sum(away):.0f} s"
+        return [
+            *self._other_names(),
+            *([f"{self.url} did not answer {times}; its requests were sent again"] if away else []),
+        ]
+
+    def _other_names(self) -> list[str]:
+        """Names in replies that are not the one that was asked for, or several. A more exact name is the same model."""
         asked, named = _bare_name(self.model), self.transport.named
         others = [name for name in named if asked not in _bare_name(name) and _bare_name(name) not in asked]
         if len(named) > 1:

@@ -38,6 +38,10 @@ _WORTH_A_WORD, _LONG_SILENCE = 1.0, 30.0
 _STORED = "All answers so far are stored. Check the server, then run the same command again."
 
 
+_OUTAGE = 5.0
+"""Seconds without an answer that are told in the notes of the run."""
+
+
 class Line(Protocol):
     """What all batches to one server share."""
 
@@ -45,6 +49,8 @@ class Line(Protocol):
     limit: AdaptiveLimit
     chance: Callable[[], float]
     named: Counter[str]
+    outages: list[float]
+    """Seconds of each time that nothing was answered while requests failed."""
     retries: int
     batches: list[Dispatch[Any]]
     """Those that are not over, oldest first: it is sent before the next."""
@@ -363,7 +369,10 @@ class Dispatch(Generic[T]):
             return Retry(f"malformed reply: {why}; it began {began!r}")
         self.limit.succeeded()
         self.lost_in_a_row = 0
-        self._last_failure, self._last_answer, self._answered = None, time.monotonic(), self._answered + 1
+        now = time.monotonic()
+        if self._last_failure is not None and now - max(self._last_failure.since, self._last_answer) > _OUTAGE:
+            self.line.outages.append(now - self._last_failure.since)
+        self._last_failure, self._last_answer, self._answered = None, now, self._answered + 1
         if isinstance(named := said.get("model"), str):
             self.line.named[named] += 1
         return value

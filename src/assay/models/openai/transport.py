@@ -36,6 +36,7 @@ class Transport:
         self.limit = AdaptiveLimit(settings.ceiling, limit=settings.begin_with, answers=TRUST)
         self.retries = 0
         self.named: Counter[str] = Counter()
+        self.outages: list[float] = []
         """Replies by the model that they name."""
         self.batches: list[Dispatch[Any]] = []
         self.chance = random.SystemRandom().random
