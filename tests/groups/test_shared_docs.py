@@ -151,3 +151,19 @@ def test_what_to_know_of_a_member_is_said_of_its_group() -> None:
     scores = {"t1": mean_score(heavy, fresh_keys(rng, 50)), "t2": mean_score(heavy / 1e6, fresh_keys(rng, 50))}
     said = root({"A": ["t1", "t2"]}, scores, P=["A"]).estimate.caution
     assert said == f"t1: {scores['t1'].estimate.caution}"
+
+
+def test_clusters_are_the_units_of_numbers_that_only_replicates_give() -> None:
+    """A harmonic mean of two tasks on the same eight passages: Student's t has seven degrees of freedom, not 79."""
+    rng = np.random.default_rng(0)
+    passages = np.repeat(fresh_keys(rng, 8), 5)
+    scores = {
+        name: estimate(
+            (rng.random(40) < 0.6).astype(float).tolist(), AGGREGATIONS["mean"], fresh_keys(rng, 40), passages
+        )
+        for name in ("t1", "t2")
+    }
+    entry = {"metric": "acc", "aggregation": "harmonic_mean"}
+    manager = manager_of({"g": {"task": ["t1", "t2"], "aggregate_metric_list": [entry]}}, list(scores))
+    found = manager.score_groups({name: {ACC: score} for name, score in scores.items()})["g"][ACC].estimate
+    assert found.df == 7

@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 from assay.stats.bootstrap import bootstrap_estimate, replicate_spread
 from assay.stats.closed_form import combined_estimate, stratified_estimate
 from assay.stats.estimate import Basis, Estimate, Floats, Keys
-from assay.stats.intervals import INTERVAL_METHODS, IntervalMethod, first_that_holds, methods_of, t_quantile
+from assay.stats.intervals import (
+    INTERVAL_METHODS,
+    IntervalMethod,
+    first_that_holds,
+    methods_of,
+    normal_quantile,
+    t_quantile,
+    wilson_interval,
+)
 
 Mask = NDArray[np.bool_]
 Bounds = tuple[float, float] | None
@@ -87,6 +95,12 @@ class ChildEvidence:
     @cached_property
     def spread(self) -> float | None:
         return replicate_spread(self.draws())
+
+    @cached_property
+    def units(self) -> int | None:
+        """Docs, or clusters of docs, behind all children; None where a child does not tell its own."""
+        parts = [keys for child in self.children if (keys := child.doc_keys) is not None]
+        return len(distinct_docs(parts)) if parts and len(parts) == len(self.children) else None
 
     @property
     def is_mean(self) -> bool:
@@ -235,8 +249,13 @@ def _at(child: Child, level: float) -> Estimate:
     """The child's estimate with its interval at this level."""
     if level == child.estimate.level:
         return child.estimate
-    low, high = child.bounds(level) or (None, None)
-    return replace(child.estimate, low=low, high=high, level=level)
+    made = child.estimate
+    if made.basis is Basis.COUNTS and made.value is not None and made.df is not None:  # without a look at the docs
+        ends: Bounds = wilson_interval(made.value, made.df + 1, normal_quantile((1 + level) / 2))
+    else:
+        ends = child.bounds(level)
+    low, high = ends or (None, None)
+    return replace(made, low=low, high=high, level=level)
 
 
 def _added_up(e: ChildEvidence, level: float) -> Estimate:
@@ -343,7 +362,7 @@ _FOR_WHO = 0.1
 
 def _replicates(e: ChildEvidence, level: float) -> Estimate:
     selects = e.mask is not None or not e.rule.smooth
-    return bootstrap_estimate(e.value, e.draws(), e.n, level=level, selects=selects)
+    return bootstrap_estimate(e.value, e.draws(), e.n, units=e.units, level=level, selects=selects)
 
 
 def _varying(e: ChildEvidence, level: float) -> Estimate | None:
@@ -421,7 +440,7 @@ for _method in (
         "replicates of a mean",
         "a mean of children that may have docs in common, where their replicates vary",
         lambda e: e.is_mean,
-        lambda e, level: bootstrap_estimate(e.value, e.draws(), e.n, level=level) if e.spread else None,
+        lambda e, level: bootstrap_estimate(e.value, e.draws(), e.n, units=e.units, level=level) if e.spread else None,
         rank=130,
     ),
     _of_children("added up", "a mean of children that may all move together", lambda e: e.is_mean, _added_up, rank=140),
